@@ -109,10 +109,13 @@ class Unauthenticated(HoneError):
 
 
 class Forbidden(HoneError):
-    """The API key does not have the scope that this operation requires."""
+    """The API key lacks the scope for this operation, or others are asked to decide a review."""
 
-    code, status, title = "forbidden", 403, "The key does not allow this"
-    fix = "Use a key with the scope that `detail` names, or ask an administrator for one."
+    code, status, title = "forbidden", 403, "Not allowed"
+    fix = (
+        "Use a key with the scope that `detail` names, or ask an administrator for one. A review"
+        " with `reviewers` is decided by one of them."
+    )
 
 
 class NotFound(HoneError):

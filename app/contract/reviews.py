@@ -222,7 +222,7 @@ class Reviewed(Contract):
         None, description="Id of their API key, or the name given; null if unknown."
     )
     approved_by: tuple[str, ...] = Field(
-        (), description="Who approved the draft, in this order, if it took several."
+        (), description="Who approved it, in this order; empty if nobody did, or if unknown."
     )
 
 

@@ -391,6 +391,14 @@ def decode_snapshot(refinement_id: str, summary: Summary) -> Snapshot:
         return Snapshot.model_validate_json(readable, extra=UNKNOWN_FIELDS)
 
 
+def decode_result(stored: bytes | None) -> Result | None:
+    """Read the result that is stored. Raises UnreadableRecord if a later release has stored it."""
+    if stored is None:
+        return None
+    with reading("the result"):
+        return Result.model_validate_json(stored, extra=UNKNOWN_FIELDS)
+
+
 def encode_retry(
     refinement_id: str, summary: Summary, change: LimitsChange
 ) -> tuple[str | bytes | int, ...]:

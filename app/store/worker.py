@@ -13,13 +13,14 @@ from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.errors import RefinementNotFound
-from app.contract.snapshot import Failure
+from app.contract.snapshot import Failure, Result
 from app.contract.status import Status
 from app.store import keys
 from app.store.codec import (
     NO_PROMPTS,
     decode_models,
     decode_request,
+    decode_result,
     decode_state,
     decoded_event,
     encode_append,
@@ -186,6 +187,17 @@ class Journal:
         )
         assert isinstance(reply, bytes)
         return self._learn(reply, known)
+
+    async def result(self) -> Result | None:
+        """Return the result as it stands: that of the best draft so far, None before one."""
+
+        async def read() -> bytes | None:
+            stored: bytes | None = await self._committer.execute(
+                "HGET", keys.SUMMARY + self.id, "result"
+            )
+            return stored
+
+        return decode_result(await until_answered(read, self.id))
 
     async def _settle_unanswered(self) -> None:
         assert self._unanswered is not None

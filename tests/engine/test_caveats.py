@@ -36,7 +36,12 @@ def test_a_text_whose_last_stage_was_given_up_does_not_pass_however_good_it_is()
     assert (outcome.best.scored.score, outcome.passed) == (0.95, False)
     assert outcome.reason is StopReason.INCOMPLETE
     assert told(outcome) == [("stage_given_up", "stages/text")]
-    assert "scored 0.3" in outcome.caveats[0].detail
+    assert outcome.caveats[0].detail == "its best draft scored 0.3 and does not pass"
+
+
+def test_a_stage_that_kept_others_from_beginning_says_so() -> None:
+    outcome = staged(0.3, 0.3)
+    assert outcome.caveats[0].detail.endswith("does not pass, so no later stage was begun")
 
 
 def test_a_stage_given_up_that_the_request_accepts_is_said_and_the_text_passes() -> None:

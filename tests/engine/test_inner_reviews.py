@@ -5,8 +5,15 @@ from typing import Any
 import pytest
 
 from app.contract.status import StopReason
-from tests.engine.engine_driver import EngineDriver, drafts, judged_by, request
-from workers.engine.moves import Rejected, Review, ReviewerReply, first_of
+from tests.engine.engine_driver import (
+    EngineDriver,
+    drafts,
+    driver_scoring,
+    judged_by,
+    request,
+    verdict,
+)
+from workers.engine.moves import Rejected, Review, ReviewerReply, Stopped, first_of
 from workers.engine.search import Outcome
 
 EACH, BEFORE = {"when": "each_iteration"}, {"when": "before_completion"}
@@ -94,3 +101,82 @@ def test_a_review_has_the_plan_of_the_innermost_item_and_none_is_handed_down() -
 
 def test_the_first_of_several_rejections_is_one() -> None:
     assert isinstance(first_of([Rejected(), Rejected()]), Rejected)
+
+
+def staged(threshold: float, **outline: Any) -> dict[str, Any]:
+    """Three stages, of which the first is reviewed; its body may say more."""
+    first = {"name": "a", "review": BEFORE, "max_iterations": 1, "threshold": threshold, **outline}
+    return {"kind": "stepwise", "stages": [first, {"name": "b"}, {"name": "c"}]}
+
+
+def parted(**body: Any) -> dict[str, Any]:
+    parts = [{"name": it, "instructions": "Some."} for it in ("one", "two")]
+    return {"kind": "nested", "parts": parts, "max_iterations": 1, **body}
+
+
+LATER = ("stages/b", "stages/c")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "missing"),
+    [
+        (staged(0.9), LATER),
+        (staged(0.1), LATER),
+        (
+            parted(body=staged(0.9)),
+            ("parts/two", *(f"parts/one/{it}" for it in LATER)),
+        ),
+        (staged(0.9, body=parted()), ("stages/a/parts/two", *LATER)),
+        (staged(0.9, body=staged(0.1)), (*(f"stages/a/{it}" for it in LATER), *LATER)),
+        (
+            {
+                "kind": "multi_pass",
+                "passes": [{"focus": "style", "review": BEFORE}, {"focus": "facts"}],
+            },
+            ("passes/facts",),
+        ),
+        (
+            {
+                "kind": "multi_pass",
+                "passes": [{"focus": "style", "body": staged(0.9)}, {"focus": "facts"}],
+            },
+            (*(f"passes/style/{it}" for it in LATER), "passes/facts"),
+        ),
+    ],
+)
+def test_a_finish_during_a_review_leaves_out_what_never_began(
+    strategy: dict[str, Any], missing: tuple[str, ...]
+) -> None:
+    model = driver_scoring()
+    gone = [Stopped() for _ in range(9)]
+    names = ["style"] if strategy["kind"] == "multi_pass" else ["quality"]
+    model.critic = iter([verdict(0.3, names=names), *gone])
+    model.writer = iter([next(drafts()), *gone])
+    model.reviewer = iter(gone)
+    outcome = model.play(request(strategy=strategy, threshold=0.9, max_iterations=1))
+    assert (outcome.missing, outcome.reason, outcome.passed) == (missing, None, False)
+
+
+def test_a_finish_while_a_later_stage_is_written_leaves_out_those_after_it_too() -> None:
+    gone = [Stopped() for _ in range(4)]
+    model = driver_scoring(0.3, *gone, writer=[next(drafts()), *gone])
+    strategy = staged(0.1, review=None)
+    outcome = model.play(request(strategy=strategy, threshold=0.9, max_iterations=1))
+    assert (outcome.missing, outcome.reason) == (LATER, None)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "given_up"),
+    [
+        (staged(0.9), ["stages/a"]),
+        (parted(review=BEFORE), ["parts/one", "parts/two"]),
+        (parted(body=staged(0.9)), ["parts/one/stages/a", "parts/two/stages/a"]),
+    ],
+)
+def test_a_rejection_that_ends_it_says_what_was_given_up(
+    strategy: dict[str, Any], given_up: list[str]
+) -> None:
+    with pytest.raises(Rejected) as ended:
+        played(strategy, REJECT, REJECT)
+    told = [(it.code, it.path) for it in ended.value.caveats]
+    assert told == [("stage_given_up", it) for it in given_up]

@@ -116,6 +116,10 @@ async def test_only_those_who_are_asked_decide_and_they_say_who_they_are(
     now = await say(store, held, "bob")
     assert now.reviewed is not None
     assert (now.status, now.reviewed.reviewer) == (Status.QUEUED, "bob")
+    assert now.reviewed.approved_by == ("bob",)
+    last = await said_last(worker, held)
+    assert isinstance(last, Reviewed)
+    assert (last.reviewer, last.approved_by) == ("bob", ("bob",))
 
 
 async def test_a_rating_alone_does_not_take_the_place_of_approvals(

@@ -159,7 +159,8 @@ async def test_a_cancel_before_completion_leaves_what_the_work_lacks(
 
 PART: dict[str, Any] = {"instructions": "Write it."}
 PARTS = {"kind": "nested", "parts": [{"name": "a", **PART}, {"name": "b", **PART}]}
-STAGES = {"kind": "stepwise", "stages": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}
+LATER = [{"name": "b"}, {"name": "c"}]
+STAGES = {"kind": "stepwise", "stages": [{"name": "a"}, *LATER]}
 
 
 @pytest.mark.parametrize(
@@ -177,6 +178,12 @@ STAGES = {"kind": "stepwise", "stages": [{"name": "a"}, {"name": "b"}, {"name": 
             "stages/b/iterations/1/draft",
             "stages/a/iterations/1",
             ["stages/b", "stages/c"],
+        ),
+        (
+            {"strategy": {"kind": "stepwise", "stages": [{"name": "a", "body": PARTS}, *LATER]}},
+            "stages/a/parts/b/iterations/1/critique",
+            "stages/a/parts/a/iterations/1",
+            ["stages/a/parts/b", "stages/b", "stages/c"],
         ),
     ],
 )

@@ -29,6 +29,32 @@ async def test_a_rejected_first_stage_ends_it_with_the_draft_that_was_rejected(
     assert ended.result is not None
     assert (ended.passed, ended.result.missing) == (False, ("stages/text",))
     assert ended.result.path == "stages/outline/iterations/1"
+    told = [(it.code, it.path) for it in ended.result.caveats]
+    assert told == [("stage_given_up", "stages/outline")]
+
+
+@pytest.mark.parametrize("threshold", [0.9, 0.1])
+@pytest.mark.parametrize("ends", ["finish", "cancel"])
+async def test_what_ends_it_during_the_review_of_a_stage_leaves_the_later_ones_missing(
+    harness: RefinementHarness, ends: str, threshold: float
+) -> None:
+    outline = {"name": "outline", "max_iterations": 1, "threshold": threshold}
+    stages = [
+        {**outline, "review": {"when": "before_completion"}},
+        {"name": "text"},
+        {"name": "polish", "mode": "revise"},
+    ]
+    refinement_id = await harness.submit(strategy={"kind": "stepwise", "stages": stages})
+    models = improving(0.3, 0.1)
+    await harness.play(refinement_id, models)
+    await getattr(harness.store, ends)(TENANT, refinement_id)
+    ended = await harness.snapshot(refinement_id)
+    if ends == "finish":
+        ended = await harness.play(refinement_id, models, "second")
+        assert ended.stop_reason is StopReason.FINISHED_EARLY
+    assert ended.result is not None
+    assert (ended.passed, ended.result.missing) == (False, ("stages/text", "stages/polish"))
+    assert ended.result.path == "stages/outline/iterations/1"
 
 
 async def test_a_draft_that_a_reviewer_of_a_stage_wants_names_the_one_it_was_made_from(

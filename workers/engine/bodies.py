@@ -6,12 +6,12 @@ from app.contract.limits import Limits
 from app.contract.reviews import ReviewPlan
 from app.contract.status import StopReason
 from app.contract.strategies import Strategy
-from workers.engine.moves import Rejected
+from workers.engine.moves import Refusal, Rejected
 from workers.engine.pipeline import function_of, review_policy_of
 from workers.engine.prompt_requests import Task
 from workers.engine.reviewing import signed_off
 from workers.engine.search import LimitOverrides, Outcome
-from workers.engine.sub_search import below, ruled
+from workers.engine.sub_search import below, given_up, ruled
 
 
 async def refined(
@@ -30,9 +30,13 @@ async def refined(
     """
     task = replace(task, is_reviewed=review is not None and review.when == "each_iteration")
     part = _played(task, own.instead_of(limits), body, review)
-    done = await below(path, ruled(own, part, path, review))
-    if done.reason is StopReason.REJECTED:
-        raise Rejected
+    try:
+        done = await below(path, ruled(own, part, path, review))
+        if done.reason is StopReason.REJECTED:
+            raise Rejected
+    except Refusal as refusal:
+        refusal.caveats = refusal.caveats or (given_up(path, refusal),)
+        raise
     verdict = done.best.scored.caveats  # the whole is judged, and not verified, once more
     unverified = (it.under(done.best.path) for it in verdict if it.code == "unverified")
     return replace(done, caveats=(*done.caveats, *unverified)).claiming(task.accepted)

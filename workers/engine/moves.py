@@ -147,19 +147,26 @@ class Refusal(Exception):
     """Thrown into a strategy in place of a reply.
 
     `steps` are the paths of the steps that make it up, each with all steps below it. They are
-    relative to where the refusal is, as the path of a move is: `within` changes both.
+    relative to where the refusal is, as the path of a move is: `within` changes both. So are the
+    `caveats` about the stages, passes and parts that were given up for it.
     """
 
     steps: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
 
     def inside(self, prefix: str) -> Self:
         """Give it the paths that it has below `prefix`, and return it."""
         self.steps = tuple(step.removeprefix(f"{prefix}/") for step in self.steps)
+        self.caveats = tuple(
+            it.model_copy(update={"path": it.path.removeprefix(f"{prefix}/")})
+            for it in self.caveats
+        )
         return self
 
     def under(self, prefix: str) -> Self:
         """Give it the paths that it has around `prefix`, and return it."""
         self.steps = tuple(f"{prefix}/{step}" for step in self.steps)
+        self.caveats = tuple(it.under(prefix) for it in self.caveats)
         return self
 
 
@@ -192,6 +199,7 @@ def first_of(refusals: Sequence[Refusal]) -> Refusal:
     """Return the first of several refusals, made up of the steps of all."""
     first = refusals[0]
     first.steps = tuple(step for it in refusals for step in it.steps)
+    first.caveats = tuple(caveat for it in refusals for caveat in it.caveats)
     return first
 
 

@@ -86,8 +86,8 @@ async def reviewed(
             again = _again(policy, task, limits, RequestedRevision(best, word))
             done = await below(path, again)
             outcome = done if word.draft is not None else _lacking_as(outcome, done)
-        except Stopped:
-            return outcome
+        except Stopped:  # what a part is followed by is not begun any more
+            return replace(outcome, reason=None) if is_part else outcome
     return outcome
 
 

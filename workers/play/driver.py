@@ -370,7 +370,7 @@ class Driver:
         except Stopped as stop:
             return Ending.nothing_judged(self._replay, self._replay.part_of(stop))
         except moves.StepError as failure:
-            return Ending.after(failure, self._replay)
+            return await self._after(failure)
         except Incompatible as found:
             return Ending.failed("incompatible", f"{found}: {self._versions}")
         except (*ENDS_OF_A_CLAIM, PauseRequested, Fenced, StaleLimits, JournalUnwritable):
@@ -378,6 +378,16 @@ class Driver:
         except Exception:
             log.exception("%s: internal error while playing the strategy", self._journal.id)
             return Ending.failed("internal_error", "internal error: see the log of the worker")
+
+    async def _after(self, failure: moves.StepError) -> Ending:
+        """Return the ending after a failure, or after a rejection of what all the rest needs.
+
+        The best draft judged before stays the result.
+        """
+        if isinstance(failure, moves.Rejected):
+            await self._writer.write()  # else a draft that was judged last is not in the result
+            return Ending.rejected(failure, await self._journal.result())
+        return Ending.failed(failure.code, failure.detail, self._replay.part_of(failure))
 
     async def _pausing(self) -> Ending:
         """Journal what is done, and return the pause that was requested."""

@@ -42,7 +42,7 @@ from app.store import (
 from app.store.connection import until_answered
 from app.store.prompts import KeptPrompt, PromptKeeper
 from app.telemetry import metrics
-from workers.engine.moves import Approval, Judged, Judgement, Rejected, Review, StepError
+from workers.engine.moves import Approval, Judged, Judgement, Rejected, Review
 from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
 from workers.play.replay import RecordedStep, Replay, score_of
@@ -72,6 +72,12 @@ MOST_CAVEATS = 50
 """Caveats of a result; those that keep `passed` false go first."""
 
 
+def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
+    """Return the caveats of a result, as many as fit, each once."""
+    known = sorted(dict.fromkeys(caveats), key=lambda it: it.code not in BLOCKING)
+    return tuple(known[:MOST_CAVEATS])
+
+
 def result_of(
     judgement: Judgement,
     path: str,
@@ -84,8 +90,6 @@ def result_of(
     `caveats` are those about the work on it; what its verdict lacks is added.
     """
     scored = judgement.scored
-    known = dict.fromkeys((*caveats, *(it.under(path) for it in scored.caveats)))
-    ordered = sorted(known, key=lambda it: it.code not in BLOCKING)
     return Result(
         draft=scored.draft.text,
         iteration=judgement.iteration,
@@ -95,7 +99,7 @@ def result_of(
         sha256=scored.draft.sha256,
         missing=missing,
         estimate=estimate,
-        caveats=tuple(ordered[:MOST_CAVEATS]),
+        caveats=in_order((*caveats, *(it.under(path) for it in scored.caveats))),
     )
 
 
@@ -236,15 +240,16 @@ class Ending:
         return cls(Status.CANCELED, {"stop_reason": StopReason.CANCELED})
 
     @classmethod
-    def after(cls, failure: StepError, recorded: Replay) -> Self:
-        """Return the ending after a failure, or after a rejection of what all the rest needs.
+    def rejected(cls, rejection: Rejected, result: Result | None) -> Self:
+        """Return the ending after a rejection of what all the rest needs.
 
-        The best draft judged before stays the result.
+        The best draft judged before stays the result, with caveats about what was given up.
         """
-        if isinstance(failure, Rejected):
-            changes = {"stop_reason": StopReason.REJECTED, "best_passed": False}
-            return cls(Status.SUCCEEDED, changes)
-        return cls.failed(failure.code, failure.detail, recorded.part_of(failure))
+        changes: dict[str, Any] = {"stop_reason": StopReason.REJECTED, "best_passed": False}
+        if result is not None:
+            caveats = in_order((*rejection.caveats, *result.caveats))
+            changes["result"] = result.model_copy(update={"caveats": caveats})
+        return cls(Status.SUCCEEDED, changes)
 
     @classmethod
     def failed(cls, code: str, detail: str, steps: tuple[str, ...] = ()) -> Self:

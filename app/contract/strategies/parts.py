@@ -161,6 +161,15 @@ class MultiPassStrategy(Strategy):
     def item_validators(self) -> tuple[ItemValidators, ...]:
         return _own("passes", [(it.focus, it.validators, it.body) for it in self.passes])
 
+    def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
+        before = draft
+        for it in self.passes:
+            at = f"passes/{it.focus}"
+            if path.startswith(f"{at}/"):
+                return _lacks_within(at, path, it.body, before)
+            before = UNWRITTEN
+        return ()
+
     def replies_in_prompt(self, draft: str | None) -> int:
         return max(it.body.replies_in_prompt(UNWRITTEN) for it in self.passes)
 
@@ -302,8 +311,12 @@ class StepwiseStrategy(Strategy):
     def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
         names = [it.name for it in self.stages]
         kind, name = (*path.split("/"), "")[:2]
-        later = names[names.index(name) + 1 :] if kind == "stages" and name in names else ()
-        return tuple(f"stages/{it}" for it in later)
+        if kind != "stages" or name not in names:
+            return ()
+        at = names.index(name)
+        stage, before = self.stages[at], UNWRITTEN if at else draft
+        inner = _lacks_within(f"stages/{name}", path, stage.body, stage.draft(before))
+        return (*inner, *(f"stages/{it}" for it in names[at + 1 :]))
 
     def replies_in_prompt(self, draft: str | None) -> int:
         written = MOST_WRITTEN if any(it.sections for it in self.stages) else 1
@@ -480,13 +493,21 @@ class NestedStrategy(Strategy):
             return ("parts",)
         if self.parts == AUTO_PARTS:  # their number is not known here
             return ("parts",)
-        return tuple(f"parts/{it.name}" for it in self.named() if it.name != name)
+        inner = _lacks_within(f"parts/{name}", path, self.body, None)
+        others = tuple(f"parts/{it.name}" for it in self.named() if it.name != name)
+        return (*inner, *others)
 
     def writes_anew(self) -> bool:
         return self.body.writes_anew()
 
     def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
         return has_draft
+
+
+def _lacks_within(at: str, path: str, body: Strategy, draft: str | None) -> tuple[str, ...]:
+    """Return what the draft at `path` lacks of the item `at`, whose body is given `draft`."""
+    inner = body.lacks(path.removeprefix(f"{at}/"), draft)
+    return tuple(f"{at}/{it}" for it in inner)
 
 
 def _as_a_whole(rates: Rates, draft: str | None) -> int:

@@ -86,6 +86,8 @@ if said.action == 'approve' and needed > 1 then
   local approved_by, score = sums_of(given)
   decision = cjson.encode({ action = 'approve', feedback = said.feedback, draft = cjson.null, score = score,
     by = said.by, approved_by = approved_by })
+elseif said.action == 'approve' and reviewer then
+  decision = '{"approved_by":' .. cjson.encode({ reviewer }) .. ',' .. string.sub(decision, 2)
 end
 if reviewer then decision = '{"reviewer":' .. cjson.encode(reviewer) .. ',' .. string.sub(decision, 2) end
 reviewed(id, n, at, open[place].asked, decision)

@@ -72,7 +72,7 @@ class Unauthenticated(ApiError):
 
 
 class Forbidden(ApiError):
-    """The key does not allow this."""
+    """The key lacks the scope, or others are asked to decide the review."""
 
     code = "forbidden"
 

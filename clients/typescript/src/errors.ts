@@ -49,7 +49,7 @@ export class IdempotencyMismatch extends ApiError {}
 export class MalformedHeader extends ApiError {}
 /** The server requires an API key, and this is none. */
 export class Unauthenticated extends ApiError {}
-/** The key does not allow this. */
+/** The key lacks the scope, or others are asked to decide the review. */
 export class Forbidden extends ApiError {}
 /** It does not exist, was erased, or belongs to somebody else. */
 export class NotFound extends ApiError {}

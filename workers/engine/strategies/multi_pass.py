@@ -75,6 +75,7 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
     if last is None:
         first, *later = refused
         refused[first].steps += tuple(later)
+        refused[first].caveats = tuple(it for one in refused.values() for it in one.caveats)
         raise refused[first]
     is_cut = is_cut or any(isinstance(it, Stopped) for it in refused.values())
     reason = StopReason.INCOMPLETE if refused else StopReason.COMPLETED

@@ -15,6 +15,7 @@ from workers.engine.moves import StepError, Stopped, Together, within
 from workers.engine.prompt_requests import Place, Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
+    PARSED,
     closing_with,
     given_up,
     going_on,
@@ -68,23 +69,37 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
                 raise
             reason = None if isinstance(refusal, Stopped) else StopReason.INCOMPLETE
             caveats += (given_up(path, refusal),)
-            missing = (path,)
+            missing += _from(task, plan, stage)
             break
         caveats += (*done.caveats, *own_checks_of(f"{task.scope}{path}", path, done))
         observed += done.observed
         if not done.passed and done.reason is not StopReason.APPROVED:
-            caveats += (_unfinished(stage, done),)
-            missing, reason = done.missing, done.reason
+            caveats += (_unfinished(stage, done, is_last=is_last),)
+            reason = done.reason
+            if verified is None:
+                missing = done.missing
+            if reason is None:  # it was stopped: its own text is not in that of an earlier one
+                _, *later = _from(task, plan, stage)
+                missing += tuple(later) if verified is None else _from(task, plan, stage)
             break
         verified, before = done, (stage.name, done.best.scored.draft.text)
+        missing += done.missing
     kept = verified or done
     assert kept is not None  # a plan has stages, and the failure of the first is raised
     return replace(kept, reason=reason, missing=missing, caveats=caveats, observed=observed)
 
 
-def _unfinished(stage: Stage, done: Outcome) -> Caveat:
+def _from(task: Task, plan: StepwiseStrategy, stage: Stage) -> tuple[str, ...]:
+    """Return the paths of a stage and of those that would have followed."""
+    paths = plan.stage_paths()[plan.stages.index(stage) :]
+    return paths if task.engine_version >= PARSED else paths[:1]
+
+
+def _unfinished(stage: Stage, done: Outcome, *, is_last: bool) -> Caveat:
     """Return the caveat about a stage that did not pass, and ended the work."""
-    detail = f"{score_in_words(done)} and does not pass, so no later stage was begun"
+    detail = f"{score_in_words(done)} and does not pass"
+    if not is_last:
+        detail += ", so no later stage was begun"
     return Caveat(code="stage_given_up", path=f"stages/{stage.name}", detail=detail)
 
 
