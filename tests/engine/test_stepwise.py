@@ -91,18 +91,21 @@ def test_an_error_stays_in_its_stage() -> None:
     model = judged_by(good, ["- one\n- two", GONE])
     outcome = model.play(stages())
     assert outcome.best.scored.draft.text == "- one\n- two"
-    assert outcome.missing == ("stages/draft",)
+    assert outcome.missing == ("stages/draft", "stages/polish")
 
 
 def test_with_an_error_in_a_stage_it_is_not_completed() -> None:
     outcome = judged_by(below("iterations/1/critique"), ["- one\n- two", GONE]).play(stages())
-    assert (outcome.reason, outcome.missing) == (StopReason.INCOMPLETE, ("stages/draft",))
+    assert (outcome.reason, outcome.missing) == (
+        StopReason.INCOMPLETE,
+        ("stages/draft", "stages/polish"),
+    )
 
 
 def test_a_stage_that_was_refused_from_outside_keeps_the_reason_of_the_refusal() -> None:
     outcome = judged_by(below("iterations/1/critique"), ["- one\n- two", Stopped()]).play(stages())
     assert outcome.best.scored.draft.text == "- one\n- two"
-    assert (outcome.reason, outcome.missing) == (None, ("stages/draft",))
+    assert (outcome.reason, outcome.missing) == (None, ("stages/draft", "stages/polish"))
 
 
 def below(path: str) -> Callable[[str, str], float]:
