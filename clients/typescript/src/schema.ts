@@ -4095,7 +4095,7 @@ export interface components {
             reviewer?: string | null;
             /**
              * Approved By
-             * @description Who approved the draft, in this order, if it took several.
+             * @description Who approved it, in this order; empty if nobody did, or if unknown.
              * @default []
              */
             approved_by?: string[];
