@@ -51,14 +51,14 @@ class Refined(BaseModel):
     notes: list[str] = Field(description="What a person is asked, what failed or is missing.")
 
 
-def mcp_server(hone: Client) -> MCPServer[Any]:
-    """Return a server whose tools use this client."""
-    server: MCPServer[Any] = MCPServer(
-        "hone", title="Hone", instructions=INSTRUCTIONS, log_level="WARNING"
-    )
+class AssistantTools:
+    """Each method is a tool, and its docstring what the assistant reads of it."""
 
-    @server.tool()
+    def __init__(self, hone: Client) -> None:
+        self._hone = hone
+
     async def refine(
+        self,
         context: Context[Any, Any],
         draft: str | None = None,
         task: str | None = None,
@@ -83,21 +83,20 @@ def mcp_server(hone: Client) -> MCPServer[Any]:
         asked = _known(given)
         if twice := sorted(asked.keys() & (options or {}).keys()):
             raise ToolError(f"{', '.join(twice)}: given both as an argument and in `options`")
-        started = await _ask(hone.submit, asked | (options or {}))
+        started = await _ask(self._hone.submit, asked | (options or {}))
         try:
-            await _follow(hone, started.id, context)
+            await _follow(self._hone, started.id, context)
         except asyncio.CancelledError:
-            await asyncio.shield(_ask(hone.cancel, started.id))
+            await asyncio.shield(_ask(self._hone.cancel, started.id))
             raise
-        return await _ask(_state, hone, started.id)
+        return await _ask(_state, self._hone, started.id)
 
-    @server.tool()
-    async def get_refinement(refinement_id: str) -> Refined:
+    async def get_refinement(self, refinement_id: str) -> Refined:
         """Return how far a refinement is, with its best draft."""
-        return await _ask(_state, hone, refinement_id)
+        return await _ask(_state, self._hone, refinement_id)
 
-    @server.tool()
     async def review(
+        self,
         refinement_id: str,
         action: ReviewAction,
         feedback: str | None = None,
@@ -110,9 +109,18 @@ def mcp_server(hone: Client) -> MCPServer[Any]:
         `reviewer` is the name of the one.
         """
         given = {"action": action, "feedback": feedback, "draft": draft, "reviewer": reviewer}
-        await _ask(hone.review, refinement_id, _known(given))
-        return await _ask(_state, hone, refinement_id)
+        await _ask(self._hone.review, refinement_id, _known(given))
+        return await _ask(_state, self._hone, refinement_id)
 
+
+def mcp_server(hone: Client) -> MCPServer[Any]:
+    """Return a server whose tools use this client."""
+    server: MCPServer[Any] = MCPServer(
+        "hone", title="Hone", instructions=INSTRUCTIONS, log_level="WARNING"
+    )
+    tools = AssistantTools(hone)
+    for tool in (tools.refine, tools.get_refinement, tools.review):
+        server.add_tool(tool)
     return server
 
 
