@@ -71,7 +71,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> None:
     """Name what failed at once: a run that is cut off writes no summary."""
     named = config.stash.setdefault(FAILED, set())
-    if report.failed and report.nodeid not in named:
+    is_one_of_several = hasattr(config, "workerinput")
+    if report.failed and report.nodeid not in named and not is_one_of_several:
         named.add(report.nodeid)
         os.write(config.stash[STDERR], f"\nfailed: {report.nodeid} ({report.when})\n".encode())
 

@@ -29,7 +29,8 @@ def codes() -> set[str]:
     modules = (ROOT / "workers").rglob("*.py")
     sources = [it.read_text() for it in modules if it.name != "refusals.py"]  # codes of providers
     found = {code for source in sources for code in CODE.findall(source)}
-    return found - {"model_validate", "model_dump", "model_config"} - wording.CAVEATS.keys()
+    of_pydantic = {"model_validate", "model_dump", "model_config", "model_type"}
+    return found - of_pydantic - wording.CAVEATS.keys()
 
 
 def test_every_status_and_every_stop_reason_has_its_words() -> None:
