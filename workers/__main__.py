@@ -252,36 +252,24 @@ async def _start(
     run: Callable[..., Awaitable[None]],
 ) -> None:
     """Connect and run; retry for `CONNECT_TIMEOUT_S` seconds while Redis is unreachable."""
-    with open_traces("worker") as traces:
-        await _connected(
-            open_server_resources, open_models, settings, name, partial(run, traces=traces)
-        )
-
-
-async def _connected(
-    open_server_resources: OpenResources,
-    open_models: OpenModels,
-    settings: Settings,
-    name: str,
-    run: Callable[..., Awaitable[None]],
-) -> None:
     give_up = asyncio.get_running_loop().time() + CONNECT_TIMEOUT_S
-    while True:
-        try:
-            async with (
-                open_server_resources(settings) as resources,
-                open_worker_store(settings, RefinementQueue(settings.queue), name) as store,
-                open_models(settings) as unmetered,
-                open_day_quotas(settings, unmetered, name) as models,
-                open_endpoint_limiter(settings, models) as limiter,
-            ):
-                await run(settings, store, models, resources, limiter, name)
-                return
-        except (RedisUnreachable, RedisTimedOut) as error:
-            if asyncio.get_running_loop().time() > give_up:
-                raise
-            log.warning("waiting for %s: %s", place_of(settings.redis_url), error)
-        await asyncio.sleep(RETRY_EVERY_S)
+    with open_traces("worker") as traces:
+        while True:
+            try:
+                async with (
+                    open_server_resources(settings) as resources,
+                    open_worker_store(settings, RefinementQueue(settings.queue), name) as store,
+                    open_models(settings) as unmetered,
+                    open_day_quotas(settings, unmetered, name) as models,
+                    open_endpoint_limiter(settings, models) as limiter,
+                ):
+                    await run(settings, store, models, resources, limiter, name, traces=traces)
+                    return
+            except (RedisUnreachable, RedisTimedOut) as error:
+                if asyncio.get_running_loop().time() > give_up:
+                    raise
+                log.warning("waiting for %s: %s", place_of(settings.redis_url), error)
+            await asyncio.sleep(RETRY_EVERY_S)
 
 
 USAGE = "usage: python -m workers [prompts FILE | call MODEL ...]"

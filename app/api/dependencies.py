@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Iterator, Mapping
 from datetime import date
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
 from pydantic import BeforeValidator
@@ -114,6 +114,28 @@ def accepted(accept: list[str], offered: tuple[str, ...]) -> str | None:
         return offered[0]
     best = max(offered, key=lambda media_type: _quality(media_type, ranges))
     return best if _quality(best, ranges) > 0 else None
+
+
+Format = TypeVar("Format", bound=str)
+
+
+def chosen_format(
+    format_: str | None, accept: list[str], offered: Mapping[str, Format], what: str
+) -> Format:
+    """Return the format that a query names, else the one by `Accept`, of the offered media types.
+
+    Raises NotAcceptable, and InvalidRequest for a name that is not offered; `what` begins the
+    sentence about what there is.
+    """
+    if format_ is None:
+        media_type = accepted(accept, tuple(offered))
+        if media_type is None:
+            raise NotAcceptable(f"{what} available as {' or '.join(offered)}")
+        return offered[media_type]
+    for known in offered.values():
+        if known == format_:
+            return known
+    raise invalid_query({"format": f"it must be {' or '.join(offered.values())}"})
 
 
 def _media_range(text: str) -> tuple[str, float]:
@@ -401,7 +423,6 @@ Deltas = Annotated[
 EventLimit = Annotated[int, Query(ge=1, le=100, description="Events per page of JSON.")]
 
 
-FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
 REPORT_TYPES: dict[str, ReportFormat] = {"text/markdown": "md", "text/html": "html"}
 
 
@@ -411,19 +432,12 @@ async def _format(
         Query(
             alias="format",
             description="`md` or `html`. Default: by `Accept`, and `md` if both are equal.",
-            json_schema_extra={"enum": [*FORMATS]},
+            json_schema_extra={"enum": [*REPORT_TYPES.values()]},
         ),
     ] = None,
     accept: Annotated[list[str], Header(include_in_schema=False)] = [],  # noqa: B006
 ) -> ReportFormat:
-    if format_ is None:
-        media_type = accepted(accept, tuple(REPORT_TYPES))
-        if media_type is None:
-            raise NotAcceptable(f"reports are available as {' or '.join(REPORT_TYPES)}")
-        return REPORT_TYPES[media_type]
-    if format_ not in FORMATS:
-        raise invalid_query({"format": f"it must be {' or '.join(FORMATS)}"})
-    return format_
+    return chosen_format(format_, accept, REPORT_TYPES, "reports are")
 
 
 ReportAs = Annotated[ReportFormat, Depends(_format)]

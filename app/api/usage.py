@@ -3,16 +3,16 @@
 import csv
 import io
 from collections.abc import Sequence
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BeforeValidator
 
 from app.access import Caller, TenantNotFound
 from app.api.administration import TheCaller
-from app.api.dependencies import JSON, Absent, Day, TheService, accepted
+from app.api.dependencies import JSON, Absent, Day, TheService, chosen_format
 from app.api.openapi import USAGE, problems
-from app.api.problems import NotAcceptable, invalid_query
+from app.api.problems import NotAcceptable
 from app.contract.access import OPERATOR, TENANT_NAME, Scope
 from app.contract.errors import InvalidRequest, NotFound
 from app.contract.usage import UsageGrouping, UsageReport, UsageSums
@@ -21,7 +21,7 @@ usages = APIRouter(tags=["usage"])
 
 CSV = "text/csv"
 UsageFormat = Literal["json", "csv"]
-FORMATS: tuple[UsageFormat, ...] = get_args(UsageFormat)
+USAGE_TYPES: dict[str, UsageFormat] = {JSON: "json", CSV: "csv"}
 
 UsageFrom = Annotated[
     Day | Absent,
@@ -56,22 +56,15 @@ async def _format(
         Query(
             alias="format",
             description="`json` or `csv`. Default: by `Accept`, and `json` if both are equal.",
-            json_schema_extra={"enum": [*FORMATS]},
+            json_schema_extra={"enum": [*USAGE_TYPES.values()]},
         ),
     ] = None,
     accept: Annotated[list[str], Header(include_in_schema=False)] = [],  # noqa: B006
-) -> str:
-    if format_ is None:
-        media_type = accepted(accept, (JSON, CSV))
-        if media_type is None:
-            raise NotAcceptable(f"usage is available as {JSON} or {CSV}")
-        return media_type
-    if format_ not in FORMATS:
-        raise invalid_query({"format": f"it must be {' or '.join(FORMATS)}"})
-    return CSV if format_ == "csv" else JSON
+) -> UsageFormat:
+    return chosen_format(format_, accept, USAGE_TYPES, "usage is")
 
 
-UsageAs = Annotated[str, Depends(_format)]
+UsageAs = Annotated[UsageFormat, Depends(_format)]
 
 
 def _tenant_of(caller: Caller, wanted: str | None) -> str | None:
@@ -110,7 +103,7 @@ def _numbers(sums: UsageSums) -> list[object]:
 async def get(
     caller: TheCaller,
     service: TheService,
-    media_type: UsageAs,
+    format_: UsageAs,
     first: UsageFrom = None,
     to: UsageTo = None,
     group_by: GroupBy = [UsageGrouping.DAY],  # noqa: B006
@@ -123,7 +116,7 @@ async def get(
     """
     by = tuple(dict.fromkeys(group_by))
     report = await service.usage(_tenant_of(caller, tenant), first, to, by)
-    if media_type == JSON:
+    if format_ == "json":
         return report
     headers = {"Content-Disposition": f'attachment; filename="usage-{report.to}.csv"'}
     return Response(usage_csv(report, by), headers=headers, media_type=f"{CSV}; charset=utf-8")

@@ -339,3 +339,38 @@ class _DyingJournal:
         if process.left == 0:
             raise Killed
         return state
+
+
+class ActingStore:
+    """A worker's store whose client does something to the refinement before its n-th append.
+
+    `act` is given the refinement's id.
+    """
+
+    def __init__(
+        self, harness: RefinementHarness, at: int, act: Callable[[str], Awaitable[object]]
+    ) -> None:
+        self.left = at
+        self.act = act
+        self._store = harness.worker_store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def journal(self, claimed: Claimed) -> Any:
+        return _ActedOnJournal(self._store.journal(claimed), self)
+
+
+class _ActedOnJournal:
+    def __init__(self, journal: Journal, store: ActingStore) -> None:
+        self._journal = journal
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+    async def append(self, *args: Any, **kwargs: Any) -> State:
+        self._store.left -= 1
+        if self._store.left == 0:
+            await self._store.act(self._journal.id)
+        return await self._journal.append(*args, **kwargs)

@@ -16,11 +16,12 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, PauseRequest, PlannedCall
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status, StopReason
-from app.store import Claimed, Journal, State, WorkerStore
+from app.store import WorkerStore
 from tests.engine.scripted_replies import plan, revised, step
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import (
     TENANT,
+    ActingStore,
     RefinementHarness,
     ScriptedAnswers,
     verdict,
@@ -196,7 +197,10 @@ async def dying(harness: RefinementHarness, refinement_id: str, silent: Bookings
 async def test_a_pause_requested_at_any_append_leaves_no_outcome_unknown(
     harness: RefinementHarness, at: int
 ) -> None:
-    bookings, store = Bookings(), PausingStore(harness, at)
+    async def pause(refinement_id: str) -> None:
+        await harness.store.pause(TENANT, refinement_id, PauseRequest())
+
+    bookings, store = Bookings(), ActingStore(harness, at, pause)
     models = booking(bookings)
     refinement_id = await harness.submit(strategy={"kind": "plan_execute"}, tools=[BOOK])
     await harness.deliver(harness.worker(models, store=cast("WorkerStore", store)), refinement_id)
@@ -206,35 +210,6 @@ async def test_a_pause_requested_at_any_append_leaves_no_outcome_unknown(
     await harness.play(refinement_id, models, "second")
     assert bookings.made == [("steps/1/call", {"seats": 4})]
     assert [it.ok for it in await observed(harness, refinement_id)] == [True]
-
-
-class PausingStore:
-    """A worker's store whose client requests a pause right before its n-th append."""
-
-    def __init__(self, harness: RefinementHarness, at: int) -> None:
-        self.left = at
-        self.harness = harness
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.harness.worker_store, name)
-
-    def journal(self, claimed: Claimed) -> Any:
-        return _PausingJournal(self.harness.worker_store.journal(claimed), self)
-
-
-class _PausingJournal:
-    def __init__(self, journal: Journal, store: PausingStore) -> None:
-        self._journal = journal
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._journal, name)
-
-    async def append(self, *args: Any, **kwargs: Any) -> State:
-        self._store.left -= 1
-        if self._store.left == 0:
-            await self._store.harness.store.pause(TENANT, self._journal.id, PauseRequest())
-        return await self._journal.append(*args, **kwargs)
 
 
 async def test_a_call_under_way_is_not_aborted_by_a_finish(harness: RefinementHarness) -> None:

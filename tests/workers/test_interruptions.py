@@ -3,15 +3,21 @@
 import asyncio
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from app.contract.status import StopReason
-from app.store import Claimed, Journal, State, WorkerStore
+from app.store import WorkerStore
 from tests.workers.honest_endings import require_an_honest_end
 from tests.workers.judging_cases import EVERY
-from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers
+from tests.workers.refinement_harness import (
+    TENANT,
+    ActingStore,
+    RefinementHarness,
+    ScriptedAnswers,
+)
 from tests.workers.replay_cases import ReplayCase
 from tests.workers.test_kills import submitted
 from workers.models.port import ModelCall
@@ -69,39 +75,10 @@ async def test_a_finish_before_any_append(harness: RefinementHarness, kind: str)
     at, is_said = 0, True
     while is_said:
         at += 1
-        store: Any = FinishingStore(harness, at)
+        store: Any = ActingStore(harness, at, partial(harness.store.finish, TENANT))
         refinement_id = await played(harness, kind, EVERY[kind], EVERY[kind].models(), store)
         ended, events = await harness.snapshot(refinement_id), await harness.events(refinement_id)
         require_an_honest_end(ended, events, StopReason.FINISHED_EARLY, undisturbed)
         assert ended.result is not None
         is_said = store.left <= 0
     assert at > 2
-
-
-class FinishingStore:
-    """A worker's store whose client says finish right before its n-th append."""
-
-    def __init__(self, harness: RefinementHarness, at: int) -> None:
-        self.left = at
-        self.harness = harness
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.harness.worker_store, name)
-
-    def journal(self, claimed: Claimed) -> Any:
-        return _FinishingJournal(self.harness.worker_store.journal(claimed), self)
-
-
-class _FinishingJournal:
-    def __init__(self, journal: Journal, store: FinishingStore) -> None:
-        self._journal = journal
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._journal, name)
-
-    async def append(self, *args: Any, **kwargs: Any) -> State:
-        self._store.left -= 1
-        if self._store.left == 0:
-            await self._store.harness.store.finish(TENANT, self._journal.id)
-        return await self._journal.append(*args, **kwargs)
