@@ -16,7 +16,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --upgrade
 
-.PHONY: help install demo serve test check fix openapi faults fuzz interop sim bench examples lock clean
+.PHONY: help install demo serve test check fix openapi console faults fuzz interop sim bench examples lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -53,6 +53,9 @@ openapi: install ## write openapi/openapi.json from the code, and from it what t
 	$(BIN)/hone openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 	$(BIN)/python clients/python/generate.py
+
+console: ## build the script of the console from app/console/src; needs npm
+	cd app/console && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run build
 
 sim: install ## simulate crashes and lost answers for ten minutes; SIM="--once 7" repeats a run
 	$(BIN)/python -m tests.simulation --seconds 600 $(SIM)

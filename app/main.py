@@ -12,6 +12,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from app import console
 from app.access import Directory, Keyring, Metering, Tenants
 from app.api import (
     administration,
@@ -61,6 +62,7 @@ ROUTERS = (
     administration.audit,
     administration.monitoring,
     pages.router,
+    console.router,
 )
 
 _log = logging.getLogger(__name__)

@@ -3,9 +3,11 @@
 from app.access.directory import Caller, Directory
 from app.access.keyring import Keyring
 from app.access.metering import Metering, RequestsLeft
+from app.access.signed import SESSION_COOKIE, session_in
 from app.access.tenants import TenantNotFound, Tenants
 
 __all__ = [
+    "SESSION_COOKIE",
     "Caller",
     "Directory",
     "Keyring",
@@ -13,4 +15,5 @@ __all__ = [
     "RequestsLeft",
     "TenantNotFound",
     "Tenants",
+    "session_in",
 ]

@@ -4,14 +4,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Self
 
 from app.access.keys import Hashing, id_in, secrets_of
-from app.access.read_tokens import PREFIX, ReadToken, Signing
+from app.access.signed import ConsoleSession, ReadToken, Signing
 from app.contract.access import OPERATOR, WITHOUT_ADMIN, Quotas, Scope
 from app.contract.errors import HoneError, Unauthenticated
 from app.settings import Settings
@@ -22,6 +22,9 @@ TRUSTED_S = 0.9
 """Age up to which the copy is trusted: a key that was revoked works for less than a second."""
 
 MOST_KNOWN = 10_000
+SESSION_S = 12 * 3600
+"""Seconds after which the console asks for a key again."""
+
 NOTED_S = 10.0
 """Seconds between two notes of which keys were used."""
 
@@ -116,7 +119,9 @@ class Directory:
             return self._anybody
         await self._be_fresh()
         if key is not None:
-            return await (self.reader(key) if key.startswith(PREFIX) else self._owner(key))
+            return await (
+                self.reader(key) if key.startswith(ReadToken.prefix) else self._owner(key)
+            )
         if not self._is_open:
             raise Unauthenticated(
                 "send an API key as `Authorization: Bearer hone_...`"
@@ -138,7 +143,7 @@ class Directory:
             return self._anybody
         await self._be_fresh()
         assert self._signing is not None
-        token = self._signing.read(text)
+        token = self._signing.read(ReadToken, text)
         if token is not None:
             ends_at, of = token.ends_at, token.refinement_id
             reading = frozenset({Scope.READ})
@@ -147,6 +152,35 @@ class Directory:
             if await self.still_allows(caller):
                 return caller
         raise Unauthenticated("this token is unknown or has expired")
+
+    async def session_of(self, key: bytes) -> tuple[str, int]:
+        """Return a session of a browser for the owner of a key, and its seconds.
+
+        Raises Unauthenticated unless the key works. The session works as long as the key does.
+        """
+        await self._be_fresh()
+        owner = await self._owner(key)
+        assert self._signing is not None
+        assert owner.key_id is not None
+        session = ConsoleSession(owner.key_id, self.now_ms() + SESSION_S * 1000)
+        return self._signing.signed(session), SESSION_S
+
+    async def in_session(self, text: bytes) -> Caller | None:
+        """Return whose session this is; None if it has ended, or its key has."""
+        if self._settings.auth == "off":
+            return None
+        await self._be_fresh()
+        assert self._signing is not None
+        session = self._signing.read(ConsoleSession, text)
+        if session is None or self.now_ms() >= session.ends_at:
+            return None
+        record, caller = self._known.get(session.key_id) or (None, None)
+        if record is None:
+            record = await self._look_up(session.key_id)
+        if record is None or not self._works(record):
+            return None
+        self._used[record.id] = self.now_ms()
+        return replace(caller or self._known[record.id][1], ends_at=session.ends_at)
 
     async def still_allows(self, caller: Caller) -> bool:
         """Return whether the caller would still be let in; while Redis is away, as before."""

@@ -1,19 +1,24 @@
 """Who may call what: an ASGI layer that lets in callers with the scope that an operation needs."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access import Caller, Directory, Metering, RequestsLeft
-from app.api.problems import response_of
+from app.access import Caller, Directory, Metering, RequestsLeft, session_in
+from app.api.problems import CrossSite, response_of
 from app.contract import access
 from app.contract.errors import Forbidden, HoneError, Unauthenticated
 
-OPEN = ("/", "/healthz", "/openapi.json", "/docs")
+OPEN = ("/", "/healthz", "/openapi.json", "/docs", "/console")
 """What needs no key: it says nothing about any tenant, and how to get in."""
+
+PAGES = ("/docs/", "/console/")
+SESSION = "/console/session"
+"""Reading it tells who the caller is; signing in and out need no key yet, or no longer."""
 
 ADMINISTRATION = ("/metrics", "/v1/keys", "/v1/tenants", "/v1/audit")
 SAFE = ("GET", "HEAD")
@@ -32,7 +37,9 @@ TRUSTED_S = 1.0
 
 def scope_needed(method: str, path: str) -> access.Scope | None:
     """Return the scope that a request needs, or None if it needs no key."""
-    if path in OPEN or path.startswith("/docs/"):
+    if path == SESSION:
+        return access.Scope.READ if method in SAFE else None
+    if path in OPEN or path.startswith(PAGES):
         return None
     if any(path == it or path.startswith(f"{it}/") for it in ADMINISTRATION):
         return access.Scope.ADMIN
@@ -65,12 +72,7 @@ class AccessControl:
             return
         directory: Directory = scope["state"]["directory"]
         try:
-            key, is_forwarded = _credentials(scope["headers"])
-            token = _token_in_query(scope) if TOKEN in scope["query_string"] else None
-            if key is None and token is not None:
-                caller = await directory.reader(token)
-            else:
-                caller = await directory.caller(key, is_forwarded=is_forwarded)
+            caller = await _caller(directory, scope)
             _require(needed, caller, scope["method"], path)
             left = await _counted(scope["state"], caller)
         except HoneError as error:
@@ -87,6 +89,20 @@ class AccessControl:
             await response.close()
         if response.refusal is not None:
             await response_of(response.refusal, scope)(scope, receive, send)
+
+
+async def _caller(directory: Directory, scope: Scope) -> Caller:
+    """Return who a request comes from: by its key, its token, or the session of its browser."""
+    sent = _credentials(scope["headers"])
+    token = _token_in_query(scope) if TOKEN in scope["query_string"] else None
+    if sent.key is None and token is not None:
+        return await directory.reader(token)
+    if sent.key is None and sent.session is not None:
+        if scope["method"] not in SAFE and not sent.is_of_own_page:
+            raise CrossSite("a session works for the pages of this server only: send an API key")
+        if (caller := await directory.in_session(sent.session)) is not None:
+            return caller
+    return await directory.caller(sent.key, is_forwarded=sent.is_forwarded)
 
 
 async def _counted(state: dict[str, Any], caller: Caller) -> RequestsLeft | None:
@@ -184,16 +200,29 @@ def _path(scope: Scope) -> str:
     return path[len(root) :] if root and path.startswith(f"{root}/") else path  # type: ignore[no-any-return]
 
 
-def _credentials(headers: list[tuple[bytes, bytes]]) -> tuple[bytes | None, bool]:
-    """Return the key in `Authorization`, None without that header; and whether a proxy sent it."""
-    key, is_forwarded = None, False
+@dataclass(slots=True)
+class _Credentials:
+    """What the headers say of the caller."""
+
+    key: bytes | None = None  # in `Authorization`
+    session: bytes | None = None
+    is_forwarded: bool = False  # by a proxy
+    is_of_own_page: bool = False  # as the browser says
+
+
+def _credentials(headers: list[tuple[bytes, bytes]]) -> _Credentials:
+    found = _Credentials()
     for name, value in headers:
         if name == b"authorization":
-            is_key = value[:7].lower() == BEARER and key is None
-            key = value[7:].strip() if is_key else b""
+            is_key = value[:7].lower() == BEARER and found.key is None
+            found.key = value[7:].strip() if is_key else b""
+        elif name == b"cookie":
+            found.session = session_in(value) or found.session
+        elif name == b"sec-fetch-site":
+            found.is_of_own_page = value == b"same-origin"
         elif name in FORWARDED:
-            is_forwarded = True
-    return key, is_forwarded
+            found.is_forwarded = True
+    return found
 
 
 def _token_in_query(scope: Scope) -> bytes | None:

@@ -1,0 +1,81 @@
+"""What this service signs and nobody needs to store: read tokens, and sessions of the console."""
+
+import hmac
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import ClassVar, TypeVar
+
+from app.settings import derived
+
+
+@dataclass(frozen=True)
+class ReadToken:
+    """Permission to read one refinement. `key_id`: the key that it was made with, and works as
+    long as.
+    """
+
+    prefix: ClassVar[bytes] = b"honet_"
+    purpose: ClassVar[str] = "read tokens"
+
+    tenant: str
+    refinement_id: str
+    key_id: str | None
+    ends_at: int
+    """Milliseconds since 1970 by Redis TIME."""
+
+
+@dataclass(frozen=True)
+class ConsoleSession:
+    """Permission to act as the owner of a key, in the browser that showed the key."""
+
+    prefix: ClassVar[bytes] = b"hones_"
+    purpose: ClassVar[str] = "console sessions"
+
+    key_id: str
+    ends_at: int
+    """Milliseconds since 1970 by Redis TIME."""
+
+
+SESSION_COOKIE = "hone_session"
+
+Signed = TypeVar("Signed", ReadToken, ConsoleSession)
+
+
+class Signing:
+    """Signs with HMAC-SHA256, with a key for each purpose. Of several secrets the first signs."""
+
+    def __init__(self, server_secrets: Sequence[bytes]) -> None:
+        self._keys = {
+            purpose: [derived(secret, purpose) for secret in server_secrets]
+            for purpose in (ReadToken.purpose, ConsoleSession.purpose)
+        }
+
+    def signed(self, what: ReadToken | ConsoleSession) -> str:
+        """Return its text, which is safe in a URL and in a cookie."""
+        said = _encoded(json.dumps(asdict(what)).encode())
+        key = self._keys[what.purpose][0]
+        return b".".join((what.prefix + said, _signature(key, said))).decode()
+
+    def read(self, kind: type[Signed], text: bytes) -> Signed | None:
+        """Return what a text says, or None unless this service signed it as one of this kind."""
+        said, _, signature = text.removeprefix(kind.prefix).partition(b".")
+        signatures = [_signature(key, said) for key in self._keys[kind.purpose]]
+        if not any(hmac.compare_digest(signature, it) for it in signatures):
+            return None
+        return kind(**json.loads(urlsafe_b64decode(said + b"=" * (-len(said) % 4))))
+
+
+def session_in(cookies: bytes) -> bytes | None:
+    """Return the session that a `Cookie` header holds."""
+    pairs = (it.strip().partition(b"=") for it in cookies.split(b";"))
+    return next((it[2] for it in pairs if it[0] == SESSION_COOKIE.encode()), None)
+
+
+def _signature(key: bytes, said: bytes) -> bytes:
+    return _encoded(hmac.digest(key, said, "sha256"))
+
+
+def _encoded(content: bytes) -> bytes:
+    return urlsafe_b64encode(content).rstrip(b"=")

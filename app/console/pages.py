@@ -1,0 +1,157 @@
+"""The pages of the console, its files, and the sessions of browsers that showed an API key.
+
+Every path leads to the same page: its script shows what the path names, by the HTTP API.
+"""
+
+import gzip
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib import resources
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app.access import SESSION_COOKIE, Caller, Directory
+from app.contract.errors import BodyTooLarge, FieldError, InvalidRequest, NotFound
+
+MEDIA_TYPES = {
+    "console.js": "text/javascript; charset=utf-8",
+    "console.css": "text/css; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+PAGE = """\
+<!doctype html>
+<html lang="en" data-root="{root}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>Hone</title>
+<link rel="icon" href="{root}/console/static/icon.svg">
+<link rel="stylesheet" href="{root}/console/static/console.css?{css}">
+<script type="module" src="{root}/console/static/console.js?{js}"></script>
+</head>
+<body>
+<noscript>The console needs JavaScript. <a href="{root}/docs">The API</a> does not.</noscript>
+</body>
+</html>
+"""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types 'none'"
+)
+MOST_BYTES = 1_000
+
+router = APIRouter(include_in_schema=False)
+
+
+class SignIn(BaseModel):
+    """The key that somebody shows."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: str = Field(min_length=1, max_length=200)
+
+
+def the_directory(request: Request) -> Directory:
+    """Return who may call what."""
+    directory: Directory = request.state.directory
+    return directory
+
+
+Callers = Annotated[Directory, Depends(the_directory)]
+
+
+@router.get("/console/session")
+async def session(request: Request) -> dict[str, Any]:
+    """Return who this browser acts as: by its session, or without one where no key is needed."""
+    caller: Caller = request.state.caller
+    return {"tenant": caller.tenant, "scopes": sorted(caller.scopes), "key_id": caller.key_id}
+
+
+@router.post("/console/session")
+async def sign_in(request: Request, directory: Callers) -> Response:
+    """Begin a session with an API key. The browser keeps it where no script can read it."""
+    body = await request.body()
+    if len(body) > MOST_BYTES:
+        raise BodyTooLarge(f"the body must have at most {MOST_BYTES} bytes")
+    try:
+        key = SignIn.model_validate_json(body).key
+    except ValidationError:
+        missing = FieldError(pointer="/key", detail="an API key is required")
+        raise InvalidRequest("the body must have an API key as `key`", errors=(missing,)) from None
+    text, seconds = await directory.session_of(key.strip().encode())
+    response = Response(status_code=204)
+    _set(response, request, text, seconds)
+    return response
+
+
+@router.delete("/console/session")
+async def sign_out(request: Request) -> Response:
+    """Forget the session."""
+    response = Response(status_code=204)
+    _set(response, request, "", 0)
+    return response
+
+
+@router.get("/console/static/{name}")
+async def static(name: str, request: Request) -> Response:
+    """Return a file of the console."""
+    if name not in MEDIA_TYPES:
+        raise NotFound(f"no resource at /console/static/{name}")
+    file = _file(name)
+    # The page names the content by its hash, so that a file never changes under its address.
+    is_named = request.url.query == file.tag
+    headers = {
+        "Cache-Control": "max-age=31536000, immutable" if is_named else "no-cache",
+        "ETag": f'"{file.tag}"',
+        "Vary": "Accept-Encoding",
+    }
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(file.content, headers=headers, media_type=MEDIA_TYPES[name])
+    headers["Content-Encoding"] = "gzip"
+    return Response(file.packed, headers=headers, media_type=MEDIA_TYPES[name])
+
+
+@router.get("/console")
+@router.get("/console/{page}")
+@router.get("/console/{page}/{_identifier}")
+@router.get("/console/{page}/{_identifier}/{_part}")
+async def page(request: Request) -> HTMLResponse:
+    """Return the page, whatever it is to show."""
+    root = request.scope.get("root_path", "")
+    tags = {"js": _file("console.js").tag, "css": _file("console.css").tag}
+    return HTMLResponse(PAGE.format(root=root, **tags), headers={"Content-Security-Policy": POLICY})
+
+
+def _set(response: Response, request: Request, text: str, seconds: int) -> None:
+    is_secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
+    response.set_cookie(
+        SESSION_COOKIE,
+        text,
+        max_age=seconds,
+        path=request.scope.get("root_path", "") or "/",
+        secure=is_secure,
+        httponly=True,
+        samesite="strict",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file as it is sent."""
+
+    content: bytes
+    packed: bytes
+    tag: str
+
+
+@cache
+def _file(name: str) -> _File:
+    content = (resources.files("app.console") / "static" / name).read_bytes()
+    return _File(content, gzip.compress(content, mtime=0), sha256(content).hexdigest()[:16])

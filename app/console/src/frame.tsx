@@ -1,0 +1,77 @@
+/** The frame of every page: who is signed in, where one can go, and what the address names. */
+import { useEffect, useState } from 'preact/hooks';
+import { readToken, root, type Session, session, signOut } from './api.js';
+import { RefinementList } from './list.js';
+import { Failure, Loading } from './parts.js';
+import { RefinementPage } from './refinement.js';
+import { hrefOf, Link, type Route, useRoute } from './router.js';
+import { SignIn } from './sign_in.js';
+
+export function Console() {
+  const route = useRoute();
+  const [signedIn, setSignedIn] = useState<Session | null>();
+  const [failure, setFailure] = useState<unknown>();
+  const look = () => session().then(setSignedIn, setFailure);
+  useEffect(() => void look(), []);
+  const leave = async () => {
+    await signOut().catch(setFailure);
+    await look();
+  };
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to content
+      </a>
+      <header>
+        <Link class="brand" href={hrefOf()}>
+          Hone
+        </Link>
+        {signedIn && !readToken && <Navigation at={route.path[0] ?? ''} />}
+        {signedIn?.key_id && (
+          <span class="who">
+            {signedIn.tenant} <button onClick={leave}>Sign out</button>
+          </span>
+        )}
+      </header>
+      <main id="main" tabIndex={-1}>
+        {failure !== undefined && <Failure of={failure} />}
+        {signedIn === undefined && failure === undefined && <Loading />}
+        {signedIn === null && <SignIn done={look} />}
+        {signedIn && <Page route={route} session={signedIn} />}
+      </main>
+    </>
+  );
+}
+
+const PLACES: [string, string][] = [['', 'Refinements']];
+
+function Navigation({ at }: { at: string }) {
+  return (
+    <nav aria-label="Console">
+      {PLACES.map(([path, title]) => (
+        <Link
+          href={path ? hrefOf(path) : hrefOf()}
+          aria-current={at === path || (path === '' && at === 'refinements') ? 'page' : undefined}
+        >
+          {title}
+        </Link>
+      ))}
+      <a href={`${root}/docs`}>API</a>
+    </nav>
+  );
+}
+
+/** What the address names. */
+function Page({ route, session }: { route: Route; session: Session }) {
+  const [place = '', id, part] = route.path;
+  if (place === 'refinements' && id) return <RefinementPage key={id} id={id} part={part ?? ''} session={session} />;
+  if (place === '' || place === 'refinements') return <RefinementList query={route.query} />;
+  return (
+    <>
+      <h1>Nothing here</h1>
+      <p>
+        The console has no page at this address. <Link href={hrefOf()}>All refinements</Link>
+      </p>
+    </>
+  );
+}

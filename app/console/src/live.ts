@@ -1,0 +1,94 @@
+/** One refinement as it goes on: its snapshot, its events, and the texts that are being written. */
+import { ApiError, type DeltaEvent, type Event, type Snapshot } from 'hone';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { hone } from './api.js';
+
+export type Journaled = Exclude<Event, DeltaEvent>;
+const isDelta = (event: Event): event is DeltaEvent => event.type === 'step.delta';
+
+export interface Live {
+  snapshot?: Snapshot;
+  /** Everything that happened so far, in order. */
+  events: Journaled[];
+  /** The texts that models are writing now, by step key. */
+  texts: Map<string, string>;
+  failure?: unknown;
+  /** Read the snapshot again, after something was done to it. */
+  refresh: () => void;
+}
+
+const SHOWN_EVERY_MS = 100;
+
+/** Follow a refinement until the component leaves. A retry or a new decision is followed too. */
+export function useRefinement(id: string): Live {
+  const [, show] = useState(0);
+  const live = useRef<Live>({ events: [], texts: new Map(), refresh: () => undefined });
+  useEffect(() => {
+    const ending = new AbortController();
+    const state = live.current;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    // Many events arrive at once: the page is drawn, and the snapshot read, a few times a second.
+    const changed = (isRead: boolean) => {
+      needsReading ||= isRead;
+      timer ??= setTimeout(async () => {
+        timer = undefined;
+        if (needsReading) await read();
+        show((it) => it + 1);
+      }, SHOWN_EVERY_MS);
+    };
+    let needsReading = false;
+    const read = async () => {
+      needsReading = false;
+      try {
+        state.snapshot = await hone.get(id);
+        state.failure = undefined;
+      } catch (failure) {
+        if (!ending.signal.aborted) state.failure = failure;
+      }
+    };
+    const follow = async () => {
+      let after = 0;
+      while (!ending.signal.aborted) {
+        for await (const event of hone.events(id, { after, deltas: true, signal: ending.signal })) {
+          if (isDelta(event)) {
+            const { key, offset, text } = event.data;
+            state.texts.set(key, (state.texts.get(key) ?? '').slice(0, offset) + text);
+            changed(false);
+            continue;
+          }
+          after = event.event;
+          state.events.push(event);
+          const data = event.data as { key?: string };
+          if (data.key) state.texts.delete(data.key);
+          changed(true);
+        }
+        await ended(after);
+      }
+    };
+    /** Return once a refinement that had ended goes on. */
+    const ended = async (after: number) => {
+      state.texts.clear();
+      changed(true);
+      while (!ending.signal.aborted && (state.snapshot?.last_event ?? 0) <= after) {
+        await new Promise((done) => {
+          wake = done;
+          setTimeout(done, 5_000);
+        });
+        if (!document.hidden) await read();
+      }
+    };
+    let wake: (value?: unknown) => void = () => undefined;
+    state.refresh = () => {
+      wake();
+      changed(true);
+    };
+    read().then(() => show((it) => it + 1));
+    follow().catch((failure: unknown) => {
+      if (ending.signal.aborted) return;
+      if (!(failure instanceof ApiError && failure.status === 404 && state.snapshot === undefined)) state.failure = failure;
+      show((it) => it + 1);
+    });
+    return () => ending.abort();
+  }, [id]);
+  return live.current;
+}

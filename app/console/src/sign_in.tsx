@@ -1,0 +1,39 @@
+import { useEffect, useState } from 'preact/hooks';
+import { signIn } from './api.js';
+import { Failure } from './parts.js';
+
+/** Asks for an API key. The server answers with a cookie that no script can read. */
+export function SignIn({ done }: { done: () => void }) {
+  const [key, setKey] = useState('');
+  const [failure, setFailure] = useState<unknown>();
+  useEffect(() => {
+    document.title = 'Sign in – Hone';
+  }, []);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    setFailure(undefined);
+    signIn(key.trim()).then(done, setFailure);
+  };
+  return (
+    <form class="sign-in" onSubmit={submit}>
+      <h1>Sign in</h1>
+      <label>
+        API key
+        <input
+          type="password"
+          name="key"
+          autoComplete="off"
+          autoFocus
+          required
+          value={key}
+          onInput={(event) => setKey(event.currentTarget.value)}
+        />
+      </label>
+      <p class="quiet">
+        An operator makes one with <code>hone keys create</code>. This browser keeps a session of 12 hours, not the key.
+      </p>
+      {failure !== undefined && <Failure of={failure} />}
+      <button class="main">Sign in</button>
+    </form>
+  );
+}

@@ -1,0 +1,98 @@
+"""Coming in: the list, one refinement as it goes on, keys, read links."""
+
+import asyncio
+from pathlib import Path
+
+from playwright.async_api import Browser, Page, expect
+
+from app.access import Keyring
+from app.cli.processes import url_of
+from app.contract.access import OPERATOR, KeyRequest
+from app.queue import RefinementQueue
+from app.store import open_store
+from benchmarks.model_replies import draft
+from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
+from tests.e2e.running_service import RunningService, running_service
+from tests.e2e.scripted_models import slow_at
+
+
+async def test_a_refinement_is_followed_from_the_list_to_its_result(
+    page: Page, service: RunningService
+) -> None:
+    service.models.behaviour = slow_at("iterations/2/critique", 1)
+    refinement_id = await service.submit()
+    await page.goto("/console")
+    assert await violations(page) == []
+    await page.get_by_role("link", name=refinement_id).click()
+    await expect(page.get_by_text(draft(4))).to_be_visible()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("succeeded")
+    assert await violations(page) == []
+    await page.go_back()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Refinements")
+
+
+async def test_a_phone_shows_everything_without_scrolling_sideways(
+    page: Page, service: RunningService
+) -> None:
+    refinement_id = await service.submit()
+    await service.ended(refinement_id)
+    await page.set_viewport_size(PHONE)
+    for path in ("/console", f"/console/refinements/{refinement_id}"):
+        await page.goto(path)
+        await expect(page.get_by_text(refinement_id)).to_be_visible()
+        assert not await scrolls_sideways(page)
+
+
+async def test_a_person_signs_in_with_a_key_that_no_script_can_read(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with (
+        running_service(tmp_path, workers=0) as service,
+        open_store(service.settings, RefinementQueue(service.settings.queue)) as store,
+    ):
+        keyring = Keyring(store.access, service.settings)
+        refinement_id = await service.submit()
+        issued = await keyring.create(OPERATOR, KeyRequest())
+        while (await service.client.get("/console/session")).is_success:
+            await asyncio.sleep(0.1)  # until the API has noticed the first key
+        context = await browser.new_context(base_url=url_of(service.settings))
+        page = await context.new_page()
+        await page.goto(f"/console/refinements/{refinement_id}")
+        await page.get_by_label("API key").fill("hone_wrong")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_contain_text("unknown, revoked or expired")
+        assert await violations(page) == []
+        await page.get_by_label("API key").fill(issued.key)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", level=1)).to_contain_text(refinement_id)
+        assert await page.evaluate("document.cookie") == ""
+        (cookie,) = await context.cookies()
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+        assert issued.key not in cookie["value"]
+
+        headers = {"Authorization": f"Bearer {issued.key}"}
+        reading = await service.client.post(
+            f"/v1/refinements/{refinement_id}/tokens", headers=headers
+        )
+        other = await browser.new_context(base_url=url_of(service.settings))
+        reader = await other.new_page()
+        await reader.goto(f"/console/refinements/{refinement_id}#token={reading.json()['token']}")
+        await expect(reader.get_by_role("heading", level=1)).to_contain_text(refinement_id)
+
+        foreign = {"Cookie": f"{cookie['name']}={cookie['value']}"}
+        path = f"/v1/refinements/{refinement_id}/cancel"
+        assert await status_of(service, path, foreign) == 403
+        assert await status_of(service, path, foreign | {"Sec-Fetch-Site": "same-site"}) == 403
+        assert await status_of(service, path, foreign | {"Sec-Fetch-Site": "same-origin"}) == 202
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_label("API key")).to_be_visible()
+        await keyring.revoke(OPERATOR, issued.id)
+        own = foreign | {"Sec-Fetch-Site": "same-origin"}
+        while (await service.client.get("/console/session", headers=own)).is_success:
+            await asyncio.sleep(0.1)  # a key that was revoked works for less than a second
+        await context.close()
+        await other.close()
+
+
+async def status_of(service: RunningService, path: str, headers: dict[str, str]) -> int:
+    return (await service.client.post(path, headers=headers)).status_code

@@ -1,0 +1,57 @@
+"""The script of the console is built from its sources, and small."""
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CONSOLE = ROOT / "app" / "console"
+CLIENT = ROOT / "clients" / "typescript"
+BUILT = ("console.js", "console.css")
+MOST_BYTES = 300_000
+
+
+def test_it_is_built_from_the_present_sources() -> None:
+    files = [path for folder in (CONSOLE / "src", CLIENT / "src") for path in sorted(folder.rglob("*.*"))]
+    hashed = sha256(b"".join(it.read_bytes() for it in [*files, CONSOLE / "package-lock.json"]))
+    for name in BUILT:
+        found = re.search(r"sources (\w{16}) \*/", (CONSOLE / "static" / name).read_text())
+        assert found, name
+        assert found[1] == hashed.hexdigest()[:16], "stale: run make console"
+
+
+def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
+    if not shutil.which("npm"):
+        pytest.skip("npm is not installed")
+    ignored = shutil.ignore_patterns("node_modules", "static", "dist")
+    shutil.copytree(CONSOLE, tmp_path / "app" / "console", ignore=ignored)
+    shutil.copytree(CLIENT, tmp_path / "clients" / "typescript", ignore=ignored)
+    copy = tmp_path / "app" / "console"
+    (copy / "static").mkdir()
+    installed = run(copy, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+    if installed.returncode:
+        pytest.skip(f"npm cannot install what it is built with: {installed.stderr[-300:]}")
+    built = run(copy, "npm", "run", "build")
+    assert built.returncode == 0, built.stdout
+    for name in BUILT:
+        assert (copy / "static" / name).read_bytes() == (CONSOLE / "static" / name).read_bytes()
+
+
+def test_its_lock_names_no_host() -> None:
+    lock = json.loads((CONSOLE / "package-lock.json").read_text())
+    assert [name for name, it in lock["packages"].items() if "resolved" in it] == []
+
+
+def test_it_is_small_on_the_wire() -> None:
+    sent = sum(len(gzip.compress(it.read_bytes())) for it in (CONSOLE / "static").iterdir())
+    assert sent < MOST_BYTES
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
