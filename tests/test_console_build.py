@@ -18,7 +18,12 @@ MOST_BYTES = 300_000
 
 
 def test_it_is_built_from_the_present_sources() -> None:
-    files = [path for folder in (CONSOLE / "src", CLIENT / "src") for path in sorted(folder.rglob("*.*"))]
+    found = [
+        it
+        for folder in ("app/console/src", "clients/typescript/src")
+        for it in sorted((ROOT / folder).rglob("*.*"))
+    ]
+    files = [it for it in found if it.name != "schema.ts"]  # types leave nothing in a script
     hashed = sha256(b"".join(it.read_bytes() for it in [*files, CONSOLE / "package-lock.json"]))
     for name in BUILT:
         found = re.search(r"sources (\w{16}) \*/", (CONSOLE / "static" / name).read_text())
