@@ -14,6 +14,7 @@ from benchmarks.model_replies import draft
 from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import slow_at
+from tests.waiting import TIMEOUT_S
 
 
 async def test_a_refinement_is_followed_from_the_list_to_its_result(
@@ -53,8 +54,7 @@ async def test_a_person_signs_in_with_a_key_that_no_script_can_read(
         keyring = Keyring(store.access, service.settings)
         refinement_id = await service.submit()
         issued = await keyring.create(OPERATOR, KeyRequest())
-        while (await service.client.get("/console/session")).is_success:
-            await asyncio.sleep(0.1)  # until the API has noticed the first key
+        await until_refused(service, {})  # the API has noticed the first key
         context = await browser.new_context(base_url=url_of(service.settings))
         page = await context.new_page()
         await page.goto(f"/console/refinements/{refinement_id}")
@@ -87,12 +87,17 @@ async def test_a_person_signs_in_with_a_key_that_no_script_can_read(
         await page.get_by_role("button", name="Sign out").click()
         await expect(page.get_by_label("API key")).to_be_visible()
         await keyring.revoke(OPERATOR, issued.id)
-        own = foreign | {"Sec-Fetch-Site": "same-origin"}
-        while (await service.client.get("/console/session", headers=own)).is_success:
-            await asyncio.sleep(0.1)  # a key that was revoked works for less than a second
+        await until_refused(service, foreign | {"Sec-Fetch-Site": "same-origin"})
         await context.close()
         await other.close()
 
 
 async def status_of(service: RunningService, path: str, headers: dict[str, str]) -> int:
     return (await service.client.post(path, headers=headers)).status_code
+
+
+async def until_refused(service: RunningService, headers: dict[str, str]) -> None:
+    """Return once a session does not let in any more, which takes less than a second."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while (await service.client.get("/console/session", headers=headers)).is_success:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
