@@ -26,9 +26,9 @@ def test_it_is_built_from_the_present_sources() -> None:
     files = [it for it in found if it.name != "schema.ts"]  # types leave nothing in a script
     hashed = sha256(b"".join(it.read_bytes() for it in [*files, CONSOLE / "package-lock.json"]))
     for name in BUILT:
-        found = re.search(r"sources (\w{16}) \*/", (CONSOLE / "static" / name).read_text())
-        assert found, name
-        assert found[1] == hashed.hexdigest()[:16], "stale: run make console"
+        built_from = re.search(r"sources (\w{16}) \*/", (CONSOLE / "static" / name).read_text())
+        assert built_from, name
+        assert built_from[1] == hashed.hexdigest()[:16], "stale: run make console"
 
 
 def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize, async_playwright
 
 from app.cli.processes import url_of
 from tests.e2e.running_service import RunningService
@@ -21,8 +21,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PHONE = {"width": 360, "height": 780}
-DESKTOP = {"width": 1280, "height": 900}
+PHONE = ViewportSize(width=360, height=780)
+DESKTOP = ViewportSize(width=1280, height=900)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
