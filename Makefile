@@ -6,7 +6,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-PACKAGES := app workers tests benchmarks
+PACKAGES := app workers tests benchmarks documentation
 
 # The default Python if its version is supported, otherwise the newest supported one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -16,7 +16,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --upgrade
 
-.PHONY: help install demo serve test check fix openapi console faults fuzz interop sim bench examples lock clean
+.PHONY: help install demo serve test check fix openapi docs console faults fuzz interop sim bench examples lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -57,6 +57,11 @@ openapi: install ## write openapi/openapi.json from the code, and from it what t
 console: ## build the script of the console from app/console/src; needs npm
 	cd app/console && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run build
 
+docs: install ## build the documentation site in site/, a broken link fails; SHOW=1 serves it at http://localhost:8000
+	$(BIN)/python -m documentation
+	$(BIN)/python -m zensical build --strict --clean
+	$(if $(SHOW),$(BIN)/python -m http.server -b 127.0.0.1 -d site 8000)
+
 sim: install ## simulate crashes and lost answers for ten minutes; SIM="--once 7" repeats a run
 	$(BIN)/python -m tests.simulation --seconds 600 $(SIM)
 
@@ -83,7 +88,7 @@ lock: install ## update the lock files to the newest versions that pyproject.tom
 		-c requirements-build.lock -o requirements-dev.lock
 
 clean: ## remove .venv, caches and builds
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site docs/reference .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -1,5 +1,7 @@
 """One running service for all tests that leave it running with its settings."""
 
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +13,9 @@ from benchmarks.model_replies import improving
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.sandboxed_worker import MODULE
 from tests.local_endpoint import SECRET, THIS_MACHINE
+
+ROOT = Path(__file__).parent.parent.parent
+TYPESCRIPT = ROOT / "clients" / "typescript"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,3 +52,25 @@ async def service(shared_service: RunningService) -> AsyncIterator[RunningServic
     shared_service.models.reset()
     yield shared_service
     await shared_service.erase_unfinished()
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The client, compiled by the strict compiler."""
+    if not shutil.which("npm"):
+        pytest.skip("npm is not installed")
+    root = tmp_path_factory.mktemp("typescript")
+    package = root / "clients" / "typescript"
+    ignored = shutil.ignore_patterns("node_modules", "dist")
+    shutil.copytree(TYPESCRIPT, package, ignore=ignored)
+    shutil.copytree(ROOT / "openapi", root / "openapi")
+    installed = run_in(package, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+    if installed.returncode:
+        pytest.skip(f"npm cannot install its compiler: {installed.stderr[-300:]}")
+    compiled = run_in(package, "npx", "--no-install", "tsc")
+    assert compiled.returncode == 0, compiled.stdout
+    return package
+
+
+def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -3,44 +3,17 @@
 import asyncio
 import json
 import re
-import shutil
 import signal
-import subprocess
 from pathlib import Path
-
-import pytest
 
 from app.cli.processes import url_of
 from app.contract import errors
 from benchmarks.model_replies import draft
+from tests.e2e.conftest import TYPESCRIPT, run_in
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import hanging_at, slow_at
 
-ROOT = Path(__file__).parent.parent.parent
-SOURCE = ROOT / "clients" / "typescript"
 SCRIPT = Path(__file__).parent / "typescript_client.mjs"
-
-
-@pytest.fixture(scope="session")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The client, compiled by the strict compiler."""
-    if not shutil.which("npm"):
-        pytest.skip("npm is not installed")
-    root = tmp_path_factory.mktemp("typescript")
-    package = root / "clients" / "typescript"
-    ignored = shutil.ignore_patterns("node_modules", "dist")
-    shutil.copytree(SOURCE, package, ignore=ignored)
-    shutil.copytree(ROOT / "openapi", root / "openapi")
-    installed = run(package, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-    if installed.returncode:
-        pytest.skip(f"npm cannot install its compiler: {installed.stderr[-300:]}")
-    compiled = run(package, "npx", "--no-install", "tsc")
-    assert compiled.returncode == 0, compiled.stdout
-    return package
-
-
-def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 async def play(package: Path, scene: str, url: str = "") -> asyncio.subprocess.Process:
@@ -60,12 +33,16 @@ async def said(process: asyncio.subprocess.Process) -> object:
 
 
 def test_its_types_are_those_of_the_server(package: Path) -> None:
-    assert run(package, "node", "generate.mjs", "--check").returncode == 0, "run npm run generate"
+    assert run_in(package, "node", "generate.mjs", "--check").returncode == 0, (
+        "run npm run generate"
+    )
 
 
 def test_every_error_of_the_server_has_a_class_in_typescript() -> None:
     found = [getattr(it, "code", None) for it in vars(errors).values() if isinstance(it, type)]
-    known = re.findall(r"^  (\w+): \w+,$", (SOURCE / "src" / "errors.ts").read_text(), re.MULTILINE)
+    known = re.findall(
+        r"^  (\w+): \w+,$", (TYPESCRIPT / "src" / "errors.ts").read_text(), re.MULTILINE
+    )
     assert {it for it in found if isinstance(it, str)} - set(known) == set()
 
 

@@ -1,0 +1,103 @@
+"""The pages on the two clients, from their docstrings and comments."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+INSTALL = "How to install it, and what it does by itself: [clients](../clients.md)."
+EXPORT = re.compile(r"export (?:async )?(function|class|interface|type) (\w+)")
+METHOD = re.compile(r"  (?:async )?(\*?(\w+)\(.*)")
+LONGEST = 88
+
+
+def python(package: Path) -> str:
+    """Return the page of the Python client: what the package exports, in the order of its files."""
+    exported = set(_exported(package / "__init__.py"))
+    lines = ["# Python client", "", INSTALL, ""]
+    lines += ["`AsyncHone` has the methods of `Hone`, with `await`.", ""]
+    for name in ("client.py", "webhooks.py", "events.py", "errors.py"):
+        for node in ast.parse((package / name).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name in exported:
+                lines += [f"## {node.name}", "", *_function(node)]
+            elif isinstance(node, ast.ClassDef) and node.name in exported:
+                lines += [f"## {node.name}", "", *_class(node)]
+    return "\n".join(lines)
+
+
+def _exported(init: Path) -> Iterator[str]:
+    for node in ast.parse(init.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            yield from (it.name for it in node.names)
+
+
+def _class(node: ast.ClassDef) -> Iterator[str]:
+    bases = ", ".join(ast.unparse(it) for it in node.bases).replace("_Ended", "HoneError")
+    yield from ("```python", f"class {node.name}({bases})".replace("()", ""), "```", "")
+    yield from (ast.get_docstring(node) or "", "")
+    for it in node.body:
+        if not isinstance(it, ast.FunctionDef) or node.name != "Hone":
+            continue
+        if it.name == "__init__" or not it.name.startswith("_"):
+            yield from (f"### {it.name.replace('__init__', 'Hone()')}", "", *_function(it))
+
+
+def _function(node: ast.FunctionDef) -> Iterator[str]:
+    """Yield the signature, an argument on each line if it is long, and the docstring."""
+    answer = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    name = node.name.replace("__init__", "Hone")
+    node.args.args = [it for it in node.args.args if it.arg != "self"]
+    arguments = re.sub(r"(: [^,=]+)=", r"\1 = ", ast.unparse(node.args))
+    if len(arguments) + len(name) + len(answer) > LONGEST:
+        outside = re.split(r", (?![^\[\]()]*[\])])", arguments)
+        arguments = "\n    " + ",\n    ".join(outside) + ",\n"
+    yield from ("```python", f"{name}({arguments}){answer}", "```", "")
+    yield from (ast.get_docstring(node) or "", "")
+
+
+def typescript(sources: Path) -> str:
+    """Return the page of the TypeScript client: what the modules in a folder export."""
+    lines = ["# TypeScript client", "", INSTALL, ""]
+    for name in ("index.ts", "webhooks.ts", "events.ts", "errors.ts"):
+        text = (sources / name).read_text(encoding="utf-8").splitlines()
+        for at, line in enumerate(text):
+            if found := EXPORT.match(line):
+                kind, exported = found.groups()
+                lines += [f"## {exported}", "", _comment_before(text, at), ""]
+                lines += _declaration(text[at:], kind)
+                if exported == "Hone":
+                    lines += _methods(text[at:])
+    return "\n".join(lines)
+
+
+def _declaration(text: list[str], kind: str) -> list[str]:
+    """Return the whole of an interface or type, and the head of a class or function."""
+    opens = kind in {"class", "function"}
+    ends = (
+        it for it, line in enumerate(text) if re.search(r"\{\}?$" if opens else r"^\}|;$", line)
+    )
+    end = next(ends)
+    if kind == "interface" and text[0].endswith("{"):
+        end = next(it for it, line in enumerate(text) if line == "}")
+    head = "\n".join(text[: end + 1])
+    head = re.sub(r" \{\}?$", "", head) if opens else head
+    return ["```ts", head.removeprefix("export "), "```", ""]
+
+
+def _methods(text: list[str]) -> Iterator[str]:
+    for at, line in enumerate(text[: text.index("}")]):
+        found = METHOD.match(line)
+        if found and text[at - 1].endswith("*/") and "#" not in line:
+            end = next(it for it in range(at, len(text)) if text[it].endswith("{"))
+            signature = "\n".join(it[2:] for it in text[at : end + 1])[:-2]
+            yield from (f"### {found[2]}", "", "```ts", signature, "```", "")
+            yield from (_comment_before(text, at), "")
+
+
+def _comment_before(text: list[str], at: int) -> str:
+    """Return the comment that ends on the line before, without its asterisks; empty if none."""
+    if not text[at - 1].endswith("*/"):
+        return ""
+    begin = next(it for it in range(at - 1, -1, -1) if text[it].lstrip().startswith("/**"))
+    lines = (re.sub(r"^\s*(/\*\*|\*/|\*)? ?| ?\*/$", "", it) for it in text[begin:at])
+    return "\n".join(lines).strip()

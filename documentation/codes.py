@@ -1,0 +1,101 @@
+"""The pages on events and on how a refinement ends, from the contract."""
+
+from collections.abc import Iterator
+from inspect import cleandoc, getdoc
+
+from app.contract import Contract
+from app.contract.events import DATA_OF, DELTA, StepDelta
+from app.contract.status import MOVES
+from app.service.report.wording import ERRORS, STOP_REASONS
+from documentation.schemas import Schema, cell, fields_of
+
+OBJECTS = "objects.md"
+
+FIXES = {
+    "budget_exhausted": "Raise `stop.max_cost_usd` or `stop.max_tokens` with the retry.",
+    "empty_answer": "Retry, or let another model answer.",
+    "empty_draft": "Retry; if it stays so, another generator, or `fallbacks`.",
+    "empty_step": "Retry; if it stays so, another generator, or `fallbacks`.",
+    "empty_summary": "Retry; if it stays so, another generator, or `fallbacks`.",
+    "empty_text": "Retry; if it stays so, another generator, or `fallbacks`.",
+    "finished_early": "Nothing: you asked for it.",
+    "incompatible": "Submit it again, or run a worker of the release that began it.",
+    "internal_error": "Retry; if it fails again, report it with what the worker's log says.",
+    "model_refused": "`detail` has the provider's words; see [connect models](../models.md).",
+    "model_unavailable": "Look at `GET /v1/models` and the provider's status, then retry.",
+    "nothing_judged": "Retry with larger limits; `detail` says what it waited for.",
+    "poisoned": "Report it: `detail` says what was seen. The same request would do it again.",
+    "reply_cut_off": "Use `edits`, the strategy `nested`, or a model with longer replies.",
+    "reply_refused": "Change the task or the draft, or use another model.",
+    "unreadable_comparison": "Retry, or use another critic.",
+    "unreadable_criteria": "Name the criteria yourself, or use another critic.",
+    "unreadable_critique": "Use another critic: this one does not keep to the format.",
+    "unreadable_draft": "Use another generator, or a plain text instead of JSON.",
+    "unreadable_outline": "Name the `parts` yourself, or use another generator.",
+    "unreadable_plan": "Retry, or use another generator.",
+    "unreadable_reply": "The server is not compatible: see [connect models](../models.md).",
+    "unreadable_steps": "Retry, or use another generator.",
+    "unreadable_verification": "Retry, or use another critic.",
+    "unreadable_vote": "Retry, or use another critic.",
+    "unusable_edits": 'Set `edits` to `"full"`, or use another generator.',
+    "unusable_passages": "Mark whole sentences, or use another generator.",
+    "validator_unavailable": "Look after the endpoint, or set `on_fail` to `warn`.",
+}
+"""What to do about each code of a failed refinement or step."""
+
+
+def events() -> str:
+    """Return the page of all events."""
+    lines = [
+        "# Events",
+        "",
+        EVENTS,
+        "",
+    ]
+    for kind, data in DATA_OF.items():
+        lines += [f"## `{kind}`", ""]
+        if kind.is_terminal:
+            lines += [
+                f"The last event. Its data is the final [snapshot]({OBJECTS}#snapshot), whole.",
+                "",
+            ]
+        else:
+            lines += _data(data)
+    lines += [f"## `{DELTA}`", "", "Only in a stream with `?deltas=true`, without a number.", ""]
+    return "\n".join([*lines, *_data(StepDelta)])
+
+
+def _data(data: type[Contract]) -> Iterator[str]:
+    schema: Schema = data.model_json_schema()
+    yield from (cleandoc(getdoc(data) or ""), "", *fields_of(schema, OBJECTS))
+
+
+def endings() -> str:
+    """Return the page of statuses, stop reasons and failures."""
+    lines = ["# Statuses, stop reasons and failures", "", INTRODUCTION, "", "## Statuses", ""]
+    lines += ["| status | can become |", "|---|---|"]
+    for status, moves in MOVES.items():
+        after = ", ".join(f"`{it}`" for it in sorted(moves)) or "nothing: it has ended"
+        lines.append(f"| `{status}` | {after} |")
+    lines += ["", "## Stop reasons", "", "| `stop_reason` | |", "|---|---|"]
+    lines += [f"| `{reason}` | {cell(meaning)} |" for reason, meaning in STOP_REASONS.items()]
+    lines += ["", "## Failures", "", FAILURES, "", "| code | cause | what to do |", "|---|---|---|"]
+    lines += [f"| `{code}` | {cell(why)} | {FIXES.get(code, '')} |" for code, why in ERRORS.items()]
+    return "\n".join([*lines, ""])
+
+
+EVENTS = (
+    "The journal of a refinement, numbered from 1 without gaps. `GET /v1/refinements/{id}/events`"
+    " streams it as [server-sent events](../watching.md), or has it in pages. Each event has"
+    " `event` (its number), `type`, `at` and `data`; below is the `data` of each type."
+)
+INTRODUCTION = (
+    "The words of a [snapshot](objects.md#snapshot). What they mean for `passed` and `result` is in"
+    " [how a refinement ends](../endings.md); the errors of requests are in"
+    " [errors](../errors.md)."
+)
+FAILURES = (
+    "`error.code` of a refinement that failed, and `code` of `step.failed`. The best draft that was"
+    " judged is in `result`. `POST /v1/refinements/{id}/retry` goes on without paying again for"
+    " what was recorded."
+)

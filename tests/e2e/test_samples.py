@@ -1,0 +1,160 @@
+"""The samples and the tutorial of the documentation do what they say, against `hone serve`."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook as Signer
+
+from app.cli.processes import free_port
+from tests.e2e.conftest import run_in
+from tests.local_endpoint import SECRET
+from tests.waiting import TIMEOUT_S, eventually
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+HERE = "localhost:8080"
+SECTION = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTED = {
+    "Submit and wait": r"To use the API, ",
+    "Submit now, look later": r"ref_\w+",
+    "Watch": r"refinement\.completed",
+    "Let a person decide": r'approved|"status":"queued"',
+    "Many at once": r"mail-2.*We are open now",
+    "Errors": r"invalid_request",
+}
+"""What each sample of docs/clients.md prints, in every language."""
+
+
+WEBHOOK = "Check a webhook"
+BODY = b'{"type":"refinement.completed","timestamp":"2026-01-31T09:00:00Z","data":{"id":"ref_1"}}'
+ALL_SAMPLES = """
+const [, , sent, ...names] = process.argv;
+const [body, headers, secret] = JSON.parse(sent);
+for (const name of names) {
+  const { receive } = await import(`./${name}.js`);
+  if (receive) {
+    console.log(await receive(body, new Headers(headers), secret));
+    console.log(await receive(body + ' ', new Headers(headers), secret));
+  }
+  console.log('---');
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service as `make serve` starts it, without a model."""
+    folder = tmp_path_factory.mktemp("serve")
+    port = free_port("127.0.0.1")
+    environment = {name: it for name, it in os.environ.items() if not name.startswith("HONE_")}
+    settings = {"HONE_PORT": str(port), "HONE_DATA_DIR": str(folder / "data")}
+    log = folder / "log"
+    with log.open("wb") as out:
+        serving = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", "serve"],
+            env=environment | settings | {"PYTHONPATH": str(DOCS.parent)},
+            cwd=folder,
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        assert eventually(lambda: b"is ready" in log.read_bytes() or serving.poll() is not None)
+        assert serving.poll() is None, log.read_text()
+        yield f"localhost:{port}"
+    finally:
+        serving.terminate()
+        serving.wait(TIMEOUT_S)
+
+
+def samples(language: str) -> dict[str, str]:
+    """The samples of docs/clients.md in a language, by their section."""
+    page = (DOCS / "clients.md").read_text()
+    return {
+        title: code
+        for title, text in SECTION.findall(page)
+        for kind, code in BLOCK.findall(text)
+        if kind == language
+    }
+
+
+def python(code: str) -> str:
+    """Run Python in this process and return what it prints."""
+    with redirect_stdout(StringIO()) as printed:
+        exec(compile(code, "sample", "exec"), {"__name__": "sample"})
+    return printed.getvalue()
+
+
+def shell(code: str) -> str:
+    """Run a script and return what it prints."""
+    command = ["bash", "-euo", "pipefail", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def signed(key: str) -> dict[str, str]:
+    """The headers of a webhook that a key has signed now."""
+    now = datetime.now(UTC)
+    return {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": f"{int(now.timestamp())}",
+        "webhook-signature": Signer(key).sign("msg_1", now, BODY.decode()),
+    }
+
+
+@pytest.mark.parametrize("title", PRINTED)
+@pytest.mark.parametrize(("language", "run"), [("sh", shell), ("python", python)])
+def test_a_sample_prints_what_it_should(
+    address: str, language: str, run: Callable[[str], str], title: str
+) -> None:
+    assert re.search(PRINTED[title], run(samples(language)[title].replace(HERE, address)))
+
+
+def test_every_section_has_a_sample_in_every_language() -> None:
+    assert set(samples("sh")) == set(PRINTED)
+    assert set(samples("python")) == set(samples("ts")) == {*PRINTED, WEBHOOK}
+
+
+def test_the_samples_of_the_front_page_are_the_first_ones() -> None:
+    front = dict(BLOCK.findall((DOCS / "index.md").read_text()))
+    assert front == {it: samples(it)["Submit and wait"] for it in ("sh", "python", "ts")}
+
+
+@pytest.mark.parametrize("key", [SECRET, "whsec_" + "QUFB" * 10])
+def test_the_receiver_in_python_accepts_what_is_signed_and_nothing_else(key: str) -> None:
+    receiver: dict[str, Any] = {"__name__": "sample"}
+    exec(samples("python")[WEBHOOK], receiver)
+    status = receiver["receive"](BODY, signed(key), SECRET)
+    assert status == (204 if key == SECRET else 400)
+
+
+def test_the_samples_in_typescript_compile_strictly_and_print_the_same(
+    address: str, package: Path
+) -> None:
+    folder = package / "samples"
+    folder.mkdir()
+    titles = {f"{at}": title for at, title in enumerate(samples("ts"))}
+    for name, title in titles.items():
+        (folder / f"{name}.ts").write_text(samples("ts")[title].replace(HERE, address))
+    options = {"rootDir": ".", "outDir": "../built", "declaration": False}
+    config = {"extends": "../tsconfig.json", "compilerOptions": options, "include": ["."]}
+    (folder / "tsconfig.json").write_text(json.dumps(config))
+    compiled = run_in(package, "npx", "--no-install", "tsc", "-p", "samples")
+    assert compiled.returncode == 0, compiled.stdout
+    (package / "built" / "all.mjs").write_text(ALL_SAMPLES)
+    sent = json.dumps([BODY.decode(), signed(SECRET), SECRET])
+    done = run_in(package, "node", "built/all.mjs", sent, *titles)
+    assert done.returncode == 0, done.stderr
+    printed = dict(zip(titles.values(), done.stdout.split("---\n"), strict=False))
+    assert {it for it in PRINTED if not re.search(PRINTED[it], printed[it])} == set()
+    assert printed[WEBHOOK].split() == ["refinement.completed", "ref_1", "204", "400"]

@@ -1,0 +1,128 @@
+"""The documentation site builds from the repository alone, and every link in it leads somewhere."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+from app.contract.events import DATA_OF
+from app.contract.strategies import STRATEGIES
+from app.service.report.wording import ERRORS
+from documentation.__main__ import DOCS, ROOT, pages
+from documentation.codes import FIXES
+from documentation.markdown import tabs
+from tests.test_packaging import variables
+
+ELSEWHERE = re.compile(r"[a-z+]+:|//")
+LOADED = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "src"}
+
+
+class HtmlPage(HTMLParser):
+    """What a page is made of: its anchors, its links and what it loads."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.anchors, self.links, self.loaded = {""}, set[str](), set[str]()
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        given = {name: value or "" for name, value in attrs}
+        self.anchors |= {given[it] for it in ("id", "name") if it in given}
+        if tag == "a" and "href" in given:
+            self.links.add(given["href"])
+        elif given.get(LOADED.get(tag, "")) and given.get("rel") != "canonical":
+            self.loaded.add(given[LOADED[tag]])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built strictly from a copy of the pages."""
+    root = tmp_path_factory.mktemp("site")
+    shutil.copytree(DOCS, root / "docs", ignore=shutil.ignore_patterns("reference"))
+    shutil.copy(ROOT / "zensical.toml", root)
+    (root / "docs" / "reference").mkdir()
+    for name, text in pages().items():
+        (root / "docs" / "reference" / f"{name}.md").write_text(text)
+    built = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict"],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return root / "site"
+
+
+@pytest.fixture(scope="module")
+def read(site: Path) -> dict[Path, HtmlPage]:
+    """Every page of the site."""
+    return {path: HtmlPage(path) for path in site.rglob("*.html") if path.name != "404.html"}
+
+
+def test_every_link_and_anchor_leads_somewhere(read: dict[Path, HtmlPage]) -> None:
+    broken = []
+    for path, page in read.items():
+        for link in page.links:
+            address, anchor = urldefrag(link)
+            if ELSEWHERE.match(link):
+                continue
+            target = (path.parent / unquote(address)).resolve() if address else path
+            if not target.exists() or (target in read and anchor not in read[target].anchors):
+                broken.append(f"{path.name}: {link}")
+    assert broken == []
+
+
+def test_a_reader_needs_no_other_host(site: Path, read: dict[Path, HtmlPage]) -> None:
+    loaded = {(path, it) for path, page in read.items() for it in page.loaded}
+    assert loaded
+    assert [it for it in loaded if ELSEWHERE.match(it[1])] == []
+    assert [it for it in loaded if not (it[0].parent / it[1].partition("?")[0]).exists()] == []
+    styles = "".join(path.read_text() for path in site.rglob("*.css"))
+    assert re.findall(r"url\(['\"]?(?:https?:)?//[^)]*", styles) == []
+
+
+def test_every_page_is_reached_from_the_front_page(site: Path, read: dict[Path, HtmlPage]) -> None:
+    reached, ahead = set[Path](), [site / "index.html"]
+    while ahead:
+        path = ahead.pop()
+        if path in read and path not in reached:
+            reached.add(path)
+            ahead += [(path.parent / urldefrag(it).url).resolve() for it in read[path].links]
+    lost = {str(path.relative_to(site)) for path in read} - {
+        str(path.relative_to(site)) for path in reached
+    }
+    assert lost - {"adr/template.html"} == set(), "add them to nav in zensical.toml"
+
+
+def test_the_reference_has_everything_that_the_code_has(site: Path) -> None:
+    made = pages()
+    operations = json.loads((ROOT / "openapi" / "openapi.json").read_text())["paths"]
+    for path, methods in operations.items():
+        assert all(f"`{it.upper()} {path}`" in made["http"] for it in methods)
+    assert [it for it in DATA_OF if f"## `{it}`" not in made["events"]] == []
+    assert [it for it in variables() if f"| `{it}` |" not in made["settings"]] == []
+    assert [it for it in STRATEGIES if not (site / "strategies" / f"{it}.html").exists()] == []
+    for method in ("refine", "submit", "wait", "events", "review", "batch"):
+        assert f"### {method}\n" in made["python"]
+        assert f"### {method}\n" in made["typescript"]
+
+
+def test_every_failure_has_a_cause_and_says_what_to_do() -> None:
+    assert set(FIXES) == set(ERRORS)
+
+
+def test_blocks_in_different_languages_become_tabs_and_others_stay() -> None:
+    both = "```sh\ncurl /\n```\n\n```python\nget()\n```\n"
+    assert tabs(both).splitlines()[:4] == ['=== "curl"', "", "    ```sh", "    curl /"]
+    same = both.replace("python", "sh")
+    assert tabs(same) == same
