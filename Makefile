@@ -88,7 +88,7 @@ lock: install ## update the lock files to the newest versions that pyproject.tom
 		-c requirements-build.lock -o requirements-dev.lock
 
 clean: ## remove .venv, caches and builds
-	rm -rf $(VENV) build dist site docs/reference .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

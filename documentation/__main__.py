@@ -1,17 +1,18 @@
-"""Write docs/reference from the code: `python -m documentation`.
+"""Write what the site is built from: the pages of docs, and a reference from the code.
 
-The pages are not committed: they are written before the site is built.
+`python -m documentation` writes build/docs, of which zensical makes the site.
 """
 
 import json
 import re
-import sys
-from collections.abc import Mapping
-from pathlib import Path
+import shutil
+from pathlib import Path, PurePosixPath
 
 from app.cli.server_commands import shown
 from app.settings import Settings
 from documentation import clients, codes, http
+from documentation.pages import MOVED
+from documentation.pages import shown as on_the_site
 from documentation.schemas import cell
 
 ROOT = Path(__file__).parent.parent
@@ -22,7 +23,7 @@ SETTINGS = (
 )
 
 
-def pages() -> Mapping[str, str]:
+def reference() -> dict[str, str]:
     """Return every page of the reference by its name."""
     document = json.loads((ROOT / "openapi" / "openapi.json").read_text(encoding="utf-8"))
     return {
@@ -34,8 +35,6 @@ def pages() -> Mapping[str, str]:
         "python": clients.python(ROOT / "clients" / "python" / "hone"),
         "typescript": clients.typescript(ROOT / "clients" / "typescript" / "src"),
         "decisions": decisions(DOCS / "adr"),
-        "security": from_root("SECURITY.md"),
-        "changelog": from_root("CHANGELOG.md"),
     }
 
 
@@ -65,22 +64,28 @@ def decisions(folder: Path) -> str:
     return "\n".join([*lines, ""])
 
 
-def from_root(name: str) -> str:
-    """Return a page that the repository has beside docs: links to other files keep their words."""
-    text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](../")
-    return re.sub(r"\[([^\]]+)\]\((?!\.\./|https?:|#)[^)]*\)", r"\1", text)
+def write(folder: Path) -> None:
+    """Write the pages of the site to a folder, and nothing else into it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for path in DOCS.rglob("*.*"):
+        target = folder / path.relative_to(DOCS)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".md":
+            target.write_text(_page(path), encoding="utf-8")
+        else:
+            shutil.copy(path, target)
+    (folder / "reference").mkdir()
+    for name, text in reference().items():
+        (folder / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
+    for source, moved in MOVED.items():
+        (folder / moved).write_text(_page(ROOT / source), encoding="utf-8")
 
 
-def main() -> None:
-    """Write what has changed."""
-    folder = DOCS / "reference"
-    folder.mkdir(exist_ok=True)
-    for name, text in pages().items():
-        path = folder / f"{name}.md"
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-            sys.stdout.write(f"written: {path.relative_to(ROOT)}\n")
+def _page(path: Path) -> str:
+    return on_the_site(
+        path.read_text(encoding="utf-8"), PurePosixPath(path.relative_to(ROOT).as_posix())
+    )
 
 
 if __name__ == "__main__":
-    main()
+    write(ROOT / "build" / "docs")

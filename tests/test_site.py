@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urldefrag
 
 import pytest
@@ -15,9 +15,9 @@ import pytest
 from app.contract.events import DATA_OF
 from app.contract.strategies import STRATEGIES
 from app.service.report.wording import ERRORS
-from documentation.__main__ import DOCS, ROOT, pages
+from documentation.__main__ import ROOT, reference, write
 from documentation.codes import FIXES
-from documentation.markdown import tabs
+from documentation.pages import with_links, with_tabs
 from tests.test_packaging import variables
 
 ELSEWHERE = re.compile(r"[a-z+]+:|//")
@@ -46,15 +46,12 @@ class HtmlPage(HTMLParser):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built strictly from a copy of the pages."""
     root = tmp_path_factory.mktemp("site")
-    shutil.copytree(DOCS, root / "docs", ignore=shutil.ignore_patterns("reference"))
     shutil.copy(ROOT / "zensical.toml", root)
-    (root / "docs" / "reference").mkdir()
-    for name, text in pages().items():
-        (root / "docs" / "reference" / f"{name}.md").write_text(text)
+    write(root / "build" / "docs")
     built = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict"],
         cwd=root,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
+        env=os.environ | {"NO_COLOR": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -105,7 +102,7 @@ def test_every_page_is_reached_from_the_front_page(site: Path, read: dict[Path, 
 
 
 def test_the_reference_has_everything_that_the_code_has(site: Path) -> None:
-    made = pages()
+    made = reference()
     operations = json.loads((ROOT / "openapi" / "openapi.json").read_text())["paths"]
     for path, methods in operations.items():
         assert all(f"`{it.upper()} {path}`" in made["http"] for it in methods)
@@ -123,6 +120,17 @@ def test_every_failure_has_a_cause_and_says_what_to_do() -> None:
 
 def test_blocks_in_different_languages_become_tabs_and_others_stay() -> None:
     both = "```sh\ncurl /\n```\n\n```python\nget()\n```\n"
-    assert tabs(both).splitlines()[:4] == ['=== "curl"', "", "    ```sh", "    curl /"]
+    assert with_tabs(both).splitlines()[:4] == ['=== "curl"', "", "    ```sh", "    curl /"]
     same = both.replace("python", "sh")
-    assert tabs(same) == same
+    assert with_tabs(same) == same
+
+
+def test_links_out_of_docs_keep_their_words() -> None:
+    text = "[a](../app/main.py), [b](x.md#y), [c](../SECURITY.md#z), ![d](board.png), [e](#f)"
+    page = PurePosixPath("docs/page.md")
+    assert with_links(text, page) == (
+        "a, [b](x.md#y), [c](reference/security.md#z), ![d](board.png), [e](#f)"
+    )
+    assert with_links("[g](docs/x.md), [h](LICENSE)", PurePosixPath("SECURITY.md")) == (
+        "[g](../x.md), h"
+    )
