@@ -11,10 +11,12 @@ import hashlib
 import ipaddress
 import json
 import re
+import socket
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
@@ -30,7 +32,7 @@ from app.contract.events import DATA_OF, DELTA, Event, EventType, StepDelta
 from app.contract.insights import InsightList
 from app.contract.offers import Readiness
 from app.contract.ratings import Rating
-from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot
+from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
 from app.contract.steps import Step, StepPage
 
 
@@ -42,8 +44,35 @@ class ServerUnreachable(CliError):
     """No server responds, or it has stopped responding."""
 
     def __init__(self, server: str, cause: Exception) -> None:
-        reason = str(cause) or type(cause).__name__
-        super().__init__(f"{server} is unreachable: {reason}\nIs `hone serve` running there?")
+        reason, advice = _explained(cause)
+        super().__init__(f"{server} is unreachable: {reason}" + (advice and f"\n{advice}"))
+
+
+def _explained(error: BaseException) -> tuple[str, str]:
+    """Return why a connection failed, and what to do about it."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) and cause not in causes:
+        causes.append(cause)
+    found = next((it for it in causes if isinstance(it, OSError)), error)
+    match found:
+        case socket.gaierror():
+            told = "the name of the host is not known", "Is HONE_SERVER or --server spelled right?"
+        case ssl.SSLCertVerificationError():
+            told = (
+                f"its TLS certificate is not trusted: {found.verify_message}",
+                "SSL_CERT_FILE names a file with the certificates that you trust.",
+            )
+        case ssl.SSLError(reason="WRONG_VERSION_NUMBER"):
+            told = "it does not speak TLS there", "Try http:// instead of https://."
+        case ConnectionRefusedError():
+            told = "the connection was refused", "Is `hone serve` running there?"
+        case httpx.TimeoutException():
+            told = "it does not answer in time", ""
+        case httpx.RemoteProtocolError():
+            told = str(error), "Try https:// instead of http://, if it serves TLS."
+        case _:
+            told = str(error) or type(error).__name__, ""
+    return told
 
 
 class RequestRejected(CliError):
@@ -52,14 +81,16 @@ class RequestRejected(CliError):
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         wrong = [f"  {error.pointer or '/'}  {error.detail}" for error in problem.errors or ()]
-        super().__init__("\n".join([f"{problem.title}: {problem.detail}", *wrong]))
+        advice = ["HONE_API_KEY must have a key for it."] if problem.status == 401 else []
+        super().__init__("\n".join([f"{problem.title}: {problem.detail}", *wrong, *advice]))
 
 
 class NotHone(CliError):
     """A server responds that does not follow this contract."""
 
-    def __init__(self, server: str) -> None:
-        super().__init__(f"the response of {server} is not that of a Hone server")
+    def __init__(self, server: str, detail: str = "") -> None:
+        reason = f": {detail}" if detail else ""
+        super().__init__(f"the response of {server} is not that of a Hone server{reason}")
 
 
 class ServiceFailed(CliError):
@@ -164,7 +195,7 @@ class Client:
         api_key: SecretStr | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._server = server.rstrip("/")
+        self._server = _with_scheme(server).rstrip("/")
         self._pause = pause
         # A proxy named in the environment does not reach this machine's own loopback.
         trusts_environment = not _is_loopback(self._server)
@@ -201,6 +232,10 @@ class Client:
         """Create a refinement."""
         return self._read(Snapshot, self._send("POST", "/v1/refinements", json=request))
 
+    def page(self, filters: Mapping[str, str | int]) -> SnapshotPage:
+        """Return one page of the refinements, newest first."""
+        return self._read(SnapshotPage, self._send("GET", "/v1/refinements", params=filters))
+
     def get(self, refinement_id: str) -> Snapshot:
         """Return the snapshot."""
         return self._read(Snapshot, self._send("GET", _path(refinement_id)))
@@ -208,6 +243,22 @@ class Client:
     def cancel(self, refinement_id: str) -> Snapshot:
         """Cancel a refinement, and return its snapshot."""
         return self._read(Snapshot, self._send("POST", f"{_path(refinement_id)}/cancel"))
+
+    def erase(self, refinement_id: str) -> None:
+        """Erase a refinement and everything derived from it."""
+        self._send("DELETE", _path(refinement_id))
+
+    def console_url(self, refinement_id: str | None) -> str:
+        """Return the page of the console about a refinement, or about all; raise CliError."""
+        path = f"/console/refinements/{quote(refinement_id, safe='')}" if refinement_id else ""
+        url = path or "/console"
+        try:
+            response = self._http.get(url)
+        except httpx.HTTPError as error:
+            raise ServerUnreachable(self._server, error) from error
+        if response.status_code == 404:
+            raise CliError(f"{self._server}{url} is not there: has this server a console?")
+        return f"{self._server}{url}"
 
     def finish(self, refinement_id: str) -> Snapshot:
         """End a refinement with its best draft so far, and return its snapshot."""
@@ -285,7 +336,7 @@ class Client:
         response = self._send("GET", "/v1/insights", params=query | {"limit": str(limit)})
         return self._read(InsightList, response)
 
-    def submit_batch(self, file: BufferedReader) -> Batch:
+    def submit_batch(self, file: BufferedReader | BytesIO) -> Batch:
         """Create a batch of the lines of a file, or return the one that the same lines created.
 
         Raises OSError if the file cannot be read.
@@ -327,7 +378,7 @@ class Client:
                     response.read()
                     raise RequestRejected(problem_of(response))
                 yield from response.iter_bytes()
-        except httpx.TransportError as error:
+        except httpx.HTTPError as error:
             raise ServerUnreachable(self._server, error) from error
 
     def follow(
@@ -388,15 +439,20 @@ class Client:
             if response.is_error:
                 response.read()
                 raise RequestRejected(problem_of(response))
+            media_type = response.headers.get("Content-Type", "")
+            if response.status_code != 204 and not media_type.startswith("text/event-stream"):
+                raise NotHone(self._server)
             yield from messages(response.iter_bytes())
 
     def _send(self, method: str, url: str, **options: Any) -> httpx.Response:
         try:
             response = self._http.request(method, url, **options)
-        except httpx.TransportError as error:
+        except httpx.HTTPError as error:
             raise ServerUnreachable(self._server, error) from error
         if response.is_error:
             raise RequestRejected(problem_of(response))
+        if response.next_request:
+            raise NotHone(self._server, f"it redirects to {response.next_request.url}")
         return response
 
     def _read(self, model: type[Parsed], response: httpx.Response) -> Parsed:
@@ -404,6 +460,18 @@ class Client:
             return model.model_validate_json(response.content, extra="ignore")
         except ValidationError as error:
             raise NotHone(self._server) from error
+
+
+def _with_scheme(server: str) -> str:
+    """Return the URL of a server, `http` if it names no scheme; raise CliError if it is none."""
+    url = server if "://" in server else f"http://{server}"
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise CliError(f"{server} is not the URL of a server: {error}") from None
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise CliError(f"{server} is not the URL of a server, such as http://127.0.0.1:8080")
+    return url
 
 
 def _path(refinement_id: str) -> str:

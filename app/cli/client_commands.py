@@ -1,39 +1,63 @@
 """The commands that talk to a server: submit, watch, get, review, report and the like."""
 
 import json
+import os
 import sys
+import webbrowser
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
+from io import BufferedReader, BytesIO
+from itertools import islice
 from pathlib import Path
-from typing import IO, Annotated, Any, get_args
+from typing import IO, Annotated, Any, NoReturn, get_args
 
 import typer
-from rich.console import Console
 
 from app.cli.client import Client, CliError
-from app.cli.display import say, show_calibration, show_insights, usage_text, watch, watch_batch
+from app.cli.display import (
+    coloured,
+    is_animated,
+    plain,
+    say,
+    show_calibration,
+    show_ending,
+    show_insights,
+    show_list,
+    show_words,
+    usage_text,
+    watch,
+    watch_batch,
+)
 from app.cli.processes import url_of
 from app.cli.root import (
     INTERRUPTED,
+    NOT_PASSED,
     JsonOption,
     MaxIterationsOption,
     ModelOption,
+    NoTextsOption,
+    NoWaitOption,
+    OutputOption,
+    QuietOption,
     RefinementIdArgument,
+    RequestOption,
     ReviewWhenOption,
     ServerOption,
     StrategyOption,
-    TextsOption,
     ThresholdOption,
-    WatchOption,
     app,
+    check_writable,
     console,
+    errors,
+    print_text,
     read_settings,
+    write_file,
 )
 from app.contract.criteria import AUTO
 from app.contract.insights import Dimension
 from app.contract.judgement import FindingsReply
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
+from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.contract.steps import Step
 
@@ -60,7 +84,7 @@ def request_of(
     """
     given = fields_of(options) | ({} if draft is None else {"draft": draft})
     if not (started_from | given).keys() & {"draft", "task"}:
-        raise typer.BadParameter("FILE, --task, or --json with one of them is required")
+        raise typer.BadParameter("FILE, --task, or --request with one of them is required")
     return started_from | given
 
 
@@ -109,6 +133,57 @@ def _criterion(text: str) -> dict[str, str]:
     return {"name": name, "description": description} if separator else {"name": name}
 
 
+@dataclass(frozen=True)
+class Following:
+    """What is printed of a refinement that the command has begun, or watches."""
+
+    waits: bool = True
+    as_json: bool = False
+    quiet: bool = False
+    output: Path | None = None
+    with_texts: bool = True
+
+    def __post_init__(self) -> None:
+        if self.output and not self.waits:
+            raise typer.BadParameter("--output has the result, and --no-wait does not wait for it")
+        check_writable(self.output)
+
+    def begun(self, client: Client, begun: Snapshot) -> None:
+        """Print the id, or wait for the end and exit."""
+        if self.waits:
+            self.to_the_end(client, begun.id)
+        print_text(f"{begun.model_dump_json(indent=2) if self.as_json else begun.id}\n")
+
+    def to_the_end(self, client: Client, refinement_id: str) -> NoReturn:
+        """Show the progress, print the result, and exit: with 0 if it passed.
+
+        After Ctrl-C it goes on on the server; the commands for that are printed.
+        """
+        shown = errors(quiet=self.quiet)
+        try:
+            ended = watch(client, refinement_id, shown, with_texts=self.with_texts)
+        except KeyboardInterrupt:
+            say(errors(), f"\n{refinement_id} continues on the server.")
+            say(errors(), f"  hone watch {refinement_id}    shows it again and prints the result")
+            say(errors(), f"  hone finish {refinement_id}   ends it with its best draft so far")
+            say(errors(), f"  hone cancel {refinement_id}   cancels it")
+            raise typer.Exit(INTERRUPTED) from None
+        with_changes = is_animated(shown) and sys.stdout.isatty()
+        show_ending(client, ended, shown, with_changes=with_changes)
+        self._deliver(ended)
+        raise typer.Exit(0 if ended.passed else NOT_PASSED)
+
+    def _deliver(self, ended: Snapshot) -> None:
+        draft = ended.result.draft if ended.result else None
+        printed = f"{ended.model_dump_json(indent=2)}\n" if self.as_json else draft
+        if printed is None:
+            return
+        if self.output:
+            write_file(self.output, [printed.encode()])
+        else:
+            print_text(printed)
+
+
 @app.command()
 def submit(
     file: Annotated[
@@ -128,66 +203,99 @@ def submit(
     model: ModelOption = None,
     strategy: StrategyOption = None,
     review: ReviewWhenOption = None,
-    json: JsonOption = None,
-    follow: WatchOption = False,
-    texts: TextsOption = False,
+    request: RequestOption = None,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    no_wait: NoWaitOption = False,
+    no_texts: NoTextsOption = False,
     server: ServerOption = None,
 ) -> None:
-    """Submit a text to improve, and print the id of its refinement.
+    """Submit a text, wait for the end, and print the best draft.
 
-    Exit code: 0; with --watch 1 if it failed or was canceled.
+    The draft alone goes to standard output, the progress to standard error. Exit code: 0 if it
+    passed, 3 if it ended without passing; then the best draft is printed too, if one was judged.
     """
-    started_from = read_request(json, sys.stdin.buffer) if json else {}
+    following = Following(not no_wait, as_json, quiet, output, not no_texts)
+    if file == request == Path("-"):
+        raise typer.BadParameter("FILE and --request cannot both read standard input")
+    started_from = read_request(request, sys.stdin.buffer) if request else {}
     draft = read_text(file, sys.stdin.buffer) if file else None
     options = SubmitOptions(
         task, criterion or (), threshold, max_iterations, model, strategy, review
     )
+    body = request_of(draft, options, started_from)
     with connected(server) as client:
-        submitted = client.submit(request_of(draft, options, started_from))
-        say(console(), submitted.id)
-        if follow:
-            watch_to_the_end(client, submitted.id, with_texts=texts)
+        following.begun(client, client.submit(body))
 
 
 @app.command()
 def batch(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A request per line, as JSON.")],
-    output: Annotated[
-        Path | None, typer.Option(help="File for the results. Default: standard output.")
-    ] = None,
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A request per line, as JSON; - reads standard input."),
+    ],
+    output: OutputOption = None,
+    quiet: QuietOption = False,
+    no_wait: NoWaitOption = False,
     server: ServerOption = None,
 ) -> None:
-    """Submit a file of requests, wait until all have ended, and write the results as JSON Lines.
+    """Submit a file of requests, wait, and print the results.
 
-    Started again with the same file within 24 hours, it goes on with the same batch. Exit code: 0;
-    1 if a request did not succeed.
+    The results are JSON Lines. Started again with the same file within 24 hours, after Ctrl-C or a
+    crash, it goes on with the same batch: nothing is submitted twice. Exit code: 0; 3 if a request
+    did not succeed.
     """
-    with connected(server) as client:
+    check_writable(output)
+    with connected(server) as client, _lines_of(file) as lines:
+        submitted = client.submit_batch(lines)
+        if no_wait:
+            say(console(), submitted.id)
+            return
         try:
-            with file.open("rb") as lines:
-                submitted = client.submit_batch(lines)
-        except OSError as error:
-            raise typer.BadParameter(f"{file}: {error.strerror}") from None
-        try:
-            ended = watch_batch(client, submitted, Console(stderr=True))
+            ended = watch_batch(client, submitted, errors(quiet=quiet))
         except KeyboardInterrupt:
-            say(Console(stderr=True), f"\n{submitted.id} continues on the server.")
+            say(errors(), f"\n{submitted.id} continues on the server.")
+            say(errors(), "The same command goes on with it.")
             raise typer.Exit(INTERRUPTED) from None
-        with output.open("wb") if output else nullcontext(sys.stdout.buffer) as written:
-            for piece in client.batch_results(ended):
-                written.write(piece)
-    raise typer.Exit(0 if ended.counts.succeeded == ended.counts.total else 1)
+        write_results(client.batch_results(ended), output)
+    raise typer.Exit(0 if ended.counts.succeeded == ended.counts.total else NOT_PASSED)
+
+
+def _lines_of(file: Path) -> BufferedReader | BytesIO:
+    """Open a file, or what standard input has for `-`: it is read twice."""
+    try:
+        return BytesIO(sys.stdin.buffer.read()) if file == Path("-") else file.open("rb")
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}") from None
+
+
+def write_results(pieces: Iterator[bytes], output: Path | None) -> None:
+    """Write pieces to a file, or to standard output."""
+    if output:
+        write_file(output, pieces)
+        return
+    for piece in pieces:
+        sys.stdout.buffer.write(piece)
+    sys.stdout.flush()
 
 
 @app.command(name="watch")
 def watch_command(
     refinement_id: RefinementIdArgument,
-    texts: TextsOption = False,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    no_texts: NoTextsOption = False,
     server: ServerOption = None,
 ) -> None:
-    """Show a refinement until it has ended. Exit code: 0; 1 if it failed or was canceled."""
+    """Watch a refinement to its end, and print the best draft.
+
+    It prints as `submit` does. Exit code: 0 if it passed, 3 if it ended without passing.
+    """
+    following = Following(True, as_json, quiet, output, not no_texts)
     with connected(server) as client:
-        watch_to_the_end(client, refinement_id, with_texts=texts)
+        following.to_the_end(client, refinement_id)
 
 
 @app.command()
@@ -200,12 +308,162 @@ def get(
     with connected(server) as client:
         snapshot = client.get(refinement_id)
     if not draft:
-        say(console(), snapshot.model_dump_json(indent=2))
+        print_text(f"{snapshot.model_dump_json(indent=2)}\n")
     elif snapshot.result is None:
-        say(console(), f"{refinement_id} has no result; it is {snapshot.status}")
-        raise typer.Exit(1)
+        raise CliError(f"{refinement_id} has no result; it is {snapshot.status}")
     else:
-        sys.stdout.write(snapshot.result.draft)
+        print_text(snapshot.result.draft)
+
+
+LIST_PAGE = 100
+
+
+@app.command(name="list")
+def list_(
+    *,
+    status: Annotated[Status | None, typer.Option(help="Only those in this status.")] = None,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Only those with this pair; repeatable."),
+    ] = None,
+    batch: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only those of this batch.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Refinements at most.")] = 20,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+) -> None:
+    """List refinements, the newest first.
+
+    On a terminal as many columns as fit; else id, status, score, whether it passed, cost, time of
+    creation (UTC) and number of iterations, with tabs between them. With --json one snapshot a
+    line.
+    """
+    filters: dict[str, str] = {"status": status or "", "batch": batch or ""}
+    for pair in metadata or ():
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"--metadata {pair}: KEY=VALUE is expected")
+        filters[f"metadata.{key}"] = value
+    given = {name: it for name, it in filters.items() if it or name.startswith("metadata.")}
+    with connected(server) as client:
+        found = islice(_listed(client, given, min(limit, LIST_PAGE)), limit)
+        if as_json:
+            for it in found:
+                print_text(f"{it.model_dump_json()}\n")
+        else:
+            show_list(found, console())
+
+
+def _listed(client: Client, filters: dict[str, str], size: int) -> Iterator[Snapshot]:
+    cursor: dict[str, str] = {}
+    while True:
+        page = client.page(filters | cursor | {"limit": size})
+        yield from page.data
+        if page.next_cursor is None or not page.has_more:
+            return
+        cursor = {"cursor": page.next_cursor}
+
+
+@app.command()
+def diff(
+    refinement_id: RefinementIdArgument,
+    before: Annotated[
+        int | None,
+        typer.Argument(metavar="FROM", min=0, help="Number of an iteration; default: the first."),
+    ] = None,
+    after: Annotated[
+        int | None, typer.Argument(metavar="TO", min=0, help="Default: the result's.")
+    ] = None,
+    *,
+    unified: Annotated[
+        bool, typer.Option("--unified", "-u", help="Print it by lines, as a patch.")
+    ] = False,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+) -> None:
+    """Show what changed between two drafts, word by word.
+
+    Removed words are red, new ones green; without colours they stand in [-brackets-] and
+    {+braces+}.
+    """
+    with connected(server) as client:
+        first, last = _ends(client, refinement_id)
+        from_, to = first if before is None else before, last if after is None else after
+        found = client.diff(refinement_id, from_, to)
+    if found is None:
+        raise CliError(f"{refinement_id} has no iterations {from_} and {to}")
+    if as_json:
+        print_text(f"{found.model_dump_json(indent=2)}\n")
+    elif not unified:
+        show_words(found, console())
+    elif sys.stdout.isatty():
+        for line in coloured(found.unified):
+            console().print(line, soft_wrap=True, highlight=False)
+    else:
+        print_text(found.unified)
+
+
+def _ends(client: Client, refinement_id: str) -> tuple[int, int]:
+    """Return the first judged iteration and the one that is best."""
+    snapshot = client.get(refinement_id)
+    best = snapshot.result or snapshot.best
+    if best is None or not snapshot.scores:
+        raise CliError(f"{refinement_id} has no judged draft; it is {snapshot.status}")
+    return min(it.iteration for it in snapshot.scores), best.iteration
+
+
+@app.command(name="open")
+def open_(
+    refinement_id: Annotated[
+        str | None,
+        typer.Argument(metavar="ID", help="Id of the refinement. Default: the list of all."),
+    ] = None,
+    *,
+    url: Annotated[bool, typer.Option("--url", help="Only print the address.")] = False,
+    server: ServerOption = None,
+) -> None:
+    """Open a refinement in the console.
+
+    The console is a web page of the server. Where no browser is, its address is printed.
+    """
+    with connected(server) as client:
+        address = client.console_url(refinement_id)
+    browser = None if url else _browser()
+    if browser is None or not browser.open(address):
+        say(console(), address)
+
+
+def _browser() -> webbrowser.BaseBrowser | None:
+    """Return the browser in $BROWSER, or one with windows: others would take the terminal."""
+    has_windows = sys.platform != "linux" or "DISPLAY" in os.environ
+    if not (has_windows or "WAYLAND_DISPLAY" in os.environ or "BROWSER" in os.environ):
+        return None
+    try:
+        return webbrowser.get()
+    except webbrowser.Error:
+        return None
+
+
+@app.command()
+def delete(
+    refinement_ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids to erase.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    server: ServerOption = None,
+) -> None:
+    """Erase refinements and all that is derived from them.
+
+    Their status does not matter: work on them stops.
+    """
+    if not yes:
+        if not sys.stdin.isatty():
+            raise typer.BadParameter("--yes is required where nobody can be asked")
+        what = refinement_ids[0] if len(refinement_ids) == 1 else f"{len(refinement_ids)} of them"
+        typer.confirm(f"Erase {what} for good?", abort=True, err=True)
+    with connected(server) as client:
+        for it in refinement_ids:
+            client.erase(it)
+            say(errors(), f"{it} is erased")
 
 
 @app.command()
@@ -221,24 +479,12 @@ def connected(server: str | None) -> Client:
     return Client(server or url_of(settings), api_key=settings.api_key)
 
 
-def watch_to_the_end(client: Client, refinement_id: str, *, with_texts: bool = False) -> None:
-    """Watch a refinement and exit; after Ctrl-C print the commands to continue."""
-    try:
-        ended = watch(client, refinement_id, console(), with_texts=with_texts)
-    except KeyboardInterrupt:
-        say(console(), f"\n{refinement_id} continues on the server.")
-        say(console(), f"  hone watch {refinement_id}    shows it again")
-        say(console(), f"  hone cancel {refinement_id}   cancels it")
-        raise typer.Exit(INTERRUPTED) from None
-    raise typer.Exit(0 if ended.status is Status.SUCCEEDED else 1)
-
-
 ACTIONS = get_args(get_args(ReviewAction)[0])
 
 
 @app.command()
 def finish(refinement_id: RefinementIdArgument, server: ServerOption = None) -> None:
-    """End a refinement with its best draft so far, and print its status."""
+    """End a refinement with its best draft; print its status."""
     with connected(server) as client:
         say(console(), client.finish(refinement_id).status)
 
@@ -255,7 +501,10 @@ def pause(
     ] = None,
     server: ServerOption = None,
 ) -> None:
-    """Pause a refinement after the steps in progress; `hone review ID resume` continues it."""
+    """Pause a refinement after the steps in progress.
+
+    `hone review ID resume` continues it.
+    """
     fields = {"timeout_s": timeout, "on_timeout": on_timeout}
     given = {name: value for name, value in fields.items() if value is not None}
     with connected(server) as client:
@@ -305,7 +554,10 @@ def review(
     ] = None,
     server: ServerOption = None,
 ) -> None:
-    """Decide about the draft or call under review and print the status; without ACTION show it."""
+    """Decide about a draft or a call under review.
+
+    Prints the status. Without ACTION it shows what is to be decided.
+    """
     fields = {
         "action": action,
         "feedback": feedback,
@@ -339,7 +591,7 @@ def rate(
     note: Annotated[str | None, typer.Option(help="Why.")] = None,
     server: ServerOption = None,
 ) -> None:
-    """Rate a judged draft, in any status, and print the number of the event."""
+    """Rate a judged draft, in any status."""
     fields = {"path": path, "score": score, "better_than": better_than, "by": by, "note": note}
     given = {name: value for name, value in fields.items() if value is not None}
     with connected(server) as client:
@@ -360,14 +612,19 @@ def retry(
     max_cost_usd: Annotated[
         float | None, typer.Option(help="Dollars of all calls at most.")
     ] = None,
-    follow: WatchOption = False,
-    texts: TextsOption = False,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    no_wait: NoWaitOption = False,
+    no_texts: NoTextsOption = False,
     server: ServerOption = None,
 ) -> None:
-    """Let a failed refinement go on from its journal, and print its status.
+    """Let a failed refinement go on, and print the best draft.
 
-    What was recorded is not paid again. Exit code: 0; with --watch 1 if it failed or was canceled.
+    It goes on from its journal. What was recorded is not paid again. Exit code: 0 if it passed, 3
+    if it ended without passing.
     """
+    following = Following(not no_wait, as_json, quiet, output, not no_texts)
     fields = {
         "threshold": threshold,
         "max_iterations": max_iterations,
@@ -378,9 +635,7 @@ def retry(
     }
     limits = {name: value for name, value in fields.items() if value is not None}
     with connected(server) as client:
-        say(console(), client.retry(refinement_id, limits).status)
-        if follow:
-            watch_to_the_end(client, refinement_id, with_texts=texts)
+        following.begun(client, client.retry(refinement_id, limits))
 
 
 @app.command(name="continue")
@@ -398,24 +653,26 @@ def continue_(
     model: ModelOption = None,
     strategy: StrategyOption = None,
     review: ReviewWhenOption = None,
-    json: JsonOption = None,
-    follow: WatchOption = False,
-    texts: TextsOption = False,
+    request: RequestOption = None,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    no_wait: NoWaitOption = False,
+    no_texts: NoTextsOption = False,
     server: ServerOption = None,
 ) -> None:
-    """Start a new refinement from a draft of one that has ended, and print its id.
+    """Refine a draft of an ended refinement further.
 
-    Exit code: 0; with --watch 1 if it failed or was canceled.
+    That is a new refinement; it waits for its end, and prints as `submit` does. Exit code: 0 if it
+    passed, 3 if it ended without passing.
     """
-    changes: dict[str, Any] = read_request(json, sys.stdin.buffer) if json else {}
+    following = Following(not no_wait, as_json, quiet, output, not no_texts)
+    changes: dict[str, Any] = read_request(request, sys.stdin.buffer) if request else {}
     options = SubmitOptions(None, (), threshold, max_iterations, model, strategy, review)
     fields = {"path": path, "feedback": feedback, "spans": marks_of(quote)}
     changes |= fields_of(options) | {name: it for name, it in fields.items() if it is not None}
     with connected(server) as client:
-        child = client.continue_(refinement_id, changes)
-        say(console(), child.id)
-        if follow:
-            watch_to_the_end(client, child.id, with_texts=texts)
+        following.begun(client, client.continue_(refinement_id, changes))
 
 
 def _show_pending(client: Client, refinement_id: str) -> None:
@@ -451,7 +708,10 @@ def steps(
     ] = None,
     server: ServerOption = None,
 ) -> None:
-    """List the steps; with PATH print what a model was asked and what it said."""
+    """List the steps, or print the prompt and reply of one.
+
+    Without PATH it lists them.
+    """
     with connected(server) as client:
         is_there = path is None
         for step in client.steps(refinement_id, path):
@@ -489,21 +749,19 @@ def report(
     html: Annotated[
         bool, typer.Option("--html", help="Print a self-contained HTML page, not Markdown.")
     ] = False,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it to this file instead.")
-    ] = None,
+    output: OutputOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Print a report of the request, the steps and the result, as Markdown."""
+    """Print a report, as Markdown or as an HTML page.
+
+    It has the request, the steps and the result.
+    """
     with connected(server) as client:
         text = client.report(refinement_id, "html" if html else "md")
     if output is None:
-        say(console(), text.removesuffix("\n"))
+        print_text(plain(text).plain)
         return
-    try:
-        output.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise CliError(f"cannot write {output}: {error.strerror}") from error
+    write_file(output, [text.encode()])
 
 
 @app.command()
@@ -511,7 +769,7 @@ def calibration(
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Kinds at most.")] = 100,
     server: ServerOption = None,
 ) -> None:
-    """Show what ended refinements have taught about scores, by kind."""
+    """Show what refinements have taught about scores."""
     with connected(server) as client:
         show_calibration(client.calibration(limit), console())
 
@@ -528,7 +786,10 @@ def insights(
     limit: Annotated[int, typer.Option(min=1, max=100, help="Rows of each grouping.")] = 20,
     server: ServerOption = None,
 ) -> None:
-    """Show which strategies, models, critics, criteria and steps raised the score most."""
+    """Show which settings and steps raised the score most.
+
+    By strategy, model, critic, criterion and step.
+    """
     with connected(server) as client:
         show_insights(client.insights(by, since, limit), console())
 
@@ -541,7 +802,10 @@ def mcp_command(
         typer.Option(metavar="PORT", help="Serve HTTP on this port of 127.0.0.1, not stdio."),
     ] = None,
 ) -> None:
-    """Let an assistant refine texts: a server of the Model Context Protocol."""
+    """Let an assistant refine texts, by MCP.
+
+    It is a server of the Model Context Protocol.
+    """
     try:
         # The package is an extra, because a service does not need it.
         from app.cli.mcp_server import mcp_server  # noqa: PLC0415

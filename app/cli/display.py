@@ -1,14 +1,15 @@
 """Shows a refinement on a terminal: its progress, its result, and how values are formatted."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
-from itertools import groupby
+from itertools import accumulate, groupby
 from types import TracebackType
 from typing import Protocol, Self
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import Progress as ProgressBars
@@ -35,11 +36,10 @@ from app.contract.events import (
 from app.contract.insights import Insight, InsightList, MeanGain
 from app.contract.judgement import CriterionScore, Usage
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
-from app.contract.snapshot import Result, Snapshot
+from app.contract.snapshot import Diff, Result, Snapshot
 from app.contract.status import Status
 from app.contract.waiting import Waiting
 
-BAR_CELLS = 24
 MOST_LINES = 8
 MOST_CHARACTERS = 1_000
 """What is shown of the end of a text while it is written."""
@@ -57,14 +57,19 @@ def plain(text: str, style: str = "") -> Text:
     return Text(UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text), style)
 
 
+def is_animated(console: Console) -> bool:
+    """Return whether what is shown can be redrawn: FORCE_COLOR makes no terminal of a file."""
+    return console.is_interactive and console.file.isatty() and not console.quiet
+
+
 def score_text(score: float | None) -> str:
     """Return two decimals, never rounded up to a missed threshold; `n/a` if not measured."""
     return "n/a" if score is None else f"{int(score * 100 + 1e-9) / 100:.2f}"
 
 
-def criteria_text(scores: tuple[CriterionScore, ...], separator: str = ", ") -> str:
+def criteria_text(scores: tuple[CriterionScore, ...]) -> str:
     """Return each criterion with its score."""
-    return separator.join(f"{found.criterion} {score_text(found.score)}" for found in scores)
+    return ", ".join(f"{found.criterion} {score_text(found.score)}" for found in scores)
 
 
 def usage_text(usage: Usage) -> str:
@@ -74,17 +79,6 @@ def usage_text(usage: Usage) -> str:
     calls = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
     cached = f" ({usage.cached_share:.0%} of the input cached)" if usage.cached_tokens else ""
     return f"{calls}, {tokens:,} tokens{cached}, {cost}, {usage.seconds:.1f} s"
-
-
-def bar(score: float | None, threshold: float, passed: bool) -> Text:
-    """Return a bar of the length of the score, with a mark at the threshold."""
-    filled = round((score or 0.0) * BAR_CELLS)
-    mark = min(round(threshold * BAR_CELLS), BAR_CELLS - 1)
-    cells = Text("━" * mark + "┃" + "━" * (BAR_CELLS - mark - 1))
-    cells.stylize("green" if passed else "yellow", 0, filled)
-    cells.stylize("bright_black", filled)
-    cells.stylize("bold white", mark, mark + 1)
-    return cells
 
 
 NOTHING = Usage()
@@ -233,45 +227,89 @@ class Progress:
 
 WORD = re.compile(r"\s+|\S+")
 MAX_PAIRS = 4_000_000
-"""Maximum pairs of words to compare; above it, changed lines are coloured as a whole."""
+"""Maximum pairs of words to compare; above it, changed lines are shown as a whole."""
 
 HEADER = re.compile(r"(---|\+\+\+|@@) ")
 
 
 def coloured(unified: str) -> Iterator[Text]:
     """Yield the lines of a diff, unchanged but coloured: removed ones red, added ones green."""
-    blocks = [(sign, list(block)) for sign, block in groupby(_lines(unified), _sign)]
-    for position, (sign, block) in enumerate(blocks):
-        before = blocks[position - 1] if position else ("", [])
-        after = blocks[position + 1] if position + 1 < len(blocks) else ("", [])
-        if sign == "-":
-            yield from _changed("-", block, after[1] if after[0] == "+" else [], "red")
-        elif sign == "+":
-            yield from _changed("+", block, before[1] if before[0] == "-" else [], "green")
-        else:
-            yield from (plain(line, "cyan" if sign == "@" else "") for line in block)
+    for line in unified.removesuffix("\n").split("\n"):
+        style = "cyan" if HEADER.match(line) else {"-": "red", "+": "green"}.get(line[:1], "")
+        yield plain(line, style)
 
 
-def _lines(unified: str) -> list[str]:
-    return unified.removesuffix("\n").split("\n")
+AROUND = 12
+"""Words that are shown before and after a change."""
 
 
-def _sign(line: str) -> str:
-    return "@" if HEADER.match(line) else line[:1] if line[:1] in "-+" else " "
+def show_words(difference: Diff, console: Console) -> None:
+    """Print the texts that changed: removed words struck through in red, new ones green.
+
+    Without colours they stand in [-brackets-] and {+braces+}.
+    """
+    is_coloured = console.color_system is not None and not console.no_color
+    text = Text()
+    for at, it in enumerate(difference.operations):
+        if it.op == "equal":
+            is_last = at + 1 == len(difference.operations)
+            text.append_text(plain(_shortened(it.from_text, is_first=not at, is_last=is_last)))
+            continue
+        for kind, words in changed_words(it.from_text, it.to_text):
+            text.append_text(_marked(kind, words, is_coloured=is_coloured))
+    text.rstrip()
+    console.print(text, highlight=False, soft_wrap=not console.is_terminal)
 
 
-def _changed(sign: str, block: list[str], other: list[str], colour: str) -> Iterator[Text]:
-    """Yield the lines of one side, with the words that the other side lacks highlighted."""
-    words, others = (WORD.findall("\n".join(line[1:] for line in side)) for side in (block, other))
-    text = Text(style=colour)
-    if not others or len(words) * len(others) > MAX_PAIRS:
-        text.append_text(plain("".join(words)))
-    else:
-        matcher = SequenceMatcher(None, words, others, autojunk=False)
-        for tag, start, end, _, _ in matcher.get_opcodes():
-            style = "" if tag == "equal" else f"bold reverse {colour}"
-            text.append_text(plain("".join(words[start:end]), style))
-    yield from (Text.assemble((sign, colour), line) for line in text.split("\n", allow_blank=True))
+def changed_words(before: str, after: str) -> Iterator[tuple[str, str]]:
+    """Yield pieces of both texts in order, each with "=" (in both), "-" (removed) or "+" (new).
+
+    White space between two changes counts as changed with them.
+    """
+    old, new = WORD.findall(before), WORD.findall(after)
+    if len(old) * len(new) > MAX_PAIRS:
+        yield from (("-", before), ("+", after))
+        return
+    removed, added = "", ""
+    for tag, start, end, from_, to in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        same = "".join(old[start:end])
+        if tag != "equal" or (same.isspace() and "\n" not in same and (removed or added)):
+            removed, added = removed + same, added + "".join(new[from_:to])
+            continue
+        yield from _change(removed, added)
+        removed = added = ""
+        yield "=", same
+    yield from _change(removed, added)
+
+
+def _change(removed: str, added: str) -> Iterator[tuple[str, str]]:
+    """Yield what differs; the white space that both begin or end with is in both."""
+    head = removed[: len(removed) - len(removed.lstrip())]
+    head = head if added.startswith(head) else ""
+    removed, added = removed.removeprefix(head), added.removeprefix(head)
+    tail = removed[len(removed.rstrip()) :]
+    tail = tail if added.endswith(tail) else ""
+    pieces = ("=", head), ("-", removed.removesuffix(tail)), ("+", added.removesuffix(tail))
+    yield from ((kind, text) for kind, text in (*pieces, ("=", tail)) if text)
+
+
+def _marked(kind: str, words: str, *, is_coloured: bool) -> Text:
+    if kind == "=":
+        return plain(_shortened(words))
+    if is_coloured:
+        return plain(words, "strike red" if kind == "-" else "bold green")
+    return plain(f"[-{words}-]" if kind == "-" else f"{{+{words}+}}")
+
+
+def _shortened(text: str, *, is_first: bool = False, is_last: bool = False) -> str:
+    """Return a text with most of its words left out, if it has many; those at its ends stay."""
+    words = WORD.findall(text)
+    head = [] if is_first else words[: 2 * AROUND]
+    tail = [] if is_last else words[-2 * AROUND :]
+    left_out = len(words) - len(head) - len(tail)
+    if left_out < 2 * AROUND:
+        return text
+    return "".join([*head, f" [... {left_out // 2} words ...] ", *tail])
 
 
 def watch_batch(client: Client, batch: Batch, console: Console) -> Batch:
@@ -280,7 +318,7 @@ def watch_batch(client: Client, batch: Batch, console: Console) -> Batch:
         name = "" if it.custom_id is None else f" ({it.custom_id})"
         say(console, f"line {it.line}{name}: {it.error.detail}", "red")
     total, told = batch.counts.total, ""
-    with ProgressBars(console=console, transient=True, disable=not console.is_terminal) as bars:
+    with ProgressBars(console=console, transient=True, disable=not is_animated(console)) as bars:
         task = bars.add_task(batch.id, total=total)
         for now in client.follow_batch(batch):
             bars.update(task, completed=total - now.counts.under_way())
@@ -293,17 +331,17 @@ def watch_batch(client: Client, batch: Batch, console: Console) -> Batch:
     return batch
 
 
-def show_ending(client: Client, ended: Snapshot, console: Console) -> None:
-    """Print the difference between the client's draft and the result, then the result."""
+def show_ending(client: Client, ended: Snapshot, console: Console, *, with_changes: bool) -> None:
+    """Print why it ended and what is to be said of the result, not the result itself."""
     if ended.error:
         say(console, f"\nIt failed: {ended.error.code}: {ended.error.detail}", "red")
     if ended.result is None:
         say(console, "\nNo draft was judged, so there is no result.")
         return
-    _show_difference(client, ended.id, ended.result.iteration, console)
-    say(console, f"\nResult: {_headline(ended, ended.result)}\n", "bold")
-    say(console, ended.result.draft)
+    if with_changes:
+        _show_changes(client, ended.id, ended.result.iteration, console)
     show_follow_ups(ended.result, console)
+    say(console, f"\nResult: {_headline(ended, ended.result)}\n", "bold")
 
 
 def show_follow_ups(result: Result, console: Console) -> None:
@@ -319,6 +357,40 @@ def show_follow_ups(result: Result, console: Console) -> None:
     if compared := result.comparison:
         verdict = f"\nCompared with {compared.against} in both orders: {compared.verdict}."
         say(console, verdict, "bold")
+
+
+LIST_HEAD = ("refinement", "status", "score", "passed", "cost", "created", "iterations")
+
+
+def show_list(found: Iterable[Snapshot], console: Console) -> None:
+    """Print refinements: on a terminal the columns that fit, else all, with tabs between them."""
+    rows = [_listed(it) for it in found]
+    if not console.is_terminal:
+        for row in rows:
+            print("\t".join(row), file=console.file)
+        return
+    if not rows:
+        say(console, "No refinement is found.")
+        return
+    widths = [max(map(cell_len, column)) + 1 for column in zip(LIST_HEAD, *rows, strict=True)]
+    fits = sum(end <= console.width + 1 for end in accumulate(widths))
+    for number, row in enumerate((LIST_HEAD, *rows)):
+        cells = (set_cell_size(it, width) for it, width in zip(row[:fits], widths, strict=False))
+        say(console, "".join(cells).rstrip(), "" if number else "bold")
+
+
+def _listed(it: Snapshot) -> tuple[str, ...]:
+    best = it.result or it.best
+    cost = it.usage.cost_usd
+    return (
+        it.id,
+        it.status,
+        score_text(best.score) if best else "",
+        "" if it.passed is None else "yes" if it.passed else "no",
+        "unknown" if cost is None else f"${cost:.4f}",
+        f"{it.created_at:%Y-%m-%dT%H:%MZ}",
+        str(len(it.scores)),
+    )
 
 
 INSIGHT_HEAD = ("gain", "95 %", "change", "95 %", "kept", "cases", "cost", "seconds")
@@ -396,7 +468,7 @@ def _mean_gain(it: MeanGain) -> tuple[str, str]:
     return f"{it.mean:+.3f}", f"{it.low:+.3f} to {it.high:+.3f}"
 
 
-def _show_difference(client: Client, refinement_id: str, to: int, console: Console) -> None:
+def _show_changes(client: Client, refinement_id: str, to: int, console: Console) -> None:
     if to == 0:
         say(console, "\nThe submitted draft is the best one.")
         return
@@ -404,8 +476,7 @@ def _show_difference(client: Client, refinement_id: str, to: int, console: Conso
     if difference is None:  # no draft was submitted
         return
     say(console, f"\nWhat changed from the draft to iteration {to}:\n", "bold")
-    for line in coloured(difference.unified):
-        console.print(line, soft_wrap=True, highlight=False)
+    show_words(difference, console)
 
 
 def _headline(ended: Snapshot, result: Result) -> str:
@@ -435,20 +506,21 @@ class Display(Protocol):
 
 def display_on(console: Console, refinement_id: str) -> Display:
     """Return a table for a terminal, else lines."""
-    if console.is_terminal:
+    if is_animated(console):
         return LiveTable(console, refinement_id)
     return LineDisplay(console, refinement_id)
 
 
 class LiveTable:
-    """One table, redrawn with every event."""
+    """One table, redrawn with every event. What does not fit on the screen is cut at the end."""
 
     def __init__(self, console: Console, refinement_id: str) -> None:
         self._id = refinement_id
-        self._live = Live(console=console, vertical_overflow="visible", refresh_per_second=8)
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=8)
 
     def show(self, progress: Progress) -> None:
-        self._live.update(Group(*table_of(progress, self._id)))
+        self._live.update(Group(*table_of(progress, self._id, self._console.width)))
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -489,25 +561,53 @@ class LineDisplay:
         """Do nothing: there is nothing to release."""
 
 
-def table_of(progress: Progress, refinement_id: str) -> tuple[Table | Text, ...]:
-    """Return the iterations as a table, and the lines below it."""
-    table = Table(title=f"{refinement_id}  {_models(progress)}", title_justify="left")
-    table.add_column("iteration", justify="right")
-    table.add_column("phase", no_wrap=True)
-    table.add_column("score per criterion")
-    table.add_column(f"score (threshold {score_text(progress.threshold)})", no_wrap=True)
-    table.add_column("usage")
-    for number, row in sorted(progress.rows.items()):
-        table.add_row(
-            str(number),
-            plain(_phase(progress, number, row)),
-            plain(criteria_text(row.scores, "\n")),
-            _score(progress, row),
-            _usage(row),
-        )
+SCORE_CELLS = 6
+"""Columns of a score, with the space before it."""
+NARROWEST_NAME = 12
+
+
+def table_of(progress: Progress, refinement_id: str, width: int) -> tuple[Table | Text, ...]:
+    """Return what is known, `width` columns wide; what matters least stands last.
+
+    The table has a column for each iteration, and a row for each criterion.
+    """
+    head = Text.assemble((refinement_id, "bold"), "\n", plain(_models(progress)))
+    asked = map(plain, (*_waits(progress), *_asked(progress, refinement_id)))
     texts = [] if progress.final else list(map(_last_lines, progress.texts.items()))
-    below = (*_waits(progress), *_asked(progress, refinement_id))
-    return table, *texts, plain(_summary(progress)), *map(plain, below)
+    judged = [_scores_of(progress, width)] if progress.rows else []
+    steps = [] if progress.final else [_steps(progress.phase)]
+    return head, plain(_summary(progress)), *asked, Text(), *judged, *steps, *texts
+
+
+def _scores_of(progress: Progress, width: int) -> Table:
+    """Return the scores by criterion and iteration; of many iterations the last ones."""
+    found = [it for row in progress.rows.values() for it in row.scores]
+    names = list(dict.fromkeys(it.criterion for it in found))
+    widest = max((cell_len(name) for name in ("threshold", *names)), default=0)
+    name_width = min(widest, max(NARROWEST_NAME, width // 3))
+    shown = sorted(progress.rows.items())[-max(1, (width - name_width) // SCORE_CELLS) :]
+    table = Table(box=None, padding=(0, 0, 0, 2), pad_edge=False, header_style="bold")
+    table.add_column("iteration", width=name_width, no_wrap=True, overflow="ellipsis")
+    for number, _ in shown:
+        table.add_column(str(number), justify="right", width=SCORE_CELLS - 2, no_wrap=True)
+    table.add_row(plain("score", "bold"), *(_score(row) for _, row in shown))
+    for name in names:
+        scores = ({it.criterion: it.score for it in row.scores} for _, row in shown)
+        table.add_row(plain(name), *(score_text(it[name]) if name in it else "" for it in scores))
+    table.add_row(plain("threshold", "dim"), plain(score_text(progress.threshold), "dim"))
+    return table
+
+
+def _score(row: Row) -> Text:
+    if not row.is_judged:
+        return Text("...", "dim")
+    return Text(score_text(row.score), "bold green" if row.passed else "bold yellow")
+
+
+def _steps(keys: tuple[str, ...]) -> Text:
+    """Return the steps under way; of many, the first ones."""
+    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+    return plain(f"now: {', '.join(keys[:3])}{more}" if keys else "now: waiting")
 
 
 def _last_lines(writing: tuple[str, str]) -> Text:
@@ -579,28 +679,6 @@ def _models(progress: Progress) -> str:
     return f"{progress.strategy}, {roles}" if roles else progress.strategy
 
 
-def _phase(progress: Progress, number: int, row: Row) -> str:
-    prefix = f"iterations/{number}/"
-    under_way = [key.removeprefix(prefix) for key in progress.phase if key.startswith(prefix)]
-    if under_way:
-        return "\n".join(under_way)
-    if row.is_judged:
-        return "passed" if row.passed else "judged"
-    return "" if progress.final else "waiting"
-
-
-def _score(progress: Progress, row: Row) -> Text:
-    if not row.is_judged:
-        return Text()
-    drawn = bar(row.score, progress.threshold, passed=bool(row.passed))
-    return Text.assemble(f"{score_text(row.score)} ", drawn)
-
-
-def _usage(row: Row) -> str:
-    tokens = row.usage.input_tokens + row.usage.output_tokens
-    return f"{row.usage.calls} calls, {tokens:,} tok" if row.usage.calls else ""
-
-
 def _summary(progress: Progress) -> str:
     status = progress.status.value
     if progress.final and progress.final.stop_reason:
@@ -616,9 +694,9 @@ def watch(
     console: Console,
     *,
     meanwhile: Callable[[], None] = lambda: None,
-    with_texts: bool = False,
+    with_texts: bool = True,
 ) -> Snapshot:
-    """Show a refinement until it has ended, then its result; return its final snapshot.
+    """Show the progress of a refinement until it has ended; return its final snapshot.
 
     `meanwhile` is called with every event, and now and then if there is none. `with_texts` shows
     texts while they are written, on a terminal.
@@ -630,7 +708,7 @@ def watch(
         progress = progress.with_piece(piece)
         display.show(progress)
 
-    on_delta = show if with_texts and console.is_terminal else None
+    on_delta = show if with_texts and is_animated(console) else None
     with display_on(console, refinement_id) as display:
         for event in client.follow(refinement_id, on_delta):
             meanwhile()
@@ -639,5 +717,4 @@ def watch(
                 display.show(progress)
     if progress.final is None:
         raise NotHone("the server")
-    show_ending(client, progress.final, console)
     return progress.final

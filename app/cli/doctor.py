@@ -77,7 +77,9 @@ def doctor(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the diagnoses as JSON.")] = False,
 ) -> None:
-    """Examine Redis, workers, models, configuration, disk and access; say what to change.
+    """Examine a service; say what to change.
+
+    It looks at Redis, workers, models, configuration, disk and access.
 
     Exit code: 0 if refinements are accepted and played, 1 if something prevents that.
     """

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.cli.client import Client, ServiceFailed
-from app.cli.display import plain, say, watch
+from app.cli.display import plain, say, show_ending, watch
 from app.cli.processes import (
     SENDER,
     SERVER,
@@ -70,6 +70,9 @@ def demo(settings: Settings, console: Console) -> Snapshot:
                 console, f"Refining a rough text of {len(rough_text().split())} words with {MODEL}."
             )
             ended = watch(client, submitted.id, console, meanwhile=lambda: crashes.look(supervisor))
+            show_ending(client, ended, console, with_changes=True)
+            if ended.result:
+                say(console, ended.result.draft)
             say(console, f"\nWebhook: {receiver.news()}")
             return ended
 
@@ -285,7 +288,10 @@ def worker() -> None:
 
 @app.command()
 def webhooks() -> None:
-    """Send webhooks alone; requires HONE_REDIS_URL and HONE_SECRET_KEY."""
+    """Send webhooks alone.
+
+    Requires HONE_REDIS_URL and HONE_SECRET_KEY.
+    """
     if not read_settings().redis_url:
         raise ServiceFailed("HONE_REDIS_URL is not set; set it, or run `hone serve` without it")
     command = [*python(), "-m", SENDER]
@@ -294,7 +300,10 @@ def webhooks() -> None:
 
 @app.command(name="demo")
 def demo_command() -> None:
-    """Refine a rough text and show each step: no key, no network, no files left."""
+    """Refine a rough text and show each step.
+
+    It needs no key and no network, and leaves no files.
+    """
     try:
         ended = demo(read_settings(), console())
     except KeyboardInterrupt:
@@ -305,7 +314,10 @@ def demo_command() -> None:
 
 @app.command()
 def config() -> None:
-    """Print every setting with its value, default and meaning; secrets are masked."""
+    """Print every setting with its value and meaning.
+
+    Secrets are masked.
+    """
     show_settings(read_settings(), console())
 
 

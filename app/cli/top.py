@@ -40,9 +40,10 @@ def top(
         bool, typer.Option("--json", help="Look once, and print it as JSON.")
     ] = False,
 ) -> None:
-    """Show the refinements that have not ended, workers, and models that are limited or away.
+    """Show what goes on in a service.
 
-    It reads Redis directly, so it also works while the API is down.
+    Refinements that have not ended, workers, and models that are limited or away. It reads Redis
+    directly, so it also works while the API is down.
     """
     is_once = once or as_json or not sys.stdout.isatty()
     with suppress(KeyboardInterrupt):

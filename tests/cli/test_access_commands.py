@@ -25,7 +25,7 @@ def test_keys_are_created_listed_rotated_and_revoked(hone: Run, redis_url: str) 
     assert key_id not in hone("keys", "list", **where).stdout
     assert "revoked" in hone("keys", "list", "--all", **where).stdout
     unknown = hone("keys", "revoke", "key_x", **where)
-    assert (unknown.exit_code, unknown.stderr) == (1, "key key_x was not found\n")
+    assert (unknown.exit_code, unknown.stderr) == (1, "Error: key key_x was not found\n")
     unreadable = hone("keys", "create", "--tenant", "A:b", **where)
     assert (unreadable.exit_code, "tenant" in unreadable.stderr) == (2, True)
 

@@ -66,7 +66,7 @@ def test_refused_lines_and_waits_are_shown_and_the_exit_code_says_that_not_all_s
     scripted(server, batch(**told), batch(**waiting), batch(ended=True, **counts))
     output = tmp_path / "results.jsonl"
     done = hone("batch", str(file), "--output", str(output))
-    assert (done.exit_code, output.read_text()) == (1, RESULTS)
+    assert (done.exit_code, output.read_text()) == (3, RESULTS)
     assert "line 4 (b): /threshold: too high" in done.stderr
     assert f"{ID} waits: the memory of Redis is nearly full" in done.stderr
     assert "1 invalid, 1 succeeded" in done.stderr
@@ -99,3 +99,11 @@ def test_a_file_that_is_not_there_and_a_refusal_are_said(
     server.answers["POST /v1/batches"] = [refused]
     done = hone("batch", str(file))
     assert (done.exit_code, "no line" in done.stderr) == (1, True)
+
+
+def test_standard_input_is_a_batch_too_and_no_wait_prints_its_id(
+    server: ScriptedApi, hone: Run
+) -> None:
+    scripted(server, batch())
+    done = hone("batch", "-", "--no-wait", stdin="one\n")
+    assert (done.exit_code, done.stdout, server.asked[0].body) == (0, f"{ID}\n", "one\n")

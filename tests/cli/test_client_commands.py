@@ -4,13 +4,16 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 from rich.text import Text
 
-from app.cli.client import Client
+from app.cli.client import Client, CliError
 from app.cli.display import Progress, table_of
+from app.cli.root import write_file
 from app.contract.events import EventType, StepDelta
 from app.contract.status import Status, StopReason
 from tests.cli.conftest import Run
@@ -42,10 +45,88 @@ def script(server: ScriptedApi, final: CannedResponse | None = None) -> None:
     ]
 
 
-def test_submit_prints_the_id(server: ScriptedApi, hone: Run) -> None:
+def test_submit_prints_the_result_alone_and_passes(server: ScriptedApi, hone: Run) -> None:
     script(server)
     done = hone("submit", "-", "--task", "Shorter.", stdin="In order to be short.")
-    assert (done.exit_code, done.stdout) == (0, f"{ID}\n")
+    assert (done.exit_code, done.stdout) == (0, "Short.\n")
+
+
+@pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.FAILED, Status.CANCELED])
+def test_what_ended_without_passing_is_exit_code_3_and_its_best_draft_is_printed(
+    server: ScriptedApi, hone: Run, status: Status
+) -> None:
+    reason = {Status.SUCCEEDED: "plateau", Status.FAILED: "error", Status.CANCELED: "canceled"}
+    final = snapshot(status, StopReason(reason[status])).model_copy(update={"passed": False})
+    kind = EventType(f"refinement.{status}".replace("succeeded", "completed"))
+    ended = CannedResponse(stream(*EVENTS, ending(kind, final)), media_type="text/event-stream")
+    script(server, ended)
+    done = hone("submit", "-", stdin="In order to be short.")
+    assert (done.exit_code, done.stdout) == (3, "Short.\n")
+    assert f"Result: {status} ({reason[status]})" in done.stderr
+
+
+def test_what_ended_without_a_draft_prints_none_and_writes_no_file(
+    server: ScriptedApi, hone: Run, tmp_path: Path
+) -> None:
+    failed = ending(EventType.FAILED, snapshot(Status.FAILED, StopReason.ERROR, None))
+    ended = CannedResponse(stream(*EVENTS, failed), media_type="text/event-stream")
+    script(server, ended)
+    done = hone("submit", "-", "--output", str(tmp_path / "better.txt"), stdin="x")
+    assert (done.exit_code, done.stdout, [*tmp_path.iterdir()]) == (3, "", [])
+    assert "there is no result" in done.stderr
+
+
+def test_quiet_shows_no_progress_and_json_is_the_last_snapshot(
+    server: ScriptedApi, hone: Run
+) -> None:
+    script(server)
+    done = hone("submit", "-", "--quiet", "--json", stdin="x")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == snapshot().model_dump(mode="json")
+
+
+def test_output_is_a_file_with_the_result_and_the_mode_it_had(
+    server: ScriptedApi, hone: Run, tmp_path: Path
+) -> None:
+    script(server)
+    better = tmp_path / "better.txt"
+    better.write_text("as it was")
+    better.chmod(0o640)
+    done = hone("submit", "-", "-o", str(better), stdin="x")
+    assert (done.exit_code, done.stdout, better.read_text()) == (0, "", "Short.\n")
+    assert better.stat().st_mode & 0o777 == 0o640
+    assert [*tmp_path.iterdir()] == [better]
+
+
+def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "better.txt"
+    file.write_text("as it was")
+
+    def breaks() -> Iterator[bytes]:
+        yield b"half"
+        raise OSError(ENOSPC, "No space left on device")
+
+    with pytest.raises(CliError, match="No space left"):
+        write_file(file, breaks())
+    assert ([*tmp_path.iterdir()], file.read_text()) == ([file], "as it was")
+
+
+def test_where_no_file_can_be_written_nothing_is_submitted(
+    server: ScriptedApi, hone: Run, tmp_path: Path
+) -> None:
+    done = hone("submit", "-", "-o", str(tmp_path / "none" / "better.txt"), stdin="x")
+    assert (done.exit_code, server.asked) == (2, [])
+
+
+@pytest.mark.parametrize(
+    "command", [("submit", "--task", "Write."), ("retry", ID), ("continue", ID)]
+)
+def test_no_wait_prints_the_id(server: ScriptedApi, hone: Run, command: tuple[str, ...]) -> None:
+    script(server)
+    begun = server.answers[SUBMIT]
+    server.answers |= {f"{SUBMIT}/{ID}/retry": begun, f"{SUBMIT}/{ID}/continue": begun}
+    done = hone(*command, "--no-wait")
+    assert (done.exit_code, done.stdout, len(server.asked)) == (0, f"{ID}\n", 1)
 
 
 def test_submit_sends_what_was_asked_for_and_nothing_else(
@@ -89,7 +170,7 @@ def test_options_replace_what_the_request_file_says(
     script(server)
     request = tmp_path / "request.json"
     request.write_text('{"task": "Shorter.", "threshold": 0.5, "metadata": {"ticket": "4711"}}')
-    hone("submit", "--json", str(request), "--threshold", "0.9")
+    hone("submit", "--request", str(request), "--threshold", "0.9")
     assert json.loads(server.asked[0].body) == {
         "task": "Shorter.",
         "threshold": 0.9,
@@ -100,16 +181,18 @@ def test_options_replace_what_the_request_file_says(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((), "FILE, --task, or --json"),
+        ((), "FILE, --task, or --request"),
         (("no-such-file.txt",), "No such file"),
-        (("-", "--json", "no-such-file.json"), "No such file"),
+        (("-", "--request", "no-such-file.json"), "No such file"),
+        (("-", "--request", "-"), "both read standard input"),
+        (("-", "--no-wait", "--output", "x"), "--no-wait"),
         (("--threshold", "high"), "--threshold"),
     ],
 )
 def test_wrong_usage_is_exit_code_2_and_asks_no_server(
     server: ScriptedApi, hone: Run, arguments: tuple[str, ...], complaint: str
 ) -> None:
-    done = hone("submit", *arguments, stdin="x", TERM="dumb", COLUMNS="200")
+    done = hone("submit", *arguments, stdin="x")
     assert done.exit_code == 2
     assert complaint in done.stderr
     assert server.asked == []
@@ -129,42 +212,27 @@ def test_without_a_server_it_says_how_to_start_one(hone: Run) -> None:
     assert "hone serve" in done.stderr
 
 
-def test_watching_tells_scores_difference_and_result_in_plain_lines(
+def test_the_progress_is_told_in_plain_lines_on_standard_error(
     server: ScriptedApi, hone: Run
 ) -> None:
     script(server)
-    done = hone("submit", "-", "--watch", stdin="In order to be short.")
+    done = hone("submit", "-", stdin="In order to be short.", FORCE_COLOR="1", TERM="xterm")
     assert done.exit_code == 0
+    told = Text.from_ansi(done.stderr).plain
     for line in (
         f"{ID}: iterative, generator offline:editor, critic offline:editor",
         "iteration 0: score 0.41 (clarity 0.41), not good enough yet",
         "iteration 1: score 0.91 (clarity 0.91), passed",
         "succeeded: threshold_met; 2 calls, 240 tokens, $0.0000, 1.0 s",
-        "-In order to be short.",
-        "+Short.",
         "Result: succeeded (threshold_met): iteration 1 with score 0.91, threshold 0.85, passed",
     ):
-        assert done.stdout.count(f"{line}\n") == 1, line
-    assert "\x1b" not in done.stdout
+        assert told.count(f"{line}\n") == 1, line
 
 
-@pytest.mark.parametrize("kind", [EventType.FAILED, EventType.CANCELED])
-def test_watching_what_fails_is_exit_code_1(
-    server: ScriptedApi, hone: Run, kind: EventType
-) -> None:
-    status = Status.FAILED if kind is EventType.FAILED else Status.CANCELED
-    end = ending(kind, snapshot(status, StopReason(status.value.replace("failed", "error")), None))
+def test_watching_what_fails_is_exit_code_3(server: ScriptedApi, hone: Run) -> None:
+    end = ending(EventType.FAILED, snapshot(Status.FAILED, StopReason.ERROR, None))
     script(server, CannedResponse(stream(*EVENTS, end), media_type="text/event-stream"))
-    assert hone("watch", ID).exit_code == 1
-
-
-def test_a_draft_cannot_give_orders_to_the_terminal(server: ScriptedApi, hone: Run) -> None:
-    nasty = ending(final=snapshot(draft="\x1b]0;owned\x07 [bold]x[/bold]"))
-    script(server, CannedResponse(stream(*EVENTS, nasty), media_type="text/event-stream"))
-    done = hone("watch", ID)
-    assert (
-        "\N{REPLACEMENT CHARACTER}]0;owned\N{REPLACEMENT CHARACTER} [bold]x[/bold]" in done.stdout
-    )
+    assert hone("watch", ID).exit_code == 3
 
 
 def test_get_prints_the_snapshot_as_json(server: ScriptedApi, hone: Run) -> None:
@@ -187,9 +255,9 @@ def test_cancel_prints_the_status_after_it(server: ScriptedApi, hone: Run) -> No
 def test_ctrl_c_leaves_the_refinement_alone_and_says_how_to_go_on(server: ScriptedApi) -> None:
     script(server, CannedResponse(stream(*EVENTS), media_type="text/event-stream", hangs=True))
     command = [sys.executable, "-m", "app.cli", "watch", ID, "--server", server.url]
-    watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    watching = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     with watching:
-        output = watching.stdout
+        output = watching.stderr
         assert output is not None
         assert any(line.startswith("iteration 1:") for line in output)
         watching.send_signal(signal.SIGINT)
@@ -295,11 +363,11 @@ def test_pieces_of_texts_do_not_disturb_the_events(server: ScriptedApi) -> None:
         seen = [it for it in client.follow(ID, on_delta) if it]
     assert progress.texts == {"iterations/1/draft": "Dear customer\nBye"}
     assert [it.event for it in seen] == [it.event for it in (*EVENTS, ending())]
-    shown = [it.plain for it in table_of(progress, ID) if isinstance(it, Text)]
-    assert shown[0] == "iterations/1/draft\nDear customer\nBye"
+    shown = [it.plain for it in table_of(progress, ID, 80) if isinstance(it, Text)]
+    assert shown[-1] == "iterations/1/draft\nDear customer\nBye"
 
 
 def test_texts_are_not_asked_for_where_there_is_no_terminal(server: ScriptedApi, hone: Run) -> None:
     script(server)
-    assert hone("watch", ID, "--texts").exit_code == 0
+    assert hone("watch", ID).exit_code == 0
     assert next(it.route for it in server.asked) == WATCH

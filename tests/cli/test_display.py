@@ -1,23 +1,31 @@
 """The live table and the coloured difference, on a terminal."""
 
 import io
+from typing import Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 from app.cli.display import (
+    LiveTable,
     Progress,
-    bar,
+    changed_words,
     coloured,
     display_on,
     score_text,
     show_follow_ups,
+    show_words,
+    table_of,
     usage_text,
 )
 from app.contract.caveats import Caveat
-from app.contract.judgement import Comparison, Usage
-from app.contract.snapshot import Snapshot
-from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending
+from app.contract.events import Event, EventType
+from app.contract.judgement import Comparison, CriterionScore, Usage
+from app.contract.snapshot import DiffOperation, Snapshot
+from tests.cli.scripted_refinement import AT, DIFF, EVENTS, ID, ending, judged
 
 
 def terminal() -> Console:
@@ -30,23 +38,60 @@ def drawn(console: Console) -> str:
 
 
 def test_the_table_shows_what_is_known() -> None:
-    console, progress = terminal(), Progress()
-    with display_on(console, ID) as display:
-        for event in (*EVENTS, ending()):
-            progress = progress.after(event)
-            display.show(progress)
-    table = drawn(console)
-    for shown in (ID, "clarity 0.91", "threshold 0.85", "passed", "succeeded: threshold_met"):
-        assert shown in table
+    lines = table(*EVENTS, ending(), width=80)
+    assert [line.split() for line in lines if line] == [
+        [ID],
+        ["iterative,", "generator", "offline:editor,", "critic", "offline:editor"],
+        ["succeeded:", "threshold_met;", "2", "calls,", "240", "tokens,", "$0.0000,", "1.0", "s"],
+        ["iteration", "0", "1"],
+        ["score", "0.41", "0.91"],
+        ["clarity", "0.41", "0.91"],
+        ["threshold", "0.85"],
+    ]
+
+
+def table(*events: Event, width: int) -> list[str]:
+    """The lines of the table after these events."""
+    progress = Progress()
+    for event in events:
+        progress = progress.after(event)
+    console = Console(file=io.StringIO(), width=width)
+    console.print(*table_of(progress, ID, width), sep="\n")
+    return [line.rstrip() for line in drawn(console).split("\n")]
 
 
 def test_the_step_under_way_is_shown() -> None:
-    console, progress = terminal(), Progress()
-    with display_on(console, ID) as display:
-        for event in EVENTS[:3]:
-            progress = progress.after(event)
-        display.show(progress)
-    assert "critique" in drawn(console)
+    assert "now: iterations/0/critique" in table(*EVENTS[:3], width=80)
+
+
+CRITERIA = ("faithful to the policy", "clarity", "tone", "brevity", "spelling", "事実")
+
+
+@pytest.mark.parametrize("width", [46, 80])
+def test_many_iterations_and_criteria_fit_the_width(width: int) -> None:
+    scores = tuple(CriterionScore(criterion=it, score=0.5) for it in CRITERIA)
+    data = (judged(n, 0.5, passed=False).model_copy(update={"scores": scores}) for n in range(50))
+    events = (Event(event=2, type=EventType.ITERATION_COMPLETED, at=AT, data=it) for it in data)
+    lines = table(EVENTS[0], *events, width=width)
+    head = next(line for line in lines if line.startswith("iteration"))
+    assert head.endswith("48    49")
+    assert [line for line in lines if cell_len(line) > width] == []
+    rows = [it.split("0.50")[0].strip(" …") for it in lines if it.count("0.50") > 3]
+    names = ("score", *CRITERIA)
+    assert all(name.startswith(row) for name, row in zip(names, rows, strict=True))
+
+
+def test_a_terminal_gets_the_table_and_a_file_gets_lines_though_colours_are_forced() -> None:
+    assert not isinstance(display_on(terminal(), ID), LiveTable)
+    console = Console(file=TerminalText(), force_terminal=True, color_system="standard")
+    assert isinstance(display_on(console, ID), LiveTable)
+
+
+class TerminalText(io.StringIO):
+    """What a terminal has been sent."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def test_what_was_made_of_the_result_is_shown_after_it() -> None:
@@ -69,14 +114,6 @@ def test_what_was_made_of_the_result_is_shown_after_it() -> None:
         assert shown in drawn(console)
 
 
-@pytest.mark.parametrize(("score", "filled"), [(0.0, 0), (0.5, 12), (1.0, 24), (None, 0)])
-def test_the_bar_is_as_long_as_the_score(score: float | None, filled: int) -> None:
-    cells = bar(score, threshold=0.5, passed=True)
-    assert len(cells.plain) == 24
-    assert cells.plain.index("┃") == 12
-    assert sum(span.end - span.start for span in cells.spans if span.style == "green") == filled
-
-
 @pytest.mark.parametrize(
     ("score", "text"), [(0.849, "0.84"), (0.85, "0.85"), (0.29, "0.29"), (1.0, "1.00")]
 )
@@ -95,18 +132,65 @@ def test_colours_change_no_character_of_the_difference() -> None:
     assert "\n".join(lines) + "\n" == DIFF.unified
 
 
+def words(before: str, after: str) -> list[tuple[str, str]]:
+    return list(changed_words(before, after))
+
+
 def test_only_the_words_that_changed_stand_out() -> None:
-    unified = "@@ -1 +1 @@\n-We will utilize it now.\n+We will use it now.\n"
-    removed, added = list(coloured(unified))[1:]
-    strong = [
-        line.plain[span.start : span.end]
-        for line in (removed, added)
-        for span in line.spans
-        if "reverse" in str(span.style)
+    assert words("We will utilize it now.\n", "We will use it now.\n") == [
+        ("=", "We will "),
+        ("-", "utilize"),
+        ("+", "use"),
+        ("=", " it now.\n"),
     ]
-    assert strong == ["utilize", "use"]
 
 
-def test_a_line_removed_with_nothing_in_its_place_is_whole() -> None:
-    unified = "@@ -1,2 +1 @@\n keep\n---- a rule\n"
-    assert [line.plain for line in coloured(unified)] == unified.split("\n")[:-1]
+def test_words_that_change_side_by_side_are_one_change() -> None:
+    changed = words("in order to see", "so as to see")
+    assert changed == [("-", "in order"), ("+", "so as"), ("=", " to see")]
+
+
+@given(st.text("ab \n", max_size=20), st.text("ab \n", max_size=20))
+def test_both_texts_can_be_read_from_what_changed(before: str, after: str) -> None:
+    changed = words(before, after)
+    assert "".join(text for kind, text in changed if kind in "=-") == before
+    assert "".join(text for kind, text in changed if kind in "=+") == after
+
+
+@pytest.mark.parametrize(
+    ("colours", "shown"),
+    [(None, "[-In order to be short.-]{+Short.+}\n"), ("standard", "In order to be short.")],
+)
+def test_without_colours_what_changed_stands_in_brackets(
+    colours: Literal["standard"] | None, shown: str
+) -> None:
+    console = Console(file=io.StringIO(), force_terminal=bool(colours), color_system=colours)
+    replaced = DiffOperation(
+        op="replace",
+        from_start=0,
+        from_end=1,
+        to_start=0,
+        to_end=1,
+        from_text="In order to be short.\n",
+        to_text="Short.\n",
+    )
+    show_words(DIFF.model_copy(update={"operations": (replaced,)}), console)
+    assert shown in drawn(console)
+    assert ("[-" in drawn(console)) == (colours is None)
+
+
+def test_most_of_what_did_not_change_is_left_out() -> None:
+    console = Console(file=io.StringIO())
+    same = DiffOperation(
+        op="equal",
+        from_start=0,
+        from_end=1,
+        to_start=0,
+        to_end=1,
+        from_text="word " * 1_000,
+        to_text="word " * 1_000,
+    )
+    changed = same.model_copy(update={"op": "insert", "from_text": "", "to_text": "new"})
+    show_words(DIFF.model_copy(update={"operations": (same, changed)}), console)
+    assert drawn(console).endswith("word word {+new+}\n")
+    assert "[... 988 words ...]" in drawn(console)

@@ -155,11 +155,11 @@ def test_a_word_without_an_action_is_wrong_usage(server: ScriptedApi, hone: Run)
         (("--max-seconds", "60", "--threshold", "0.7"), {"max_seconds": 60, "threshold": 0.7}),
     ],
 )
-def test_retry_sends_the_limits_that_were_given_and_prints_the_status(
+def test_retry_sends_the_limits_that_were_given(
     server: ScriptedApi, hone: Run, arguments: tuple[str, ...], body: dict[str, object]
 ) -> None:
     server.answers[f"POST {at('/retry')}"] = answered(Status.QUEUED)
-    assert hone("retry", ID, *arguments).stdout == "queued\n"
+    assert hone("retry", ID, *arguments, "--no-wait").stdout == f"{ID}\n"
     assert [json.loads(asked.body) for asked in server.asked] == [body]
 
 
@@ -181,11 +181,11 @@ def test_watching_goes_on_past_a_failure_that_was_retried(server: ScriptedApi, h
         CannedResponse(stream(*EVENTS, FAILURE, RETRIED, LAST), media_type="text/event-stream")
     ]
     done = hone("watch", ID)
-    assert done.exit_code == 0, done.stdout
-    assert "failed: error" in done.stdout
-    assert "retried at event 9 after unreadable_critique: it is empty" in done.stdout
-    assert "succeeded: threshold_met" in done.stdout
-    assert "It failed" not in done.stdout
+    assert done.exit_code == 0, done.stderr
+    assert "failed: error" in done.stderr
+    assert "retried at event 9 after unreadable_critique: it is empty" in done.stderr
+    assert "succeeded: threshold_met" in done.stderr
+    assert "It failed" not in done.stderr
 
 
 def test_watching_ends_when_nothing_follows_a_failure(server: ScriptedApi, hone: Run) -> None:
@@ -193,8 +193,8 @@ def test_watching_ends_when_nothing_follows_a_failure(server: ScriptedApi, hone:
         CannedResponse(stream(*EVENTS, FAILURE), media_type="text/event-stream")
     ]
     done = hone("watch", ID)
-    assert (done.exit_code, len(server.asked)) == (1, 1)
-    assert "It failed: unreadable_critique: it is empty" in done.stdout
+    assert (done.exit_code, len(server.asked)) == (3, 1)
+    assert "It failed: unreadable_critique: it is empty" in done.stderr
 
 
 def test_continue_prints_the_id_of_the_new_refinement(
@@ -203,8 +203,8 @@ def test_continue_prints_the_id_of_the_new_refinement(
     server.answers[f"POST {at('/continue')}"] = answered(Status.QUEUED)
     different = tmp_path / "different.json"
     different.write_text('{"metadata": {"ticket": "2"}, "threshold": 0.1}')
-    options = ("--max-iterations", "9", "--threshold", "0.9", "--json", str(different))
-    assert hone("continue", ID, *options).stdout == f"{ID}\n"
+    options = ("--max-iterations", "9", "--threshold", "0.9", "--request", str(different))
+    assert hone("continue", ID, "--no-wait", *options).stdout == f"{ID}\n"
     assert json.loads(server.asked[0].body) == {
         "metadata": {"ticket": "2"},
         "threshold": 0.9,
@@ -216,7 +216,7 @@ def test_watching_says_that_it_is_paused_and_what_to_do(server: ScriptedApi, hon
     told = stream(*EVENTS, PAUSED, ending().model_copy(update={"event": PAUSED.event + 1}))
     server.answers[f"GET {at('/events')}"] = [CannedResponse(told, media_type="text/event-stream")]
     server.answers[f"GET {at('/diff?from=0&to=1')}"] = [CannedResponse("{}", 404)]
-    lines = hone("watch", ID).stdout
+    lines = hone("watch", ID).stderr
     assert "paused at iterations/1/review: Is this draft good enough?\n" in lines
     assert "until 2026-05-04 07:30 UTC, then: approve\n" in lines
     assert f"hone review {ID} approve" in lines
