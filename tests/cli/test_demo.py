@@ -34,7 +34,7 @@ def test_the_demonstration_makes_a_text_better_and_keeps_its_facts(tmp_path: Pat
     assert scores[-1] > scores[0]
     assert re.search(r"refinement.completed arrived at .*, its signature is valid", output)
     result = output.partition("\nResult: ")[2]
-    assert "--- iterations/0" in output
+    assert "[-seperate-]{+separate+}" in output
     assert [kept for kept in (*NUMBERS, *KEPT) if kept in rough_text() and kept not in result] == []
     assert list(tmp_path.iterdir()) == []
 
