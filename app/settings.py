@@ -395,6 +395,12 @@ class Settings(_WithProviders):
         description="Longest retention in seconds that a request may ask for; at least that of"
         " HONE_RETENTION_S is allowed.",
     )
+    pack_after_s: float = Field(
+        60,
+        ge=0,
+        description="Seconds after the end of a refinement after which its record is packed, so"
+        " that it takes a third of the memory.",
+    )
     usage_days: int = Field(
         400,
         ge=1,

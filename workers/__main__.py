@@ -49,6 +49,7 @@ from workers.play.refinements import (
     heed_commands,
     heed_watchers,
     keep_running,
+    pack_ended,
     recover,
     resume_parked,
 )
@@ -159,6 +160,7 @@ async def work(
     more = (
         partial(recover, store, worker.is_idle),
         partial(feed_batches, store),
+        partial(pack_ended, store),
         partial(resume_parked, store, limiter, bulkhead, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
         partial(heed_watchers, store, texts),

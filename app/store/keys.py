@@ -1,7 +1,8 @@
 """Every Redis key and channel. All start with `hone:1:`, where 1 is the version of the format.
 
 hone:1:refinement:ID            hash: the summary of the journal
-hone:1:journal:ID               stream: entry n has the id `n-0`
+hone:1:journal:ID               stream: entry n has the id `n-0`; packed after the end, with what
+                                the next two hold, see packing.py
 hone:1:request:ID               hash: `request` and `models`, JSON; `secrets`, by JSON Pointer,
                                 encrypted; `prompt_nonce`; `learnt`, what was known of its kind
                                 when it was first claimed
@@ -19,6 +20,8 @@ hone:1:line:TENANT              sorted set: id -> its place among those of the t
 hone:1:turns                    sorted set: tenant -> its turn, of those with a line now or lately
 hone:1:low_priority             number of ids in lines whose priority is `batch`
 hone:1:slots                    hash: name of a worker -> its free slots
+hone:1:to_pack                  sorted set: id -> when it ended, until its record is packed; later
+                                while a worker packs it
 hone:1:deadlines                sorted set: id -> its absolute deadline
 hone:1:parked                   set: models and endpoints for which refinements are parked
 hone:1:parked:MODEL             sorted set: tenant -> its turn, of those with parked refinements
@@ -114,6 +117,7 @@ ERASURES = f"{PREFIX}erasures"
 DUE = f"{PREFIX}due"
 WAITING = f"{PREFIX}waiting"
 DEADLINES = f"{PREFIX}deadlines"
+TO_PACK = f"{PREFIX}to_pack"
 PARKED = f"{PREFIX}parked"
 PARKED_OF = f"{PREFIX}parked_of:"
 ASIDE = f"{PREFIX}aside"
@@ -180,6 +184,7 @@ LUA = {
     "DUE": DUE,
     "WAITING": WAITING,
     "DEADLINES": DEADLINES,
+    "TO_PACK": TO_PACK,
     "PARKED": PARKED,
     "PARKED_OF": PARKED_OF,
     "ASIDE": ASIDE,

@@ -26,6 +26,7 @@ TAG = re.compile(r"(\n?^</?data-[0-9a-f]{64}>$\n?)", re.MULTILINE)
 """The tags around texts in prompts without a nonce."""
 
 MASK = "*" * 6
+PROMPT = b"prompt:"
 SHORT = 80
 """Characters up to which a text is cheaper among the parts of its prompt than as one of them."""
 
@@ -75,8 +76,7 @@ class PromptKeeper:
             [*self._parts_again(prompt.user[:shared]), *self._parts(prompt.user[shared:])],
             self._parts_again(schema),
         ]
-        listing = to_json(listed)
-        fields = {name: listing if len(listing) <= SMALL_LISTING else _compressed(listing)}
+        fields = {name: _listing(to_json(listed))}
         for part, content in self._pending.items():
             if any(part in it for it in listed):
                 fields[_id_in(part)] = content
@@ -171,6 +171,28 @@ _part_of = lru_cache(maxsize=512)(_new_part_of)
 """The same for instructions and schemas, which many refinements have in common."""
 
 
+def plain_fields(stored: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return what a refinement's hash of prompts holds, decompressed. Raises zlib.error."""
+    return {name: _plain(content) for name, content in stored.items()}
+
+
+def compressed_fields(plain: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return what such a hash holds, from the same decompressed."""
+    return {
+        name: _listing(content) if name.startswith(PROMPT) else _compressed(content)
+        for name, content in plain.items()
+    }
+
+
+def _listing(plain: bytes) -> bytes:
+    return plain if len(plain) <= SMALL_LISTING else _compressed(plain)
+
+
+def _plain(stored: bytes) -> bytes:
+    """Return a list of parts, or a part: a compressed one does not begin with a bracket."""
+    return stored if stored.startswith(b"[") else zlib.decompress(stored)
+
+
 def _compressed(content: bytes) -> bytes:
     window, memory = (12, 5) if len(content) <= SMALL else (zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
     compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, window, memory)
@@ -186,7 +208,7 @@ def _id_in(part: str) -> bytes:
 
 
 def _name(sha256_: str) -> bytes:
-    return f"prompt:{sha256_}".encode()
+    return PROMPT + sha256_.encode()
 
 
 def names_of(prompts: Sequence[str]) -> list[bytes]:
@@ -200,8 +222,7 @@ def parts_of(listed: bytes) -> list[list[str]]:
     Each is a text after `=`, the id of one in a field of its own after `#`, or of the draft in a
     recorded reply after `&`, or after `@` its place among the known texts.
     """
-    is_plain = listed.startswith(b"[")
-    parts: list[list[str]] = from_json(listed if is_plain else zlib.decompress(listed))
+    parts: list[list[str]] = from_json(_plain(listed))
     return parts
 
 

@@ -81,6 +81,7 @@ from app.store.inspection import Overview, ServerFacts, inspect, overview, stand
 from app.store.learning import Agreement, calibrations
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
+from app.store.packing import packed_record, unpack_record, unpacked, with_unpacked
 from app.store.presets import PresetStore
 from app.store.prompts import (
     KeptPrompt,
@@ -106,6 +107,7 @@ from app.store.scripts import (
     MOST_RATINGS,
     PAUSE,
     RATE,
+    REQUEST,
     RETRY,
     REVIEW,
     SNAPSHOT,
@@ -301,14 +303,10 @@ class Store:
         return await self._request(tenant, refinement_id)
 
     async def _request(self, tenant: str, refinement_id: str) -> RefinementRequest:
-        (request, sealed), (owner, erased) = await asyncio.gather(
-            self._committer.execute("HMGET", keys.REQUEST + refinement_id, "request", "secrets"),
-            self._committer.execute("HMGET", keys.SUMMARY + refinement_id, "tenant", "erased_at"),
-        )
-        if owner is None or tenant != owner.decode():
-            raise RefinementNotFound(refinement_id)
-        if request is None:
-            raise NotStored(refinement_id) if erased else RefinementNotFound(refinement_id)
+        request, sealed, packed = await self._read(REQUEST, refinement_id, tenant)
+        if packed:
+            kept = (await unpacked(packed)).request
+            request, sealed = kept[b"request"], kept.get(b"secrets")
         return decode_request(request, self._sealer.open(sealed, refinement_id))
 
     async def webhook(self, tenant: str, record_id: str) -> Endpoint | None:
@@ -442,12 +440,11 @@ class Store:
         `replies` are those in the journal: their drafts are not stored again. Raises
         RefinementNotFound.
         """
-        key = keys.PROMPTS + refinement_id
         known = known_texts(await self._request(tenant, refinement_id))
-        listed = await self._committer.execute("HMGET", key, *names_of(sha256s)) if sha256s else []
+        listed = await self._kept(refinement_id, names_of(sha256s))
         parts = {it: parts_of(of) for it, of in zip(sha256s, listed, strict=True) if of is not None}
         ids = sorted({it for of in parts.values() for it in ids_in(of)})
-        texts = await self._committer.execute("HMGET", key, *ids) if ids else []
+        texts = await self._kept(refinement_id, ids)
         found = dict(zip(ids, texts, strict=True))
 
         def decoded() -> dict[str, KeptPrompt]:
@@ -592,7 +589,8 @@ class Store:
             args = (*command, *encode_retry(refinement_id, summary, change), self._lease_ms)
             if await self._give(RETRY, tenant, refinement_id, *args):
                 return await self._snapshot(tenant, refinement_id)
-            # Another command has changed it in the meantime.
+            # It was packed, or another command has changed it in the meantime.
+            await unpack_record(self._committer, refinement_id)
 
     @refusing
     async def rate(
@@ -736,7 +734,8 @@ class Store:
         """Return id, fields, snapshot if it is terminal, and whether the work has ended with it."""
         args = (tenant, min(after, LAST), limit)
         stored, summary, ended = await self._read(EVENTS, refinement_id, *args)
-        entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
+        read = await with_unpacked([(entry_id, paired(fields)) for entry_id, fields in stored])
+        entries = [it for it in read if number_of(it[0]) > after]
         found = []
         for place, (entry_id, entry) in enumerate(entries[:limit]):
             final, is_over = b"", 0 < ended <= number_of(entry_id)
@@ -745,6 +744,16 @@ class Store:
                 now = snapshot_json(refinement_id, paired(summary)) if is_newest else b""
                 final = now or ended_as(entries[place + 1][1])
             found.append((entry_id, entry, final, is_over))
+        return found
+
+    async def _kept(self, refinement_id: str, names: Sequence[bytes]) -> Sequence[bytes | None]:
+        """Return fields of its prompts, wherever they are; None for those that are not kept."""
+        if not names:
+            return ()
+        key = keys.PROMPTS + refinement_id
+        found: list[bytes | None] = await self._committer.execute("HMGET", key, *names)
+        if None in found and (record := await packed_record(self._committer, refinement_id)):
+            return [record.prompts.get(name) for name in names]
         return found
 
     async def _read(self, script: LuaScript, refinement_id: str, *args: str | int) -> Sequence[Any]:

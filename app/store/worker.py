@@ -35,6 +35,7 @@ from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
 from app.store.learning import Kind, decode_learnt
 from app.store.live_texts import decode_watched, encode_piece
+from app.store.packing import pack_record, unpack_record
 from app.store.scripts import (
     ANNOUNCE,
     APPEND,
@@ -51,6 +52,7 @@ from app.store.scripts import (
     SET_ASIDE,
     TAKE_BATCHES,
     TAKE_DUE,
+    TAKE_ENDED,
     TAKE_PARKED,
     run,
 )
@@ -76,6 +78,8 @@ ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poi
 TAKEN = 100  # maximum refinements that one run of the script checks
 BATCHES_TAKEN = 10
 FED_EVERY_MS = 200
+PACKED_AT_ONCE = 10
+PACK_AGAIN_MS = 60_000
 MOST_QUEUED = 200  # refinements of a tenant with which none of its batches begin
 MOST_LIVE = 2_000  # refinements of one batch that have begun and not ended
 
@@ -331,8 +335,10 @@ class WorkerStore:
         name: str,
         lease_ms: int,
         usage_days: int,
+        pack_after_ms: int,
         sealer: Sealer = NO_SEALER,
     ) -> None:
+        self._pack_after_ms = pack_after_ms
         self._sealer = sealer
         self._usage_days = usage_days
         self._client = client
@@ -415,9 +421,11 @@ class WorkerStore:
         needs no further connection.
         """
         reply = await self._committer.run(LOAD, refinement_id)
-        if reply is None:
+        if reply == b"PACKED":
+            await unpack_record(self._committer, refinement_id)
+            reply = await self._committer.run(LOAD, refinement_id)
+        if not isinstance(reply, list):
             raise RefinementNotFound(refinement_id)
-        assert isinstance(reply, list)
         request, models, prompt_nonce, version, stored, secrets, origin = reply
         entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
         if has_ended([entry for _, entry in entries]):
@@ -543,6 +551,16 @@ class WorkerStore:
         )
         self.orphaned += orphaned
         return looked_at, _jobs(taken)
+
+    async def pack_ended(self) -> bool:
+        """Pack records of refinements that ended long enough ago; return whether there may be more.
+
+        What is not packed because of an error is tried again after a minute. Raises redis errors.
+        """
+        args = (PACKED_AT_ONCE, self._pack_after_ms, PACK_AGAIN_MS)
+        ids: list[bytes] = await run(self._client, TAKE_ENDED, *args)
+        await asyncio.gather(*(pack_record(self._committer, it.decode()) for it in ids))
+        return len(ids) == PACKED_AT_ONCE
 
     async def parked(self, most: int) -> dict[str, int]:
         """Return for how many refinements, up to `most`, each model is waited for without a worker.

@@ -2,12 +2,14 @@
 
 import httpx
 import pytest
+from redis.asyncio import Redis
 
 from app.contract.drafts import sha256_of
 from app.contract.events import EventType, PromptRef, StepCompleted, StepFailed, TextReply
-from app.store import Entry, WorkerStore
+from app.store import Entry, WorkerStore, keys
 from app.store.prompts import KeptPrompt, PromptKeeper
-from tests.api.api_client import USAGE, problem, submitted
+from tests.api.api_client import DRAFT, USAGE, ManualWorker, problem, submitted
+from tests.store.store_harness import pack_now
 
 SHA256 = sha256_of("Judge.\n\nA draft.")
 PROMPT = PromptRef(name="critique", version=3, sha256=SHA256)
@@ -111,3 +113,23 @@ async def test_an_odd_parameter_is_refused(
     url = f"/v1/refinements/{await played(api, worker)}/steps?{query}"
     said = problem(await api.get(url), 422, "invalid_request")
     assert said["detail"].startswith(f"query {query.partition('=')[0]}: ")
+
+
+READS = ("", "/events", "/request", "/iterations", "/diff?from=0&to=1", "/steps", "/report")
+
+
+async def test_every_part_reads_as_before_once_the_record_is_packed(
+    api: httpx.AsyncClient, worker: WorkerStore, redis_url: str
+) -> None:
+    refinement_id = await submitted(api, metadata={"a": "b"})
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, DRAFT, 0.4)
+    await manual.judge(1, "Better.", 0.9)
+    await manual.complete()
+    url = f"/v1/refinements/{refinement_id}"
+    before = {it: (await api.get(f"{url}{it}")).text for it in READS}
+    async with Redis.from_url(redis_url) as redis:
+        await pack_now(redis, worker, refinement_id)
+        assert await redis.exists(keys.REQUEST + refinement_id) == 0
+    assert {it: (await api.get(f"{url}{it}")).text for it in before} == before
+    assert (await api.post(f"{url}/continue", json={})).status_code == 202

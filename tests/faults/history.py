@@ -12,6 +12,7 @@ from typing import Any
 from redis import Redis
 
 from app.store import keys
+from app.store.packing import record_of
 from benchmarks.model_server import RecordedCall
 
 TENANT = "default"
@@ -134,7 +135,7 @@ def _stored(client: Redis, refinement_id: str) -> StoredRefinement:
     return StoredRefinement(
         refinement_id,
         {name.decode(): value.decode() for name, value in summary.items()},
-        tuple(_entry(number, fields) for number, fields in entries),
+        tuple(_entry(number, fields) for number, fields in record_of(entries).entries),
     )
 
 

@@ -22,6 +22,7 @@ from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.store import keys
 from app.store.codec import decode_request, decode_snapshot, decoded_event, paired, snapshot_json
+from app.store.packing import record_of
 from app.store.scripts import END
 from tests.simulation.network import RealRedis
 from tests.simulation.world import CallStart, SimulatedSubmission, SimulatedWorld
@@ -51,11 +52,12 @@ class Stored:
             return None
         summary = dict(paired(fields))
         _, entries = redis.ask(b"XRANGE", (keys.JOURNAL + refinement_id).encode(), b"-", b"+")
+        _, request = redis.ask(b"HGETALL", (keys.REQUEST + refinement_id).encode())
+        record = record_of([(it, paired(entry)) for it, entry in entries], paired(request))
         final = snapshot_json(refinement_id, summary)
-        decoded = [decoded_event(number, paired(entry), final) for number, entry in entries]
+        decoded = [decoded_event(*it, final) for it in record.entries]
         events = tuple(it for it in decoded if it is not None)
-        _, request = redis.ask(b"HGET", (keys.REQUEST + refinement_id).encode(), b"request")
-        return cls(refinement_id, summary, events, decode_request(request))
+        return cls(refinement_id, summary, events, decode_request(record.request[b"request"]))
 
     def number(self, name: bytes) -> int:
         """Return a field that is a number."""

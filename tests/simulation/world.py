@@ -47,6 +47,7 @@ from workers.play.refinements import (
     drop_strays,
     heed_commands,
     keep_running,
+    pack_ended,
     resume_parked,
 )
 
@@ -61,6 +62,7 @@ TIMEOUT_S = 3.0
 ENDS_WITHIN_S = 120.0  # after the last fault
 LOOKS_EVERY_S = 5.0  # how long a worker waits for a job that it was not told of
 RECOVERS_EVERY_S = 2.0
+PACK_AFTER_MS = 500
 ANSWERED_S = 0.05  # a worker that is not stalled has acted upon an answer after that
 LINGERS_S = 1.0  # how long workers go on after everything has ended
 
@@ -287,6 +289,7 @@ class SimulatedWorld:
             name=worker.name,
             lease_ms=LEASE_MS,
             usage_days=USAGE_DAYS,
+            pack_after_ms=PACK_AFTER_MS,
         )
         worker.store = store
         models = WatchedModels(self, worker)
@@ -300,6 +303,7 @@ class SimulatedWorld:
             *([keep_running(resume)] if "away" in self.faults else ()),
             self._turn(worker),
             keep_running(partial(recover, store, lambda: worker.is_idle)),
+            keep_running(partial(pack_ended, store)),
             keep_running(partial(drop_strays, store, worker.refinements.refining)),
             keep_running(partial(heed_commands, store, worker.refinements)),
             self._take_jobs(worker, self._open(renewal_client(URL, TIMEOUT_S))),

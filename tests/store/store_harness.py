@@ -317,6 +317,12 @@ async def expire_retention(redis: Redis, refinement_id: str) -> None:
     await be_up(redis)
 
 
+async def pack_now(redis: Redis, worker: WorkerStore, refinement_id: str) -> None:
+    """Let a refinement have ended long enough ago for its record to be packed."""
+    await redis.zadd(keys.TO_PACK, {refinement_id: 1})
+    assert not await worker.pack_ended()
+
+
 async def expire_review(redis: Redis, refinement_id: str) -> None:
     """Let the time for a review be over."""
     await redis.zadd(keys.DUE, {refinement_id: 1})

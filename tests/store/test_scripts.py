@@ -42,6 +42,7 @@ from tests.store.store_harness import (
     expire_review,
     iteration,
     new,
+    pack_now,
     park,
     paused,
     started,
@@ -540,6 +541,32 @@ async def _batch_erase(store: Store, worker: WorkerStore, _: Redis) -> ScriptArg
     return await _batch_cancel_begun(store, worker, _)
 
 
+async def _ended(store: Store, worker: WorkerStore) -> str:
+    held = await started(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    return held.id
+
+
+async def _take_ended(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    await _ended(store, worker)
+    return (10, 0, 60_000)
+
+
+async def _pack(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (await _ended(store, worker), 3, "refinement.failed", 1, b"packed")
+
+
+async def _unpack(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    refinement_id = await _ended(store, worker)
+    await pack_now(redis, worker, refinement_id)
+    command = ("XADD", keys.JOURNAL + refinement_id, "3-0", "type", "refinement.failed")
+    return (refinement_id, "3-0", len(command), *command)
+
+
+async def _request(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (await _ended(store, worker), TENANT)
+
+
 CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
@@ -550,6 +577,10 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("take_parked", _take_parked),
     ("set_aside", _set_aside),
     ("load", _load),
+    ("request", _request),
+    ("take_ended", _take_ended),
+    ("pack", _pack),
+    ("unpack", _unpack),
     ("snapshot", _snapshot),
     ("events", _events),
     ("look", _look),
@@ -616,12 +647,12 @@ CASES: list[tuple[str, ScriptCase]] = [
 ]
 
 # These answer differently the second time, and their callers can bear it: what was taken once is
-# due again after a lease, what was erased is not found, what was settled is held no more, a rating
-# is known, and time has gone by.
+# due again after a lease, what is packed is not packed again, what was erased is not found, what
+# was settled is held no more, a rating is known, and time has gone by.
 ANSWERS_ONCE = {
     *("take_due", "take_parked", "erase", "claim", "rate", "spend"),
     *("take_webhooks", "settle_webhook", "redeliver", "endpoint_gate"),
-    *("take_batches", "batch_erase"),
+    *("take_batches", "batch_erase", "take_ended", "pack", "unpack"),
 }
 
 

@@ -44,6 +44,7 @@ BATCHES_EVERY_S = 1.0
 FED_EVERY_S = 0.1
 STRAYS_EVERY_S = 5.0
 ANNOUNCED_PER_LEASE = 4
+PACK_EVERY_S = 1.0
 RESTART_AFTER_S = 0.5
 
 
@@ -375,6 +376,17 @@ async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
         await asyncio.sleep(RECOVER_EVERY_S)
+
+
+async def pack_ended(store: WorkerStore, every_s: float = PACK_EVERY_S) -> None:
+    """Pack the records of ended refinements, until cancelled."""
+    while True:
+        try:
+            while await store.pack_ended():
+                pass
+        except RedisError as error:
+            log.warning("Redis is unavailable: %s", error)
+        await asyncio.sleep(every_s)
 
 
 async def feed_batches(store: WorkerStore) -> None:

@@ -453,6 +453,7 @@ local function ended(id, tenant, from, to, at, retention_ms)
   redis.call('ZREM', DEADLINES, id)
   local is_stored = redis.call('HGET', SUMMARY .. id, 'store') ~= '0'
   redis.call('ZADD', DUE, is_stored and expires or math.min(expires, at + UNSTORED_MS), id)
+  if is_stored then redis.call('ZADD', TO_PACK, at, id) end
   return 'status', to, 'phase', '[]', 'ended_at', at, 'expires_at', expires
 end
 
@@ -651,6 +652,7 @@ local function forget(id)
   redis.call('ZREM', DUE, id)
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
+  redis.call('ZREM', TO_PACK, id)
   note_erasure()
   redis.call('UNLINK', DELIVERIES .. id, SUMMARY .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
 end

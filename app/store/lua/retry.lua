@@ -2,7 +2,7 @@
 -- of the event that ended it, data of refinement.retried, the limits in it, the snapshot so far,
 -- number of voided steps, lease in ms.
 -- Returns the number of the RQ job to enqueue; or OK (a repeated command), MISMATCH, MISSING, UNSTORED, STALE,
--- or UNFAILED and the status.
+-- PACKED, or UNFAILED and the status.
 local id, owner, command, asked, from, data, limits, snapshot, voided, lease_ms = unpack(ARGV)
 local key = SUMMARY .. id
 local tenant, status, last, jobs, seq, steps = unpack(redis.call('HMGET', key,
@@ -16,6 +16,7 @@ if before then
 end
 if status ~= 'failed' then return 'UNFAILED ' .. status end
 if last ~= from then return 'STALE' end
+if redis.call('EXISTS', REQUEST .. id) == 0 then return 'PACKED' end
 
 local at = clock()
 -- The entry keeps the final snapshot: that of an ended refinement is composed from its summary.
@@ -35,6 +36,7 @@ elseif deadline then  -- it has passed, and would end the retry at once
 end
 redis.call('HDEL', key, 'error', 'stop_reason', 'ended_at', 'expires_at', 'stopping',
   'finish_requested', 'parked_at', 'ended_event')
+redis.call('ZREM', TO_PACK, id)
 redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'attempt', 0, 'steps', steps - voided,
   'anew', 1, 'counted', used_by(id))
 record(id, 'retry', command, digest)

@@ -20,7 +20,7 @@ local function waited_for(choice)
   return names
 end
 
-for _, choice in pairs(cjson.decode(redis.call('HGET', REQUEST .. id, 'models'))) do
+for _, choice in pairs(cjson.decode(redis.call('HGET', REQUEST .. id, 'models') or '{}')) do
   local models = waited_for(choice)
   if models and redis.call('SCARD', ASIDE) < most then
     redis.call('ZREM', WAITING, id)

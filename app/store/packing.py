@@ -1,0 +1,161 @@
+"""The record of an ended refinement as one value: its journal, request and prompts, compressed.
+
+The value stands in the journal, in place of the entries that it holds: an entry with the number,
+the type and the time of the last of them, and the field `packed`. Entries that follow, ratings, are
+stored as ever. A retry restores the record before it appends anything.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from struct import Struct
+from typing import TypeVar
+
+from app.store import keys
+from app.store.codec import Summary, has_ended, number_of, paired
+from app.store.committer import Committer, Word
+from app.store.enqueue import script_words
+from app.store.prompts import compressed_fields, plain_fields
+from app.store.scripts import PACK, UNPACK
+
+LEVEL = 6
+ON_THE_LOOP = 65_536
+"""Bytes up to which compressing takes less than two milliseconds, and no thread is asked."""
+
+FIELDS_AT_ONCE = 1_000
+COUNT = Struct("<I")
+
+Entries = Sequence[tuple[bytes, Summary]]
+NOTHING: Summary = {}
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRecord:
+    """What the record of an ended refinement holds beside its summary, as Redis stores it."""
+
+    entries: Entries
+    request: Summary
+    prompts: Summary
+
+    def packed(self) -> bytes:
+        """Return the record as one value. Raises zlib.error for prompts it cannot read."""
+        lists = (
+            _words(self.request),
+            _words(plain_fields(self.prompts)),
+            *([entry_id, *_words(entry)] for entry_id, entry in self.entries),
+        )
+        return zlib.compress(b"".join(chain.from_iterable(map(_encoded, lists))), LEVEL)
+
+    @classmethod
+    def unpacked(cls, packed: bytes) -> "EndedRecord":
+        """Return the record in such a value."""
+        request, prompts, *entries = _decoded(zlib.decompress(packed))
+        return cls(
+            [(entry_id, paired(words)) for entry_id, *words in entries],
+            paired(request),
+            compressed_fields(paired(prompts)),
+        )
+
+    def commands(self, refinement_id: str) -> Iterator[Sequence[Word]]:
+        """Yield the commands that write it as it was."""
+        for entry_id, entry in self.entries:
+            yield ("XADD", keys.JOURNAL + refinement_id, entry_id, *_words(entry))
+        for key, fields in ((keys.REQUEST, self.request), (keys.PROMPTS, self.prompts)):
+            words = _words(fields)
+            for start in range(0, len(words), FIELDS_AT_ONCE):
+                some = words[start : start + FIELDS_AT_ONCE]
+                yield ("HSET", key + refinement_id, *some)
+
+
+def _words(fields: Mapping[bytes, bytes]) -> list[bytes]:
+    return list(chain.from_iterable(fields.items()))
+
+
+def _encoded(words: Sequence[bytes]) -> Iterator[bytes]:
+    yield COUNT.pack(len(words))
+    for word in words:
+        yield COUNT.pack(len(word))
+        yield word
+
+
+def _decoded(data: bytes) -> Iterator[list[bytes]]:
+    at = 0
+    while at < len(data):
+        (count,), at, words = COUNT.unpack_from(data, at), at + COUNT.size, []
+        for _ in range(count):
+            (size,), start = COUNT.unpack_from(data, at), at + COUNT.size
+            at = start + size
+            words.append(data[start:at])
+        yield words
+
+
+async def _apart_if_large(size: int, do: Callable[[], T]) -> T:
+    return do() if size <= ON_THE_LOOP else await asyncio.to_thread(do)
+
+
+def record_of(entries: Entries, request: Summary = NOTHING) -> EndedRecord:
+    """Return journal and request as they were before they were packed, if they were."""
+    if not entries or (packed := entries[0][1].get(b"packed")) is None:
+        return EndedRecord(entries, request, NOTHING)
+    record = EndedRecord.unpacked(packed)
+    return EndedRecord((*record.entries, *entries[1:]), record.request, record.prompts)
+
+
+async def with_unpacked(entries: Entries) -> Entries:
+    """Return entries of a journal; a packed one is replaced by those that it holds."""
+    size = len(entries[0][1].get(b"packed", b"")) if entries else 0
+    return (await _apart_if_large(size, lambda: record_of(entries))).entries
+
+
+async def unpacked(packed: bytes) -> EndedRecord:
+    """Return the record in a packed value."""
+    return await _apart_if_large(len(packed), lambda: EndedRecord.unpacked(packed))
+
+
+async def packed_record(committer: Committer, refinement_id: str) -> EndedRecord | None:
+    """Return the record if it is packed. Raises redis errors."""
+    _, record = await _found(committer, refinement_id)
+    return record
+
+
+async def _found(committer: Committer, refinement_id: str) -> tuple[bytes, EndedRecord | None]:
+    key = keys.JOURNAL + refinement_id
+    for entry_id, entry in await committer.execute("XRANGE", key, "-", "+", "COUNT", 1):
+        if packed := entry.get(b"packed"):
+            return entry_id, await unpacked(packed)
+    return b"", None
+
+
+async def pack_record(committer: Committer, refinement_id: str) -> bool:
+    """Pack the record of a refinement that has ended; return whether it is packed now.
+
+    It stays as it is if it has not ended, or changes meanwhile. Raises redis errors.
+    """
+    entries, request, prompts = await asyncio.gather(
+        committer.execute("XRANGE", keys.JOURNAL + refinement_id, "-", "+"),
+        committer.execute("HGETALL", keys.REQUEST + refinement_id),
+        committer.execute("HGETALL", keys.PROMPTS + refinement_id),
+    )
+    number, kind, at, packed = 0, b"", b"", b""
+    if entries and has_ended([entry for _, entry in entries]) and b"packed" not in entries[0][1]:
+        entry_id, last = entries[-1]
+        number, kind, at = number_of(entry_id), last[b"type"], last[b"at"]
+        record = EndedRecord(entries, request, prompts)
+        size = sum(len(it) for _, entry in entries for it in entry.values())
+        packed = await _apart_if_large(size, record.packed)
+    return bool(await committer.run(PACK, refinement_id, number, kind, at, packed))
+
+
+async def unpack_record(committer: Committer, refinement_id: str) -> bool:
+    """Restore the record of a refinement if it is packed; return whether it was.
+
+    Raises redis errors.
+    """
+    entry_id, record = await _found(committer, refinement_id)
+    if record is None:
+        return False
+    words = script_words(record.commands(refinement_id))
+    return bool(await committer.submit(UNPACK, refinement_id, entry_id, *words))
