@@ -6,6 +6,7 @@ stored as ever. A retry restores the record before it appends anything.
 """
 
 import asyncio
+import lzma
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,11 @@ from app.store.prompts import compressed_fields, plain_fields
 from app.store.scripts import PACK, UNPACK
 
 LEVEL = 6
+FOR_ZLIB = 262_144
+"""Bytes above which drafts are so far apart that zlib does not find them again, and XZ does."""
+
+XZ = b"\xfd7zXZ"
+XZ_PRESET = 1  # as fast as zlib
 ON_THE_LOOP = 65_536
 """Bytes up to which compressing takes less than two milliseconds, and no thread is asked."""
 
@@ -47,12 +53,17 @@ class EndedRecord:
             _words(plain_fields(self.prompts)),
             *([entry_id, *_words(entry)] for entry_id, entry in self.entries),
         )
-        return zlib.compress(b"".join(chain.from_iterable(map(_encoded, lists))), LEVEL)
+        plain = b"".join(chain.from_iterable(map(_encoded, lists)))
+        if len(plain) > FOR_ZLIB:
+            return lzma.compress(plain, preset=XZ_PRESET)
+        return zlib.compress(plain, LEVEL)
 
     @classmethod
     def unpacked(cls, packed: bytes) -> "EndedRecord":
         """Return the record in such a value."""
-        request, prompts, *entries = _decoded(zlib.decompress(packed))
+        is_xz = packed.startswith(XZ)
+        plain = lzma.decompress(packed) if is_xz else zlib.decompress(packed)
+        request, prompts, *entries = _decoded(plain)
         return cls(
             [(entry_id, paired(words)) for entry_id, *words in entries],
             paired(request),

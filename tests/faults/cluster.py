@@ -357,6 +357,7 @@ async def running_cluster(
             model="openai:test",
             lease_s=LEASE_S,
             grace_s=GRACE_S,
+            pack_after_s=1,
             **special,
         )
         chance = Random(seed)

@@ -12,7 +12,14 @@ from app.contract.events import EventType, Retried
 from app.contract.status import Status
 from app.store import Fenced, Store, WorkerStore, keys
 from app.store.committer import Committer
-from app.store.packing import ON_THE_LOOP, pack_record, packed_record, unpack_record
+from app.store.packing import (
+    FOR_ZLIB,
+    ON_THE_LOOP,
+    EndedRecord,
+    pack_record,
+    packed_record,
+    unpack_record,
+)
 from app.store.prompts import KeptPrompt, PromptKeeper
 from app.store.scripts import PACK
 from tests.store.store_harness import (
@@ -76,10 +83,19 @@ async def read(store: Store, refinement_id: str) -> list[Any]:
         await store.prompts(TENANT, refinement_id, [*ASKED, "c" * 64], ["reply"]),
         [
             await store.events(TENANT, refinement_id, after, limit)
-            for after in range(last + 2)
-            for limit in (1, 2, 1_000)
+            for after, limit in ((0, 1), (0, 1_000), (1, 2), (3, 2), (last - 1, 9), (last, 9))
         ],
     ]
+
+
+@pytest.mark.parametrize("size", [0, 1, FOR_ZLIB])
+def test_a_record_of_any_size_survives_packing(size: int) -> None:
+    data = b"\x00".join(b"%d" % number for number in range(size // 8))
+    entry = {b"type": b"step.completed", b"data": data, b"": b""}
+    record = EndedRecord([(b"1-0", entry), (b"2-0", {})], {b"secrets": bytes(9)}, kept_prompts())
+    packed = record.packed()
+    assert EndedRecord.unpacked(packed) == record
+    assert len(packed) < 2_000 + len(data) / 2
 
 
 async def keys_of(redis: Redis, refinement_id: str) -> set[str]:
