@@ -6,7 +6,7 @@ from datetime import date
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
-from pydantic import BeforeValidator
+from pydantic import AwareDatetime, BeforeValidator
 from pydantic.json_schema import SkipJsonSchema
 
 from app.access import Caller
@@ -17,6 +17,7 @@ from app.contract.continuations import Continuation
 from app.contract.errors import MalformedHeader
 from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.limits import LimitsChange
+from app.contract.listing import Selected
 from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
@@ -360,7 +361,13 @@ CalibrationLimit = Annotated[int, Query(ge=1, le=1_000, description="Rows at mos
 
 
 PREFIX = "metadata."
-KNOWN = {"status", "batch", "limit", "cursor"}
+KNOWN = {
+    *("status", "strategy", "min_score", "max_score", "min_cost_usd", "max_cost_usd"),
+    *("submitted_from", "submitted_to", "batch", "result", "limit", "cursor"),
+}
+WITHIN_SCORES = "Bound of the score of the best draft so far, inclusive."
+WITHIN_COSTS = "Bound of what it has cost so far, inclusive; an unknown cost is within no bounds."
+WITHIN_TIME = "Bound of the time of submission, inclusive, with an offset (RFC 3339)."
 MAX_PAIRS = 16
 
 
@@ -378,8 +385,60 @@ async def _metadata(request: Request) -> Mapping[str, str]:
 
 
 Metadata = Annotated[Mapping[str, str], Depends(_metadata)]
-WithStatus = Annotated[
-    Status | Absent, Query(alias="status", description="Only refinements in this status.")
+
+
+def _instant(text: str) -> str:
+    """Return a time (RFC 3339); pydantic also reads seconds since 1970."""
+    if not _DAY.match(text):
+        raise ValueError("Input should be a time with an offset, such as 2026-01-31T12:00:00Z")
+    return text
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_instant)]
+
+
+async def _listed(
+    status: Annotated[
+        list[Status], Query(description="Only refinements in one of these statuses; repeatable.")
+    ] = [],  # noqa: B006 - the framework copies it
+    strategy: Annotated[
+        list[str], Query(description="Only refinements of one of these strategies; repeatable.")
+    ] = [],  # noqa: B006
+    min_score: Annotated[
+        float | Absent, Query(ge=0, le=1, allow_inf_nan=False, description=WITHIN_SCORES)
+    ] = None,
+    max_score: Annotated[
+        float | Absent, Query(ge=0, le=1, allow_inf_nan=False, description=WITHIN_SCORES)
+    ] = None,
+    min_cost_usd: Annotated[
+        float | Absent, Query(ge=0, allow_inf_nan=False, description=WITHIN_COSTS)
+    ] = None,
+    max_cost_usd: Annotated[
+        float | Absent, Query(ge=0, allow_inf_nan=False, description=WITHIN_COSTS)
+    ] = None,
+    submitted_from: Annotated[Instant | Absent, Query(description=WITHIN_TIME)] = None,
+    submitted_to: Annotated[Instant | Absent, Query(description=WITHIN_TIME)] = None,
+) -> Selected:
+    """Return what a list is to hold."""
+    return Selected(
+        frozenset(status),
+        frozenset(strategy),
+        min_score,
+        max_score,
+        min_cost_usd,
+        max_cost_usd,
+        submitted_from,
+        submitted_to,
+    )
+
+
+Listed = Annotated[Selected, Depends(_listed)]
+WithResults = Annotated[
+    bool,
+    Query(
+        alias="result",
+        description="Whether snapshots have their `result`: lists of long texts are large.",
+    ),
 ]
 OfBatch = Annotated[
     str | Absent,

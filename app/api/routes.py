@@ -25,6 +25,7 @@ from app.api.dependencies import (
     IterationNumber,
     KnownAs,
     Limit,
+    Listed,
     Metadata,
     OfBatch,
     PauseBody,
@@ -47,7 +48,7 @@ from app.api.dependencies import (
     TheWatching,
     Versions,
     Wait,
-    WithStatus,
+    WithResults,
 )
 from app.api.openapi import (
     ACCEPTED,
@@ -167,20 +168,22 @@ async def list_(
     request: Request,
     response: Response,
     metadata: Metadata,
-    status: WithStatus = None,
+    selected: Listed,
     batch: OfBatch = None,
+    result: WithResults = True,
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> SnapshotPage:
     """List refinements, newest first.
 
     `metadata.KEY=VALUE` selects refinements with that pair; it can be repeated for other keys.
-    Pages stay stable while refinements are added.
+    Pages stay stable while refinements are added. With filters that few refinements meet, a page
+    may have fewer than `limit` and still `has_more`.
     """
     page = await store.page(
-        tenant, status=status, metadata=metadata, batch=batch, limit=limit, cursor=cursor
+        tenant, metadata=metadata, selected=selected, batch=batch, limit=limit, cursor=cursor
     )
-    return listed(request, response, page)
+    return listed(request, response, page if result else page.without_results())
 
 
 @refinements.get(

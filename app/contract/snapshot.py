@@ -1,7 +1,7 @@
 """The resource as a client sees it: a summary of its journal."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -163,6 +163,11 @@ class SnapshotPage(Contract):
     data: tuple[Snapshot, ...]
     has_more: bool
     next_cursor: str | None
+
+    def without_results(self) -> Self:
+        """Return the page without the texts of its refinements."""
+        bare = tuple(it.model_copy(update={"result": None}) for it in self.data)
+        return self.model_copy(update={"data": bare})
 
 
 class Iteration(Contract):

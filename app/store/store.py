@@ -13,13 +13,14 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
 from pydantic_core import to_json
-from ulid import LaxMonotonicPolicy, ULIDGenerator
+from ulid import ULID, LaxMonotonicPolicy, ULIDGenerator
 
 from app.contract.batches import BatchPage
 from app.contract.calibration import CalibratedKind
@@ -41,6 +42,7 @@ from app.contract.errors import (
 from app.contract.events import Event
 from app.contract.insights import KEPT_DAYS, Dimension, Key, Sums
 from app.contract.limits import Limits, LimitsChange
+from app.contract.listing import Selected
 from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
@@ -128,8 +130,12 @@ from app.store.state import (
 from app.store.usage import Cells, TenantDay, usage_days, usage_of
 from app.store.webhooks import WebhookStore
 
+ID_PREFIX = "ref_"
 CHUNK = 500  # ids read in one round trip
 CHUNKS = 40  # maximum round trips for one page; after that a page may be short
+EXAMINED = 100  # refinements that are looked at together where no index tells which ones to show
+EXAMINATIONS = 20  # how often for one page
+EVERYTHING = Selected()
 
 
 async def list_ids(
@@ -140,18 +146,19 @@ async def list_ids(
     wanted: int,
     below: str | None,
     batch: str | None = None,
+    lowest: str | None = None,
 ) -> tuple[list[str], str | None]:
     """Return up to `wanted` ids, newest first, and where to continue if the search stopped early.
 
-    `below` is the id after which to begin. Several filters are intersected: the ids of the shortest
-    list are looked up in the others.
+    `below` is the id after which to begin, `lowest` the last one that may be found. Several filters
+    are intersected: the ids of the shortest list are looked up in the others.
     """
     lists = _lists(tenant, status, metadata, batch)
     shortest, *others = await _shortest_first(committer, lists)
     found: list[str] = []
     for _ in range(CHUNKS):
         size = CHUNK if others else wanted
-        ids = await _below(committer, shortest, below, size)
+        ids = await _below(committer, shortest, below, size, lowest)
         found += await _on_all(committer, others, ids)
         if len(found) >= wanted or len(ids) < size:
             return found[:wanted], None
@@ -166,9 +173,12 @@ async def _shortest_first(committer: Committer, lists: Sequence[str]) -> list[st
     return [name for _, name in sorted(zip(sizes, lists, strict=True))]
 
 
-async def _below(committer: Committer, name: str, below: str | None, size: int) -> list[str]:
+async def _below(
+    committer: Committer, name: str, below: str | None, size: int, lowest: str | None
+) -> list[str]:
     top = "+" if below is None else f"({below}"
-    ids = await committer.execute("ZREVRANGEBYLEX", name, top, "-", "LIMIT", 0, size)
+    bottom = "-" if lowest is None else f"[{lowest}"
+    ids = await committer.execute("ZREVRANGEBYLEX", name, top, bottom, "LIMIT", 0, size)
     return [refinement_id.decode() for refinement_id in ids]
 
 
@@ -190,6 +200,21 @@ def _lists(
     if status is not None:
         lists.append(keys.listed_by_status(tenant, status))
     return lists or [keys.listed(tenant)]
+
+
+def _bounds(selected: Selected, below: str | None) -> tuple[str | None, str | None]:
+    """Return the lowest id, and the one below which to begin: ids have the time of creation."""
+    lowest = _first_id(selected.submitted_from) if selected.submitted_from else None
+    if selected.submitted_to is not None:
+        top = _first_id(selected.submitted_to + timedelta(milliseconds=1))
+        below = top if below is None else min(below, top)
+    return lowest, below
+
+
+def _first_id(at: datetime) -> str:
+    """Return what no id of that millisecond is below."""
+    milliseconds = max(0, round(at.timestamp() * 1000))
+    return ID_PREFIX + str(ULID.from_bytes(milliseconds.to_bytes(6, "big") + bytes(10)))
 
 
 def encode_cursor(tenant: str, refinement_id: str) -> str:
@@ -333,24 +358,34 @@ class Store:
         status: Status | None = None,
         metadata: Mapping[str, str] = NO_METADATA,
         batch: str | None = None,
+        selected: Selected = EVERYTHING,
         limit: int = 20,
         cursor: str | None = None,
     ) -> SnapshotPage:
         """Return one page, newest first; raise MalformedHeader for an invalid cursor.
 
-        With several filters that few refinements meet, a page may be short and have a next one.
+        With filters that few refinements meet, a page may be short and have a next one.
         """
-        below = None if cursor is None else decode_cursor(tenant, cursor)
-        ids, last_seen = await list_ids(
-            self._committer, tenant, status, metadata, limit + 1, below, batch
-        )
-        has_more = last_seen is not None or len(ids) > limit
-        if len(ids) > limit:
-            ids, last_seen = ids[:limit], ids[limit - 1]
+        if status is None and len(selected.statuses) == 1:
+            (only,) = selected.statuses
+            status, selected = Status(only), replace(selected, statuses=frozenset())
+        lowest, below = _bounds(selected, cursor and decode_cursor(tenant, cursor))
+        wanted = limit + 1 if selected.is_everything else EXAMINED
+        found: list[Snapshot] = []
+        for _ in range(1 if selected.is_everything else EXAMINATIONS):
+            ids, stopped_at = await list_ids(
+                self._committer, tenant, status, metadata, wanted, below, batch, lowest
+            )
+            found += filter(selected.has, await self._snapshots(ids))
+            below = stopped_at or (ids[-1] if len(ids) == wanted else None)
+            if below is None or len(found) > limit:
+                break
+        if len(found) > limit:
+            found, below = found[:limit], found[limit - 1].id
         return SnapshotPage(
-            data=await self._snapshots(ids),
-            has_more=has_more,
-            next_cursor=encode_cursor(tenant, last_seen) if last_seen is not None else None,
+            data=tuple(found),
+            has_more=below is not None,
+            next_cursor=encode_cursor(tenant, below) if below is not None else None,
         )
 
     async def batch_page(self, tenant: str, limit: int, cursor: str | None) -> BatchPage:
@@ -933,7 +968,10 @@ class Creation:
 
         Raises InvalidRequest for a deadline that has passed, and a time more than 30 days away.
         """
-        refinement_id, deadline = f"ref_{self.new_ulid()}", _milliseconds_of(new.request.deadline)
+        refinement_id, deadline = (
+            f"{ID_PREFIX}{self.new_ulid()}",
+            _milliseconds_of(new.request.deadline),
+        )
         left_ms = deadline - self.server.time_ms() if deadline else DEADLINE_MS
         if not 0 < left_ms <= DEADLINE_MS:
             raise _unusable_time(b"PAST" if left_ms <= 0 else b"FAR")
@@ -958,7 +996,7 @@ class Creation:
         )
 
     def _args(self, new: NewRefinement, idempotency_key: str | None) -> list[Word]:
-        refinement_id = f"ref_{self.new_ulid()}"
+        refinement_id = f"{ID_PREFIX}{self.new_ulid()}"
         fields, deadline = self._fields(new), _milliseconds_of(new.request.deadline)
         return [
             refinement_id,

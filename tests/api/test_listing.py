@@ -1,0 +1,97 @@
+"""Lists by what no index tells: filters hold for all pages, not for one."""
+
+import asyncio
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from app.store import WorkerStore
+from app.store.store import EXAMINATIONS, EXAMINED
+from app.telemetry.metrics import ulid_of
+from tests.api.api_client import ManualWorker, ended, submitted
+
+
+async def listed(api: httpx.AsyncClient, query: str, limit: int = 2) -> list[str]:
+    """Return the ids of all pages."""
+    found: list[str] = []
+    path = f"/v1/refinements?limit={limit}&{query}"
+    while path:
+        page = await api.get(path)
+        assert page.status_code == 200, page.text
+        assert len(page.json()["data"]) <= limit
+        found += [it["id"] for it in page.json()["data"]]
+        path = page.headers.get("link", "").partition(">")[0].removeprefix("<")
+    return found
+
+
+async def judged(api: httpx.AsyncClient, worker: WorkerStore, score: float) -> str:
+    """Return the id of a running refinement with a judged draft, which cost 0.25 dollars."""
+    refinement_id = await submitted(api)
+    await (await ManualWorker.claim(worker, refinement_id)).judge(0, "First.", score)
+    return refinement_id
+
+
+async def test_filters_hold_for_all_pages(api: httpx.AsyncClient, worker: WorkerStore) -> None:
+    queued = await submitted(api, strategy={"kind": "critique"})
+    low, middle, high = [await judged(api, worker, score) for score in (0.2, 0.5, 0.9)]
+    done = await ended(api, worker)
+    newest_first = [done, high, middle, low, queued]
+    expected = {
+        "status=running": [high, middle, low],
+        "status=running&status=queued": [high, middle, low, queued],
+        "strategy=critique": [queued],
+        "strategy=critique&strategy=iterative": newest_first,
+        "min_score=0.5": [high, middle],
+        "max_score=0.5": [done, middle, low],
+        "min_score=0.3&max_score=0.6&status=running&status=succeeded": [middle],
+        "min_cost_usd=0.1": [done, high, middle, low],
+        "max_cost_usd=0.1": [queued],
+    }
+    for query, ids in expected.items():
+        assert await listed(api, query) == ids, query
+
+
+async def test_bounds_of_time_are_found_by_the_ids(api: httpx.AsyncClient) -> None:
+    ids = [await submitted(api)]
+    for _ in range(2):
+        await asyncio.sleep(0.002)  # each in a millisecond of its own
+        ids.append(await submitted(api))
+    submitted_at = quote(ulid_of(ids[1]).datetime.isoformat())
+    assert await listed(api, f"submitted_from={submitted_at}") == [ids[2], ids[1]]
+    assert await listed(api, f"submitted_to={submitted_at}") == [ids[1], ids[0]]
+    assert await listed(api, "submitted_to=2020-01-01T00:00:00Z") == []
+    assert await listed(api, "submitted_from=2020-01-01T00:00:00%2B02:00") == ids[::-1]
+
+
+async def test_a_search_that_finds_little_ends_with_a_short_page(api: httpx.AsyncClient) -> None:
+    first = await submitted(api, strategy={"kind": "critique"})
+    for _ in range(EXAMINED):
+        await submitted(api)
+    assert await listed(api, "strategy=critique", limit=100) == [first]
+    assert EXAMINED * EXAMINATIONS == 2_000
+
+
+async def test_a_list_without_results_has_no_texts(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    await ended(api, worker)
+    (bare,) = (await api.get("/v1/refinements?result=false")).json()["data"]
+    (whole,) = (await api.get("/v1/refinements")).json()["data"]
+    assert bare == whole | {"result": None}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "min_score=2",
+        "max_cost_usd=-1",
+        "submitted_from=2026-01-01",
+        "submitted_to=1700000000",
+        "min_score=nan",
+    ],
+)
+async def test_bounds_that_are_none_are_refused(api: httpx.AsyncClient, query: str) -> None:
+    response = await api.get(f"/v1/refinements?{query}")
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == f"/{query.partition('=')[0]}"
