@@ -21,6 +21,7 @@ from tests.local_endpoint import SECRET
 from tests.waiting import TIMEOUT_S, eventually
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
+TUTORIAL = (DOCS / "tutorial.md").read_text()
 HERE = "localhost:8080"
 SECTION = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -58,6 +59,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     port = free_port("127.0.0.1")
     environment = {name: it for name, it in os.environ.items() if not name.startswith("HONE_")}
     settings = {"HONE_PORT": str(port), "HONE_DATA_DIR": str(folder / "data")}
+    (folder / ".env").write_text(re.findall(r"> \.env <<'END'\n(.*?)END\n", TUTORIAL, re.DOTALL)[0])
     log = folder / "log"
     with log.open("wb") as out:
         serving = subprocess.Popen(
@@ -158,3 +160,36 @@ def test_the_samples_in_typescript_compile_strictly_and_print_the_same(
     printed = dict(zip(titles.values(), done.stdout.split("---\n"), strict=False))
     assert {it for it in PRINTED if not re.search(PRINTED[it], printed[it])} == set()
     assert printed[WEBHOOK].split() == ["refinement.completed", "ref_1", "204", "400"]
+
+
+DONE_BEFORE = ("make serve", "source .venv/bin/activate", "pip install ./clients/python")
+"""Commands of the tutorial that the tests have done in another way."""
+
+
+def test_the_tutorial_does_what_it_shows(address: str, tmp_path: Path) -> None:
+    ports = {"8766": str(free_port("127.0.0.1")), "8767": str(free_port("127.0.0.1"))}
+    page = TUTORIAL.replace(HERE, address)
+    for port, other in ports.items():
+        page = page.replace(port, other)
+    commands = "".join(
+        f"{code}printf '\\n\\036\\n'\n"
+        for language, code in BLOCK.findall(page)
+        if language == "sh"
+    )
+    for it in DONE_BEFORE:
+        assert commands.count(f"{it}\n") == 1
+        commands = commands.replace(f"{it}\n", "")
+    path = f"PATH={Path(sys.executable).parent}:$PATH HONE_SERVER=http://{address}"
+    outputs = iter(shell(f"cd {tmp_path}\nexport {path}\n{commands}").split("\x1e\n"))
+    output = ""
+    for language, code in BLOCK.findall(page):
+        if language == "sh":
+            output = next(outputs)
+        elif language == "text":
+            assert re.search(pattern_of(code), output, re.DOTALL), f"{code}\nis not in\n{output}"
+
+
+def pattern_of(shown: str) -> str:
+    """What an output that a page shows stands for: its lines in this order; `...` is anything."""
+    lines = (re.escape(it.strip()).replace(r"\.\.\.", ".*") for it in shown.splitlines())
+    return r".*".join(lines)
