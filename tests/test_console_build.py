@@ -7,8 +7,13 @@ import shutil
 import subprocess
 from hashlib import sha256
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from app.contract.limits import TimeLimit
+from app.contract.waiting import WaitReason
+from app.service.report import wording
 
 ROOT = Path(__file__).parent.parent
 CONSOLE = ROOT / "app" / "console"
@@ -56,6 +61,26 @@ def test_its_lock_names_no_host() -> None:
 def test_it_is_small_on_the_wire() -> None:
     sent = sum(len(gzip.compress(it.read_bytes())) for it in (CONSOLE / "static").iterdir())
     assert sent < MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("table", "codes"),
+    [
+        ("STATUSES", set(wording.STATUSES)),
+        ("REASONS", set(wording.STOP_REASONS)),
+        ("TIME_LIMITS", set(get_args(TimeLimit))),
+        ("FIXES", set(wording.ERRORS)),
+        ("WAITS", set(get_args(WaitReason))),
+        ("CAVEATS", set(wording.CAVEATS)),
+        ("SCORES_FROM", set(wording.SCORES_FROM)),
+        ("TIMEOUTS", set(wording.TIMEOUTS)),
+    ],
+)
+def test_it_has_words_for_every_code(table: str, codes: set[str]) -> None:
+    words = (CONSOLE / "src" / "words.ts").read_text()
+    found = re.search(rf"const {table}:.*?= {{\n(.*?)\n}};", words, re.DOTALL)
+    assert found
+    assert set(re.findall(r"^  (\w+):", found[1], re.MULTILINE)) == codes
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:

@@ -12,6 +12,10 @@ export interface Live {
   events: Journaled[];
   /** The texts that models are writing now, by step key. */
   texts: Map<string, string>;
+  /** The time of the last event in milliseconds, by the clock of the server. */
+  latest: number;
+  /** Which limit of time stopped it. */
+  limit?: string | null | undefined;
   failure?: unknown;
   /** Read the snapshot again, after something was done to it. */
   refresh: () => void;
@@ -19,10 +23,13 @@ export interface Live {
 
 const SHOWN_EVERY_MS = 100;
 
+/** The code points of a text: the server counts these, strings count UTF-16 units. */
+const pointsOf = (text: string): string[] => [...text];
+
 /** Follow a refinement until the component leaves. A retry or a new decision is followed too. */
 export function useRefinement(id: string): Live {
   const [, show] = useState(0);
-  const live = useRef<Live>({ events: [], texts: new Map(), refresh: () => undefined });
+  const live = useRef<Live>({ events: [], texts: new Map(), latest: 0, refresh: () => undefined });
   useEffect(() => {
     const ending = new AbortController();
     const state = live.current;
@@ -48,16 +55,21 @@ export function useRefinement(id: string): Live {
     };
     const follow = async () => {
       let after = 0;
+      const lengths = new Map<string, number>();
       while (!ending.signal.aborted) {
         for await (const event of hone.events(id, { after, deltas: true, signal: ending.signal })) {
           if (isDelta(event)) {
             const { key, offset, text } = event.data;
-            state.texts.set(key, (state.texts.get(key) ?? '').slice(0, offset) + text);
+            const known = state.texts.get(key) ?? '';
+            state.texts.set(key, (offset === lengths.get(key) ? known : pointsOf(known).slice(0, offset).join('')) + text);
+            lengths.set(key, offset + pointsOf(text).length);
             changed(false);
             continue;
           }
           after = event.event;
           state.events.push(event);
+          state.latest = Date.parse(event.at);
+          if (event.type === 'refinement.stopping') state.limit = event.data.limit;
           const data = event.data as { key?: string };
           if (data.key) state.texts.delete(data.key);
           changed(true);

@@ -1,6 +1,6 @@
 /** What several pages show in the same way. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { messageOf } from './api.js';
 
 /** The status of a refinement or batch, as a word with a colour. */
@@ -8,7 +8,9 @@ export function Status({ of }: { of: string }) {
   return <span class={`status ${of}`}>{of}</span>;
 }
 
-export const scoreText = (score: number | null | undefined): string => (score == null ? '–' : score.toFixed(2));
+/** A score with two to four decimals, truncated: never rounded up to a threshold that was missed. */
+export const scoreText = (score: number | null | undefined): string =>
+  score == null ? '–' : (Math.trunc(score * 10_000 + 1e-6) / 10_000).toFixed(4).replace(/0{1,2}$/, '');
 
 export const costText = (usd: number | null | undefined): string =>
   usd == null ? 'unknown cost' : usd === 0 ? '$0' : usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
@@ -36,6 +38,74 @@ export function When({ at }: { at: string }) {
       {RELATIVE.format(Math.round(seconds / size), unit)}
     </time>
   );
+}
+
+/** The time in milliseconds, every second while something goes on. */
+export function useNow(isGoing: boolean): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (!isGoing) return;
+    setNow(Date.now());
+    const timer = setInterval(() => document.hidden || setNow(Date.now()), 1_000);
+    return () => clearInterval(timer);
+  }, [isGoing]);
+  return now;
+}
+
+const FOLDED = 4_000;
+
+/** A text as it is. A long one is folded: its beginning is shown, or its end while it is being written. */
+export function Text({ of, isEnd = false }: { of: string; isEnd?: boolean }) {
+  const [isWhole, setWhole] = useState(false);
+  const isLong = of.length > FOLDED * 1.5;
+  if (!isLong) return <pre class="text">{of}</pre>;
+  const cut = isEnd ? of.slice(-FOLDED) : of.slice(0, FOLDED);
+  // Half of a surrogate pair is no character.
+  const shown = isWhole ? of : cut.replace(isEnd ? /^[\uDC00-\uDFFF]/ : /[\uD800-\uDBFF]$/, '');
+  const left = (of.length - shown.length).toLocaleString('en');
+  return (
+    <div class="folded">
+      {!isWhole && isEnd && <p class="quiet">… {left} characters before</p>}
+      <pre class="text">{shown}</pre>
+      {!isWhole && !isEnd && <p class="quiet">… {left} more characters</p>}
+      <button onClick={() => setWhole(!isWhole)}>{isWhole ? 'Fold the text' : 'Show the whole text'}</button>
+    </div>
+  );
+}
+
+/** A button that copies a text. */
+export function Copy({ text, label = 'Copy' }: { text: string; label?: string }) {
+  const [said, setSaid] = useState('');
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const copy = async () => {
+    setSaid((await copied(text)) ? 'Copied' : 'The browser did not allow it');
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => setSaid(''), 3_000);
+  };
+  return (
+    <span class="copy">
+      <button onClick={copy}>{label}</button> <span role="status">{said}</span>
+    </span>
+  );
+}
+
+async function copied(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // The clipboard of `navigator` exists in secure contexts only, which http on a network is not.
+    const field = document.createElement('textarea');
+    field.value = text;
+    document.body.append(field);
+    const focused = document.activeElement;
+    field.select();
+    const done = document.execCommand('copy');
+    field.remove();
+    if (focused instanceof HTMLElement) focused.focus();
+    return done;
+  }
 }
 
 /** A failure, announced to screen readers. */

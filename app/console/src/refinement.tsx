@@ -1,39 +1,234 @@
-/** One refinement, live. */
+/** One refinement, live: how it stands, what can be done to it, and its parts. */
+import type { Snapshot } from 'hone';
+import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Session } from './api.js';
-import { useRefinement } from './live.js';
-import { Failure, Loading, Status, costText, scoreText, secondsText } from './parts.js';
+import { type Live, useRefinement } from './live.js';
+import { Overview } from './overview.js';
+import { Failure, Loading, Status, When, costText, scoreText, secondsText, useNow } from './parts.js';
+import { hrefOf, Link } from './router.js';
+import { Steer } from './steer.js';
+import { CAVEATS, fixOf, REASONS, STATUSES, TIME_LIMITS, TIMEOUTS, WAITS } from './words.js';
 
-export function RefinementPage({ id }: { id: string; part: string; session: Session }) {
-  const { snapshot, failure, texts } = useRefinement(id);
+/** What a view of a refinement is given. */
+export interface View {
+  id: string;
+  snapshot: Snapshot;
+  live: Live;
+  session: Session;
+}
+
+interface Tab {
+  /** The last part of the address. */
+  path: string;
+  title: string;
+  view: ComponentType<View>;
+}
+
+/** The parts of the page, in order; the first one is shown where the address names none. */
+const TABS: Tab[] = [{ path: 'overview', title: 'Overview', view: Overview }];
+
+export function RefinementPage({ id, part, session }: { id: string; part: string; session: Session }) {
+  const live = useRefinement(id);
+  const { snapshot, failure } = live;
   useEffect(() => {
     document.title = `${snapshot ? `${snapshot.status} – ` : ''}${id} – Hone`;
   }, [snapshot?.status]);
   if (!snapshot) return failure === undefined ? <Loading /> : <Failure of={failure} />;
-  const { usage, result } = snapshot;
+  const tab = TABS.find((it) => it.path === (part || 'overview'));
+  const view = { id, snapshot, live, session };
   return (
     <>
       <h1>
         {id} <Status of={snapshot.status} />
       </h1>
       {failure !== undefined && <Failure of={failure} />}
-      <p>
-        Score {scoreText(snapshot.best?.score)} of {scoreText(snapshot.threshold)} · iteration {snapshot.iteration ?? 0} of{' '}
-        {snapshot.max_iterations} · {usage.calls} calls · {costText(usage.cost_usd)} · {secondsText(usage.seconds ?? 0)}
-        {snapshot.stop_reason && ` · ${snapshot.stop_reason}`}
-      </p>
-      {[...texts].map(([key, text]) => (
-        <section>
-          <h2>{key}</h2>
-          <pre class="text">{text}</pre>
-        </section>
-      ))}
-      {result && (
-        <section>
-          <h2>Result</h2>
-          <pre class="text">{result.draft}</pre>
-        </section>
-      )}
+      <Origin of={snapshot} />
+      <Facts of={snapshot} live={live} />
+      <Standing of={snapshot} live={live} />
+      <Steer snapshot={snapshot} live={live} session={session} />
+      <nav class="tabs" aria-label="Parts of the refinement">
+        {TABS.map((it) => (
+          <Link href={hrefOf('refinements', id, it.path)} aria-current={it === tab ? 'page' : undefined}>
+            {it.title}
+          </Link>
+        ))}
+      </nav>
+      {tab ? <tab.view {...view} /> : <p>The refinement has no part with this name.</p>}
     </>
+  );
+}
+
+/** Where it comes from: strategy, submission, and what it continues. */
+function Origin({ of }: { of: Snapshot }) {
+  const began = of.continued_from;
+  const metadata = Object.entries(of.metadata);
+  return (
+    <p class="quiet origin">
+      <span>{of.strategy}</span>
+      <span>
+        submitted <When at={of.created_at} />
+      </span>
+      {of.status === 'queued' && of.start_after && (
+        <span>
+          starts <When at={of.start_after} />
+        </span>
+      )}
+      {of.parent && (
+        <span>
+          continues <Link href={hrefOf('refinements', of.parent)}>{of.parent}</Link>
+          {began && ` from ${began.path}`}
+        </span>
+      )}
+      {of.batch && (
+        <span>
+          in batch <Link href={hrefOf('batches', of.batch)}>{of.batch}</Link>
+          {of.custom_id && ` as ${of.custom_id}`}
+        </span>
+      )}
+      {metadata.map(([name, value]) => (
+        <span>
+          {name}: {value}
+        </span>
+      ))}
+      {of.erased_at && (
+        <span>
+          its texts were erased <When at={of.erased_at} />
+        </span>
+      )}
+      {of.expires_at && !of.erased_at && (
+        <span>
+          kept until <time dateTime={of.expires_at}>{new Date(of.expires_at).toLocaleString()}</time>
+        </span>
+      )}
+    </p>
+  );
+}
+
+/** The figures: score against threshold, estimate, iterations, and what was spent. */
+function Facts({ of, live }: { of: Snapshot; live: Live }) {
+  const now = useNow(of.started_at !== null && of.ended_at === null);
+  const { usage, result } = of;
+  const score = result ? result.score : of.best?.score;
+  const estimate = result?.estimate;
+  const ended = of.ended_at ? Date.parse(of.ended_at) : Math.max(now, live.latest);
+  const passed = of.passed === null ? '' : of.passed ? ', passed' : ', not passed';
+  return (
+    <dl class="facts">
+      <Fact name="Score" note={`threshold ${scoreText(of.threshold)}${passed}`}>
+        {scoreText(score)}
+      </Fact>
+      {estimate && (
+        <Fact name="Estimate" note={`chance of the threshold: ${Math.floor(100 * estimate.chance)} %`}>
+          {scoreText(estimate.value)} <small>± {scoreText(estimate.error)}</small>
+        </Fact>
+      )}
+      <Fact name="Iteration">
+        {of.iteration ?? '–'} <small>of {of.max_iterations}</small>
+      </Fact>
+      <Fact
+        name="Calls"
+        note={`${(usage.input_tokens ?? 0).toLocaleString('en')} + ${(usage.output_tokens ?? 0).toLocaleString('en')} tokens`}
+      >
+        {usage.calls ?? 0}
+      </Fact>
+      <Fact name="Cost">{usage.cost_usd == null ? 'unknown' : costText(usage.cost_usd)}</Fact>
+      <Fact name="Time" note={`steps: ${secondsText(usage.seconds ?? 0)}`}>
+        {of.started_at ? secondsText(Math.max(0, ended - Date.parse(of.started_at)) / 1000) : 'not started'}
+      </Fact>
+    </dl>
+  );
+}
+
+interface Named {
+  name: string;
+  note?: string;
+  children: preact.ComponentChildren;
+}
+
+function Fact({ name, note, children }: Named) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        {children}
+        {note && <small class="note">{note}</small>}
+      </dd>
+    </div>
+  );
+}
+
+/** How it stands: why it ended or waits, and what is wrong; a change is announced. */
+function Standing({ of, live }: { of: Snapshot; live: Live }) {
+  return (
+    <>
+      <div role="status" class="standing">
+        <p>
+          <Reason of={of} live={live} />
+        </p>
+        {of.waiting && (
+          <p class="notice">
+            <strong>Waits for {calledName(of.waiting.model)}</strong>, which{' '}
+            {WAITS[of.waiting.reason] ?? of.waiting.reason}. Expected <When at={of.waiting.until} />; nothing is lost, and it
+            goes on by itself.
+          </p>
+        )}
+        {(of.reviews ?? []).map((it) => (
+          <p class="notice">
+            <strong>{it.question}</strong> {it.when === 'requested' ? 'Paused' : 'Asked'} <When at={it.asked_at} />
+            {it.reviewers?.length ? `; of ${it.reviewers.join(', ')}` : ''}
+            {(it.approvals_needed ?? 1) > 1 && `; ${it.approvals?.length ?? 0} of ${it.approvals_needed} approvals given`}
+            {it.approvals?.length ? ` by ${it.approvals.map((by) => by.reviewer).join(', ')}` : ''}. Without a decision{' '}
+            {TIMEOUTS[it.on_timeout] ?? it.on_timeout} <When at={it.deadline} />.
+          </p>
+        ))}
+      </div>
+      {of.error && (
+        <div class="failure" role="alert">
+          <p>
+            <strong>{of.error.code}</strong>: {of.error.detail}
+          </p>
+          {of.error.steps?.length ? <p class="quiet">At {of.error.steps.join(', ')}.</p> : null}
+          <p>{fixOf(of.error.code)}</p>
+        </div>
+      )}
+      <Caveats of={of} />
+    </>
+  );
+}
+
+/** The model or endpoint of a wait, without whose key it is called with. */
+const calledName = (model: string): string => model.replace(/^own:[^:]*:/, '').replace(/^quota:(.*)/, 'the quota of $1');
+
+function Reason({ of, live }: { of: Snapshot; live: Live }) {
+  if (of.stop_reason === null) return <>{STATUSES[of.status] ?? of.status}</>;
+  const why = of.stop_reason === 'deadline' ? TIME_LIMITS[live.limit ?? ''] : undefined;
+  return (
+    <>
+      <strong>{of.stop_reason.replaceAll('_', ' ')}.</strong> {why ?? REASONS[of.stop_reason] ?? ''}
+    </>
+  );
+}
+
+function Caveats({ of }: { of: Snapshot }) {
+  const caveats = of.result?.caveats ?? [];
+  const missing = of.result?.missing ?? [];
+  if (!caveats.length && !missing.length) return null;
+  return (
+    <section class="notice">
+      <h2>Caveats</h2>
+      <ul>
+        {missing.map((it) => (
+          <li>
+            <strong>No text</strong> for {it}
+          </li>
+        ))}
+        {caveats.map((it) => (
+          <li>
+            <strong>{CAVEATS[it.code] ?? it.code}</strong> ({it.path}): {it.detail}
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
