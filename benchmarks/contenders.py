@@ -31,6 +31,8 @@ class Setup:
     directory: Path
     count: int
     stack: ExitStack
+    under: tuple[str, ...] = ()
+    """A command that runs the processes under test."""
 
     def program(self, name: str, *command: object, **more: Any) -> ServiceProgram:
         """Start a process of this run; with `speaks` it writes JSON lines to standard output."""
@@ -119,8 +121,10 @@ def hone(
         "HONE_OPENAI_BASE_URL": setup.model_url,
         "OPENAI_API_KEY": "key",
     }
-    served = setup.program("api", *api, env={**env, **api_env}, speaks=False)
-    played = setup.program("worker", *worker, env={**env, **worker_env}, speaks=False)
+    served = setup.program("api", *api, env={**env, **api_env}, speaks=False, under=setup.under)
+    played = setup.program(
+        "worker", *worker, env={**env, **worker_env}, speaks=False, under=setup.under
+    )
     _wait_until_ready(port, served, played)
     driver = setup.program("load", "benchmarks.load", "--port", port, "--count", setup.count)
     driver.heard()
@@ -145,7 +149,7 @@ def free_port() -> int:
 
 
 def _wait_until_ready(port: int, *programs: ServiceProgram) -> None:
-    for _ in range(600):
+    for _ in range(3_000):
         for program in programs:
             if not program.is_running:
                 raise program.failure("ended")
@@ -156,4 +160,4 @@ def _wait_until_ready(port: int, *programs: ServiceProgram) -> None:
         except (URLError, OSError):
             pass
         time.sleep(0.1)
-    raise programs[0].failure("did not become ready within a minute")
+    raise programs[0].failure("did not become ready in time")

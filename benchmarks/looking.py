@@ -3,7 +3,9 @@
 The same load is played with everything off, with logs and metrics, and with traces as well.
 A thread reads both ports of metrics, as Prometheus would, and a process takes the spans, as a
 collector would. The cost is CPU time of API and worker per model call. Whatever else runs on the
-machine only adds to it, so that the least of many rounds says most.
+machine only adds to it, so that the least of many rounds says most. With `--instructions` valgrind
+counts those of the processor instead (the kernel's are not among them), which hardly depend on what
+else runs: once each, in about six minutes.
 """
 
 import argparse
@@ -21,25 +23,31 @@ from urllib.request import urlopen
 
 from benchmarks.contenders import Cast, Contender, Setup, free_port, hone
 from benchmarks.loop import CALLS
-from benchmarks.measuring import MeasuredRun, measure
+from benchmarks.measuring import MeasuredRun, instructions, measure
 from benchmarks.processes import allow_many_files
 
 COUNT = 500
 ROUNDS = 5
 LATENCY_MS = 200
 SCRAPE_EVERY_S = 15.0
+SLOWER = 15
+"""How much longer programs take while their instructions are counted."""
+
+FEW, MANY = 20, 120
+"""Refinements of the two runs whose difference is counted: starting is not."""
+
 OFF, LOGS = "off", "logs and metrics"
 TENTH, ALL = "and a tenth of the traces", "and all traces"
 SAMPLED = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.1"}
 
 
 @contextmanager
-def _scraped(*ports: int) -> Iterator[None]:
+def _scraped(every_s: float, *ports: int) -> Iterator[None]:
     """Read the metrics of these ports again and again."""
     done = Event()
 
     def scrape() -> None:
-        while not done.wait(SCRAPE_EVERY_S):
+        while not done.wait(every_s):
             for port in ports:
                 with suppress(URLError, OSError), urlopen(f"http://127.0.0.1:{port}/metrics") as it:
                     it.read()
@@ -53,7 +61,8 @@ def _scraped(*ports: int) -> Iterator[None]:
 
 def _observed(traces: Mapping[str, str] | None, setup: Setup) -> Cast:
     ports = free_port(), free_port()
-    setup.stack.enter_context(_scraped(*ports))
+    every_s = SCRAPE_EVERY_S * (SLOWER if setup.under else 1)
+    setup.stack.enter_context(_scraped(every_s, *ports))
     shared: Mapping[str, str] = {"HONE_LOG_FORMAT": "json", "HONE_LOG_LEVEL": "info"}
     if traces is not None:
         collector = setup.program("collector", "benchmarks.looking", "--collect")
@@ -128,17 +137,41 @@ def rendered(runs: list[MeasuredRun], others: float) -> str:
     return "\n".join(lines)
 
 
+def counted() -> str:
+    """Return a table of the instructions of each per model call, relative to everything off."""
+    lines = [
+        f"Instructions per model call, millions; {MANY - FEW} refinements of {CALLS} calls:",
+        "",
+        "| | API | worker | together | of off |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    off = 0.0
+    for contender in CONTENDERS:
+        few, many = (instructions(contender, LATENCY_MS, count) for count in (FEW, MANY))
+        per_call = {it: (many[it] - few[it]) / (MANY - FEW) / CALLS / 1e6 for it in many}
+        together = sum(per_call.values())
+        off = off or together
+        figures = f"{per_call['api']:.3f} | {per_call['worker']:.3f} | {together:.3f}"
+        lines.append(f"| {contender.name} | {figures} | {together / off:.3f} |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure each in turn; the order is reversed in every second round."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--count", type=int, default=COUNT)
+    parser.add_argument("--instructions", action="store_true")
     parser.add_argument("--collect", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.collect:
         collect()
         return
     allow_many_files()
+    if arguments.instructions:
+        print(counted())
+        return
     others, runs = os.getloadavg()[0], list[MeasuredRun]()
     for number in range(arguments.rounds):
         for contender in CONTENDERS[:: -1 if number % 2 else 1]:

@@ -1,7 +1,8 @@
 """One run of one contender, with fresh processes that are measured and then ended."""
 
 import json
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
@@ -30,23 +31,47 @@ def percentiles(values: list[float]) -> tuple[float, float]:
     return cuts[49], cuts[98]
 
 
-def measure(contender: Contender, latency_ms: int, count: int) -> MeasuredRun:
-    """Run a contender once against its own model server and Redis (AOF everysec, noeviction)."""
-    count = min(count, contender.most or count)
+@dataclass(frozen=True)
+class StartedRun:
+    """What a run consists of, started and ready."""
+
+    cast: Cast
+    redis_pid: int
+    model: ServiceProgram
+    model_origin: str
+    directory: Path
+
+
+@contextmanager
+def started(
+    contender: Contender, latency_ms: int, count: int, under: Sequence[str] = ()
+) -> Iterator[StartedRun]:
+    """Start a contender with a model server and a Redis of its own (AOF everysec, noeviction).
+
+    `under` is a command that runs the processes under test.
+    """
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="hone-bench-")))
         redis = stack.enter_context(EmbeddedRedis.start(directory))
         command = ("benchmarks.stamped", "--latency-ms", latency_ms)
         model = stack.enter_context(ServiceProgram("model server", *command, log_dir=directory))
         origin = f"http://127.0.0.1:{model.heard()['port']}"
-        cast = contender.start(Setup(f"{origin}/v1", redis.url, directory, count, stack))
-        pids = {"redis": redis.pid, "model": model.pid, "driver": cast.driver.pid}
+        setup = Setup(f"{origin}/v1", redis.url, directory, count, stack, tuple(under))
+        yield StartedRun(contender.start(setup), redis.pid, model, origin, directory)
+
+
+def measure(contender: Contender, latency_ms: int, count: int) -> MeasuredRun:
+    """Run a contender once, in fresh processes."""
+    count = min(count, contender.most or count)
+    with started(contender, latency_ms, count) as run:
+        cast = run.cast
+        pids = {"redis": run.redis_pid, "model": run.model.pid, "driver": cast.driver.pid}
         pids |= {program.name: program.pid for program in cast.tested}
         before = {name: cpu_s(pid) for name, pid in pids.items()}
-        facts = _driven(cast)
+        facts = driven(cast)
         used = {name: cpu_s(pid) - before[name] for name, pid in pids.items()}
         figures = _figures(cast, facts, used, count)
-        with urlopen(f"{origin}/stats") as reply:
+        with urlopen(f"{run.model_origin}/stats") as reply:
             counted = json.load(reply)
     if counted["calls"] != count * CALLS:
         raise RuntimeError(f"{contender.name}: {counted['calls']} calls instead of {count * CALLS}")
@@ -55,7 +80,27 @@ def measure(contender: Contender, latency_ms: int, count: int) -> MeasuredRun:
     )
 
 
-def _driven(cast: Cast) -> dict[str, Any]:
+def instructions(contender: Contender, latency_ms: int, count: int) -> dict[str, int]:
+    """Return the instructions that each process under test ran from its start to its end.
+
+    Valgrind counts them; the kernel's are not among them.
+    """
+    log = "instructions.%p"
+    with TemporaryDirectory() as directory:
+        under = ("valgrind", "--tool=cachegrind", "--cache-sim=no")
+        files = (f"--log-file={directory}/{log}", "--cachegrind-out-file=/dev/null")
+        with started(contender, latency_ms, count, (*under, *files)) as run:
+            driven(run.cast)
+            found = {}
+            for program in run.cast.tested:
+                program.leave()
+                said = (Path(directory) / log.replace("%p", str(program.pid))).read_text()
+                found[program.name] = int(said.rpartition("refs:")[2].replace(",", ""))
+    return found
+
+
+def driven(cast: Cast) -> dict[str, Any]:
+    """Let the driver begin; return what it and the others report at the end."""
     cast.driver.tell("go")
     facts: dict[str, Any] = {}
     for reporter in cast.reporters:

@@ -6,7 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,7 +36,10 @@ def peak_mb(pid: int) -> float:
 
 
 class ServiceProgram:
-    """`python -m MODULE ARGUMENTS`, which dies with this process; its log goes into a file."""
+    """`python -m MODULE ARGUMENTS`, which dies with this process; its log goes into a file.
+
+    `under` is a command that runs it, such as one that counts instructions.
+    """
 
     def __init__(
         self,
@@ -45,12 +48,15 @@ class ServiceProgram:
         log_dir: Path,
         env: Mapping[str, str] | None = None,
         speaks: bool = True,
+        under: Sequence[str] = (),
     ) -> None:
         self.name = name
         self._log = log_dir / f"{name}.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                dying_with_parent([sys.executable, "-m", *map(str, command)], signal.SIGKILL),
+                dying_with_parent(
+                    [*under, sys.executable, "-m", *map(str, command)], signal.SIGKILL
+                ),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if speaks else log,
                 stderr=log,
@@ -86,6 +92,11 @@ class ServiceProgram:
     def is_running(self) -> bool:
         """Whether it is still running."""
         return self._process.poll() is None
+
+    def leave(self) -> None:
+        """Ask it to end, and wait until it has."""
+        self._process.terminate()
+        self._process.wait()
 
     def stop(self) -> None:
         """Kill it, since its Redis is discarded too, and close its pipes."""

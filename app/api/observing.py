@@ -16,7 +16,7 @@ from app.telemetry import (
     about_request,
     safe_request_id,
 )
-from app.telemetry.metrics import REQUEST_SECONDS, REQUESTS
+from app.telemetry.metrics import request_counter, request_seconds
 
 HEADER = b"x-request-id"
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -68,8 +68,8 @@ class Observed:
             await self._app(scope, receive, answer)
         finally:
             route = _route(scope)
-            REQUESTS.labels(scope["method"], route, str(status or "none")).inc()
-            REQUEST_SECONDS.labels(route).observe(head_s)
+            request_counter(scope["method"], route, str(status or "none")).inc()
+            request_seconds(route).observe(head_s)
             if span.is_recorded:
                 _describe(span, scope, status, made)
             if log.isEnabledFor(logging.INFO):

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-from pythonjsonlogger.json import JsonFormatter
+from pythonjsonlogger.json import JsonEncoder
 
 from app.telemetry.spans import current_span
 
@@ -111,12 +111,13 @@ def _word(value: object) -> str:
     return repr(text) if re.search(r"[\s\"'=]", text) or not text else text
 
 
-class _Json(JsonFormatter):
+class _Json(logging.Formatter):
     """One object per line: `time`, `level`, `process`, `logger`, `message` and the fields."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
         self._process = process
+        self._encode = JsonEncoder().encode
 
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, Any] = {
@@ -130,4 +131,4 @@ class _Json(JsonFormatter):
         }
         if record.exc_info and record.exc_info[1] is not None:
             said["exception"] = _trace(record.exc_info[1])
-        return self.serialize_log_record(said)
+        return self._encode(said)

@@ -115,10 +115,10 @@ def count_call(
     model: str, role: str, result: str, used: Consumed, seconds: float | None = None
 ) -> None:
     """Count a call of a model and what it consumed; `seconds` of one that was answered."""
-    labels = (*bounded(model), role)
-    _counter(CALLS, *labels, result).inc()
+    counts = _counts_of(model, role, result)
+    counts.calls.inc()
     if seconds is not None:
-        CALL_SECONDS.labels(labels[0]).observe(seconds)
+        counts.seconds.observe(seconds)
     for kind, count in (
         ("input", used.input_tokens),
         ("output", used.output_tokens),
@@ -126,15 +126,42 @@ def count_call(
         ("thinking", used.thinking_tokens),
     ):
         if count:
-            _counter(TOKENS, *labels, kind).inc(count)
+            counts.tokens(kind).inc(count)
     if used.cost_usd:
-        _counter(DOLLARS, *labels).inc(used.cost_usd)
+        DOLLARS.labels(*counts.labels).inc(used.cost_usd)
+
+
+class _CallCounts:
+    """What counts the calls of a model in a role with one result; to look it up takes longer."""
+
+    def __init__(self, labels: tuple[str, str, str], result: str) -> None:
+        self.labels = labels
+        self.calls = CALLS.labels(*labels, result)
+        self.seconds = CALL_SECONDS.labels(labels[0])
+        self._tokens: dict[str, Counter] = {}
+
+    def tokens(self, kind: str) -> Counter:
+        """Return what counts the tokens of a kind; there is none before the first one."""
+        if kind not in self._tokens:
+            self._tokens[kind] = TOKENS.labels(*self.labels, kind)
+        return self._tokens[kind]
 
 
 @lru_cache(maxsize=4_096)
-def _counter(counter: Counter, *labels: str) -> Counter:
-    """Return what counts for these labels; the library takes 20 times as long to look it up."""
-    return counter.labels(*labels)
+def _counts_of(model: str, role: str, result: str) -> _CallCounts:
+    return _CallCounts((*bounded(model), role), result)
+
+
+@lru_cache(maxsize=4_096)
+def request_counter(method: str, route: str, status: str) -> Counter:
+    """Return what counts the requests of a route; to look it up takes longer."""
+    return REQUESTS.labels(method, route, status)
+
+
+@lru_cache(maxsize=1_024)
+def request_seconds(route: str) -> Histogram:
+    """Return what measures the requests of a route."""
+    return REQUEST_SECONDS.labels(route)
 
 
 def since(refinement_id: str, at: datetime) -> float:

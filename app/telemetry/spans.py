@@ -5,9 +5,9 @@ to whatever Hone calls, and its id is on the lines of the log.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -22,6 +22,16 @@ Attributes = Mapping[str, Attribute]
 """Of a span or an event; None: not known, and left out."""
 
 NO_ATTRIBUTES: Attributes = {}
+
+
+class SharedAttributes(dict[str, Attribute]):
+    """Attributes that many spans have and that never change; `encoded` is kept by an exporter."""
+
+    __slots__ = ("encoded",)
+
+    def __init__(self, attributes: Attributes) -> None:
+        super().__init__(attributes)
+        self.encoded: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,16 @@ class TraceContext:
         flags = int(found[4], 16) & KNOWN_FLAGS
         is_usable = TRACESTATE.fullmatch(tracestate)
         return cls(f"00-{found[2]}-{found[3]}-{flags:02x}", tracestate if is_usable else "")
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the trace is recorded by whoever passed it on."""
+        return bool(int(self.traceparent[-2:], 16) & 1)
+
+    @property
+    def parent_id(self) -> str:
+        """The 16 hexadecimal digits of the span above."""
+        return self.traceparent[36:52]
 
     @property
     def trace_id(self) -> str:
@@ -89,22 +109,47 @@ class Origin:
 class TraceSpan:
     """A part of a trace that is not recorded: it only knows where in a trace it is."""
 
+    __slots__ = ("_ambient", "_context")
+
     is_recorded = False
     has_content = False
     """Whether the texts of prompts and replies are wanted."""
 
+    _ambient: "Token[TraceSpan]"
+
     def __init__(self, context: TraceContext | None = None) -> None:
-        self.context = context
+        self._context = context
+
+    @property
+    def context(self) -> TraceContext | None:
+        """Its place in a trace, which goes with whatever it calls."""
+        return self._context
+
+    def __enter__(self) -> "TraceSpan":
+        """Let it be the current span until the context ends, and it with it."""
+        self._ambient = current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        current.reset(self._ambient)
 
     def child(
-        self, name: str, kind: Kind = "internal", attributes: Attributes = NO_ATTRIBUTES
+        self, name: str, kind: Kind = "internal", *attributes: Attributes
     ) -> "AbstractContextManager[TraceSpan]":
-        """Begin a span inside this one; it is the current one until the context ends."""
+        """Begin a span inside this one; it is the current one until the context ends.
+
+        Attributes are kept as they are, not copied, here and by the other methods.
+        """
         del name, kind, attributes
         return nullcontext(self)
 
-    def set(self, attributes: Attributes, *, error: str | None = None) -> None:
-        """Add attributes; `error` is a code that says that the span failed."""
+    def set(
+        self, attributes: Attributes, *, error: str | None = None, replaces: bool = False
+    ) -> None:
+        """Add attributes; `error` is a code that says that the span failed.
+
+        With `replaces` some of them may be known already; the last ones count.
+        """
 
     def rename(self, name: str) -> None:
         """Give the span another name."""
@@ -122,7 +167,6 @@ current_span: Callable[[], TraceSpan] = current.get
 class Traces:
     """Where the spans of a process begin; nothing is recorded by this class."""
 
-    @contextmanager
     def span(
         self,
         origin: Origin,
@@ -131,17 +175,13 @@ class Traces:
         attributes: Attributes = NO_ATTRIBUTES,
         *,
         trace_id: int | None = None,
-    ) -> Iterator[TraceSpan]:
+    ) -> AbstractContextManager[TraceSpan]:
         """Go on with the trace of a request; it is the current one until the context ends.
 
         `trace_id` is that of a trace which begins here, 128 bits; by default it is random.
         """
         del name, kind, attributes, trace_id
-        told = current.set(span := TraceSpan(origin.trace))
-        try:
-            yield span
-        finally:
-            current.reset(told)
+        return TraceSpan(origin.trace)
 
 
 NO_TRACES = Traces()

@@ -11,9 +11,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
+from opentelemetry.sdk.trace.sampling import DEFAULT_ON, Sampler
 
-from app.telemetry.opentelemetry import RecordedTraces
+from app.telemetry.opentelemetry import RecordedTraces, SdkExporter
 
 
 @contextmanager
@@ -49,12 +49,10 @@ def collector() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
 class RecordedSpans:
     """Traces whose spans are kept in memory, in the order in which they ended."""
 
-    def __init__(self, *, has_content: bool = False) -> None:
+    def __init__(self, sampler: Sampler = DEFAULT_ON, *, has_content: bool = False) -> None:
         self._exporter = InMemorySpanExporter()
-        processor = SimpleSpanProcessor(self._exporter)
-        self.traces = RecordedTraces(
-            ParentBased(ALWAYS_ON), Resource({}), processor, has_content=has_content
-        )
+        processor = SimpleSpanProcessor(SdkExporter(self._exporter))
+        self.traces = RecordedTraces(sampler, Resource({}), processor, has_content=has_content)
 
     @property
     def ended(self) -> tuple[ReadableSpan, ...]:

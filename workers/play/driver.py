@@ -316,7 +316,7 @@ class Driver:
         if ending.parking is not None:
             metrics.WAITS.inc()
             log.info("refinement waits", extra={**about, "models": ending.parking.models})
-            current_span().set({"hone.status": "parked"})
+            current_span().set({"hone.status": "parked"}, replaces=True)
             return
         result, reason = ending.changes.get("result"), ending.changes.get("stop_reason")
         error = ending.changes.get("error")

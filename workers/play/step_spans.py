@@ -8,13 +8,14 @@ process is asked for them, and the request lets them be stored.
 import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from typing import Any
 
 from app.contract.events import StepCompleted, StepFailed, TextReply, ToolReply
 from app.contract.judgement import FindingsReply
 from app.contract.models import ModelChoice, seat_at
 from app.telemetry import TraceSpan, current_span
-from app.telemetry.spans import Attributes, Kind
+from app.telemetry.spans import Attribute, Attributes, SharedAttributes
 from workers.engine.moves import Ask, Call, Check, StepMove
 from workers.models.port import ModelError, ModelReply, ModelWaits
 
@@ -36,37 +37,38 @@ def step_span(
     now = current_span()
     if not now.is_recorded:
         return nullcontext(now)
-    name, kind, told = _begun(move, choices)
-    return now.child(name, kind, {"hone.step": move.path, **told})
-
-
-def _begun(move: StepMove, choices: Mapping[str, ModelChoice]) -> tuple[str, Kind, Attributes]:
-    """Return name, kind and first attributes of the span of a step."""
+    path: Attributes = {"hone.step": move.path}
     match move:
         case Ask():
             choice = choices[seat_at(choices, move.seat, move.path)]
-            return f"chat {_name_in(choice.model)}", "client", _asked(move, choice)
+            prompt, most = move.prompt, move.max_output_tokens or choice.max_output_tokens
+            heat = prompt.temperature if choice.temperature is None else choice.temperature
+            is_text = prompt.schema is None
+            name, asked = _asked(choice.model, prompt.name, move.role, heat, most, is_text)
+            return now.child(name, "client", path, asked)
         case Call():
             told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": move.tool}
-            return f"execute_tool {move.tool}", "client", told
+            return now.child(f"execute_tool {move.tool}", "client", path, told)
         case Check():
-            return "check", "internal", {}
+            return now.child("check", "internal", path)
 
 
-def _asked(move: Ask, choice: ModelChoice) -> Attributes:
-    temperature = choice.temperature
-    return {
+@lru_cache(1_024, typed=True)
+def _asked(
+    model: str, prompt: str, role: str, heat: float | None, most: int | None, is_text: bool
+) -> tuple[str, SharedAttributes]:
+    """Return name and first attributes of the span of a call."""
+    told: Attributes = {
         "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": _provider_in(choice.model),
-        "gen_ai.request.model": _name_in(choice.model),
-        "gen_ai.request.temperature": move.prompt.temperature
-        if temperature is None
-        else temperature,
-        "gen_ai.request.max_tokens": move.max_output_tokens or choice.max_output_tokens,
-        "gen_ai.output.type": "text" if move.prompt.schema is None else "json",
-        "gen_ai.prompt.name": move.prompt.name,
-        "hone.role": move.role,
+        "gen_ai.provider.name": _provider_in(model),
+        "gen_ai.request.model": _name_in(model),
+        "gen_ai.request.temperature": heat,
+        "gen_ai.request.max_tokens": most,
+        "gen_ai.output.type": "text" if is_text else "json",
+        "gen_ai.prompt.name": prompt,
+        "hone.role": role,
     }
+    return f"chat {_name_in(model)}", SharedAttributes(told)
 
 
 def describe_entry(
@@ -94,20 +96,33 @@ def describe_entry(
         return
     match entry.reply:
         case TextReply() if entry.model is not None:
-            span.set({"gen_ai.response.model": _name_in(entry.model)})
-            if entry.tried:  # a fallback, perhaps of another provider
-                span.set({"gen_ai.provider.name": _provider_in(entry.model)})
+            is_fallback = bool(entry.tried)
+            span.set(_answered(entry.model, is_fallback=is_fallback), replaces=is_fallback)
         case FindingsReply():
             span.set({"hone.findings": len(entry.reply.findings)})
         case ToolReply(ok=False):
             span.set({}, error="tool_failed")
 
 
+@lru_cache(1_024)
+def _answered(model: str, *, is_fallback: bool) -> SharedAttributes:
+    """Return which model answered; a fallback may be of another provider."""
+    told: dict[str, Attribute] = {"gen_ai.response.model": _name_in(model)}
+    if is_fallback:
+        told["gen_ai.provider.name"] = _provider_in(model)
+    return SharedAttributes(told)
+
+
 def describe_reply(reply: ModelReply) -> None:
     """Add why the model stopped, which no journal has, to the step that goes on."""
     span = current_span()
     if span.is_recorded and reply.finish_reason is not None:
-        span.set({"gen_ai.response.finish_reasons": (reply.finish_reason,)})
+        span.set(_finished(reply.finish_reason))
+
+
+@lru_cache(64)
+def _finished(reason: str) -> SharedAttributes:
+    return SharedAttributes({"gen_ai.response.finish_reasons": (reason,)})
 
 
 def describe_refusal(model: str, error: ModelError | ModelWaits) -> None:
@@ -130,7 +145,8 @@ def describe_refusal(model: str, error: ModelError | ModelWaits) -> None:
 def describe_ending(span: TraceSpan, told: Mapping[str, Any]) -> None:
     """Add to the span of a claim how the refinement ended, or that it was paused."""
     if span.is_recorded:
-        span.set({f"hone.{name}": value for name, value in told.items()}, error=told["error"])
+        ending = {f"hone.{name}": value for name, value in told.items()}
+        span.set(ending, error=told["error"], replaces=True)
 
 
 def _texts(move: StepMove, entry: StepCompleted | StepFailed) -> dict[str, str]:
