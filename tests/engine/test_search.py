@@ -1,5 +1,6 @@
 """When a search stops: absolute expectations, one rule at a time."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -136,3 +137,20 @@ def test_texts_are_similar_exactly_when_their_similarity_is_high_enough(
     one: str, other: str, least: float
 ) -> None:
     assert is_similar(one, other, least) == (similarity(one, other) >= least)
+
+
+@pytest.mark.parametrize("least", [0.0, 0.5, 0.9, 0.98, 0.999, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.1, 0.5])
+def test_long_texts_are_similar_exactly_when_their_similarity_is_high_enough(
+    share: float, least: float
+) -> None:
+    chance = Random(round(1_000 * share))
+    words = [f"word{chance.randint(1, 900)}" for _ in range(6_000)]
+    spread = [chance.choice(words) if chance.random() < share else word for word in words]
+    start = chance.randint(0, 3_000)
+    changed = words[start : start + round(share * len(words))]
+    in_one_place = [*words[:start], *changed[::-1], *words[start + len(changed) :]]
+    for other in (spread, in_one_place, in_one_place[: -start or None]):
+        one, two = " ".join(words), " ".join(other)
+        assert is_similar(one, two, least) == (similarity(one, two) >= least)
+        assert is_similar(two, one, least) == (similarity(two, one) >= least)

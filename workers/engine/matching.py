@@ -31,20 +31,45 @@ def is_similar(one: str, other: str, least: float) -> bool:
     apart = len(set(first) ^ set(second)) / 3
     if apart > (1.0 - least) * (len(first) + len(second)):
         return False
-    return _similarity(first, second) >= least
+    return not _has_too_much_new(first, second, least) and _similarity(first, second) >= least
+
+
+AT_ONCE = 1_000
+"""Words that are looked at together."""
+
+
+def _has_too_much_new(one: Sequence[str], other: Sequence[str], least: float) -> bool:
+    """Return whether what a long text says anew already makes its similarity less than `least`.
+
+    3-grams that only one of them has are in the union of both, and not in what both have.
+    """
+    start, end = _alike(one, other)
+    middle = other[max(0, start - 2) : len(other) - end + 2]
+    if len(middle) < AT_ONCE or 10 * len(middle) < len(one):
+        return False
+    known, new = _shingles(one), set[tuple[str, str, str]]()
+    for at in range(0, len(middle), AT_ONCE):
+        new |= _shingles(middle[at : at + AT_ONCE + 2]) - known
+        if len(known) < least * (len(known) + len(new)):
+            return True
+    return False
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
+    """Return how many words at the start of both texts are equal, and how many others at the end.
+
+    A revision mostly begins and ends as its base does.
+    """
+    start = sum(takewhile(bool, map(eq, one, other)))
+    end = sum(takewhile(bool, map(eq, reversed(one), reversed(other))))
+    return start, min(end, min(len(one), len(other)) - start)
 
 
 def _similarity(one: Sequence[str], other: Sequence[str]) -> float:
-    """Return the similarity of two lists of words.
-
-    A revision mostly begins and ends as its base does: those 3-grams are looked at once.
-    """
-    shorter = min(len(one), len(other))
-    if shorter < 3:
+    """Return the similarity of two lists of words; 3-grams that are alike are looked at once."""
+    if min(len(one), len(other)) < 3:
         return float(one == other)
-    start = sum(takewhile(bool, map(eq, one, other)))
-    alike = sum(takewhile(bool, map(eq, reversed(one), reversed(other))))
-    end = min(alike, shorter - start)
+    start, end = _alike(one, other)
     shared = _shingles(one[:start]) | _shingles(one[len(one) - end :])
     before = max(0, start - 2)
     first = _shingles(one[before : len(one) - end + 2]) - shared

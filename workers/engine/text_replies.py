@@ -305,7 +305,7 @@ def without_thinking(text: str, asked: TextRequest) -> str:
     """
     if not may_contain_thinking(text) or asked.has(A_CHANNEL):
         return text
-    if final := list(FINAL.finditer(text)):
+    if final := _finals(text):
         return _after(text, final[-1].end())
     if CHANNEL.match(text):
         raise NoText("it contains nothing but unfinished thinking")
@@ -317,7 +317,9 @@ def without_thinking(text: str, asked: TextRequest) -> str:
         text = _after(text, _end_of_thought(text, opened.end()))
     if end := _last_unopened(text):
         return _after(text, end)
-    return text if "```" in text else THOUGHT_BLOCK.sub("", text).strip(BLANK)
+    if "```" not in text:
+        text = (THOUGHT_BLOCK.sub("", text) if OPENED.search(text) else text).strip(BLANK)
+    return text
 
 
 def may_contain_thinking(text: str) -> bool:
@@ -332,6 +334,13 @@ def may_contain_thinking(text: str) -> bool:
         or "assistantfinal" in text
         or text.startswith(("Here is my thought process:", "Thinking..."))
     )
+
+
+def _finals(text: str) -> list[re.Match[str]]:
+    """Return the marks before an answer. Most texts have none, and searching them takes long."""
+    if "<|channel|>" not in text and "assistantfinal" not in text:
+        return []
+    return list(FINAL.finditer(text))
 
 
 def _last_unopened(text: str) -> int:
@@ -487,7 +496,7 @@ def _without_tags(text: str, asked: TextRequest) -> str:
     """Remove tags around the whole text, those of the prompt's fence included."""
     if "<" not in text:
         return text
-    if asked.nonce is not None:
+    if asked.nonce is not None and f" {asked.nonce}>" in text:
         tag = re.escape(asked.nonce)
         echo = re.compile(
             rf"\A<(?P<name>[^<>\n]{{1,80}}) {tag}>(?P<body>.*?)</(?P=name) {tag}>", re.DOTALL
@@ -497,7 +506,8 @@ def _without_tags(text: str, asked: TextRequest) -> str:
                 break
             text = rest
         text = re.sub(rf"\A<[a-z0-9 ]{{1,40}} {tag}>\n?|\n?</[a-z0-9 ]{{1,40}} {tag}>\Z", "", text)
-    text = FENCE_LABEL.sub("", text)
+    if label := FENCE_LABEL.match(text):
+        text = text[label.end() :]
     found = WRAPPED.match(text) or WRAPPED_AND_CUT.match(text)
     if not found or f"</{found['tag']}" in found["body"]:
         return text
@@ -509,9 +519,9 @@ def _without_fence(text: str, asked: TextRequest) -> str:
     """Remove a code fence around the whole text, also one that is not closed."""
     if "```" not in text and "~~~" not in text:
         return text
-    marks = list(LINE_OF_FENCE.finditer(text))
-    if not marks or marks[0].start() > 0 or asked.starts_with(LINE_OF_FENCE):
+    if not LINE_OF_FENCE.match(text) or asked.starts_with(LINE_OF_FENCE):
         return text
+    marks = list(LINE_OF_FENCE.finditer(text))
     first, inner = marks[0], marks[1:]
     if not inner:
         return text[first.end() :].strip("\n")
