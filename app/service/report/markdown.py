@@ -6,10 +6,17 @@ report is text of this server.
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TypeVar
 
 NOTHING = "\N{EN DASH}"
 LONGEST = 2_000
 """Maximum characters of a text within a line, and of a quoted answer; the rest is cut off."""
+
+ROWS = 500
+"""Maximum rows of a table, and items of a list."""
+
+Item = TypeVar("Item")
 
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and those that override the direction of text."""
@@ -21,7 +28,7 @@ _PATH = re.compile(r"[A-Za-z0-9_./ -]+")
 
 def plain(text: str, most: int = LONGEST) -> str:
     """Return a text on one line, with all markup of Markdown escaped."""
-    line = " ".join(_clean(shortened(text, most)).split())
+    line = " ".join(cleaned(shortened(text, most)).split())
     escaped = _MARKUP.sub(lambda found: f"\\{found[0]}", line)
     return _START.sub(lambda it: f"{it[0]}\\" if it[0].isdigit() else f"\\{it[0]}", escaped)
 
@@ -33,7 +40,7 @@ def path(name: str) -> str:
 
 def fenced(text: str, language: str = "text") -> str:
     """Return a text as a code block, with its lines unchanged, in a fence that it cannot close."""
-    text = _clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = cleaned(text.replace("\r\n", "\n").replace("\r", "\n"))
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     end = "" if not text or text.endswith("\n") else "\n"
@@ -41,14 +48,20 @@ def fenced(text: str, language: str = "text") -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already; an empty one is shown as a dash."""
-    lines = [_row(head), "|" + " --- |" * len(head), *map(_row, rows)]
-    return "\n".join(lines)
+    """Return a table of cells that are Markdown already; an empty one is shown as a dash.
+
+    Rows after the first 500 are counted only.
+    """
+    shown, left = _first(rows)
+    lines = [_row(head), "|" + " --- |" * len(head), *map(_row, shown)]
+    return "\n".join(lines) + (f"\n\n{left:,} further rows are not shown." if left else "")
 
 
 def listed(items: Iterable[str]) -> str:
-    """Return items that are Markdown already as a list."""
-    return "\n".join(f"- {item}" for item in items)
+    """Return items that are Markdown already as a list; those after 500 are counted only."""
+    shown, left = _first(items)
+    more = [f"{left:,} further ones are not shown."] if left else []
+    return "\n".join(f"- {item}" for item in (*shown, *more))
 
 
 def joined(blocks: Iterable[str]) -> str:
@@ -68,9 +81,16 @@ def shortened(text: str, most: int = LONGEST) -> str:
     return text if left <= 0 else f"{text[:most]} … ({left:,} more characters)"
 
 
+def cleaned(text: str) -> str:
+    """Return a text in which control characters are replaced; line ends and tabs stay."""
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _first(items: Iterable[Item]) -> tuple[list[Item], int]:
+    """Return the items that are shown, and the number of the others."""
+    rest = iter(items)
+    return [*islice(rest, ROWS)], sum(1 for _ in rest)
+
+
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell or NOTHING for cell in cells) + " |"
-
-
-def _clean(text: str) -> str:
-    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)

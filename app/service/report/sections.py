@@ -477,12 +477,55 @@ def _changes(before: Limits, after: Limits) -> str:
 
 
 def ending(story: Story) -> str:
-    """Return the status and the stop reason in words, with the facts in a table."""
+    """Return how it ended and why, whether it passed, what it cost, and what the result lacks."""
     it = story.snapshot
     line = f"**{it.status.value.capitalize()}.** {wording.status_of(it.status)}"
     if it.stop_reason:
         line += f" {wording.reason_of(it.stop_reason)}"
-    return joined((line, _error(it), _asked(it), _waits(it), table(("fact", "value"), _facts(it))))
+    caveats = it.result.caveats if it.result else ()
+    return joined(
+        (
+            line,
+            _error(it),
+            _summary(story),
+            listed(_caveat(found, story) for found in caveats),
+            _asked(it),
+            _waits(it),
+        )
+    )
+
+
+def _summary(story: Story) -> str:
+    """Return whether it passed, the score, and what it took, in one line."""
+    it = story.snapshot
+    verdict = "Passed" if it.passed else "Not passed" if it.status.is_terminal else "Not ended yet"
+    best = "" if it.best is None else f"score {wording.score(it.best.score)}, "
+    took = (
+        f"{counted(len(story.iterations), 'draft')}, {counted(it.usage.calls, 'model call')},"
+        f" {wording.dollars(it.usage)}"
+    )
+    return f"**{verdict}**: {best}threshold {it.threshold:g}; {took}."
+
+
+def facts(story: Story) -> str:
+    """Return the facts of the snapshot in a table."""
+    return under("## Facts", table(("fact", "value"), _facts(story.snapshot)))
+
+
+def left_out(story: Story) -> str:
+    """Return where to get what a report leaves out."""
+    at = f"/v1/refinements/{story.snapshot.id}"
+    return under(
+        "## Where the rest is",
+        "A report shortens long texts and tables. The API has all of it:",
+        listed(
+            (
+                f"every draft and its judgement: {path(f'GET {at}/iterations')}",
+                f"what models were asked and what they replied: {path(f'GET {at}/steps')}",
+                f"every event: {path(f'GET {at}/events')}",
+            )
+        ),
+    )
 
 
 def result(story: Story) -> str:
@@ -494,7 +537,6 @@ def result(story: Story) -> str:
             f"{_measured(it.score, it.score_from)} It is the draft at {path(it.path)}.",
             f"Missing: {', '.join(map(path, it.missing))}." if it.missing else "",
             fenced(it.draft),
-            under("### Caveats", listed(_caveat(found, story) for found in it.caveats)),
             _compared(it.comparison),
             *(f"### Output: {path(name)}\n\n{fenced(text)}" for name, text in it.outputs.items()),
         )
@@ -592,11 +634,17 @@ ITERATION_HEAD = (
 )
 
 
+DRAFTS = 300_000
+"""Characters of all drafts but the best one that are shown together; each has the same share."""
+
+
 def iterations(story: Story) -> str:
-    """Return a table of all drafts, and the judgement of each."""
+    """Return a table of all drafts, the judgement of each, and the text of all but the best one."""
     if not story.iterations:
         return ""
     best = story.best()
+    others = [it for it in story.iterations if it is not best]
+    share = DRAFTS // max(1, len(others))
     rows = (
         _iteration_row(it, is_best=best is not None and it.path == best.path)
         for it in story.iterations
@@ -604,7 +652,7 @@ def iterations(story: Story) -> str:
     return under(
         "## Iterations",
         table(ITERATION_HEAD, rows),
-        *(_told(it) for it in story.iterations),
+        *(_told(it, 0 if it is best else share) for it in story.iterations),
     )
 
 
@@ -636,7 +684,8 @@ def _iteration_row(it: Iteration, *, is_best: bool) -> tuple[str, ...]:
     )
 
 
-def _told(it: Iteration) -> str:
+def _told(it: Iteration, characters: int) -> str:
+    """Return the judgement of a draft, and that many characters of its text."""
     passed = "passed" if it.passed else "not passed"
     line = f"Score {wording.score(it.score)}, {passed}{_saved(it)}."
     return under(
@@ -651,6 +700,7 @@ def _told(it: Iteration) -> str:
         under("**Strengths**", listed(map(plain, it.strengths))),
         under("**Weaknesses**", listed(map(plain, it.weaknesses))),
         under("**Suggestions**", listed(map(plain, it.suggestions))),
+        under("#### The draft", fenced(shortened(it.draft, characters)) if characters else ""),
     )
 
 

@@ -186,6 +186,11 @@ def cost(usage: Usage) -> str:
     return "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.4f}"
 
 
+def dollars(usage: Usage) -> str:
+    """Return the cost with its unit."""
+    return "cost unknown" if usage.cost_usd is None else f"{cost(usage)} USD"
+
+
 def tokens(usage: Usage) -> str:
     """Return the number of input and output tokens together."""
     return f"{usage.input_tokens + usage.output_tokens:,}"
