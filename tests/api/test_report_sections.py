@@ -25,7 +25,7 @@ from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Failure, Iteration, Snapshot
 from app.contract.status import Status, StopReason
 from app.service.report import Story, markdown_of
-from app.service.report.sections import course, ending, iterations, result, steps
+from app.service.report.sections import course, ending, iterations, steps
 from app.store.codec import links
 
 AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)
@@ -201,11 +201,12 @@ def test_findings_and_what_became_of_issues_stand_below_their_iteration() -> Non
         "**Findings**\n\n"
         "- `critic`, tone (revise): Too \\*stiff\\*. At \u201csir\u201d. Fix: Cut.\n\n"
         "**Issues**: 1 new, 1 returned.\n\n"
-        "- **returned**, since `iterations/0`, tone: Cold.\n\n**Strengths**\n\n- Brief."
+        "- **returned**, since `iterations/0`, tone: Cold.\n\n**Strengths**\n\n- Brief.\n\n"
+        "#### The draft\n\n```text\nx\n```"
     )
 
 
-def test_what_a_result_lacks_is_told_below_it_and_whether_that_was_accepted() -> None:
+def test_what_a_result_lacks_is_told_at_the_beginning_and_whether_that_was_accepted() -> None:
     caveat = {"code": "goal_not_met", "path": "plan", "detail": "no *step* remained"}
     lacking = snapshot(
         result={
@@ -218,10 +219,10 @@ def test_what_a_result_lacks_is_told_below_it_and_whether_that_was_accepted() ->
         }
     )
     story = told(of=lacking)
-    shown = "### Caveats\n\n- **Goal not met.**{} `plan`: no \\*step\\* remained"
-    assert result(story).endswith(shown.format(""))
+    shown = "cost unknown.\n\n- **Goal not met.**{} `plan`: no \\*step\\* remained"
+    assert ending(story).endswith(shown.format(""))
     request = story.request.model_copy(update={"accept": ("goal_not_met",)})
-    accepted = result(replace(story, request=request))
+    accepted = ending(replace(story, request=request))
     assert accepted.endswith(shown.format(" (accepted by the request)"))
 
 

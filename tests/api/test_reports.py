@@ -22,13 +22,19 @@ HOSTILE = [
 ELEMENTS = {
     *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "ul", "li"),
     *("strong", "code", "pre", "span", "div", "table", "thead", "tbody", "tr", "th", "td"),
+    *("h4", "details", "summary", "ins", "del"),
+    *("figure", "figcaption", "svg", "desc", "path", "circle", "text"),
 }
 HEAD = (
     *("iteration", "revised from", "score", "criteria", "passed", "findings", "untouched"),
     *("tokens", "cost (USD)", "seconds"),
 )
 ONE_CALL, TWO_CALLS = ("15", "0.2500", "0.5"), ("30", "0.5000", "1.0")
-ATTRIBUTES = {"lang", "charset", "name", "content", "class"}
+ATTRIBUTES = {
+    *("lang", "charset", "name", "content", "class", "id", "tabindex", "role"),
+    *("aria-label", "aria-labelledby", "aria-hidden"),
+    *("viewbox", "d", "x", "y", "cx", "cy", "r"),
+}
 
 
 @dataclass
@@ -38,8 +44,8 @@ class Page(HTMLParser):
     html: str
     elements: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
-    blocks: list[str] = field(default_factory=list)
-    text: str = ""
+    pieces: list[str] = field(default_factory=list)
+    pieces_of_blocks: list[list[str]] = field(default_factory=list)
     depth: int = 0
 
     def __post_init__(self) -> None:
@@ -47,20 +53,28 @@ class Page(HTMLParser):
         self.feed(self.html)
         self.close()
 
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def blocks(self) -> list[str]:
+        return ["".join(it) for it in self.pieces_of_blocks]
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.add(tag)
         self.attributes |= {name for name, _ in attrs}
         if tag == "pre":
-            self.blocks.append("")
+            self.pieces_of_blocks.append([])
             self.depth += 1
 
     def handle_endtag(self, tag: str) -> None:
         self.depth -= tag == "pre"
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self.pieces.append(data)
         if self.depth:
-            self.blocks[-1] += data
+            self.pieces_of_blocks[-1].append(data)
 
 
 async def report(api: httpx.AsyncClient, refinement_id: str, format_: str = "md") -> str:
@@ -140,11 +154,13 @@ async def test_it_begins_with_how_it_ended_and_what_the_score_measures(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     markdown = await report(api, await ended(api, worker))
-    told = markdown.split("\n\n")[1]
+    told, verdict = markdown.split("\n\n")[1:3]
     assert told == (
         "**Succeeded.** It has ended. A draft was good enough: it reached the threshold and every"
         " floor, and no check vetoed it."
     )
+    drafts = "2 drafts, 1 model call, 0.2500 USD"
+    assert verdict == f"**Not passed**: score 0.10, threshold 0.85; {drafts}."
     assert section(markdown, "## The result") == (
         "Its score is **0.10**: the weighted mean of the criteria, as critics judged them. It is"
         " the draft at `iterations/1`.\n\n```text\nDraft 1.\n```"

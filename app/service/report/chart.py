@@ -76,7 +76,7 @@ class Chart:
         if self.estimate is not None:
             shown += _band(self.estimate)
         low, high = floor(min(shown, default=0) * 10), ceil(max(shown, default=1) * 10)
-        low, high = max(0, min(low, high - 2)), min(10, max(high, low + 2))
+        low, high = max(0, min(low, high - 1)), min(10, max(high, low + 1))
         return (low, high, 1) if high - low <= 5 else (low - low % 2, high + high % 2, 2)
 
     def y(self, value: float) -> float:
@@ -150,7 +150,7 @@ def scores(story: Story) -> str:
     charts = [*charts_in(story)]
     shown = (_section(it) for it in charts[:MOST_CHARTS])
     left = len(charts) - MOST_CHARTS
-    more = f"The scores of {left} further stages, passes and parts are below, in Iterations."
+    more = f"The scores of {left} further stages, passes and parts are in Iterations."
     return under("## Scores", *shown, more if left > 0 else "")
 
 
@@ -182,7 +182,7 @@ def _from_to(values: Values) -> str:
 
 def _label(name: str) -> str:
     line = " ".join(cleaned(name).split())
-    return line if len(line) <= NAME else f"{line[:NAME]}…"
+    return line if len(line) <= NAME else f"{line[:NAME].rstrip()}…"
 
 
 def _marks(it: Chart) -> Iterator[tuple[str, str]]:

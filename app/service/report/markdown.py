@@ -52,14 +52,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
     Rows after the first 500 are counted only.
     """
-    shown, left = _first(rows)
+    shown, left = _first(rows, ROWS)
     lines = [_row(head), "|" + " --- |" * len(head), *map(_row, shown)]
     return "\n".join(lines) + (f"\n\n{left:,} further rows are not shown." if left else "")
 
 
-def listed(items: Iterable[str]) -> str:
-    """Return items that are Markdown already as a list; those after 500 are counted only."""
-    shown, left = _first(items)
+def listed(items: Iterable[str], most: int = ROWS) -> str:
+    """Return items that are Markdown already as a list; those after `most` are counted only."""
+    shown, left = _first(items, most)
     more = [f"{left:,} further ones are not shown."] if left else []
     return "\n".join(f"- {item}" for item in (*shown, *more))
 
@@ -86,10 +86,10 @@ def cleaned(text: str) -> str:
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _first(items: Iterable[Item]) -> tuple[list[Item], int]:
+def _first(items: Iterable[Item], most: int) -> tuple[list[Item], int]:
     """Return the items that are shown, and the number of the others."""
     rest = iter(items)
-    return [*islice(rest, ROWS)], sum(1 for _ in rest)
+    return [*islice(rest, most)], sum(1 for _ in rest)
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """The sections of a report, made from the snapshot, the request and the journal."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -634,8 +634,14 @@ ITERATION_HEAD = (
 )
 
 
-DRAFTS = 300_000
+MOST_DRAFTS = 100
+"""Drafts whose judgement is shown; of more, those of inner searches are left out first."""
+
+MOST_CHARACTERS = 300_000
 """Characters of all drafts but the best one that are shown together; each has the same share."""
+
+MOST_REMARKS = 50
+"""Findings, and remarks of every other kind, that are shown of one draft."""
 
 
 def iterations(story: Story) -> str:
@@ -643,17 +649,26 @@ def iterations(story: Story) -> str:
     if not story.iterations:
         return ""
     best = story.best()
-    others = [it for it in story.iterations if it is not best]
-    share = DRAFTS // max(1, len(others))
     rows = (
         _iteration_row(it, is_best=best is not None and it.path == best.path)
         for it in story.iterations
     )
+    shown = _shown(story.iterations)
+    share = MOST_CHARACTERS // len(shown)
+    left = len(story.iterations) - len(shown)
     return under(
         "## Iterations",
         table(ITERATION_HEAD, rows),
-        *(_told(it, 0 if it is best else share) for it in story.iterations),
+        f"The judgements of {counted(left, 'draft')} are not shown." if left else "",
+        *(_told(it, 0 if it is best else share) for it in shown),
     )
+
+
+def _shown(judged: Sequence[Iteration]) -> list[Iteration]:
+    """Return the drafts whose judgement is shown, in the order of judging."""
+    first = sorted(judged, key=lambda it: it.path.count("/"))[:MOST_DRAFTS]
+    paths = {it.path for it in first}
+    return [it for it in judged if it.path in paths]
 
 
 def difference(story: Story) -> str:
@@ -692,16 +707,23 @@ def _told(it: Iteration, characters: int) -> str:
         f"### {path(it.path)}",
         line,
         wording.ESCAPES[it.escape] if it.escape else "",
-        under("**Corrected before judging**", listed(map(_fix, it.fixes))),
-        under("**Requested changes**", listed(map(plain, it.asked))),
+        under("**Corrected before judging**", _remarks(_fix, it.fixes)),
+        under("**Requested changes**", _remarks(plain, it.asked)),
         _criteria_judged(it),
-        under("**Findings**", listed(map(_finding, it.findings))),
+        under("**Findings**", _remarks(_finding, it.findings)),
         _issues(it),
-        under("**Strengths**", listed(map(plain, it.strengths))),
-        under("**Weaknesses**", listed(map(plain, it.weaknesses))),
-        under("**Suggestions**", listed(map(plain, it.suggestions))),
+        under("**Strengths**", _remarks(plain, it.strengths)),
+        under("**Weaknesses**", _remarks(plain, it.weaknesses)),
+        under("**Suggestions**", _remarks(plain, it.suggestions)),
         under("#### The draft", fenced(shortened(it.draft, characters)) if characters else ""),
     )
+
+
+Remark = TypeVar("Remark")
+
+
+def _remarks(told: Callable[[Remark], str], remarks: Sequence[Remark]) -> str:
+    return listed(map(told, remarks), MOST_REMARKS)
 
 
 def _fix(it: FixMade) -> str:
@@ -748,7 +770,7 @@ def _issues(judged: Iteration) -> str:
     older = [_issue(issue) for issue in judged.issues if issue.state is not IssueState.NEW]
     if not counts:
         return ""
-    return joined((f"**Issues**: {', '.join(counts)}.", listed(older)))
+    return joined((f"**Issues**: {', '.join(counts)}.", listed(older, MOST_REMARKS)))
 
 
 def _issue(it: Issue) -> str:
