@@ -28,6 +28,7 @@ from app.contract import Contract
 from app.contract.batches import Batch
 from app.contract.calibration import CalibrationList
 from app.contract.errors import Problem
+from app.contract.estimates import RefinementEstimate
 from app.contract.events import DATA_OF, DELTA, Event, EventType, StepDelta
 from app.contract.insights import InsightList
 from app.contract.offers import Readiness
@@ -228,9 +229,26 @@ class Client:
         except (httpx.TransportError, ValidationError):
             return False
 
-    def submit(self, request: Mapping[str, Any]) -> Snapshot:
-        """Create a refinement."""
-        return self._read(Snapshot, self._send("POST", "/v1/refinements", json=request))
+    def submit(self, request: Mapping[str, Any], key: str | None = None) -> Snapshot:
+        """Create a refinement, or return the one that was created with the same idempotency key."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        response = self._send("POST", "/v1/refinements", json=request, headers=headers)
+        return self._read(Snapshot, response)
+
+    def estimate(self, request: Mapping[str, Any]) -> RefinementEstimate:
+        """Return what a request would consume; it is checked as if it was submitted."""
+        response = self._send("POST", "/v1/estimates", json=request)
+        return self._read(RefinementEstimate, response)
+
+    def with_metadata(self, pairs: Mapping[str, str]) -> Iterator[Snapshot]:
+        """Yield every refinement that has these pairs of metadata, newest first."""
+        query = {f"metadata.{name}": it for name, it in pairs.items()} | {"limit": "100"}
+        cursor: str | None = ""
+        while cursor is not None:
+            asked = query | ({"cursor": cursor} if cursor else {})
+            page = self._read(SnapshotPage, self._send("GET", "/v1/refinements", params=asked))
+            yield from page.data
+            cursor = page.next_cursor
 
     def page(self, filters: Mapping[str, str | int]) -> SnapshotPage:
         """Return one page of the refinements, newest first."""

@@ -409,7 +409,7 @@ def show_insights(found: InsightList, console: Console) -> None:
         say(console, "No refinement has ended with drafts that can be compared.")
     for by, insights in groupby(found.data, key=lambda it: it.by):
         say(console, "")
-        _say_table([(by.value, *INSIGHT_HEAD), *map(_insight_row, insights)], console)
+        say_table([(by.value, *INSIGHT_HEAD), *map(_insight_row, insights)], console)
 
 
 def show_calibration(found: CalibrationList, console: Console) -> None:
@@ -420,7 +420,7 @@ def show_calibration(found: CalibrationList, console: Console) -> None:
             "Nothing was learnt yet: no refinement with a critic that is a model succeeded.",
         )
         return
-    _say_table([CALIBRATION_HEAD, *map(_calibration_row, found.data)], console)
+    say_table([CALIBRATION_HEAD, *map(_calibration_row, found.data)], console)
 
 
 def _calibration_row(it: CalibratedKind) -> tuple[str, ...]:
@@ -440,7 +440,7 @@ def _known(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.3f}"
 
 
-def _say_table(rows: Sequence[tuple[str, ...]], console: Console) -> None:
+def say_table(rows: Sequence[tuple[str, ...]], console: Console) -> None:
     """Print rows, of which the first is the head: names to the left, other cells to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for number, (name, *cells) in enumerate(rows):

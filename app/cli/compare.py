@@ -1,0 +1,414 @@
+"""`hone compare`: the same texts with two or more settings, and which one is worth its money."""
+
+import json as jsonlib
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress as ProgressBars
+
+from app.cli.client import Client, CliError
+from app.cli.client_commands import connected, read_request
+from app.cli.comparison import (
+    MeanInterval,
+    PairedDifference,
+    SettingSummary,
+    compared,
+    dollars,
+    signed,
+)
+from app.cli.comparison_page import page_of_comparison
+from app.cli.comparison_run import (
+    ComparisonRunner,
+    ComparisonStory,
+    Consumed,
+    Estimates,
+    Fields,
+    Plan,
+    Refined,
+    check,
+    key_of,
+    read_texts,
+    refined_texts,
+    sum_of,
+)
+from app.cli.display import say, say_table, score_text
+from app.cli.root import INTERRUPTED, ServerOption, app, console
+from app.contract.criteria import CRITIC
+from app.contract.estimates import Consumption
+
+INCOMPLETE = 3
+"""Exit code if a text lacks a result or a judgement."""
+
+MOST_SETTINGS = 8
+MOST_SHOWN = 3
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+SettingOption = Annotated[
+    list[str] | None,
+    typer.Option("--setting", metavar="NAME=FILE", help="One more setting; may be repeated."),
+]
+
+
+@app.command()
+def compare(
+    *,
+    texts: Annotated[
+        Path,
+        typer.Option(metavar="PATH", help="Folder of *.txt and *.md, or requests as JSON Lines."),
+    ],
+    a: Annotated[Path | None, typer.Option("--a", metavar="FILE", help="Setting a.")] = None,
+    b: Annotated[Path | None, typer.Option("--b", metavar="FILE", help="Setting b.")] = None,
+    setting: SettingOption = None,
+    judge: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="How all final drafts are judged: fields of a request."),
+    ] = None,
+    judgements: Annotated[
+        int, typer.Option(min=1, max=9, help="How often each final draft is judged.")
+    ] = 1,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the comparison.  [default: made of texts and settings]"),
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(min=0, max=1, help="Differences of score below this do not matter.")
+    ] = 0.02,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=64, help="Refinements at once, at most.")
+    ] = 8,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=1, max=3650, metavar="DAYS", help="How long results are kept."),
+    ] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Let those that failed go on from their journal.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it would cost.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with all texts, too.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    server: ServerOption = None,
+) -> None:
+    """Refine the same texts with two or more settings, and say which is worth its money.
+
+    Every final draft is judged by the same judge on the same criteria. Run again with the same
+    texts and settings, it goes on where it was: nothing is paid twice. Exit code: 0; 1 if nothing
+    could be compared; 3 if a text lacks a result or a judgement.
+    """
+    given = _settings(a, b, setting or ())
+    judged_by = read_request(judge, sys.stdin.buffer) if judge else {}
+    check(given, judged_by)
+    found, repeated = read_texts(texts)
+    plan = Plan(
+        _named(name, found, given, judged_by),
+        found,
+        given,
+        judged_by,
+        judgements,
+        None if keep is None else keep * 86_400,
+    )
+    errors = Console(stderr=True)
+    for it in repeated:
+        say(errors, f"counted once: {it}", "yellow")
+    with connected(server) as client:
+        runner = ComparisonRunner(client, plan, concurrency=concurrency, retries_failed=retry)
+        with _interruptible(plan.name, errors):
+            estimates = runner.estimates(at_most=dry_run)
+            if dry_run:
+                _show_costs(_costs(plan, estimates), is_json=json)
+                return
+            story = _story(client, runner, plan, estimates, margin, errors)
+    if html is not None:
+        _write(html, page_of_comparison(story))
+    if json:
+        say(console(), jsonlib.dumps(json_of(story), indent=2, ensure_ascii=False))
+    else:
+        show(story, console())
+    raise typer.Exit(INCOMPLETE if story.gaps() else 0)
+
+
+def _settings(a: Path | None, b: Path | None, others: Sequence[str]) -> dict[str, Fields]:
+    """Return the fields of each setting by name; raise BadParameter for what is none."""
+    files = {name: path for name, path in (("a", a), ("b", b)) if path is not None}
+    for it in others:
+        name, separator, path = it.partition("=")
+        if not separator or not NAME.fullmatch(name):
+            raise typer.BadParameter(f"--setting {it}: NAME=FILE is required, such as c=c.json")
+        if name in files:
+            raise typer.BadParameter(f"two settings have the name {name}")
+        files[name] = Path(path)
+    if not 2 <= len(files) <= MOST_SETTINGS:
+        raise typer.BadParameter(f"2 to {MOST_SETTINGS} settings are required: --a FILE --b FILE")
+    return {name: read_request(path, sys.stdin.buffer) for name, path in files.items()}
+
+
+def _named(
+    name: str | None, texts: Sequence[Any], settings: Mapping[str, Fields], judge: Fields
+) -> str:
+    """Return the given name, or one that is the same for the same comparison."""
+    if name is None:
+        whole = [[it.fields for it in texts], dict(settings), dict(judge)]
+        return f"compare-{key_of(whole)[:12]}"
+    if not NAME.fullmatch(name):
+        raise typer.BadParameter("--name must have 1 to 64 letters, digits, dots, - or _")
+    return name
+
+
+@contextmanager
+def _interruptible(name: str, errors: Console) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(errors, f"\n{name}: what has begun continues on the server.")
+        say(errors, "The same command goes on with it.")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _story(
+    client: Client,
+    runner: ComparisonRunner,
+    plan: Plan,
+    estimates: Estimates,
+    margin: float,
+    errors: Console,
+) -> ComparisonStory:
+    """Run the plan, and return all that is to be told about it."""
+    judge = estimates.judge[0].models
+    with _progress(plan, errors) as on_progress:
+        refined = refined_texts(runner, plan, on_progress)
+    noise = _calibrated_noise(client, plan, judge)
+    outcomes = [{name: it.outcome() for name, it in text.items()} for text in refined]
+    result = compared(list(plan.settings), outcomes, margin, noise)
+    remarks = tuple(_remarks(plan, estimates, judge))
+    return ComparisonStory(plan, refined, result, judge, remarks)
+
+
+@contextmanager
+def _progress(plan: Plan, errors: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """Show bars on a terminal, and a line for each phase elsewhere."""
+    said: set[str] = set()
+    with ProgressBars(console=errors, transient=True, disable=not errors.is_terminal) as bars:
+        tasks: dict[str, Any] = {}
+
+        def on_progress(phase: str, done: int, total: int) -> None:
+            if phase not in tasks:
+                tasks[phase] = bars.add_task(phase, total=total)
+            bars.update(tasks[phase], completed=done)
+            if not errors.is_terminal and phase not in said and done == total:
+                said.add(phase)
+                say(errors, f"{plan.name}: {phase} {done} of {total}")
+
+        yield on_progress
+
+
+def _calibrated_noise(client: Client, plan: Plan, judge: Mapping[str, str]) -> float | None:
+    """Return what is known of the noise of this judge from other refinements."""
+    samples = (plan.judge.get("critics") or {}).get("samples", 1)
+    named = " + ".join(sorted(it for role, it in judge.items() if role.startswith(CRITIC)))
+    critic = named if samples == 1 else f"{named} x {samples}"
+    noises = [
+        it.noise
+        for it in client.calibration(1_000).data
+        if it.critic == critic and it.strategy is None and it.noise is not None
+    ]
+    return noises[0] if noises else None
+
+
+def _remarks(plan: Plan, estimates: Estimates, judge: Mapping[str, str]) -> Iterator[str]:
+    """Yield what may favour one of the settings."""
+    judges = {it for role, it in judge.items() if role.startswith(CRITIC)}
+    models = {name: it[0].models for name, it in estimates.settings.items()}
+    for role, why in (
+        (CRITIC, "it scores higher what was revised by its own advice"),
+        ("generator", "models favour what they wrote themselves (arXiv 2404.13076)"),
+    ):
+        same = [
+            name
+            for name in plan.settings
+            if judges & {it for seat, it in models[name].items() if seat.startswith(role)}
+            and not judges <= {"offline:editor"}
+        ]
+        if same and (len(same) < len(plan.settings) or role == CRITIC):
+            yield (
+                f"The judge is also a {role} of {' and '.join(same)}: {why}. Another model as"
+                " judge (--judge) would be impartial."
+            )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise CliError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _costs(plan: Plan, estimates: Estimates) -> dict[str, Consumed]:
+    parts = {name: estimates.of_setting(name) for name in plan.settings}
+    return {**parts, "judge": estimates.of_judge(plan.judgements)}
+
+
+def _show_costs(costs: Mapping[str, Consumed], *, is_json: bool) -> None:
+    whole = Consumed(
+        sum_of(it.expected for it in costs.values()), sum_of(it.at_most for it in costs.values())
+    )
+    if is_json:
+        shown = {
+            name: {"expected": it.expected.model_dump(), "at_most": it.at_most.model_dump()}
+            for name, it in {**costs, "total": whole}.items()
+        }
+        say(console(), jsonlib.dumps(shown, indent=2))
+        return
+    head = ("", "expected", "calls", "tokens", "at most", "calls", "tokens")
+    rows = [
+        (name, *_consumption(it.expected), *_consumption(it.at_most))
+        for name, it in {**costs, "all": whole}.items()
+    ]
+    say_table([head, *rows], console())
+    say(console(), "Nothing was submitted.")
+
+
+def _consumption(it: Consumption) -> tuple[str, str, str]:
+    cost = "unknown" if it.cost_usd is None else f"${it.cost_usd:.2f}"
+    return cost, f"{it.calls:,}", f"{it.tokens:,}"
+
+
+SETTINGS_HEAD = ("setting", "score", "95 %", "passed", "own score", "$ a text", "seconds")
+DIFFERENCES_HEAD = (
+    "difference",
+    "score",
+    "95 %",
+    "won-lost-tied",
+    "$ a text",
+    "seconds",
+    "verdict",
+)
+
+
+def show(story: ComparisonStory, console: Console) -> None:
+    """Print what a comparison found: tables, wins and losses, what is missing, and advice."""
+    result = story.result
+    say(console, f"{story.plan.name}: {len(story.plan.texts)} texts, {story.judged_by()}")
+    say(console, "")
+    say_table([SETTINGS_HEAD, *map(setting_row, result.settings)], console)
+    for setting in result.settings:
+        if setting.own_estimate is not None and setting.own_error is not None:
+            value = f"{setting.own_estimate:.2f} \u00b1 {setting.own_error:.2f}"
+            say(console, f"{setting.name}: own estimate {value} ({setting.estimated} texts)")
+    say(console, "")
+    say_table([DIFFERENCES_HEAD, *map(difference_row, result.differences)], console)
+    if len(result.differences) > 1:
+        say(console, "The intervals of all differences of score hold together with 95 %.")
+    for it in result.differences:
+        _show_details(it, console)
+        _show_extremes(story, it, console)
+    _show_gaps(story, console)
+    for line in (*story.remarks, *story.about_noise()):
+        say(console, f"\n{line}")
+    say(console, "")
+    for sentence in result.recommendation.sentences:
+        say(console, sentence, "bold")
+    say(console, f"\n{story.costs()}")
+
+
+def setting_row(it: SettingSummary) -> tuple[str, ...]:
+    """Return the cells of a setting; dollars that are not known are said to be unknown."""
+    return (
+        it.name,
+        "unknown" if it.score is None else f"{it.score.mean:.3f}",
+        _range(it.score),
+        f"{it.passed}/{it.texts}",
+        score_text(it.own_score),
+        "unknown" if it.cost_usd is None else dollars(it.cost_usd.mean),
+        "unknown" if it.seconds is None else f"{it.seconds.mean:.1f}",
+    )
+
+
+def difference_row(it: PairedDifference) -> tuple[str, ...]:
+    """Return the cells of a difference: a setting minus the one it stands against."""
+    cost = None if it.cost_usd is None else it.cost_usd.mean
+    return (
+        f"{it.setting} - {it.against}",
+        "unknown" if it.score is None else f"{it.score.mean:+.3f}",
+        _range(it.score, "+"),
+        f"{it.wins}-{it.losses}-{it.ties}",
+        "unknown" if cost is None else f"{'+' if cost >= 0 else ''}{dollars(cost)}",
+        "unknown" if it.seconds is None else f"{it.seconds.mean:+.1f}",
+        it.verdict,
+    )
+
+
+def _range(found: MeanInterval | None, sign: str = "") -> str:
+    if found is None or found.low is None or found.high is None:
+        return "none"
+    return f"{found.low:{sign}.3f} to {found.high:{sign}.3f}"
+
+
+def _show_details(it: PairedDifference, console: Console) -> None:
+    pair = f"{it.setting} - {it.against}"
+    for criterion, found in it.criteria.items():
+        if len(it.criteria) > 1:  # of one criterion it is the score
+            say(console, f"{pair}, {criterion}: {signed(found)}")
+    if it.with_people is not None:
+        say(console, f"{pair}, by people on all texts: {signed(it.with_people)}")
+        say(console, f"  {it.with_people.count} texts rated, trust in the judge {it.trust:.2f}")
+
+
+def _show_extremes(story: ComparisonStory, it: PairedDifference, console: Console) -> None:
+    """Name the texts that speak most for either setting."""
+    found = sorted(story.gaps_in_score(it))
+    wins = [f"{name} {gap:+.3f}" for gap, name in reversed(found) if gap > 0]
+    losses = [f"{name} {gap:+.3f}" for gap, name in found if gap < 0]
+    for setting, names in ((it.setting, wins), (it.against, losses)):
+        if names:
+            say(console, f"best for {setting}: {', '.join(names[:MOST_SHOWN])}")
+
+
+def _show_gaps(story: ComparisonStory, console: Console) -> None:
+    for line in story.gaps():
+        say(console, f"\n{line}", "yellow")
+
+
+def json_of(story: ComparisonStory) -> dict[str, Any]:
+    """Return everything but the drafts, which are found by the ids."""
+    return {
+        "compare": story.plan.name,
+        "judge": {"models": dict(story.judge), "noise": story.result.judge_noise},
+        "settings": [asdict(it) for it in story.result.settings],
+        "differences": [asdict(it) for it in story.result.differences],
+        "recommendation": asdict(story.result.recommendation),
+        "remarks": [*story.remarks, *story.about_noise()],
+        "missing": story.gaps(),
+        "cost_usd": story.spent(),
+        "texts": [
+            {"name": text.name, "settings": {name: _json_of(it) for name, it in found.items()}}
+            for text, found in zip(story.plan.texts, story.refined, strict=True)
+        ],
+    }
+
+
+def _json_of(it: Refined) -> dict[str, Any]:
+    now, outcome = it.snapshot, it.outcome()
+    return {
+        "id": now and now.id,
+        "status": now and now.status,
+        "failure": it.failure,
+        "score": outcome.score,
+        "judgements": [one.id for one in it.judgements],
+        "not_judged": list(it.not_judged),
+        "criteria": dict(outcome.criteria),
+        "own_score": outcome.own_score,
+        "own_estimate": outcome.own_estimate,
+        "cost_usd": outcome.cost_usd,
+        "seconds": outcome.seconds,
+        "ratings": dict(it.ratings),
+    }

@@ -1,0 +1,608 @@
+"""Which settings are worth their money: the statistics of a paired comparison. Pure, without I/O.
+
+Every text is refined with every setting, and one judge scores what came of it, so differences are
+taken per text. A difference is that of a setting minus the one it stands against.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import ceil, exp, lgamma, log, log1p, sqrt
+from statistics import NormalDist, fmean, stdev, variance
+from typing import Literal
+
+CONFIDENCE = 0.95
+"""Probability with which all intervals of score differences hold together."""
+
+FEWEST_TEXTS = 6
+"""Texts below which nothing is concluded. It is the fewest with which a sign test can reach 5 %."""
+
+FEWEST_RATED = 10
+"""Texts that people must have rated with both settings before their word decides."""
+
+POWER = 0.8
+"""Probability with which the texts that are said to be needed show the difference."""
+
+MOST_TEXTS_NAMED = 100_000
+PRIOR_TRUST, PRIOR_WEIGHT = 0.5, 25 * 0.2**2
+"""What is assumed of a judge before people have rated: docs/judging.md."""
+
+SAME = 1e-9
+
+Verdict = Literal["better", "worse", "even", "open", "too few"]
+
+
+@dataclass(frozen=True)
+class TextOutcome:
+    """What a setting made of one text."""
+
+    has_text: bool
+    has_ended: bool = True
+    judged: tuple[float, ...] = ()
+    criteria: Mapping[str, float] = field(default_factory=dict)
+    cost_usd: float | None = None
+    seconds: float | None = None
+    passed: bool | None = None
+    own_score: float | None = None
+    own_estimate: float | None = None
+    own_error: float | None = None
+    ratings: Mapping[str, float] = field(default_factory=dict)
+    """Scores by people, by who gave them."""
+
+    @property
+    def score(self) -> float | None:
+        """The mean of its judgements; None without one."""
+        return fmean(self.judged) if self.judged else None
+
+
+@dataclass(frozen=True)
+class MeanInterval:
+    """A mean with its interval. Without spread, or of less than two values, it has none."""
+
+    count: int
+    mean: float
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval is known and lies on one side of 0."""
+        return self.low is not None and self.high is not None and self.low * self.high > 0
+
+
+@dataclass(frozen=True)
+class SettingSummary:
+    """One setting over all texts; a mean is None where a value is unknown."""
+
+    name: str
+    texts: int
+    unfinished: int
+    without_text: int
+    without_score: int
+    score: MeanInterval | None
+    passed: int
+    own_score: float | None
+    own_estimate: float | None
+    own_error: float | None
+    estimated: int
+    cost_usd: MeanInterval | None
+    seconds: MeanInterval | None
+    criteria: Mapping[str, MeanInterval]
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """A setting against another one, on the texts that both have."""
+
+    setting: str
+    against: str
+    score: MeanInterval | None
+    verdict: Verdict
+    chance: float | None
+    """Probability that the setting is better: a t distribution around the mean, no prior."""
+    wins: int
+    losses: int
+    ties: int
+    counting_missing: MeanInterval | None
+    """The same with 0 for what has no text; None if every text came of both."""
+    cost_usd: MeanInterval | None
+    seconds: MeanInterval | None
+    criteria: Mapping[str, MeanInterval]
+    people: MeanInterval | None
+    """Of scores that people gave; None if nobody rated a text of both."""
+    with_people: MeanInterval | None
+    """What people would find on all texts, estimated with the judge's help; it decides."""
+    trust: float | None
+    more_texts: int | None
+    """How many more texts would probably tell, if the verdict is open and that is known."""
+
+    @property
+    def basis(self) -> MeanInterval | None:
+        """The difference that the verdict rests on."""
+        return self.with_people or self.score
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The setting to use, or None if that is open, and why, in sentences."""
+
+    choice: str | None
+    verdict: Literal["shown", "even", "open"]
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ComparedSettings:
+    """All that a comparison found."""
+
+    settings: tuple[SettingSummary, ...]
+    differences: tuple[PairedDifference, ...]
+    judge_noise: float | None
+    recommendation: Recommendation
+
+
+Texts = Sequence[Mapping[str, TextOutcome]]
+"""The outcomes of each text, by setting."""
+
+
+def compared(
+    names: Sequence[str], texts: Texts, margin: float, judge_noise: float | None = None
+) -> ComparedSettings:
+    """Compare two or more settings; the intervals of all pairs hold together (Dunn, 1961).
+
+    Differences of less than `margin` do not matter. `judge_noise`, the standard deviation of a
+    judgement, is used where no text was judged twice.
+    """
+    pairs = [(later, earlier) for earlier, later in combinations(names, 2)]
+    level = 1 - (1 - CONFIDENCE) / len(pairs)
+    settings = tuple(_summary(name, texts) for name in names)
+    differences = tuple(_difference(*pair, texts, margin, level) for pair in pairs)
+    noise = noise_of([it.judged for text in texts for it in text.values()])
+    advice = recommended(settings, differences, margin)
+    return ComparedSettings(settings, differences, judge_noise if noise is None else noise, advice)
+
+
+def _summary(name: str, texts: Texts) -> SettingSummary:
+    found = [text[name] for text in texts]
+    estimates = [it for it in found if it.own_estimate is not None]
+    return SettingSummary(
+        name,
+        texts=len(found),
+        unfinished=sum(not it.has_ended for it in found),
+        without_text=sum(it.has_ended and not it.has_text for it in found),
+        without_score=sum(it.has_text and it.score is None for it in found),
+        score=interval([it.score for it in found if it.score is not None]),
+        passed=sum(bool(it.passed) for it in found),
+        own_score=_mean([it.own_score for it in found if it.own_score is not None]),
+        own_estimate=_mean([it.own_estimate for it in estimates if it.own_estimate is not None]),
+        own_error=_mean([it.own_error for it in estimates if it.own_error is not None]),
+        estimated=len(estimates),
+        cost_usd=_whole([it.cost_usd for it in found if it.has_ended]),
+        seconds=interval(_known([it.seconds for it in found])),
+        criteria={
+            name: it
+            for name in _criteria(found)
+            if (it := interval([o.criteria[name] for o in found if name in o.criteria]))
+        },
+    )
+
+
+def _difference(
+    setting: str, against: str, texts: Texts, margin: float, level: float
+) -> PairedDifference:
+    both = [(text[setting], text[against]) for text in texts]
+    by_judge = [_minus(one.score, other.score) for one, other in both]
+    by_people = [_people(one, other) for one, other in both]
+    judged = [it for it in by_judge if it is not None]
+    score = interval(judged, level)
+    rated = [(j, p) for j, p in zip(by_judge, by_people, strict=True) if None not in (j, p)]
+    trusted = trust_of([(j or 0.0, p or 0.0) for j, p in rated]) if rated else None
+    with_people = people_on_all(by_judge, by_people, level)
+    basis = with_people or score
+    verdict = verdict_on(basis, margin, level)
+    ended = [pair for pair in both if pair[0].has_ended and pair[1].has_ended]
+    missing = any(one.has_text != other.has_text for one, other in ended)
+    counted = [_minus(_or_nothing(one), _or_nothing(other)) for one, other in ended]
+    return PairedDifference(
+        setting,
+        against,
+        score=score,
+        verdict=verdict,
+        chance=None if basis is None else chance_above_zero(basis),
+        wins=sum(it > SAME for it in judged),
+        losses=sum(it < -SAME for it in judged),
+        ties=sum(abs(it) <= SAME for it in judged),
+        counting_missing=interval(_known(counted), level) if missing else None,
+        cost_usd=_whole([_minus(a.cost_usd, b.cost_usd) for a, b in ended], level),
+        seconds=interval(_known([_minus(a.seconds, b.seconds) for a, b in both]), level),
+        criteria=_by_criterion(both, level),
+        people=interval(_known(by_people), level),
+        with_people=with_people,
+        trust=trusted,
+        more_texts=more_texts(basis, margin, level) if verdict in ("open", "too few") else None,
+    )
+
+
+def _by_criterion(
+    both: Sequence[tuple[TextOutcome, TextOutcome]], level: float
+) -> dict[str, MeanInterval]:
+    found = {}
+    for name in _criteria([it for pair in both for it in pair]):
+        scored = [(a.criteria.get(name), b.criteria.get(name)) for a, b in both]
+        if it := interval(_known([_minus(*pair) for pair in scored]), level):
+            found[name] = it
+    return found
+
+
+def _criteria(found: Sequence[TextOutcome]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for it in found for name in it.criteria))
+
+
+def _minus(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
+
+
+def _or_nothing(outcome: TextOutcome) -> float | None:
+    """Return the score, and 0 for what has no text: a judgement that failed stays unknown."""
+    return outcome.score if outcome.has_text else 0.0
+
+
+def _people(one: TextOutcome, other: TextOutcome) -> float | None:
+    """Return the mean difference of the scores of those who rated both."""
+    who = one.ratings.keys() & other.ratings.keys()
+    return fmean(one.ratings[it] - other.ratings[it] for it in sorted(who)) if who else None
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [it for it in values if it is not None]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+def _whole(values: Sequence[float | None], level: float = CONFIDENCE) -> MeanInterval | None:
+    """Return the mean of all values; None if one of them is unknown."""
+    known = _known(values)
+    return interval(known, level) if len(known) == len(values) else None
+
+
+def interval(values: Sequence[float], level: float = CONFIDENCE) -> MeanInterval | None:
+    """Return the mean with Student's interval (1908), as of scipy's `ttest_rel` for differences.
+
+    None without values.
+    """
+    if not values:
+        return None
+    count, mean = len(values), fmean(values)
+    sd = stdev(values) if count > 1 else None
+    if sd is None or sd <= SAME:
+        return MeanInterval(count, mean, None if sd is None else 0.0)
+    error = t_quantile((1 + level) / 2, count - 1) * sd / sqrt(count)
+    return MeanInterval(count, mean, sd, mean - error, mean + error)
+
+
+def trust_of(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the share of the judge's differences that people confirm (docs/judging.md).
+
+    The slope of people's differences (second) on the judge's (first) through the origin, shrunk to
+    0.5 as if by 25 pairs that differ by 0.2, and from 0 to 1.
+    """
+    products = sum(judge * people for judge, people in pairs) + PRIOR_TRUST * PRIOR_WEIGHT
+    squares = sum(judge**2 for judge, _ in pairs) + PRIOR_WEIGHT
+    return min(1.0, max(0.0, products / squares))
+
+
+def people_on_all(
+    judge: Sequence[float | None], people: Sequence[float | None], level: float
+) -> MeanInterval | None:
+    """Return the difference that people would find on all judged texts; None of too few ratings.
+
+    A difference estimator in double sampling (Cochran, Sampling Techniques, 1977, section 12.6):
+    the judge's mean difference on all texts, times the trust in the judge, plus by what people
+    differ from that on the texts which they rated.
+    """
+    judged = _known(judge)
+    both = [(j, p) for j, p in zip(judge, people, strict=True) if j is not None and p is not None]
+    if len(both) < FEWEST_RATED:
+        return None
+    trust = trust_of(both)
+    beyond = [people - trust * judge for judge, people in both]
+    mean = fmean(beyond) + trust * fmean(judged)
+    rated, of_all = len(both), len(judged)
+    squared = variance([people for _, people in both]) / of_all
+    squared += variance(beyond) * (1 / rated - 1 / of_all)
+    if squared <= SAME**2:
+        return MeanInterval(rated, mean, 0.0)
+    error = sqrt(squared)
+    reach = t_quantile((1 + level) / 2, rated - 1) * error
+    return MeanInterval(rated, mean, error * sqrt(rated), mean - reach, mean + reach)
+
+
+def noise_of(judged: Sequence[Sequence[float]]) -> float | None:
+    """Return the standard deviation of a judgement from texts judged twice or more, or None."""
+    repeated = [it for it in judged if len(it) > 1]
+    freedom = sum(len(it) - 1 for it in repeated)
+    if not freedom:
+        return None
+    return sqrt(sum((len(it) - 1) * variance(it) for it in repeated) / freedom)
+
+
+def verdict_on(found: MeanInterval | None, margin: float, level: float = CONFIDENCE) -> Verdict:
+    """Return what a difference shows: `even` if it is shown to be smaller than the margin."""
+    if found is None or found.count < FEWEST_TEXTS:
+        return "too few"
+    if found.low is None or found.high is None:
+        return _without_spread(found, level)
+    if found.excludes_zero:
+        return "better" if found.mean > 0 else "worse"
+    return "even" if max(-found.low, found.high) < margin else "open"
+
+
+def _without_spread(found: MeanInterval, level: float) -> Verdict:
+    """Return the verdict on a difference that is the same on every text: that of a sign test."""
+    if abs(found.mean) <= SAME:
+        return "even"
+    if 2 * 0.5**found.count > 1 - level:
+        return "open"
+    return "better" if found.mean > 0 else "worse"
+
+
+def chance_above_zero(found: MeanInterval) -> float | None:
+    """Return the probability that the true mean is above 0; None without a spread."""
+    if not found.sd:
+        return None
+    return t_cdf(found.mean / found.sd * sqrt(found.count), found.count - 1)
+
+
+def more_texts(found: MeanInterval | None, margin: float, level: float) -> int | None:
+    """Return how many more texts would show the difference that was seen, or the margin.
+
+    With the probability POWER, if it is real and the texts differ as much as so far. None if that
+    cannot be said.
+    """
+    if found is None or not found.sd:
+        return None if found is None else max(0, FEWEST_TEXTS - found.count) or None
+    target = max(abs(found.mean), margin)
+    if target <= SAME:
+        return None
+    z = NormalDist().inv_cdf((1 + level) / 2) + NormalDist().inv_cdf(POWER)
+    needed = ceil((z * found.sd / target) ** 2) + 2  # two more for Student's t
+    more = max(needed, FEWEST_TEXTS) - found.count
+    return max(more, 1) if more <= MOST_TEXTS_NAMED else None
+
+
+def recommended(
+    settings: Sequence[SettingSummary], differences: Sequence[PairedDifference], margin: float
+) -> Recommendation:
+    """Return which setting to use, and how sure that is."""
+    scored = [it for it in settings if it.score is not None]
+    if len(scored) < len(settings):
+        without = ", ".join(it.name for it in settings if it.score is None)
+        sentence = f"No text of {without} was judged, so nothing can be compared."
+        return Recommendation(None, "open", (sentence,))
+    best = _leader(settings, differences)
+    against = [_seen_from(best.name, it) for it in differences if best.name in _names(it)]
+    rivals = [it for it in against if it.verdict != "better"]
+    if not rivals:
+        chosen = Recommendation(best.name, "shown", (_is_better(best.name, against),))
+    elif all(it.verdict == "even" for it in rivals):
+        chosen = _cheapest_of(best, rivals, settings, margin)
+    else:
+        chosen = Recommendation(None, "open", tuple(_is_open(it, margin) for it in rivals))
+    sentences = (
+        *chosen.sentences,
+        *_money(chosen.choice, against, settings),
+        *_reservations(differences, margin),
+    )
+    return Recommendation(chosen.choice, chosen.verdict, sentences)
+
+
+def _leader(
+    settings: Sequence[SettingSummary], differences: Sequence[PairedDifference]
+) -> SettingSummary:
+    """Return the setting with the highest mean difference from the others."""
+
+    def lead(setting: SettingSummary) -> float:
+        seen = [_seen_from(setting.name, it) for it in differences if setting.name in _names(it)]
+        return fmean(it.basis.mean if it.basis else 0.0 for it in seen)
+
+    return max(settings, key=lead)
+
+
+def _names(found: PairedDifference) -> tuple[str, str]:
+    return found.setting, found.against
+
+
+OPPOSITE: Mapping[Verdict, Verdict] = {"better": "worse", "worse": "better"}
+
+
+def _seen_from(name: str, found: PairedDifference) -> PairedDifference:
+    """Return the difference with `name` as the setting that stands against the other one."""
+    if found.setting == name:
+        return found
+    return PairedDifference(
+        found.against,
+        found.setting,
+        score=_negated(found.score),
+        verdict=OPPOSITE.get(found.verdict, found.verdict),
+        chance=None if found.chance is None else 1 - found.chance,
+        wins=found.losses,
+        losses=found.wins,
+        ties=found.ties,
+        counting_missing=_negated(found.counting_missing),
+        cost_usd=_negated(found.cost_usd),
+        seconds=_negated(found.seconds),
+        criteria={name: _turned(it) for name, it in found.criteria.items()},
+        people=_negated(found.people),
+        with_people=_negated(found.with_people),
+        trust=found.trust,
+        more_texts=found.more_texts,
+    )
+
+
+def _negated(found: MeanInterval | None) -> MeanInterval | None:
+    return None if found is None else _turned(found)
+
+
+def _turned(it: MeanInterval) -> MeanInterval:
+    low, high = (None if edge is None else -edge for edge in (it.high, it.low))
+    return MeanInterval(it.count, -it.mean, it.sd, low, high)
+
+
+def _is_better(name: str, against: Sequence[PairedDifference]) -> str:
+    found = "; ".join(f"{signed(it.basis)} against {it.against}" for it in against if it.basis)
+    who = "people score" if any(it.with_people for it in against) else "the judge scores"
+    chances = [it.chance for it in against if it.chance is not None]
+    sure = f", the chance that it is better is {_odds(min(chances))}" if chances else ""
+    return f"Use {name}: {who} its texts higher ({found}{sure})."
+
+
+def _odds(chance: float) -> str:
+    """Return a probability in percent, never rounded to certainty."""
+    return "over 99 %" if chance > 0.99 else f"{max(chance, 0.01):.0%}".replace("%", " %")
+
+
+def _is_open(it: PairedDifference, margin: float) -> str:
+    found, names = it.basis, f"{it.setting} and {it.against}"
+    if found is None:
+        return f"No text has a score with both {names}."
+    more = "" if it.more_texts is None else f" About {it.more_texts:,} more would tell."
+    if it.verdict == "too few":
+        few = f"{found.count} {'text is' if found.count == 1 else 'texts are'} too few"
+        return f"{few} to tell {names} apart ({signed(found)})." + more
+    chance = (
+        ""
+        if it.chance is None
+        else f"; the chance that {it.setting} is better is {_odds(it.chance)}"
+    )
+    target = max(abs(found.mean), margin)
+    tell = more.replace("would tell", f"texts like these would tell a difference of {target:.2f}")
+    return f"{found.count} texts cannot tell {names} apart ({signed(found)}{chance})." + tell
+
+
+def _cheapest_of(
+    best: SettingSummary,
+    rivals: Sequence[PairedDifference],
+    settings: Sequence[SettingSummary],
+    margin: float,
+) -> Recommendation:
+    names = {best.name, *(it.against for it in rivals)}
+    even = [it for it in settings if it.name in names]
+    listed = " and ".join(it.name for it in even)
+    if all(it.basis is not None and not it.basis.sd for it in rivals):
+        count = min(it.basis.count for it in rivals if it.basis)
+        share = 1 - (1 - CONFIDENCE) ** (1 / count)
+        said = f"{listed} scored the same on each of {count} texts: on at most {share:.0%} of such"
+        said += f" texts would they differ ({CONFIDENCE:.0%} sure)."
+    else:
+        said = f"{listed} differ by less than {margin:.2f}, which does not matter."
+    costs = {it.name: it.cost_usd.mean for it in even if it.cost_usd is not None}
+    if len(costs) < len(even):
+        return Recommendation(None, "even", (said, "What they cost is unknown."))
+    cheapest = min(costs, key=lambda name: costs[name])
+    if max(costs.values()) - costs[cheapest] <= SAME:
+        return Recommendation(None, "even", (said, "They cost the same: use either."))
+    return Recommendation(cheapest, "even", (said, f"Use {cheapest}, which costs least."))
+
+
+def _money(
+    choice: str | None, against: Sequence[PairedDifference], settings: Sequence[SettingSummary]
+) -> list[str]:
+    """Say what the best setting costs beside each other one."""
+    said = []
+    for it in against:
+        names = f"{it.setting} costs", f"than {it.against}"
+        if it.cost_usd is None:
+            if any(summary.cost_usd is None for summary in settings):
+                said.append(f"What {it.setting} costs beside {it.against} is unknown.")
+            continue
+        if abs(it.cost_usd.mean) <= SAME:
+            continue
+        more = "more" if it.cost_usd.mean > 0 else "less"
+        line = f"{names[0]} {dollars(abs(it.cost_usd.mean))} a text {more} {names[1]}"
+        line += _bounds(it.cost_usd, dollars)
+        gain = it.basis.mean if it.basis and choice == it.setting and it.verdict == "better" else 0
+        if more == "more" and gain > 0:
+            line += f": {dollars(it.cost_usd.mean * 0.01 / gain)} for each 0.01 of score"
+        said.append(f"{line}.")
+    return said
+
+
+def _bounds(found: MeanInterval, shown: Callable[[float], str]) -> str:
+    if found.low is None or found.high is None:
+        return ""
+    low, high = sorted((found.low, found.high)) if found.mean > 0 else (-found.high, -found.low)
+    return f" ({shown(low)} to {shown(high)})"
+
+
+def _reservations(differences: Sequence[PairedDifference], margin: float) -> list[str]:
+    """Say what speaks against the verdict: texts that are missing, and people."""
+    said = []
+    for it in differences:
+        pair = f"{it.setting} and {it.against}"
+        if it.counting_missing is not None:
+            level = 1 - (1 - CONFIDENCE) / len(differences)
+            counted = verdict_on(it.counting_missing, margin, level)
+            change = "the verdict is the same" if counted == it.verdict else f"it is {counted}"
+            said.append(
+                f"Where a text is missing and counts as 0, {pair} differ by"
+                f" {signed(it.counting_missing)}: {change}."
+            )
+        if it.people is not None and it.with_people is None:
+            said.append(
+                f"People rated {it.people.count} {'text' if it.people.count == 1 else 'texts'} of"
+                f" both {pair} ({signed(it.people)}); from {FEWEST_RATED} on their word decides."
+            )
+    return said
+
+
+def signed(found: MeanInterval) -> str:
+    """Return a difference with its interval, or that there is none."""
+    if found.low is None or found.high is None:
+        return f"{found.mean:+.3f} on every text" if found.sd == 0 else f"{found.mean:+.3f}"
+    return f"{found.mean:+.3f}, {found.low:+.3f} to {found.high:+.3f}"
+
+
+def dollars(value: float) -> str:
+    """Return dollars with four decimals, or more for what is below a hundredth of a cent."""
+    return f"-{dollars(-value)}" if value < 0 else f"${value:.{6 if 0 < value < 1e-4 else 4}f}"
+
+
+def t_cdf(t: float, freedom: int) -> float:
+    """Return the distribution function of Student's t (Abramowitz and Stegun 26.7.1)."""
+    tail = 0.5 * _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+    return 1 - tail if t > 0 else tail
+
+
+def t_quantile(probability: float, freedom: int) -> float:
+    """Return the quantile of Student's t for a probability of 0.5 or more, by bisection."""
+    low, high = 0.0, 2.0
+    while t_cdf(high, freedom) < probability:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = t_cdf(middle, freedom) < probability
+        low, high = (middle, high) if below else (low, middle)
+    return (low + high) / 2
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function (Abramowitz and Stegun 26.5.8)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(1 - x, b, a)
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a
+    return front / _continued_fraction(x, a, b)
+
+
+def _continued_fraction(x: float, a: float, b: float) -> float:
+    """Evaluate it from the back; 200 terms are enough for each x below the mean."""
+    value = 1.0
+    for m in range(200, 0, -1):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        value = 1 + even / (1 + odd / value)
+    return 1 + (-(a + b) * x / (a + 1)) / value

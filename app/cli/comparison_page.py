@@ -1,0 +1,301 @@
+"""A comparison as one HTML page: without scripts, and without a request to any host."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib import resources
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.cli.comparison import MeanInterval, PairedDifference, SettingSummary, dollars
+from app.cli.comparison_run import ComparedText, ComparisonStory, Plan, Refined
+from app.contract.requests import RefinementRequest
+
+UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that override the direction of text."""
+
+UNKNOWN = "unknown"
+MASK = "**********"
+OPEN_TEXTS = 2
+"""Texts that are open at first: those that the settings differ on most."""
+
+PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+def page_of_comparison(story: ComparisonStory) -> str:
+    """Return the page; every text of a client, a person or a model is shown as text."""
+    title = f"Comparison {story.plan.name}"
+    body = "\n".join(_sections(story))
+    return PAGE.format(title=shown(title), style=_style(), body=body)
+
+
+@cache
+def _style() -> str:
+    return (resources.files(__package__) / "comparison.css").read_text("utf-8")
+
+
+def shown(text: str) -> str:
+    """Return a text that HTML shows as it is; control characters are replaced."""
+    return escape(UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+def _sections(story: ComparisonStory) -> Iterator[str]:
+    plan, result = story.plan, story.result
+    yield f"<h1>Comparison {shown(plan.name)}</h1>"
+    about = f"{len(plan.texts)} texts with {', '.join(plan.settings)}; {story.judged_by()}."
+    yield f'<p class="soft">{shown(about)}</p>'
+    advice = "".join(f"<p>{shown(it)}</p>" for it in result.recommendation.sentences)
+    yield f'<div class="advice">{advice}</div>'
+    yield "<h2>Settings</h2>"
+    yield _settings(result.settings)
+    yield "<h2>Differences, text by text</h2>"
+    yield from _differences(story)
+    if gaps := story.gaps():
+        yield f"<h2>Missing</h2>{_list(gaps, 'missing')}"
+    yield _list([*story.remarks, *story.about_noise(), story.costs()], "soft")
+    yield "<h2>Side by side</h2>"
+    yield '<p class="soft">Texts on which the settings differ most come first.</p>'
+    yield from _texts(story)
+    yield "<h2>What was compared</h2>"
+    yield from _configured(plan)
+
+
+def _list(lines: Iterable[str], kind: str) -> str:
+    return f'<ul class="{kind}">{"".join(f"<li>{shown(it)}</li>" for it in lines)}</ul>'
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    top = "".join(f'<th scope="col">{shown(it)}</th>' for it in head)
+    lines = ("".join(f"<td>{shown(it)}</td>" for it in row) for row in rows)
+    body = "".join(f"<tr>{it}</tr>" for it in lines)
+    return (
+        f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def _settings(settings: Sequence[SettingSummary]) -> str:
+    head = (
+        "setting",
+        "score",
+        "95 %",
+        "passed",
+        "own score",
+        "own estimate",
+        "$ a text",
+        "seconds",
+    )
+    return _table(head, map(_setting, settings))
+
+
+def _setting(it: SettingSummary) -> tuple[str, ...]:
+    estimate = UNKNOWN
+    if it.own_estimate is not None and it.own_error is not None:
+        estimate = f"{it.own_estimate:.2f} \u00b1 {it.own_error:.2f} ({it.estimated})"
+    return (
+        it.name,
+        UNKNOWN if it.score is None else f"{it.score.mean:.3f}",
+        _reach(it.score),
+        f"{it.passed} of {it.texts}",
+        UNKNOWN if it.own_score is None else f"{it.own_score:.2f}",
+        estimate,
+        UNKNOWN if it.cost_usd is None else dollars(it.cost_usd.mean),
+        UNKNOWN if it.seconds is None else f"{it.seconds.mean:.1f}",
+    )
+
+
+def _reach(found: MeanInterval | None, sign: str = "") -> str:
+    if found is None or found.low is None or found.high is None:
+        return "none"
+    return f"{found.low:{sign}.3f} to {found.high:{sign}.3f}"
+
+
+def _differences(story: ComparisonStory) -> Iterator[str]:
+    differences = story.result.differences
+    head = ("difference", "score", "95 %", "won", "lost", "tied", "$ a text", "seconds", "verdict")
+    yield _table(head, map(_difference, differences))
+    if len(differences) > 1:
+        yield '<p class="soft">The intervals of all differences hold together with 95 %.</p>'
+    for it in differences:
+        yield _chart(it, [gap for gap, _ in story.gaps_in_score(it)])
+    criteria = [
+        (f"{it.setting} \u2212 {it.against}", name, f"{found.mean:+.3f}", _reach(found, "+"))
+        for it in differences
+        for name, found in it.criteria.items()
+    ]
+    if len(criteria) > len(differences):
+        yield _table(("by criterion", "", "score", "95 %"), criteria)
+    people = [
+        (
+            f"{it.setting} \u2212 {it.against}",
+            str(found.count),
+            f"{found.mean:+.3f}",
+            _reach(found, "+"),
+        )
+        for it in differences
+        for found in (it.with_people or it.people,)
+        if found is not None
+    ]
+    if people:
+        yield _table(("by people", "texts rated", "score", "95 %"), people)
+
+
+def _difference(it: PairedDifference) -> tuple[str, ...]:
+    return (
+        f"{it.setting} \u2212 {it.against}",
+        UNKNOWN if it.score is None else f"{it.score.mean:+.3f}",
+        _reach(it.score, "+"),
+        *(str(count) for count in (it.wins, it.losses, it.ties)),
+        UNKNOWN if it.cost_usd is None else dollars(it.cost_usd.mean),
+        UNKNOWN if it.seconds is None else f"{it.seconds.mean:+.1f}",
+        it.verdict,
+    )
+
+
+WIDTH, HEIGHT, EDGE = 700, 92, 20
+
+
+def _chart(it: PairedDifference, gaps: Sequence[float]) -> str:
+    """Return a drawing of the differences: a dot for each text, the mean and its interval."""
+    found = it.score
+    if found is None:
+        return ""
+    reach = [*gaps, found.low or 0.0, found.high or 0.0]
+    most = max(0.01, *map(abs, reach))
+
+    def x(value: float) -> float:
+        return round(WIDTH / 2 + value / most * (WIDTH / 2 - EDGE), 1)
+
+    dots = "".join(f'<circle class="dot" cx="{x(gap)}" cy="34" r="4"/>' for gap in gaps)
+    bar = ""
+    if found.low is not None and found.high is not None:
+        bar = f'<line class="reach" x1="{x(found.low)}" x2="{x(found.high)}" y1="54" y2="54"/>'
+    names = shown(it.against), shown(it.setting)
+    label = f"{names[1]} minus {names[0]}: mean {found.mean:+.3f}, 95 % {_reach(found, '+')}"
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
+        f'<line class="zero" x1="{x(0)}" x2="{x(0)}" y1="20" y2="70"/>{dots}{bar}'
+        f'<circle class="mean" cx="{x(found.mean)}" cy="54" r="6"/>'
+        f'<text x="{EDGE}" y="14">\u2190 {names[0]} better</text>'
+        f'<text x="{WIDTH - EDGE}" y="14" text-anchor="end">{names[1]} better \u2192</text>'
+        f'<text x="{EDGE}" y="{HEIGHT - 6}">{-most:+.2f}</text>'
+        f'<text x="{WIDTH / 2}" y="{HEIGHT - 6}" text-anchor="middle">0</text>'
+        f'<text x="{WIDTH - EDGE}" y="{HEIGHT - 6}" text-anchor="end">{most:+.2f}</text></svg>'
+    )
+
+
+def _texts(story: ComparisonStory) -> Iterator[str]:
+    rows = list(zip(story.plan.texts, story.refined, strict=True))
+    rows.sort(key=lambda row: -_span(row[1]))
+    for number, (text, found) in enumerate(rows):
+        is_open = " open" if number < OPEN_TEXTS else ""
+        sides = "".join(_side(name, it) for name, it in found.items())
+        yield (
+            f"<details{is_open}><summary>{shown(text.name)}{_scores(found)}</summary>"
+            f'{_submitted(text)}<div class="sides">{sides}</div></details>'
+        )
+
+
+def _span(found: Mapping[str, Refined]) -> float:
+    scores = [it for one in found.values() if (it := one.outcome().score) is not None]
+    return max(scores) - min(scores) if scores else 0.0
+
+
+def _scores(found: Mapping[str, Refined]) -> str:
+    scores = {name: it.outcome().score for name, it in found.items()}
+    known = [it for it in scores.values() if it is not None]
+    parts = []
+    for name, score in scores.items():
+        kind = ""
+        if score is not None and max(known) - min(known) > 1e-9:
+            kind = {max(known): "up", min(known): "down"}.get(score, "")
+        value = "none" if score is None else f"{score:.3f}"
+        parts.append(f'<span class="{kind}">{shown(name)} {value}</span>')
+    return "".join(parts)
+
+
+def _submitted(text: ComparedText) -> str:
+    given = [("Task", text.fields.get("task")), ("Submitted draft", text.fields.get("draft"))]
+    return "".join(
+        f'<h3 class="soft">{title}</h3><pre>{shown(it)}</pre>'
+        for title, it in given
+        if isinstance(it, str)
+    )
+
+
+def _side(name: str, it: Refined) -> str:
+    outcome, now = it.outcome(), it.snapshot
+    score = "no score" if outcome.score is None else f"{outcome.score:.3f}"
+    cost = UNKNOWN if outcome.cost_usd is None else dollars(outcome.cost_usd)
+    seconds = UNKNOWN if outcome.seconds is None else f"{outcome.seconds:.1f} s"
+    reference = f" \u00b7 {shown(now.id)}" if now else ""
+    parts = [
+        f"<h3>{shown(name)}: {score}</h3>",
+        f'<p class="soft">{cost} \u00b7 {seconds}{reference}</p>',
+        *(f'<p class="missing">{shown(why)}</p>' for why in (it.failure, *it.not_judged) if why),
+        "" if it.draft is None else f"<pre>{shown(it.draft)}</pre>",
+        _said(it),
+    ]
+    return f"<section>{''.join(parts)}</section>"
+
+
+def _said(it: Refined) -> str:
+    """Return what the judge and people said of a draft."""
+    lines = [
+        f"{score.criterion} {UNKNOWN if score.score is None else f'{score.score:.2f}'}"
+        + (f": {score.reason}" if score.reason else "")
+        for judged in it.judged
+        for score in judged.scores
+    ]
+    lines += [f"rated {score:.2f} by {by or 'a person'}" for by, score in it.ratings.items()]
+    return _list(lines, "soft") if lines else ""
+
+
+def _configured(plan: Plan) -> Iterator[str]:
+    text = plan.texts[0]
+    bodies = {name: (it, plan.body(text, name)) for name, it in plan.settings.items()}
+    if plan.judge:
+        bodies["judge"] = (plan.judge, plan.judging(text, "a draft"))
+    for name, (fields, body) in bodies.items():
+        yield f'<h3>{shown(name)}</h3><pre class="code">{shown(_written(fields, body))}</pre>'
+
+
+def _written(fields: Mapping[str, Any], body: Mapping[str, Any]) -> str:
+    """Return fields as JSON with the secrets of their request masked.
+
+    Only their names if the secrets are not known.
+    """
+    try:
+        request = RefinementRequest.model_validate(body)
+    except ValidationError:  # of a newer server
+        return ", ".join(fields)
+    masked = _masked(fields, frozenset(request.secrets().values()))
+    return json.dumps(masked, indent=2, ensure_ascii=False)
+
+
+def _masked(value: Any, secrets: frozenset[str]) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _masked(it, secrets) for name, it in value.items()}
+    if isinstance(value, list):
+        return [_masked(it, secrets) for it in value]
+    return MASK if isinstance(value, str) and value in secrets else value
