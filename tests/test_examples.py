@@ -228,6 +228,30 @@ async def test_the_commands_of_the_readme_run_as_they_stand(editor_service: Runn
         assert "Because the blender was bought less than 30 days ago" in printed, command
 
 
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_comparison_on_its_page_comes_out_as_printed(
+    editor_service: RunningService, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs" / "comparing.md").read_text()
+    (command,) = re.findall(r"```sh\n(hone compare .*)\n```", page)
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    here = command.replace("hone", ".venv/bin/hone", 1)
+    here = here.replace(" comparison.html", f" {tmp_path}/page.html")
+    server = str(editor_service.client.base_url)
+    printed = await asyncio.to_thread(run, here, server)
+    assert without_seconds(printed) == without_seconds(shown)
+    listed = await editor_service.client.get("/v1/refinements", params={"limit": 1})
+    assert await asyncio.to_thread(run, here, server) == printed
+    again = await editor_service.client.get("/v1/refinements", params={"limit": 1})
+    assert again.json() == listed.json()
+
+
+def without_seconds(table: str) -> list[str]:
+    """Return the lines with white space and the seconds of each row removed."""
+    lines = (" ".join(line.split()) for line in table.splitlines())
+    return [re.sub(r"(\$0\.0000) [+-]?\d+\.\d\b", r"\1", line) for line in lines if line]
+
+
 def run(command: str, server: str) -> str:
     """Run a command against this server, with this interpreter's environment; return its output."""
     host = server.rstrip("/").removeprefix("http://")

@@ -229,8 +229,8 @@ def _remarks(plan: Plan, estimates: Estimates, judge: Mapping[str, str]) -> Iter
     judges = {it for role, it in judge.items() if role.startswith(CRITIC)}
     models = {name: it[0].models for name, it in estimates.settings.items()}
     for role, why in (
-        (CRITIC, "it scores higher what was revised by its own advice"),
-        ("generator", "models favour what they wrote themselves (arXiv 2404.13076)"),
+        (CRITIC, "it may favour what was revised by its own advice"),
+        ("generator", "models tend to favour what they wrote themselves (arXiv 2404.13076)"),
     ):
         same = [
             name
@@ -240,8 +240,8 @@ def _remarks(plan: Plan, estimates: Estimates, judge: Mapping[str, str]) -> Iter
         ]
         if same and (len(same) < len(plan.settings) or role == CRITIC):
             yield (
-                f"The judge is also a {role} of {' and '.join(same)}: {why}. Another model as"
-                " judge (--judge) would be impartial."
+                f"The judge is also the {role} of {' and '.join(same)}: {why}. Let another model"
+                " judge (--judge)."
             )
 
 
@@ -309,7 +309,7 @@ def show(story: ComparisonStory, console: Console) -> None:
     if len(result.differences) > 1:
         say(console, "The intervals of all differences of score hold together with 95 %.")
     for it in result.differences:
-        _show_details(it, console)
+        _show_details(it, console, with_criteria=len(result.differences) == 1)
         _show_extremes(story, it, console)
     _show_gaps(story, console)
     for line in (*story.remarks, *story.about_noise()):
@@ -353,11 +353,11 @@ def _range(found: MeanInterval | None, sign: str = "") -> str:
     return f"{found.low:{sign}.3f} to {found.high:{sign}.3f}"
 
 
-def _show_details(it: PairedDifference, console: Console) -> None:
+def _show_details(it: PairedDifference, console: Console, *, with_criteria: bool) -> None:
     pair = f"{it.setting} - {it.against}"
-    for criterion, found in it.criteria.items():
-        if len(it.criteria) > 1:  # of one criterion it is the score
-            say(console, f"{pair}, {criterion}: {signed(found)}")
+    if with_criteria and len(it.criteria) > 1:  # of one criterion it is the score
+        for criterion, found in it.criteria.items():
+            say(console, f"  {criterion}: {signed(found)}")
     if it.with_people is not None:
         say(console, f"{pair}, by people on all texts: {signed(it.with_people)}")
         say(console, f"  {it.with_people.count} texts rated, trust in the judge {it.trust:.2f}")
@@ -379,21 +379,33 @@ def _show_gaps(story: ComparisonStory, console: Console) -> None:
 
 
 def json_of(story: ComparisonStory) -> dict[str, Any]:
-    """Return everything but the drafts, which are found by the ids."""
-    return {
-        "compare": story.plan.name,
-        "judge": {"models": dict(story.judge), "noise": story.result.judge_noise},
-        "settings": [asdict(it) for it in story.result.settings],
-        "differences": [asdict(it) for it in story.result.differences],
-        "recommendation": asdict(story.result.recommendation),
-        "remarks": [*story.remarks, *story.about_noise()],
-        "missing": story.gaps(),
-        "cost_usd": story.spent(),
-        "texts": [
-            {"name": text.name, "settings": {name: _json_of(it) for name, it in found.items()}}
-            for text, found in zip(story.plan.texts, story.refined, strict=True)
-        ],
-    }
+    """Return everything but the drafts, which are found by the ids; six decimals."""
+    result = story.result
+    found: dict[str, Any] = _rounded(
+        {
+            "compare": story.plan.name,
+            "judge": {"models": story.judge, "noise": result.judge_noise},
+            "settings": [asdict(it) for it in result.settings],
+            "differences": [asdict(it) for it in result.differences],
+            "recommendation": asdict(result.recommendation),
+            "remarks": [*story.remarks, *story.about_noise()],
+            "missing": story.gaps(),
+            "cost_usd": story.spent(),
+            "texts": [
+                {"name": text.name, "settings": {name: _json_of(it) for name, it in one.items()}}
+                for text, one in zip(story.plan.texts, story.refined, strict=True)
+            ],
+        }
+    )
+    return found
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _rounded(it) for name, it in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(it) for it in value]
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def _json_of(it: Refined) -> dict[str, Any]:

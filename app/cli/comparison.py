@@ -5,7 +5,8 @@ taken per text. A difference is that of a setting minus the one it stands agains
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import combinations
 from math import ceil, exp, lgamma, log, log1p, sqrt
 from statistics import NormalDist, fmean, stdev, variance
@@ -172,7 +173,7 @@ def _summary(name: str, texts: Texts) -> SettingSummary:
         unfinished=sum(not it.has_ended for it in found),
         without_text=sum(it.has_ended and not it.has_text for it in found),
         without_score=sum(it.has_text and it.score is None for it in found),
-        score=interval([it.score for it in found if it.score is not None]),
+        score=_from_0_to_1([it.score for it in found if it.score is not None]),
         passed=sum(bool(it.passed) for it in found),
         own_score=_mean([it.own_score for it in found if it.own_score is not None]),
         own_estimate=_mean([it.own_estimate for it in estimates if it.own_estimate is not None]),
@@ -183,7 +184,7 @@ def _summary(name: str, texts: Texts) -> SettingSummary:
         criteria={
             name: it
             for name in _criteria(found)
-            if (it := interval([o.criteria[name] for o in found if name in o.criteria]))
+            if (it := _from_0_to_1([o.criteria[name] for o in found if name in o.criteria]))
         },
     )
 
@@ -281,6 +282,13 @@ def interval(values: Sequence[float], level: float = CONFIDENCE) -> MeanInterval
         return MeanInterval(count, mean, None if sd is None else 0.0)
     error = t_quantile((1 + level) / 2, count - 1) * sd / sqrt(count)
     return MeanInterval(count, mean, sd, mean - error, mean + error)
+
+
+def _from_0_to_1(scores: Sequence[float]) -> MeanInterval | None:
+    found = interval(scores)
+    if found is None or found.low is None or found.high is None:
+        return found
+    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
 
 
 def trust_of(pairs: Sequence[tuple[float, float]]) -> float:
@@ -422,23 +430,21 @@ def _seen_from(name: str, found: PairedDifference) -> PairedDifference:
     """Return the difference with `name` as the setting that stands against the other one."""
     if found.setting == name:
         return found
-    return PairedDifference(
-        found.against,
-        found.setting,
+    return replace(
+        found,
+        setting=found.against,
+        against=found.setting,
         score=_negated(found.score),
         verdict=OPPOSITE.get(found.verdict, found.verdict),
         chance=None if found.chance is None else 1 - found.chance,
         wins=found.losses,
         losses=found.wins,
-        ties=found.ties,
         counting_missing=_negated(found.counting_missing),
         cost_usd=_negated(found.cost_usd),
         seconds=_negated(found.seconds),
         criteria={name: _turned(it) for name, it in found.criteria.items()},
         people=_negated(found.people),
         with_people=_negated(found.with_people),
-        trust=found.trust,
-        more_texts=found.more_texts,
     )
 
 
@@ -448,7 +454,7 @@ def _negated(found: MeanInterval | None) -> MeanInterval | None:
 
 def _turned(it: MeanInterval) -> MeanInterval:
     low, high = (None if edge is None else -edge for edge in (it.high, it.low))
-    return MeanInterval(it.count, -it.mean, it.sd, low, high)
+    return replace(it, mean=-it.mean, low=low, high=high)
 
 
 def _is_better(name: str, against: Sequence[PairedDifference]) -> str:
@@ -576,6 +582,7 @@ def t_cdf(t: float, freedom: int) -> float:
     return 1 - tail if t > 0 else tail
 
 
+@cache
 def t_quantile(probability: float, freedom: int) -> float:
     """Return the quantile of Student's t for a probability of 0.5 or more, by bisection."""
     low, high = 0.0, 2.0

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from app.cli.comparison import MeanInterval, PairedDifference, SettingSummary, dollars
 from app.cli.comparison_run import ComparedText, ComparisonStory, Plan, Refined
+from app.cli.display import score_text
 from app.contract.requests import RefinementRequest
 
 UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -117,7 +118,7 @@ def _setting(it: SettingSummary) -> tuple[str, ...]:
         UNKNOWN if it.score is None else f"{it.score.mean:.3f}",
         _reach(it.score),
         f"{it.passed} of {it.texts}",
-        UNKNOWN if it.own_score is None else f"{it.own_score:.2f}",
+        score_text(it.own_score),
         estimate,
         UNKNOWN if it.cost_usd is None else dollars(it.cost_usd.mean),
         UNKNOWN if it.seconds is None else f"{it.seconds.mean:.1f}",
@@ -144,7 +145,7 @@ def _differences(story: ComparisonStory) -> Iterator[str]:
         for name, found in it.criteria.items()
     ]
     if len(criteria) > len(differences):
-        yield _table(("by criterion", "", "score", "95 %"), criteria)
+        yield _table(("difference", "criterion", "score", "95 %"), criteria)
     people = [
         (
             f"{it.setting} \u2212 {it.against}",
@@ -153,11 +154,11 @@ def _differences(story: ComparisonStory) -> Iterator[str]:
             _reach(found, "+"),
         )
         for it in differences
-        for found in (it.with_people or it.people,)
+        for found in [it.with_people or it.people]
         if found is not None
     ]
     if people:
-        yield _table(("by people", "texts rated", "score", "95 %"), people)
+        yield _table(("difference by people", "texts rated", "score", "95 %"), people)
 
 
 def _difference(it: PairedDifference) -> tuple[str, ...]:
@@ -193,14 +194,14 @@ def _chart(it: PairedDifference, gaps: Sequence[float]) -> str:
     names = shown(it.against), shown(it.setting)
     label = f"{names[1]} minus {names[0]}: mean {found.mean:+.3f}, 95 % {_reach(found, '+')}"
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
+        f'<div class="wide"><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
         f'<line class="zero" x1="{x(0)}" x2="{x(0)}" y1="20" y2="70"/>{dots}{bar}'
         f'<circle class="mean" cx="{x(found.mean)}" cy="54" r="6"/>'
         f'<text x="{EDGE}" y="14">\u2190 {names[0]} better</text>'
         f'<text x="{WIDTH - EDGE}" y="14" text-anchor="end">{names[1]} better \u2192</text>'
         f'<text x="{EDGE}" y="{HEIGHT - 6}">{-most:+.2f}</text>'
         f'<text x="{WIDTH / 2}" y="{HEIGHT - 6}" text-anchor="middle">0</text>'
-        f'<text x="{WIDTH - EDGE}" y="{HEIGHT - 6}" text-anchor="end">{most:+.2f}</text></svg>'
+        f'<text x="{WIDTH - EDGE}" y="{HEIGHT - 6}" text-anchor="end">{most:+.2f}</text></svg></div>'
     )
 
 

@@ -390,7 +390,7 @@ class ComparisonRunner:
 
     def _patiently(self, asked: Callable[[], Answer]) -> Answer:
         """Ask again while the server is busy or restarts, but not for ever."""
-        waited, wait_s, failures = 0.0, 1.0, 0
+        waited, wait_s, failures = 0.0, 0.5, 0
         while True:
             try:
                 return asked()

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -49,9 +48,9 @@ class ScriptedServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    @cached_property
-    def script(self) -> ScriptedApi:
-        return ScriptedApi(f"http://127.0.0.1:{self.server_port}")
+    def __init__(self, kind: type[ScriptedApi]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.script = kind(f"http://127.0.0.1:{self.server_port}")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -90,9 +89,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def scripted_server() -> Iterator[ScriptedApi]:
-    """Run one on a free port of this machine."""
-    with ScriptedServer(("127.0.0.1", 0), Handler) as server:
+def scripted_server(kind: type[ScriptedApi] = ScriptedApi) -> Iterator[ScriptedApi]:
+    """Run one on a free port of this machine; `kind` says how it finds its answers."""
+    with ScriptedServer(kind) as server:
         script = server.script
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()

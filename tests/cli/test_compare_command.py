@@ -1,0 +1,288 @@
+"""`hone compare`: what it submits, how it goes on, and what it tells."""
+
+import json
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import app
+from app.contract.status import Status
+from tests.cli.comparing_api import Body, ComparingApi, comparing_api, problem
+
+CRITERIA = {"criteria": [{"name": "clarity"}]}
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>&lt;b&gt;\u202e\x1b[31m"
+
+
+@pytest.fixture
+def api() -> Iterator[ComparingApi]:
+    with comparing_api() as found:
+        yield found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Six texts and two settings."""
+    (tmp_path / "texts").mkdir()
+    for number in range(6):
+        (tmp_path / "texts" / f"mail-{number}.txt").write_text(f"Text {number}.")
+    (tmp_path / "texts" / ".hidden.txt").write_text("not this")
+    (tmp_path / "texts" / "picture.png").write_text("nor this")
+    (tmp_path / "a.json").write_text(json.dumps({**CRITERIA, "threshold": 0.8}))
+    (tmp_path / "b.json").write_text(json.dumps({**CRITERIA, "threshold": 0.9}))
+    return tmp_path
+
+
+Compare = Callable[..., Result]
+
+
+@pytest.fixture
+def compare(api: ComparingApi, folder: Path) -> Compare:
+    def run(*more: str) -> Result:
+        files = ("--texts", f"{folder}/texts", "--a", f"{folder}/a.json", "--b", f"{folder}/b.json")
+        variables = {"HONE_SERVER": api.url}
+        return CliRunner().invoke(app, ["compare", *files, *more], env=variables)
+
+    return run
+
+
+def test_every_text_meets_every_setting_and_each_draft_the_same_judge(
+    api: ComparingApi, compare: Compare
+) -> None:
+    done = compare()
+    assert done.exit_code == 0, done.output
+    assert "Use b: the judge scores its texts higher" in done.stdout
+    assert "6-0-0" in done.stdout
+    assert (len(api.runs("a")), len(api.runs("b")), len(api.runs("judge"))) == (6, 6, 12)
+    judged = [api.submitted[it] for it in api.runs("judge")]
+    assert {it["strategy"]["kind"] for it in judged} == {"critique"}
+    assert {json.dumps(it["criteria"]) for it in judged} == {json.dumps(CRITERIA["criteria"])}
+    assert not any("threshold" in it for it in judged)
+    firsts = [body["metadata"]["compare_setting"] for body in list(api.submitted.values())[:4]]
+    assert firsts == ["a", "b", "b", "a"]
+
+
+def test_a_second_run_submits_nothing_and_finds_the_same(
+    api: ComparingApi, compare: Compare
+) -> None:
+    first = compare("--json")
+    submitted = len(api.submitted)
+    second = compare("--json")
+    assert json.loads(first.stdout) == json.loads(second.stdout)
+    assert len(api.submitted) == submitted
+
+
+def test_a_run_that_was_cut_off_goes_on_with_what_is_missing(
+    api: ComparingApi, compare: Compare
+) -> None:
+    compare()
+    for refinement_id in (*api.runs("a")[4:], *api.runs("judge")[7:]):
+        del api.submitted[refinement_id], api.snapshots[refinement_id]
+    api.asked.clear()
+    assert compare().exit_code == 0
+    again = [it for it in api.asked if it.route == "POST /v1/refinements"]
+    assert len(again) == 2 + 5
+    assert len({it.key for it in again}) == 7
+
+
+def test_more_texts_under_the_same_name_cost_only_what_they_add(
+    api: ComparingApi, compare: Compare, folder: Path
+) -> None:
+    compare("--name", "spring")
+    (folder / "texts" / "mail-6.md").write_text("One more.")
+    (folder / "texts" / "copy.txt").write_text("One more.")
+    api.asked.clear()
+    done = compare("--name", "spring")
+    assert sum(it.route == "POST /v1/refinements" for it in api.asked) == 2 + 2
+    assert "counted once: mail-6.md (as copy.txt)" in done.stderr
+    assert "spring: 7 texts" in done.stdout
+
+
+def test_a_failure_is_told_and_the_exit_code_says_that_a_text_is_missing(
+    api: ComparingApi, compare: Compare
+) -> None:
+    def fails(body: Body) -> Status:
+        is_it = body["metadata"]["compare_text"] == "mail-3.txt" and body.get("threshold") == 0.9
+        return Status.FAILED if is_it else Status.SUCCEEDED
+
+    api.status_of = fails
+    done = compare()
+    assert done.exit_code == 3
+    assert "mail-3.txt with b: model_refused: the model refuses" in done.stdout
+    assert "counts as 0" in done.stdout
+    api.status_of = lambda _: Status.SUCCEEDED
+    assert compare().exit_code == 3
+    mended = compare("--retry")
+    assert mended.exit_code == 0
+    assert "model_refused" not in mended.stdout
+
+
+def test_what_waits_for_a_reviewer_is_told_and_not_waited_for(
+    api: ComparingApi, compare: Compare
+) -> None:
+    api.status_of = lambda body: (
+        Status.PAUSED if body["metadata"]["compare_text"] == "mail-0.txt" else Status.SUCCEEDED
+    )
+    done = compare()
+    assert done.exit_code == 3
+    assert f"it waits for a reviewer: hone review {api.runs('a')[0]}" in done.stdout
+
+
+def test_a_request_that_would_be_refused_is_said_before_anything_is_paid(
+    api: ComparingApi, compare: Compare
+) -> None:
+    api.refuses = lambda body: (
+        problem(422, "invalid_request", "no such model") if body.get("threshold") == 0.9 else None
+    )
+    done = compare()
+    assert done.exit_code == 1
+    assert "Nothing was submitted." in done.stderr
+    assert "mail-0.txt with b" in done.stderr
+    assert not api.submitted
+
+
+def test_a_dry_run_says_the_cost_at_most_and_submits_nothing(
+    api: ComparingApi, compare: Compare
+) -> None:
+    done = compare("--dry-run", "--json", "--judgements", "2")
+    costs = json.loads(done.stdout)
+    assert costs["a"]["at_most"]["cost_usd"] == pytest.approx(0.06)
+    assert costs["judge"]["at_most"]["cost_usd"] == pytest.approx(0.24)
+    assert costs["total"]["at_most"]["calls"] == 3 * (6 + 6 + 24)
+    assert not api.submitted
+    drafts = [json.loads(it.body)["draft"] for it in api.asked]
+    assert max(map(len, drafts)) >= 3 * 500  # a draft of all tokens that may be written
+
+
+def test_settings_with_different_rubrics_need_a_judge(
+    api: ComparingApi, compare: Compare, folder: Path
+) -> None:
+    other = {"criteria": [{"name": "tone"}], "models": {"critic": "openai:gpt-5"}}
+    (folder / "b.json").write_text(json.dumps({**other, "threshold": 0.9}))
+    refused = compare()
+    assert refused.exit_code == 1
+    assert "the settings have different `criteria`" in refused.stderr
+    (folder / "judge.json").write_text(json.dumps({**CRITERIA, "models": {"critic": "x:judge"}}))
+    done = compare("--judge", f"{folder}/judge.json")
+    assert done.exit_code == 0, done.output
+    judged = api.submitted[api.runs("judge")[0]]
+    assert judged["models"] == {"critic": "x:judge"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({**CRITERIA, "draft": "x"}, "`draft` of b belongs to a text"),
+        ({**CRITERIA, "store": False}, "its drafts would be gone"),
+        ({**CRITERIA, "threshold": 0.8}, "a and b are the same settings"),
+    ],
+)
+def test_settings_that_cannot_be_compared_are_refused(
+    compare: Compare, folder: Path, setting: Any, said: str
+) -> None:
+    (folder / "b.json").write_text(json.dumps(setting))
+    done = compare()
+    assert (done.exit_code, said in done.stderr) == (1, True), done.stderr
+
+
+def test_criteria_that_differ_from_draft_to_draft_are_refused(
+    compare: Compare, folder: Path
+) -> None:
+    for name, threshold in (("a", 0.8), ("b", 0.9)):
+        body = {"criteria": "auto", "threshold": threshold}
+        (folder / f"{name}.json").write_text(json.dumps(body))
+    assert "lists others for each draft" in compare().stderr.replace("\n", " ")
+
+
+def test_ratings_by_people_count_with_their_last_word(api: ComparingApi, compare: Compare) -> None:
+    compare()
+    for number, refinement_id in enumerate(api.runs("a")):
+        api.rate(refinement_id, "Ann", 0.1)
+        api.rate(refinement_id, "Ann", 0.9)
+        api.rate(api.runs("b")[number], "Ann", 0.5 + number / 100)
+    found = json.loads(compare("--json").stdout)
+    (difference,) = found["differences"]
+    assert difference["people"]["count"] == 6
+    assert difference["people"]["mean"] < -0.3
+    assert "from 10 on their word decides" in " ".join(found["recommendation"]["sentences"])
+
+
+def test_dollars_that_are_unknown_stay_unknown(api: ComparingApi, compare: Compare) -> None:
+    api.cost_usd = None
+    found = json.loads(compare("--json").stdout)
+    assert [it["cost_usd"] for it in found["settings"]] == [None, None]
+    assert found["cost_usd"] == {"refining": None, "judging": None}
+    assert "unknown" in compare().stdout
+
+
+def test_drafts_judged_more_than_once_show_the_noise_of_the_judge(
+    api: ComparingApi, compare: Compare
+) -> None:
+    found = json.loads(compare("--json", "--judgements", "3").stdout)
+    assert found["judge"]["noise"] == 0
+    assert len(api.runs("judge")) == 3 * 12
+
+
+def test_requests_are_compared_and_a_setting_wins_over_a_field_of_a_text(
+    api: ComparingApi, folder: Path, compare: Compare
+) -> None:
+    lines = [
+        {"custom_id": f"no-{i}", "request": {"draft": f"Line {i}", "threshold": 0.1}}
+        for i in range(6)
+    ]
+    path = folder / "texts.jsonl"
+    path.write_text("\n".join(json.dumps(it) for it in lines))
+    done = compare("--texts", str(path))
+    assert done.exit_code == 0, done.output
+    assert {api.submitted[it]["threshold"] for it in api.runs("a")} == {0.8}
+    path.write_text('{"draft": "x"}\n{"drift": "y"}')
+    assert "line 2 is no request" in compare("--texts", str(path)).stderr
+
+
+class Tags(HTMLParser):
+    """Every tag of a page with its attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_the_page_shows_every_text_and_runs_no_script(
+    api: ComparingApi, folder: Path, compare: Compare
+) -> None:
+    (folder / "texts" / "mail-0.txt").write_text(HOSTILE)
+    webhook = {"url": "https://example.com", "secret": "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}
+    body = {**CRITERIA, "threshold": 0.9, "webhook": webhook}
+    (folder / "b.json").write_text(json.dumps(body))
+    done = compare("--html", f"{folder}/page.html")
+    assert done.exit_code == 0, done.output
+    page = (folder / "page.html").read_text()
+    tags = Tags(page)
+    assert not {"script", "img", "link", "a", "iframe", "form"} & {tag for tag, _ in tags.found}
+    attributes = {name for _, given in tags.found for name in given}
+    assert not {it for it in attributes if it.startswith("on") or it in ("src", "href", "style")}
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+    assert "url(" not in page
+    assert all(f"Text {number}. (as 0.9)" in page for number in range(1, 6))
+    assert webhook["secret"] not in page
+    assert "**********" in page
+
+
+def test_a_server_that_is_busy_is_asked_again(api: ComparingApi, compare: Compare) -> None:
+    answers = iter([problem(503, "overloaded")])
+
+    def busy_once(body: Body) -> Any:
+        return next(answers, None) if "metadata" in body else None
+
+    api.refuses = busy_once
+    assert compare().exit_code == 0
+    assert len(api.submitted) == 24
