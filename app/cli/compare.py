@@ -27,11 +27,11 @@ from app.cli.comparison_page import page_of_comparison
 from app.cli.comparison_run import (
     ComparisonRunner,
     ComparisonStory,
-    Consumed,
-    Estimates,
+    ComparisonCost,
+    PlanEstimates,
     Fields,
-    Plan,
-    Refined,
+    ComparisonPlan,
+    RefinedText,
     check,
     key_of,
     read_texts,
@@ -50,53 +50,63 @@ MOST_SETTINGS = 8
 MOST_SHOWN = 3
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
+PathOption = Annotated[
+    Path, typer.Option(metavar="PATH", help="Folder of *.txt and *.md, or requests as JSON Lines.")
+]
+AOption = Annotated[Path | None, typer.Option("--a", metavar="FILE", help="Setting a, as JSON.")]
+BOption = Annotated[Path | None, typer.Option("--b", metavar="FILE", help="Setting b, as JSON.")]
 SettingOption = Annotated[
     list[str] | None,
     typer.Option("--setting", metavar="NAME=FILE", help="One more setting; may be repeated."),
 ]
+JudgeOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="How all final drafts are judged: fields of a request."),
+]
+JudgementsOption = Annotated[
+    int, typer.Option(min=1, max=9, help="How often each final draft is judged.")
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option(help="Name of the comparison.  [default: made of texts and settings]"),
+]
+MarginOption = Annotated[
+    float, typer.Option(min=0, max=1, help="Differences of score below this do not matter.")
+]
+ConcurrencyOption = Annotated[
+    int, typer.Option(min=1, max=64, help="Refinements at once, at most.")
+]
+KeepOption = Annotated[
+    int | None,
+    typer.Option(min=1, max=3650, metavar="DAYS", help="How long results are kept."),
+]
+RetryOption = Annotated[
+    bool, typer.Option("--retry", help="Let those that failed go on from their journal.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")]
+PageOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a page with all texts, too.")
+]
+AsJsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 @app.command()
 def compare(
     *,
-    texts: Annotated[
-        Path,
-        typer.Option(metavar="PATH", help="Folder of *.txt and *.md, or requests as JSON Lines."),
-    ],
-    a: Annotated[Path | None, typer.Option("--a", metavar="FILE", help="Setting a.")] = None,
-    b: Annotated[Path | None, typer.Option("--b", metavar="FILE", help="Setting b.")] = None,
+    texts: PathOption,
+    a: AOption = None,
+    b: BOption = None,
     setting: SettingOption = None,
-    judge: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="How all final drafts are judged: fields of a request."),
-    ] = None,
-    judgements: Annotated[
-        int, typer.Option(min=1, max=9, help="How often each final draft is judged.")
-    ] = 1,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Name of the comparison.  [default: made of texts and settings]"),
-    ] = None,
-    margin: Annotated[
-        float, typer.Option(min=0, max=1, help="Differences of score below this do not matter.")
-    ] = 0.02,
-    concurrency: Annotated[
-        int, typer.Option(min=1, max=64, help="Refinements at once, at most.")
-    ] = 8,
-    keep: Annotated[
-        int | None,
-        typer.Option(min=1, max=3650, metavar="DAYS", help="How long results are kept."),
-    ] = None,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="Let those that failed go on from their journal.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what it would cost.")
-    ] = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with all texts, too.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    judge: JudgeOption = None,
+    judgements: JudgementsOption = 1,
+    name: NameOption = None,
+    margin: MarginOption = 0.02,
+    concurrency: ConcurrencyOption = 8,
+    keep: KeepOption = None,
+    retry: RetryOption = False,
+    dry_run: DryRunOption = False,
+    html: PageOption = None,
+    json: AsJsonOption = False,
     server: ServerOption = None,
 ) -> None:
     """Refine the same texts with two or more settings, and say which is worth its money.
@@ -105,29 +115,24 @@ def compare(
     texts and settings, it goes on where it was: nothing is paid twice. Exit code: 0; 1 if nothing
     could be compared; 3 if a text lacks a result or a judgement.
     """
+    errors = Console(stderr=True)
     given = _settings(a, b, setting or ())
     judged_by = read_request(judge, sys.stdin.buffer) if judge else {}
     check(given, judged_by)
     found, repeated = read_texts(texts)
-    plan = Plan(
-        _named(name, found, given, judged_by),
-        found,
-        given,
-        judged_by,
-        judgements,
-        None if keep is None else keep * 86_400,
-    )
-    errors = Console(stderr=True)
     for it in repeated:
         say(errors, f"counted once: {it}", "yellow")
-    with connected(server) as client:
+    keep_s = None if keep is None else keep * 86_400
+    plan = ComparisonPlan(
+        _named(name, found, given, judged_by), found, given, judged_by, judgements, keep_s
+    )
+    with connected(server) as client, _interruptible(plan.name, errors):
         runner = ComparisonRunner(client, plan, concurrency=concurrency, retries_failed=retry)
-        with _interruptible(plan.name, errors):
-            estimates = runner.estimates(at_most=dry_run)
-            if dry_run:
-                _show_costs(_costs(plan, estimates), is_json=json)
-                return
-            story = _story(client, runner, plan, estimates, margin, errors)
+        estimates = runner.estimates(at_most=dry_run)
+        if dry_run:
+            _show_costs(_costs(plan, estimates), is_json=json)
+            return
+        story = _story(client, runner, plan, estimates, margin, errors)
     if html is not None:
         _write(html, page_of_comparison(story))
     if json:
@@ -177,8 +182,8 @@ def _interruptible(name: str, errors: Console) -> Iterator[None]:
 def _story(
     client: Client,
     runner: ComparisonRunner,
-    plan: Plan,
-    estimates: Estimates,
+    plan: ComparisonPlan,
+    estimates: PlanEstimates,
     margin: float,
     errors: Console,
 ) -> ComparisonStory:
@@ -194,7 +199,7 @@ def _story(
 
 
 @contextmanager
-def _progress(plan: Plan, errors: Console) -> Iterator[Callable[[str, int, int], None]]:
+def _progress(plan: ComparisonPlan, errors: Console) -> Iterator[Callable[[str, int, int], None]]:
     """Show bars on a terminal, and a line for each phase elsewhere."""
     said: set[str] = set()
     with ProgressBars(console=errors, transient=True, disable=not errors.is_terminal) as bars:
@@ -211,7 +216,9 @@ def _progress(plan: Plan, errors: Console) -> Iterator[Callable[[str, int, int],
         yield on_progress
 
 
-def _calibrated_noise(client: Client, plan: Plan, judge: Mapping[str, str]) -> float | None:
+def _calibrated_noise(
+    client: Client, plan: ComparisonPlan, judge: Mapping[str, str]
+) -> float | None:
     """Return what is known of the noise of this judge from other refinements."""
     samples = (plan.judge.get("critics") or {}).get("samples", 1)
     named = " + ".join(sorted(it for role, it in judge.items() if role.startswith(CRITIC)))
@@ -224,7 +231,9 @@ def _calibrated_noise(client: Client, plan: Plan, judge: Mapping[str, str]) -> f
     return noises[0] if noises else None
 
 
-def _remarks(plan: Plan, estimates: Estimates, judge: Mapping[str, str]) -> Iterator[str]:
+def _remarks(
+    plan: ComparisonPlan, estimates: PlanEstimates, judge: Mapping[str, str]
+) -> Iterator[str]:
     """Yield what may favour one of the settings."""
     judges = {it for role, it in judge.items() if role.startswith(CRITIC)}
     models = {name: it[0].models for name, it in estimates.settings.items()}
@@ -252,13 +261,13 @@ def _write(path: Path, text: str) -> None:
         raise CliError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _costs(plan: Plan, estimates: Estimates) -> dict[str, Consumed]:
+def _costs(plan: ComparisonPlan, estimates: PlanEstimates) -> dict[str, ComparisonCost]:
     parts = {name: estimates.of_setting(name) for name in plan.settings}
     return {**parts, "judge": estimates.of_judge(plan.judgements)}
 
 
-def _show_costs(costs: Mapping[str, Consumed], *, is_json: bool) -> None:
-    whole = Consumed(
+def _show_costs(costs: Mapping[str, ComparisonCost], *, is_json: bool) -> None:
+    whole = ComparisonCost(
         sum_of(it.expected for it in costs.values()), sum_of(it.at_most for it in costs.values())
     )
     if is_json:
@@ -408,7 +417,7 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def _json_of(it: Refined) -> dict[str, Any]:
+def _json_of(it: RefinedText) -> dict[str, Any]:
     now, outcome = it.snapshot, it.outcome()
     return {
         "id": now and now.id,

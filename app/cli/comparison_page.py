@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.cli.comparison import MeanInterval, PairedDifference, SettingSummary, dollars
-from app.cli.comparison_run import ComparedText, ComparisonStory, Plan, Refined
+from app.cli.comparison_run import ComparedText, ComparisonStory, ComparisonPlan, RefinedText
 from app.cli.display import score_text
 from app.contract.requests import RefinementRequest
 
@@ -201,7 +201,8 @@ def _chart(it: PairedDifference, gaps: Sequence[float]) -> str:
         f'<text x="{WIDTH - EDGE}" y="14" text-anchor="end">{names[1]} better \u2192</text>'
         f'<text x="{EDGE}" y="{HEIGHT - 6}">{-most:+.2f}</text>'
         f'<text x="{WIDTH / 2}" y="{HEIGHT - 6}" text-anchor="middle">0</text>'
-        f'<text x="{WIDTH - EDGE}" y="{HEIGHT - 6}" text-anchor="end">{most:+.2f}</text></svg></div>'
+        f'<text x="{WIDTH - EDGE}" y="{HEIGHT - 6}" text-anchor="end">{most:+.2f}</text>'
+        "</svg></div>"
     )
 
 
@@ -217,12 +218,12 @@ def _texts(story: ComparisonStory) -> Iterator[str]:
         )
 
 
-def _span(found: Mapping[str, Refined]) -> float:
+def _span(found: Mapping[str, RefinedText]) -> float:
     scores = [it for one in found.values() if (it := one.outcome().score) is not None]
     return max(scores) - min(scores) if scores else 0.0
 
 
-def _scores(found: Mapping[str, Refined]) -> str:
+def _scores(found: Mapping[str, RefinedText]) -> str:
     scores = {name: it.outcome().score for name, it in found.items()}
     known = [it for it in scores.values() if it is not None]
     parts = []
@@ -244,7 +245,7 @@ def _submitted(text: ComparedText) -> str:
     )
 
 
-def _side(name: str, it: Refined) -> str:
+def _side(name: str, it: RefinedText) -> str:
     outcome, now = it.outcome(), it.snapshot
     score = "no score" if outcome.score is None else f"{outcome.score:.3f}"
     cost = UNKNOWN if outcome.cost_usd is None else dollars(outcome.cost_usd)
@@ -260,7 +261,7 @@ def _side(name: str, it: Refined) -> str:
     return f"<section>{''.join(parts)}</section>"
 
 
-def _said(it: Refined) -> str:
+def _said(it: RefinedText) -> str:
     """Return what the judge and people said of a draft."""
     lines = [
         f"{score.criterion} {UNKNOWN if score.score is None else f'{score.score:.2f}'}"
@@ -272,7 +273,7 @@ def _said(it: Refined) -> str:
     return _list(lines, "soft") if lines else ""
 
 
-def _configured(plan: Plan) -> Iterator[str]:
+def _configured(plan: ComparisonPlan) -> Iterator[str]:
     text = plan.texts[0]
     bodies = {name: (it, plan.body(text, name)) for name, it in plan.settings.items()}
     if plan.judge:

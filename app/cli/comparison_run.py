@@ -55,7 +55,7 @@ class ComparedText:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonPlan:
     """What is to be compared with what, and how it is judged."""
 
     name: str
@@ -207,7 +207,7 @@ def check(settings: Mapping[str, Fields], judge: Fields) -> None:
 
 
 @dataclass(frozen=True)
-class Consumed:
+class ComparisonCost:
     """What requests would consume together, as expected and at most."""
 
     expected: Consumption
@@ -233,7 +233,7 @@ def sum_of(parts: Iterable[Consumption]) -> Consumption:
 
 
 @dataclass
-class Estimates:
+class PlanEstimates:
     """What a plan would consume, and the models that would play each role."""
 
     settings: dict[str, list[RefinementEstimate]] = field(default_factory=dict)
@@ -241,15 +241,17 @@ class Estimates:
     longest: list[RefinementEstimate] = field(default_factory=list)
     """Of the judge, for drafts as long as the settings can write."""
 
-    def of_setting(self, name: str) -> Consumed:
+    def of_setting(self, name: str) -> ComparisonCost:
         """Return what one setting would consume."""
         found = self.settings[name]
-        return Consumed(sum_of(it.expected for it in found), sum_of(it.at_most for it in found))
+        return ComparisonCost(
+            sum_of(it.expected for it in found), sum_of(it.at_most for it in found)
+        )
 
-    def of_judge(self, judgements: int) -> Consumed:
+    def of_judge(self, judgements: int) -> ComparisonCost:
         """Return what all judgements would consume."""
         times = range(judgements)
-        return Consumed(
+        return ComparisonCost(
             sum_of(it.expected for it in self.judge for _ in times),
             sum_of(it.at_most for it in self.longest for _ in times),
         )
@@ -261,7 +263,7 @@ class ComparisonRunner:
     def __init__(
         self,
         client: Client,
-        plan: Plan,
+        plan: ComparisonPlan,
         *,
         concurrency: int = 8,
         retries_failed: bool = False,
@@ -273,13 +275,13 @@ class ComparisonRunner:
         self._retries_failed = retries_failed
         self._pause = pause
 
-    def estimates(self, *, at_most: bool) -> Estimates:
+    def estimates(self, *, at_most: bool) -> PlanEstimates:
         """Let the server check every request, and return what they would consume.
 
         Raises ComparisonInvalid with the first errors. Without `at_most` the most that the judge
         would consume is not asked for.
         """
-        found, wrong, plan = Estimates(), [], self._plan
+        found, wrong, plan = PlanEstimates(), [], self._plan
         for index, setting, body in plan.run_requests():
             text = plan.texts[index]
             try:
@@ -407,7 +409,7 @@ class ComparisonRunner:
 
 
 @dataclass(frozen=True)
-class Refined:
+class RefinedText:
     """What came of one text with one setting, and how it was judged."""
 
     snapshot: Snapshot | None
@@ -460,11 +462,11 @@ def _seconds(now: Snapshot) -> float | None:
     return (now.ended_at - now.started_at).total_seconds()
 
 
-RefinedTexts = list[dict[str, Refined]]
+RefinedTexts = list[dict[str, RefinedText]]
 
 
 def refined_texts(
-    runner: ComparisonRunner, plan: Plan, on_progress: Callable[[str, int, int], None]
+    runner: ComparisonRunner, plan: ComparisonPlan, on_progress: Callable[[str, int, int], None]
 ) -> RefinedTexts:
     """Run the whole plan, and return what came of each text by setting."""
     known = runner.known()
@@ -491,21 +493,23 @@ def refined_texts(
     return complete
 
 
-def _refined(ended: Snapshot | str) -> Refined:
+def _refined(ended: Snapshot | str) -> RefinedText:
     if isinstance(ended, str):
-        return Refined(None, ended)
+        return RefinedText(None, ended)
     if ended.status == Status.PAUSED:
-        return Refined(ended, f"it waits for a reviewer: hone review {ended.id}")
+        return RefinedText(ended, f"it waits for a reviewer: hone review {ended.id}")
     if ended.error is not None:
         kept = "; its best draft is compared" if ended.result else ""
-        return Refined(ended, f"{ended.error.code}: {ended.error.detail}{kept}")
+        return RefinedText(ended, f"{ended.error.code}: {ended.error.detail}{kept}")
     if ended.status == Status.CANCELED:
         kept = "; its best draft is compared" if ended.result else ""
-        return Refined(ended, f"canceled{kept}")
-    return Refined(ended, None if ended.result else "it has no result")
+        return RefinedText(ended, f"canceled{kept}")
+    return RefinedText(ended, None if ended.result else "it has no result")
 
 
-def _judgement_bodies(plan: Plan, text: ComparedText, it: Refined) -> Iterator[dict[str, Any]]:
+def _judgement_bodies(
+    plan: ComparisonPlan, text: ComparedText, it: RefinedText
+) -> Iterator[dict[str, Any]]:
     now = it.snapshot
     if it.draft is None or now is None or not now.status.is_terminal:
         return
@@ -514,13 +518,13 @@ def _judgement_bodies(plan: Plan, text: ComparedText, it: Refined) -> Iterator[d
         yield {**body, "metadata": {**(body.get("metadata") or {}), "judgement": str(number)}}
 
 
-def _judgement_keys(plan: Plan, text: ComparedText, it: Refined) -> list[str]:
+def _judgement_keys(plan: ComparisonPlan, text: ComparedText, it: RefinedText) -> list[str]:
     return [key_of(body) for body in _judgement_bodies(plan, text, it)]
 
 
 def _judgements(
     runner: ComparisonRunner,
-    plan: Plan,
+    plan: ComparisonPlan,
     known: Mapping[str, Snapshot],
     found: RefinedTexts,
     on_progress: Callable[[str, int, int], None],
@@ -535,11 +539,13 @@ def _judgements(
     return runner.run(wanted, known, lambda n: on_progress("judging", n, len(wanted)))
 
 
-def _looked_up(runner: ComparisonRunner, it: Refined, judged: Sequence[Snapshot | str]) -> Refined:
+def _looked_up(
+    runner: ComparisonRunner, it: RefinedText, judged: Sequence[Snapshot | str]
+) -> RefinedText:
     ended = tuple(one for one in judged if isinstance(one, Snapshot) and [*_scores([one])])
     failed = tuple(_why_not_judged(one) for one in judged if one not in ended)
     drafts = runner.iterations(it.snapshot.id) if it.snapshot and it.draft else ()
-    return Refined(
+    return RefinedText(
         it.snapshot,
         it.failure,
         judgements=ended,
@@ -557,7 +563,7 @@ def _why_not_judged(judged: Snapshot | str) -> str:
     return f"{judged.id} is {judged.status} without a score"
 
 
-def _ratings(it: Refined, drafts: Iterable[Iteration]) -> dict[str, float]:
+def _ratings(it: RefinedText, drafts: Iterable[Iteration]) -> dict[str, float]:
     """Return what people scored the final draft, by who they are; their last word counts."""
     result = it.snapshot.result if it.snapshot else None
     given = [
@@ -574,7 +580,7 @@ def _ratings(it: Refined, drafts: Iterable[Iteration]) -> dict[str, float]:
 class ComparisonStory:
     """All that is told about a comparison."""
 
-    plan: Plan
+    plan: ComparisonPlan
     refined: RefinedTexts
     result: ComparedSettings
     judge: Mapping[str, str]
@@ -639,7 +645,7 @@ class ComparisonStory:
         return f"Cost of the comparison: {', '.join(parts)}."
 
 
-def _gaps_of(what: str, it: Refined) -> Iterator[str]:
+def _gaps_of(what: str, it: RefinedText) -> Iterator[str]:
     if it.failure is not None:
         yield f"{what}: {it.failure}"
     yield from (f"{what}, not judged: {why}" for why in it.not_judged)
