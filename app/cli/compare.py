@@ -25,12 +25,12 @@ from app.cli.comparison import (
 )
 from app.cli.comparison_page import page_of_comparison
 from app.cli.comparison_run import (
+    ComparisonCost,
+    ComparisonPlan,
     ComparisonRunner,
     ComparisonStory,
-    ComparisonCost,
-    PlanEstimates,
     Fields,
-    ComparisonPlan,
+    PlanEstimates,
     RefinedText,
     check,
     key_of,

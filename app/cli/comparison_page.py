@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.cli.comparison import MeanInterval, PairedDifference, SettingSummary, dollars
-from app.cli.comparison_run import ComparedText, ComparisonStory, ComparisonPlan, RefinedText
+from app.cli.comparison_run import ComparedText, ComparisonPlan, ComparisonStory, RefinedText
 from app.cli.display import score_text
 from app.contract.requests import RefinementRequest
 
