@@ -421,6 +421,7 @@ def _json_of(it: RefinedText) -> dict[str, Any]:
     now, outcome = it.snapshot, it.outcome()
     return {
         "id": now and now.id,
+        "path": now.result.path if now and now.result else None,
         "status": now and now.status,
         "failure": it.failure,
         "score": outcome.score,

@@ -398,7 +398,9 @@ def recommended(
     elif all(it.verdict == "even" for it in rivals):
         chosen = _cheapest_of(best, rivals, settings, margin)
     else:
-        chosen = Recommendation(None, "open", tuple(_is_open(it, margin) for it in rivals))
+        said = [_is_open(it, margin) for it in rivals if it.verdict != "even"]
+        said += _until_then([best.name, *(it.against for it in rivals)], settings)
+        chosen = Recommendation(None, "open", tuple(said))
     sentences = (
         *chosen.sentences,
         *_money(chosen.choice, against, settings),
@@ -486,6 +488,16 @@ def _is_open(it: PairedDifference, margin: float) -> str:
     target = max(abs(found.mean), margin)
     tell = more.replace("would tell", f"texts like these would tell a difference of {target:.2f}")
     return f"{found.count} texts cannot tell {names} apart ({signed(found)}{chance})." + tell
+
+
+def _until_then(names: Sequence[str], settings: Sequence[SettingSummary]) -> list[str]:
+    """Say which of those that may be best costs least; nothing if that is unknown or none does."""
+    found = [it for it in settings if it.name in names]
+    costs = {it.name: it.cost_usd.mean for it in found if it.cost_usd is not None}
+    if len(costs) < len(found) or max(costs.values()) - min(costs.values()) <= SAME:
+        return []
+    cheapest = min(costs, key=lambda name: costs[name])
+    return [f"Until then nothing shows that {cheapest}, which costs least, is worse."]
 
 
 def _cheapest_of(

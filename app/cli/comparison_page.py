@@ -250,7 +250,8 @@ def _side(name: str, it: RefinedText) -> str:
     score = "no score" if outcome.score is None else f"{outcome.score:.3f}"
     cost = UNKNOWN if outcome.cost_usd is None else dollars(outcome.cost_usd)
     seconds = UNKNOWN if outcome.seconds is None else f"{outcome.seconds:.1f} s"
-    reference = f" \u00b7 {shown(now.id)}" if now else ""
+    path = f" {now.result.path}" if now and now.result else ""
+    reference = f" \u00b7 {shown(now.id + path)}" if now else ""
     parts = [
         f"<h3>{shown(name)}: {score}</h3>",
         f'<p class="soft">{cost} \u00b7 {seconds}{reference}</p>',

@@ -284,8 +284,9 @@ class ComparisonRunner:
         found, wrong, plan = PlanEstimates(), [], self._plan
         for index, setting, body in plan.run_requests():
             text = plan.texts[index]
+            labelled = plan.labelled(body, setting, text.name)
             try:
-                found.settings.setdefault(setting, []).append(self._estimate(body))
+                found.settings.setdefault(setting, []).append(self._estimate(labelled))
             except RequestRejected as refused:
                 wrong.append(f"{text.name} with {setting}: {refused}")
             if len(wrong) == 5:

@@ -153,7 +153,9 @@ def test_a_dry_run_says_the_cost_at_most_and_submits_nothing(
     assert costs["judge"]["at_most"]["cost_usd"] == pytest.approx(0.24)
     assert costs["total"]["at_most"]["calls"] == 3 * (6 + 6 + 24)
     assert not api.submitted
-    drafts = [json.loads(it.body)["draft"] for it in api.asked]
+    checked = [json.loads(it.body) for it in api.asked]
+    drafts = [it["draft"] for it in checked]
+    assert sum("compare_key" in it.get("metadata", {}) for it in checked) == 12
     assert max(map(len, drafts)) >= 3 * 500  # a draft of all tokens that may be written
 
 

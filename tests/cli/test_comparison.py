@@ -216,6 +216,15 @@ def test_too_few_texts_say_how_many_more_would_tell() -> None:
     assert "About 1 more would tell." in found.recommendation.sentences[0]
 
 
+def test_while_it_is_open_the_one_that_costs_least_is_named() -> None:
+    scores = noisy(7, 12, 0.6, 0.61, sd=0.2)
+    found = compared("ab", outcomes(scores, {"a": 0.01, "b": 0.03}), 0.02)
+    assert found.recommendation.verdict == "open"
+    assert "nothing shows that a, which costs least" in " ".join(found.recommendation.sentences)
+    alike = compared("ab", outcomes(scores), 0.02)
+    assert "costs least" not in " ".join(alike.recommendation.sentences)
+
+
 def test_so_many_more_texts_do_show_the_difference() -> None:
     """Of the texts that are said to be needed, about four in five comparisons tell."""
     first = interval([0.08, -0.06, 0.1, -0.07, 0.05, -0.02, 0.06, 0.02])
