@@ -1,0 +1,338 @@
+"""Manifests for Kubernetes and the compose file, and what they ask of Prometheus and Redis.
+
+Rules are checked in the files; what kustomize makes of them is, where it is installed.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from kubernetes_validate import latest_version, validate
+from prometheus_client import REGISTRY
+from redis import Redis
+from redis.backoff import ConstantBackoff
+from redis.exceptions import NoPermissionError
+from redis.retry import Retry
+
+import app.telemetry.metrics  # noqa: F401 - registers what Hone measures
+from app.cli.processes import free_port
+from app.local.embedded import find_redis
+from app.queue import RefinementQueue
+from app.settings import Settings
+from app.store import open_store
+
+ROOT = Path(__file__).parent.parent
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+PAGE = ROOT / "docs" / "deploying.md"
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+LATEST = int(latest_version().split(".")[1])
+SUPPORTED = [f"1.{LATEST}", f"1.{LATEST - 3}"]
+"""Releases of Kubernetes: the newest of which schemas are installed, and the third before."""
+
+CUSTOM = {"ScaledObject", "Kustomization", "Component"}
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer", "minimum": 1}
+
+
+def closed(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"required": [*required], "properties": properties, "additionalProperties": False}
+
+
+SCALED_OBJECT = closed(
+    "scaleTargetRef",
+    "triggers",
+    scaleTargetRef=closed("name", name=TEXT),
+    pollingInterval=NUMBER,
+    minReplicaCount=NUMBER,
+    maxReplicaCount=NUMBER,
+    advanced=closed(horizontalPodAutoscalerConfig=closed(behavior={"type": "object"})),
+    triggers={
+        "minItems": 1,
+        "items": closed(
+            "type",
+            "metadata",
+            type={"const": "prometheus"},
+            name=TEXT,
+            metricType={"enum": ["Value", "AverageValue"]},
+            metadata=closed(
+                "serverAddress",
+                "query",
+                "threshold",
+                serverAddress=TEXT,
+                query=TEXT,
+                threshold={"type": "string", "pattern": r"^\d+$"},
+                ignoreNullValues={"const": "false"},
+            ),
+        ),
+    },
+)
+"""The fields of KEDA's ScaledObject that are used here, as its reference describes them."""
+
+
+@cache
+def manifests() -> tuple[dict[str, Any], ...]:
+    """Every resource of every file."""
+    files = sorted(KUBERNETES.rglob("*.yaml"))
+    return tuple(it for file in files for it in yaml.safe_load_all(file.read_text()))
+
+
+@cache
+def rendered(overlay: str) -> tuple[dict[str, Any], ...]:
+    """What kustomize makes of an overlay."""
+    programs = {"kustomize": ["kustomize", "build"], "kubectl": ["kubectl", "kustomize"]}
+    command = next((it for name, it in programs.items() if shutil.which(name)), None)
+    if command is None:
+        pytest.skip("neither kustomize nor kubectl is installed")
+    folder = str(KUBERNETES / "overlays" / overlay)
+    done = subprocess.run([*command, folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return tuple(yaml.safe_load_all(done.stdout))
+
+
+OVERLAYS = sorted(path.name for path in (KUBERNETES / "overlays").iterdir())
+
+
+def the(kind: str, name: str, among: tuple[dict[str, Any], ...] | None = None) -> dict[str, Any]:
+    [found] = [
+        it
+        for it in among or manifests()
+        if it["kind"] == kind and re.fullmatch(rf"{name}(-[a-z0-9]{{10}})?", it["metadata"]["name"])
+    ]
+    return dict(found)
+
+
+def workloads(among: tuple[dict[str, Any], ...] | None = None) -> list[dict[str, Any]]:
+    return [it for it in among or manifests() if it["kind"] in {"Deployment", "StatefulSet"}]
+
+
+def environment(file: str) -> dict[str, str]:
+    lines = (KUBERNETES / file).read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def assert_valid(resources: tuple[dict[str, Any], ...], version: str) -> None:
+    for it in resources:
+        if it["kind"] not in CUSTOM:
+            validate(it, version, strict=True)
+        elif it["kind"] == "ScaledObject":
+            jsonschema.validate(it["spec"], SCALED_OBJECT)
+
+
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_every_manifest_is_valid(version: str) -> None:
+    assert_valid(manifests(), version)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_overlay_is_valid_once_rendered(overlay: str) -> None:
+    resources = rendered(overlay)
+    assert_valid(resources, SUPPORTED[0])
+    assert {it["metadata"].get("namespace", "hone") for it in resources} == {"hone"}
+    for workload in workloads(resources):  # what it refers to is there; Secrets are the operator's
+        maps = re.findall(r"'config[Mm]ap(?:Ref)?': \{'name': '([^']+)'", str(workload))
+        assert maps
+        assert all(the("ConfigMap", it, resources) for it in maps)
+
+
+def test_an_unknown_field_is_noticed() -> None:
+    workload = json.loads(json.dumps(the("Deployment", "hone-worker")))
+    workload["spec"]["template"]["spec"]["containers"][0]["readOnlyRootFs"] = True
+    with pytest.raises(jsonschema.ValidationError, match="readOnlyRootFs"):
+        validate(workload, SUPPORTED[0], strict=True)
+
+
+@pytest.mark.parametrize("workload", workloads(), ids=lambda it: str(it["metadata"]["name"]))
+def test_every_pod_has_no_more_rights_than_it_needs(workload: dict[str, Any]) -> None:
+    pod = workload["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    context = pod["securityContext"]
+    assert (context["runAsNonRoot"], context["seccompProfile"]) == (
+        True,
+        {"type": "RuntimeDefault"},
+    )
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"startupProbe", "livenessProbe"} <= set(container)
+        assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+        assert set(container["resources"]["limits"]) == {"memory"}
+        assert not [it for it in container.get("env", ()) if "value" in it]
+
+
+def test_no_secret_is_in_a_file() -> None:
+    assert [it["metadata"]["name"] for it in manifests() if it["kind"] == "Secret"] == []
+    settings = environment("base/settings.env")
+    assert [name for name in settings if re.search("KEY|SECRET|PASSWORD|REDIS_URL", name)] == []
+
+
+def test_the_settings_of_the_manifests_are_settings_of_hone() -> None:
+    given = {name.lower(): value for name, value in environment("base/settings.env").items()}
+    fields = {name.removeprefix("hone_"): value for name, value in given.items()}
+    assert fields.keys() <= Settings.model_fields.keys()
+    settings = Settings.model_validate(fields)
+    assert settings.port == 8080
+    assert settings.metrics_port == 9464
+
+
+def test_every_pod_is_given_longer_to_end_than_it_takes() -> None:
+    grace_s = float(environment("base/settings.env")["HONE_GRACE_S"])
+    for name in ("hone-api", "hone-worker", "hone-webhooks"):
+        pod = the("Deployment", name)["spec"]["template"]["spec"]
+        assert pod["terminationGracePeriodSeconds"] >= grace_s + 10
+    grace = COMPOSE["x-hone"]["stop_grace_period"]
+    assert int(grace.removesuffix("s")) >= int(COMPOSE["x-environment"]["HONE_GRACE_S"]) + 10
+
+
+def test_the_images_are_of_this_version() -> None:
+    kustomizations = [it for it in manifests() if it["kind"] == "Kustomization"]
+    tags = {image["newTag"] for it in kustomizations for image in it.get("images", ())}
+    assert tags == {VERSION}
+    assert COMPOSE["x-hone"]["image"] == f"hone:{VERSION}"
+
+
+def foreign_images() -> Iterator[str]:
+    for workload in workloads():
+        yield from (it["image"] for it in workload["spec"]["template"]["spec"]["containers"])
+    yield from (it["image"] for it in COMPOSE["services"].values())
+
+
+def test_images_of_others_are_pinned_by_version_and_digest() -> None:
+    others = {it for it in foreign_images() if not re.fullmatch(r"hone(:.*)?", it)}
+    assert len(others) == 3
+    pinned = re.compile(r"[a-z/]+:v?\d+\.\d+\.\d+(-[a-z0-9]+)?@sha256:[0-9a-f]{64}")
+    assert [it for it in others if not pinned.fullmatch(it)] == []
+
+
+def test_compose_services_are_hardened_and_checked() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert "healthcheck" in service or name == "api", name  # its image has one
+        published = service.get("ports", ())
+        assert [it for it in published if not it.startswith("127.0.0.1:")] == [], name
+        for volume in service.get("volumes", ()):
+            source = volume.split(":")[0]
+            assert not source.startswith(".") or (ROOT / source).exists(), volume
+
+
+def test_redis_of_compose_wants_a_password_and_keeps_what_it_accepted() -> None:
+    redis = COMPOSE["services"]["redis"]
+    command = redis["command"][-1]
+    for option in ("--appendonly yes", "noeviction", '--requirepass "$$REDIS_PASSWORD"'):
+        assert option in command
+    assert COMPOSE["x-environment"]["HONE_REDIS_URL"].startswith("redis://:${REDIS_PASSWORD:?")
+    assert redis["networks"] == ["data"]
+    assert COMPOSE["networks"]["data"] == {"internal": True}
+
+
+def triggers() -> dict[str, dict[str, Any]]:
+    spec = the("ScaledObject", "hone-worker")["spec"]
+    return {it["name"]: it for it in spec["triggers"]}
+
+
+def test_the_scaler_asks_for_metrics_that_exist_and_fits_the_slots_of_a_worker() -> None:
+    known = {f"{it.name}{suffix}" for it in REGISTRY.collect() for suffix in ("", "_total")}
+    asked = {name for it in triggers().values() for name in re.findall(r"hone_\w+", str(it))}
+    assert asked <= known
+    assert asked
+    slots = int(environment("base/settings.env")["HONE_CONCURRENCY"])
+    assert int(triggers()["held"]["metadata"]["threshold"]) == slots * 3 / 4
+    assert the("Deployment", the("ScaledObject", "hone-worker")["spec"]["scaleTargetRef"]["name"])
+
+
+SAMPLES = {
+    'hone_standing{what="waiting", instance="a"}': "0x20 40x20",
+    'hone_standing{what="waiting", instance="b"}': "0x20 40x20",
+    'hone_standing{what="held", instance="a"}': "300x40",
+    'hone_standing{what="held", instance="b"}': "300x40",
+    'hone_claims_total{kind="first", instance="c"}': "0+15x40",  # one a second
+    'hone_claims_total{kind="first", instance="d"}': "0+15x40",
+    'hone_claims_total{kind="resumed", instance="d"}': "0+150x40",
+}
+"""Two API processes that see the same Redis, and two workers; a value every 15 s."""
+
+NOTHING_BEGINS = {
+    'hone_standing{what="waiting"}': "5x40",
+    'hone_standing{what="held"}': "0x40",
+}
+EXPECTED = [
+    (SAMPLES, "wait", "4m", 0),
+    (SAMPLES, "wait", "9m", 20),  # 40 wait, 2 begin a second
+    (SAMPLES, "wait", "5m15s", 0),  # they have not waited for a minute yet
+    (SAMPLES, "held", "5m", 300),
+    (NOTHING_BEGINS, "wait", "9m", 50),  # no worker has begun any
+    (NOTHING_BEGINS, "held", "9m", 0),
+]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_the_scaler_measures_the_wait_and_the_work_in_progress(tmp_path: Path) -> None:
+    cases = [
+        {
+            "interval": "15s",
+            "input_series": [{"series": name, "values": it} for name, it in samples.items()],
+            "promql_expr_test": [
+                {
+                    "expr": f"sum({triggers()[name]['metadata']['query']})",
+                    "eval_time": at,
+                    "exp_samples": [{"labels": "{}", "value": value}],
+                }
+            ],
+        }
+        for samples, name, at, value in EXPECTED
+    ]
+    rules = tmp_path / "scaling_test.yml"
+    rules.write_text(json.dumps({"tests": cases}))
+    command = ["promtool", "test", "rules", str(rules)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def users_of_the_page() -> str:
+    """The file of Redis's users that the page has the operator write."""
+    [users] = re.findall(r"cat > users\.acl <<END\n(.*?)END\n", PAGE.read_text(), re.DOTALL)
+    return str(users).replace("$REDIS_PASSWORD", "secret")
+
+
+@contextmanager
+def redis_of_the_cluster(folder: Path) -> Iterator[int]:
+    """Run a server with the configuration and the users of the cluster, and yield its port."""
+    (folder / "users.acl").write_text(users_of_the_page())
+    written = (KUBERNETES / "components" / "redis" / "redis.conf").read_text()
+    made = written.replace("/run/redis/", f"{folder}/").replace("dir /data", f"dir {folder}")
+    (folder / "redis.conf").write_text(made)
+    port = free_port("127.0.0.1")
+    command = [str(find_redis().path), str(folder / "redis.conf"), "--port", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        yield port
+    finally:
+        server.terminate()
+        server.wait()
+
+
+async def test_redis_of_the_cluster_serves_hone_and_nobody_else(tmp_path: Path) -> None:
+    with redis_of_the_cluster(tmp_path) as port:
+        retry = Retry(ConstantBackoff(0.1), 200)
+        with Redis(port=port, retry=retry) as stranger:  # as the probes of the pod
+            assert stranger.ping()
+            with pytest.raises(NoPermissionError):
+                stranger.get("x")
+        settings = Settings(redis_url=f"redis://hone:secret@127.0.0.1:{port}/0")
+        async with open_store(settings, RefinementQueue("hone")) as store:
+            assert await store.waiting() == 0
