@@ -32,6 +32,9 @@ NAME = 30
 LEFT, RIGHT, TOP, BOTTOM = 30.0, 366.0, 8.0, 196.0
 """The plot within the picture, which is 400 wide and 220 high."""
 
+DENSE = 20
+"""Drafts above which the points are drawn smaller."""
+
 COLOURS = 8
 OF_PARTS = (MultiPassStrategy, NestedStrategy, StepwiseStrategy)
 BARS = "▁▂▃▄▅▆▇█"
@@ -211,9 +214,10 @@ def pictures(story: Story) -> Iterator[str]:
 def _figure(it: Chart, name: str) -> str:
     count = wording.counted(len(it.drafts), "draft")
     title = f"Scores of {count}" + (f" at {it.search}" if it.search else "")
+    dense = " dense" if len(it.drafts) > DENSE else ""
     told = "; ".join((f"score {_from_to(it.scores)}", *(text for _, text in _marks(it))))
     return (
-        f'<figure><svg class="chart" viewBox="0 0 400 220" role="img"'
+        f'<figure><svg class="chart{dense}" viewBox="0 0 400 220" role="img"'
         f' aria-labelledby="{name}-title {name}-told">\n'
         f'<title id="{name}-title">{escape(title)}</title>\n'
         f'<desc id="{name}-told">{escape(told)}. A table with all figures follows.</desc>\n'
@@ -238,11 +242,8 @@ def _drawn(it: Chart) -> Iterator[str]:
     if it.estimate is not None:
         low, high = map(it.y, _band(it.estimate))
         middle = it.y(it.estimate.value)
-        yield (
-            f'<path class="estimate" d="M{x + 10:.1f} {low:.1f}V{high:.1f}'
-            f"M{x + 7:.1f} {low:.1f}h6M{x + 7:.1f} {high:.1f}h6"
-            f'M{x + 7:.1f} {middle:.1f}h6"/>\n'
-        )
+        ends = "".join(f"M{x - 4:.1f} {y:.1f}h8" for y in (low, middle, high))
+        yield f'<path class="estimate" d="M{x:.1f} {low:.1f}V{high:.1f}{ends}"/>\n'
 
 
 def _grid(it: Chart) -> Iterator[str]:
