@@ -1,6 +1,7 @@
 /** The frame of every page: who is signed in, where one can go, and what the address names. */
 import { useEffect, useState } from 'preact/hooks';
 import { readToken, root, type Session, session, signOut } from './api.js';
+import { BatchList, BatchPage } from './batches.js';
 import { RefinementList } from './list.js';
 import { Failure, Loading } from './parts.js';
 import { RefinementPage } from './refinement.js';
@@ -43,7 +44,10 @@ export function Console() {
   );
 }
 
-const PLACES: [string, string][] = [['', 'Refinements']];
+const PLACES: [string, string][] = [
+  ['', 'Refinements'],
+  ['batches', 'Batches'],
+];
 
 function Navigation({ at }: { at: string }) {
   return (
@@ -65,7 +69,9 @@ function Navigation({ at }: { at: string }) {
 function Page({ route, session }: { route: Route; session: Session }) {
   const [place = '', id, part] = route.path;
   if (place === 'refinements' && id) return <RefinementPage key={id} id={id} part={part ?? ''} session={session} />;
-  if (place === '' || place === 'refinements') return <RefinementList query={route.query} />;
+  if (place === '' || place === 'refinements') return <RefinementList query={route.query} session={session} />;
+  if (place === 'batches' && id) return <BatchPage key={id} id={id} session={session} />;
+  if (place === 'batches') return <BatchList query={route.query} />;
   return (
     <>
       <h1>Nothing here</h1>

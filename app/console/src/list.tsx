@@ -1,12 +1,15 @@
-/** The list of refinements, newest first. */
+/** The list of refinements, newest first, and what waits for a person or a provider on top. */
 import type { Snapshot } from 'hone';
 import { useEffect } from 'preact/hooks';
-import { hone } from './api.js';
-import { Failure, Loading, Status, When, costText, scoreText, useLoaded } from './parts.js';
+import { hone, type Session } from './api.js';
+import { Filters, isFiltered } from './filters.js';
+import { Failure, Loading, Status, When, costText, scoreText, useLoaded, useRepeated } from './parts.js';
 import { hrefOf, Link, setQuery } from './router.js';
 
-const STATUSES = ['queued', 'running', 'paused', 'canceling', 'succeeded', 'failed', 'canceled'];
-const REFRESH_MS = 2_000;
+const PAGE = 25;
+const SHOWN_WAITING = 5;
+const TIME_FIELDS = ['submitted_from', 'submitted_to'];
+const IGNORED = ['metadata', 'token'];
 
 interface Page {
   data: Snapshot[];
@@ -14,46 +17,69 @@ interface Page {
   next_cursor: string | null;
 }
 
-export function RefinementList({ query }: { query: URLSearchParams }) {
-  const status = query.get('status') ?? '';
-  const cursor = query.get('cursor') ?? '';
-  const { value, failure, reload } = useLoaded(
-    (signal) =>
-      hone.request<Page>('/v1/refinements', {
-        query: { limit: 25, status: status || undefined, cursor: cursor || undefined },
-        signal,
-      }),
-    [status, cursor],
-  );
+type Query = Record<string, string | string[] | undefined>;
+
+export function RefinementList({ query, session }: { query: URLSearchParams; session: Session }) {
   useEffect(() => {
     document.title = 'Refinements – Hone';
-    const timer = setInterval(() => document.hidden || reload(), REFRESH_MS);
-    return () => clearInterval(timer);
   }, []);
   return (
     <>
       <h1>Refinements</h1>
-      <div class="filters">
-        <label>
-          Status
-          <select value={status} onChange={(event) => setQuery({ status: event.currentTarget.value, cursor: '' })}>
-            <option value="">any</option>
-            {STATUSES.map((it) => (
-              <option>{it}</option>
-            ))}
-          </select>
-        </label>
-      </div>
-      {failure !== undefined && <Failure of={failure} />}
-      {!value && failure === undefined && <Loading />}
-      {value && <Rows of={value.data} />}
-      {value?.has_more && <button onClick={() => setQuery({ cursor: value.next_cursor ?? '' })}>Older</button>}
+      <Health />
+      {!isFiltered(query) && <WaitingForMe session={session} />}
+      {!isFiltered(query) && <WaitingForProviders />}
+      <Filters query={query} />
+      <Pages query={query} />
     </>
   );
 }
 
-function Rows({ of }: { of: Snapshot[] }) {
-  if (!of.length) return <p class="quiet">No refinements.</p>;
+function Pages({ query }: { query: URLSearchParams }) {
+  const asked = queryOf(query);
+  const { value, failure, reload } = useLoaded((signal) => read(asked, signal), [query.toString()]);
+  useRepeated(reload);
+  if (failure !== undefined) return <Failure of={failure} />;
+  if (!value) return <Loading />;
+  return (
+    <>
+      <Rows of={value.data} isFiltered={isFiltered(query)} />
+      <p class="pages">
+        {query.get('cursor') && <button onClick={() => history.back()}>Newer</button>}
+        {value.has_more && <button onClick={() => setQuery({ cursor: value.next_cursor ?? '' }, false)}>Older</button>}
+      </p>
+    </>
+  );
+}
+
+const read = (query: Query, signal?: AbortSignal) =>
+  hone.request<Page>('/v1/refinements', { query: { ...query, result: 'false' }, signal });
+
+/** Return the query of the API for that of the page. */
+function queryOf(query: URLSearchParams): Query {
+  const asked: Query = { limit: `${PAGE}` };
+  for (const name of new Set(query.keys())) {
+    const values = query.getAll(name).filter(Boolean);
+    if (IGNORED.includes(name) || !values.length) continue;
+    asked[name] = TIME_FIELDS.includes(name) ? new Date(values[0] ?? '').toISOString() : values;
+  }
+  for (const pair of query.getAll('metadata')) {
+    const at = pair.indexOf('=');
+    if (at > 0) asked[`metadata.${pair.slice(0, at)}`] = pair.slice(at + 1);
+  }
+  return asked;
+}
+
+function Rows({ of, isFiltered }: { of: Snapshot[]; isFiltered: boolean }) {
+  if (!of.length) {
+    if (isFiltered) return <p class="quiet">No refinement is like that.</p>;
+    return (
+      <p class="quiet">
+        No refinements yet. <Link href={hrefOf('new')}>Submit a text</Link>, or send one from a shell with{' '}
+        <code>hone submit FILE</code>.
+      </p>
+    );
+  }
   return (
     <table class="rows">
       <thead>
@@ -68,22 +94,146 @@ function Rows({ of }: { of: Snapshot[] }) {
       </thead>
       <tbody>
         {of.map((it) => (
-          <tr key={it.id}>
-            <td>
-              <Link href={hrefOf('refinements', it.id)}>{it.id}</Link>
-            </td>
-            <td>
-              <Status of={it.status} />
-            </td>
-            <td>{scoreText(it.best?.score)}</td>
-            <td>{it.strategy}</td>
-            <td>{costText(it.usage.cost_usd)}</td>
-            <td>
-              <When at={it.created_at} />
-            </td>
-          </tr>
+          <Row key={it.id} of={it} />
         ))}
       </tbody>
     </table>
+  );
+}
+
+function Row({ of }: { of: Snapshot }) {
+  const named = Object.entries(of.metadata);
+  return (
+    <tr>
+      <td>
+        <Link href={hrefOf('refinements', of.id)}>{of.id}</Link>
+        {of.custom_id && <span class="quiet"> {of.custom_id}</span>}
+        {named.length > 0 && (
+          <span class="tags">
+            {named.map(([name, value]) => (
+              <Link href={`${hrefOf()}?metadata=${encodeURIComponent(`${name}=${value}`)}`}>
+                {name}={value}
+              </Link>
+            ))}
+          </span>
+        )}
+      </td>
+      <td>
+        <Status of={of.status} />
+        {of.waiting && <WaitText of={of} />}
+        {of.status === 'succeeded' && !of.passed && <span class="quiet"> not passed: {words(of.stop_reason)}</span>}
+        {of.error && <span class="quiet"> {words(of.error.code)}</span>}
+      </td>
+      <td>{scoreText(of.best?.score)}</td>
+      <td>{of.strategy}</td>
+      <td>{costText(of.usage.cost_usd)}</td>
+      <td>
+        <When at={of.created_at} />
+      </td>
+    </tr>
+  );
+}
+
+const words = (code: string | null): string => (code ?? '').replaceAll('_', ' ');
+
+function WaitText({ of: { waiting } }: { of: Snapshot }) {
+  if (!waiting) return null;
+  return (
+    <span class="quiet">
+      {' '}
+      waits for {waiting.model}: {words(waiting.reason)}, next try <When at={waiting.until} />
+    </span>
+  );
+}
+
+/** Whether this service works at all: what `/readyz` warns of. */
+function Health() {
+  const { value, failure, reload } = useLoaded((signal) => hone.request<Readiness>('/readyz', { signal }), []);
+  useRepeated(reload);
+  if (failure !== undefined) return <Failure of={failure} />;
+  if (!value) return null;
+  return (
+    <p class="quiet">
+      {value.workers} {value.workers === 1 ? 'worker' : 'workers'}, {value.waiting} waiting to begin
+      {value.workers === 0 && '. Nothing goes on until one is started: hone worker'}
+      {value.warnings.map((it) => (
+        <span class="warning">{it}</span>
+      ))}
+    </p>
+  );
+}
+
+interface Readiness {
+  workers: number;
+  waiting: number;
+  warnings: string[];
+}
+
+/** The reviews that this person may decide, those that end first on top. */
+function WaitingForMe({ session }: { session: Session }) {
+  const { value, reload } = useLoaded((signal) => read({ status: 'paused', limit: '100' }, signal), []);
+  useRepeated(reload);
+  const mine = (value?.data ?? []).filter((it) => (it.reviews ?? []).some((review) => mayDecide(session, review.reviewers ?? [])));
+  if (!mine.length || !session.scopes.includes('review')) return null;
+  mine.sort((one, other) => (one.review?.deadline ?? '').localeCompare(other.review?.deadline ?? ''));
+  return (
+    <section class="waiting">
+      <h2>
+        Waiting for your review: {mine.length}
+        {value?.has_more && '+'}
+      </h2>
+      <ul>
+        {mine.slice(0, SHOWN_WAITING).map((it) => (
+          <li key={it.id}>
+            <Link href={hrefOf('refinements', it.id)}>{it.review?.question || it.id}</Link>
+            <span class="quiet">
+              {' '}
+              {it.id}, score {scoreText(it.best?.score)}
+              {it.review && (
+                <>
+                  , asked <When at={it.review.asked_at} />, {words(it.review.on_timeout)} <When at={it.review.deadline} />
+                </>
+              )}
+            </span>
+          </li>
+        ))}
+      </ul>
+      {mine.length > SHOWN_WAITING && <Link href={`${hrefOf()}?status=paused`}>All that are paused</Link>}
+    </section>
+  );
+}
+
+/** A review without reviewers is anybody's; without keys, reviewers are names of people. */
+const mayDecide = (session: Session, reviewers: string[]): boolean =>
+  !reviewers.length || session.key_id === null || reviewers.includes(session.key_id);
+
+/** What waits for a model's provider, by model and reason. */
+function WaitingForProviders() {
+  const { value, reload } = useLoaded((signal) => read({ status: 'running', limit: '100' }, signal), []);
+  useRepeated(reload);
+  const groups = new Map<string, Snapshot[]>();
+  for (const it of value?.data ?? []) {
+    if (!it.waiting) continue;
+    const name = `${it.waiting.model}: ${words(it.waiting.reason)}`;
+    groups.set(name, [...(groups.get(name) ?? []), it]);
+  }
+  if (!groups.size) return null;
+  return (
+    <section class="waiting">
+      <h2>Waiting for a provider</h2>
+      <ul>
+        {[...groups].map(([name, waiting]) => (
+          <li key={name}>
+            {name} ({waiting.length}
+            {value?.has_more && ' or more'}){' '}
+            {waiting.slice(0, SHOWN_WAITING).map((it) => (
+              <>
+                <Link href={hrefOf('refinements', it.id)}>{it.id}</Link>{' '}
+              </>
+            ))}
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }

@@ -143,3 +143,15 @@ export function useLoaded<Value>(
   }, [...keys, turn]);
   return { ...state, reload: () => setTurn((it) => it + 1) };
 }
+
+const REPEATED_MS = 2_000;
+
+/** Call a function every two seconds while the page is seen. */
+export function useRepeated(call: () => void): void {
+  const latest = useRef(call);
+  latest.current = call;
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || latest.current(), REPEATED_MS);
+    return () => clearInterval(timer);
+  }, []);
+}

@@ -28,15 +28,15 @@ export function navigate(href: string, replace = false): void {
   if (!replace) scrollTo(0, 0);
 }
 
-/** Change the query of the current page; an empty value removes a name. */
-export function setQuery(changes: Record<string, string>): void {
+/** Change the query of the current page; an empty value removes a name, an array repeats it. */
+export function setQuery(changes: Record<string, string | string[]>, replace = true): void {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
-    if (value) query.set(name, value);
-    else query.delete(name);
+    query.delete(name);
+    for (const each of [value].flat()) if (each) query.append(name, each);
   }
   const text = query.toString();
-  navigate(location.pathname + (text ? `?${text}` : '') + location.hash, true);
+  navigate(location.pathname + (text ? `?${text}` : '') + location.hash, replace);
 }
 
 export function useRoute(): Route {

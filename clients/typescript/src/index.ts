@@ -43,7 +43,8 @@ interface Call {
   method?: string;
   json?: unknown;
   body?: string;
-  query?: Record<string, string | number | undefined>;
+  /** Parameters of the query; an array stands for a repeated one. */
+  query?: Record<string, string | number | string[] | undefined>;
   headers?: Record<string, string | undefined>;
   timeout?: number;
   signal?: AbortSignal | undefined;
@@ -312,7 +313,7 @@ export class Hone {
   async #send(path: string, call: Call): Promise<Response> {
     const url = new URL(this.url + path);
     for (const [name, value] of Object.entries(call.query ?? {})) {
-      if (value !== undefined) url.searchParams.set(name, `${value}`);
+      for (const each of [value ?? []].flat()) url.searchParams.append(name, `${each}`);
     }
     const headers = new Headers(this.#headers);
     if (call.json !== undefined) headers.set('Content-Type', 'application/json');

@@ -1,0 +1,114 @@
+/** The filters of the list. They stand in the address, so that a list can be passed on. */
+import { useState } from 'preact/hooks';
+import { hone } from './api.js';
+import { useLoaded } from './parts.js';
+import { hrefOf, navigate, setQuery } from './router.js';
+
+const STATUSES = ['queued', 'running', 'paused', 'canceling', 'succeeded', 'failed', 'canceled'];
+const NUMBERS: [string, string, string][] = [
+  ['min_score', 'Score from', '0.05'],
+  ['max_score', 'Score to', '0.05'],
+  ['min_cost_usd', 'Cost from $', '0.01'],
+  ['max_cost_usd', 'Cost to $', '0.01'],
+];
+const TIMES: [string, string][] = [
+  ['submitted_from', 'Submitted from'],
+  ['submitted_to', 'Submitted to'],
+];
+const NAMES = ['status', 'strategy', 'metadata', 'batch', ...NUMBERS.map(([it]) => it), ...TIMES.map(([it]) => it)];
+const ID = /\bref_[0-9A-HJKMNP-TV-Z]{26}\b/;
+
+export const isFiltered = (query: URLSearchParams): boolean => [...NAMES, 'cursor'].some((it) => query.get(it));
+
+interface Offers {
+  data: { kind: string }[];
+}
+
+export function Filters({ query }: { query: URLSearchParams }) {
+  const { value: strategies } = useLoaded((signal) => hone.request<Offers>('/v1/strategies', { signal }), []);
+  const more = [...NUMBERS, ...TIMES].some(([it]) => query.get(it)) || query.get('batch');
+  const change = (name: string) => (event: { currentTarget: HTMLInputElement | HTMLSelectElement }) =>
+    setQuery({ [name]: event.currentTarget.value, cursor: '' });
+  return (
+    <search class="filters">
+      <Search />
+      <fieldset class="choices">
+        <legend>Status</legend>
+        {STATUSES.map((it) => (
+          <Choice name="status" value={it} chosen={query.getAll('status')} />
+        ))}
+      </fieldset>
+      <label>
+        Strategy
+        <select value={query.get('strategy') ?? ''} onChange={change('strategy')}>
+          <option value="">any</option>
+          {strategies?.data.map((it) => <option value={it.kind}>{it.kind}</option>)}
+        </select>
+      </label>
+      <label>
+        Metadata
+        <input
+          value={query.getAll('metadata').join(' ')}
+          placeholder="ticket=4711"
+          onChange={(event) => setQuery({ metadata: event.currentTarget.value.trim().split(/\s+/), cursor: '' })}
+        />
+      </label>
+      <details open={Boolean(more)}>
+        <summary>Score, cost, time, batch</summary>
+        {NUMBERS.map(([name, title, step]) => (
+          <label>
+            {title}
+            <input type="number" min="0" step={step} value={query.get(name) ?? ''} onChange={change(name)} />
+          </label>
+        ))}
+        {TIMES.map(([name, title]) => (
+          <label>
+            {title}
+            <input type="datetime-local" value={query.get(name) ?? ''} onChange={change(name)} />
+          </label>
+        ))}
+        <label>
+          Batch
+          <input value={query.get('batch') ?? ''} placeholder="batch_…" onChange={change('batch')} />
+        </label>
+      </details>
+      {isFiltered(query) && <button onClick={() => navigate(hrefOf())}>Show all</button>}
+    </search>
+  );
+}
+
+function Choice({ name, value, chosen }: { name: string; value: string; chosen: string[] }) {
+  const isChosen = chosen.includes(value);
+  const toggle = () =>
+    setQuery({ [name]: isChosen ? chosen.filter((it) => it !== value) : [...chosen, value], cursor: '' });
+  return (
+    <label class="choice">
+      <input type="checkbox" checked={isChosen} onChange={toggle} /> {value}
+    </label>
+  );
+}
+
+/** Jumps to a refinement by its id, or by any text that holds it, such as an address. */
+function Search() {
+  const [isWrong, setWrong] = useState(false);
+  const look = (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    const id = ID.exec(String(new FormData(form).get('id')));
+    setWrong(!id);
+    if (id) navigate(hrefOf('refinements', id[0]));
+  };
+  return (
+    <form onSubmit={look}>
+      <label>
+        Id or address
+        <input name="id" placeholder="ref_…" aria-invalid={isWrong} aria-describedby={isWrong ? 'no-id' : undefined} />
+      </label>
+      {isWrong && (
+        <span id="no-id" role="alert">
+          An id is <code>ref_</code> and 26 digits or letters.
+        </span>
+      )}
+    </form>
+  );
+}

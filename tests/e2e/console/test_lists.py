@@ -1,0 +1,65 @@
+"""The list and its filters, what waits on top, and batches."""
+
+import re
+from json import dumps
+
+from playwright.async_api import Page, expect
+
+from benchmarks.model_replies import improving
+from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
+from tests.e2e.running_service import RunningService
+from tests.e2e.scripted_models import hanging_at
+
+
+async def test_filters_stand_in_the_address_and_hold_after_a_reload(
+    page: Page, service: RunningService
+) -> None:
+    ended = await service.submit(metadata={"ticket": "listed"})
+    await service.ended(ended)
+    service.models.behaviour = hanging_at("iterations/1/critique")
+    running = await service.submit(metadata={"ticket": "listed"})
+    await page.goto("/console")
+    await page.get_by_label("Metadata").fill("ticket=listed")
+    await page.keyboard.press("Enter")
+    rows = page.locator("tbody tr")
+    await expect(rows).to_have_count(2)
+    await page.get_by_label("running", exact=True).check()
+    await expect(rows).to_have_count(1)
+    await page.reload()
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text(running)
+    assert "status=running" in page.url
+    assert await violations(page) == []
+    await page.emulate_media(color_scheme="dark")
+    assert await violations(page) == []
+    service.models.behaviour = improving
+    await page.get_by_label("Id or address").fill(f"see {service.settings.port}/{ended}?x")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text(ended)
+
+
+async def test_a_review_that_waits_stands_on_top(page: Page, service: RunningService) -> None:
+    await page.set_viewport_size(PHONE)
+    await page.goto("/console")
+    await service.submit(review={"when": "each_iteration"})
+    heading = page.get_by_role("heading", name="Waiting for your review: 1")
+    await expect(heading).to_be_visible()
+    assert not await scrolls_sideways(page)
+    assert await violations(page) == []
+
+
+async def test_a_batch_shows_its_progress_and_ends(page: Page, service: RunningService) -> None:
+    lines = (dumps({"custom_id": f"{n}", "request": {"task": "Explain."}}) for n in range(3))
+    headers = {"Content-Type": "application/jsonl"}
+    made = await service.client.post("/v1/batches", content="\n".join(lines), headers=headers)
+    assert made.status_code == 202, made.text
+    await page.goto("/console/batches")
+    await page.get_by_role("link", name=made.json()["id"]).click()
+    await expect(page.get_by_role("status")).to_contain_text(re.compile("3 of 3.*3 succeeded"))
+    assert await violations(page) == []
+    async with page.expect_download() as downloading:
+        await page.get_by_role("button", name="Download results").click()
+    path = await (await downloading.value).path()
+    assert len(path.read_text().splitlines()) == 3
+    await page.get_by_role("link", name="Its refinements").click()
+    await expect(page.locator("tbody tr")).to_have_count(3)
