@@ -13,9 +13,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import to_json
 
 from app.access import SESSION_COOKIE, Caller, Directory
 from app.contract.errors import BodyTooLarge, FieldError, InvalidRequest, NotFound
+from app.contract.requests import RefinementRequest
 
 MEDIA_TYPES = {
     "console.js": "text/javascript; charset=utf-8",
@@ -99,12 +101,21 @@ async def sign_out(request: Request) -> Response:
     return response
 
 
+@router.get("/console/schema")
+async def schema(request: Request) -> Response:
+    """Return the JSON Schema of a request to submit, of which the console makes a form."""
+    return _response(request, _schema(), "application/schema+json")
+
+
 @router.get("/console/static/{name}")
 async def static(name: str, request: Request) -> Response:
     """Return a file of the console."""
     if name not in MEDIA_TYPES:
         raise NotFound(f"no resource at /console/static/{name}")
-    file = _file(name)
+    return _response(request, _file(name), MEDIA_TYPES[name])
+
+
+def _response(request: Request, file: "_File", media_type: str) -> Response:
     # The page names the content by its hash, so that a file never changes under its address.
     is_named = request.url.query == file.tag
     headers = {
@@ -113,9 +124,9 @@ async def static(name: str, request: Request) -> Response:
         "Vary": "Accept-Encoding",
     }
     if "gzip" not in request.headers.get("accept-encoding", ""):
-        return Response(file.content, headers=headers, media_type=MEDIA_TYPES[name])
+        return Response(file.content, headers=headers, media_type=media_type)
     headers["Content-Encoding"] = "gzip"
-    return Response(file.packed, headers=headers, media_type=MEDIA_TYPES[name])
+    return Response(file.packed, headers=headers, media_type=media_type)
 
 
 @router.get("/console")
@@ -153,5 +164,13 @@ class _File:
 
 @cache
 def _file(name: str) -> _File:
-    content = (resources.files("app.console") / "static" / name).read_bytes()
+    return _packed((resources.files("app.console") / "static" / name).read_bytes())
+
+
+@cache
+def _schema() -> _File:
+    return _packed(to_json(RefinementRequest.model_json_schema()))
+
+
+def _packed(content: bytes) -> _File:
     return _File(content, gzip.compress(content, mtime=0), sha256(content).hexdigest()[:16])

@@ -7,6 +7,7 @@ import { Failure, Loading } from './parts.js';
 import { RefinementPage } from './refinement.js';
 import { hrefOf, Link, type Route, useRoute } from './router.js';
 import { SignIn } from './sign_in.js';
+import { SubmitPage } from './submit.js';
 
 export function Console() {
   const route = useRoute();
@@ -47,6 +48,7 @@ export function Console() {
 const PLACES: [string, string][] = [
   ['', 'Refinements'],
   ['batches', 'Batches'],
+  ['new', 'New'],
 ];
 
 function Navigation({ at }: { at: string }) {
@@ -72,6 +74,7 @@ function Page({ route, session }: { route: Route; session: Session }) {
   if (place === '' || place === 'refinements') return <RefinementList query={route.query} session={session} />;
   if (place === 'batches' && id) return <BatchPage key={id} id={id} session={session} />;
   if (place === 'batches') return <BatchList query={route.query} />;
+  if (place === 'new') return <SubmitPage from={route.query.get('from')} session={session} />;
   return (
     <>
       <h1>Nothing here</h1>

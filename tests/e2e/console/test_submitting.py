@@ -1,0 +1,107 @@
+"""The form: what is filled in is what is submitted, and the same as code."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
+from tests.e2e.running_service import RunningService
+from tests.e2e.scripted_models import hanging_at
+from tests.waiting import TIMEOUT_S
+
+HOSTILE = "It's \"quoted\" $HOME `id` \\n é\n'JSON'\nJSON\n</script>\u2028\t§"
+
+
+async def submitted(page: Page, service: RunningService) -> Any:
+    """Press the button, and return the request of the refinement that was made."""
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await page.wait_for_url("**/refinements/ref_*")
+    return await service.get(page.url.rpartition("/")[2], "/request")
+
+
+async def test_what_is_filled_in_is_submitted_and_can_be_sent_again(
+    page: Page, service: RunningService
+) -> None:
+    await page.goto("/console/new")
+    await page.get_by_label("Draft", exact=True).fill(HOSTILE)
+    await page.get_by_label("Criteria", exact=True).select_option("a list")
+    await page.get_by_role("button", name="Add criterion").click()
+    await page.get_by_label("Name", exact=True).fill("tone")
+    await page.get_by_label("Weight").fill("2")
+    await page.get_by_label("Strategy", exact=True).select_option("best_of_n")
+    await page.get_by_role("button", name="Add validator").click()
+    await page.get_by_label("Validator 1", exact=True).select_option("length")
+    await page.get_by_label("Max words").fill("120")
+    await page.get_by_label("Threshold").fill("0.7")
+    await expect(page.get_by_text("Expected:")).to_be_visible()
+    assert await violations(page) == []
+    await page.emulate_media(color_scheme="dark")
+    assert await violations(page) == []
+    await page.set_viewport_size(PHONE)
+    assert not await scrolls_sideways(page)
+    await page.wait_for_timeout(700)  # until it was kept
+    await page.reload()
+    request = await submitted(page, service)
+    assert request["draft"] == HOSTILE
+    assert request["criteria"][0] | {"name": "tone", "weight": 2} == request["criteria"][0]
+    assert request["strategy"]["kind"] == "best_of_n"
+    assert (
+        request["validators"][0] | {"kind": "length", "max_words": 120} == request["validators"][0]
+    )
+    assert request["threshold"] == 0.7
+    await page.goto(f"/console/new?from={page.url.rpartition('/')[2]}")
+    await expect(page.get_by_label("Draft", exact=True)).to_have_value(HOSTILE)
+    assert await submitted(page, service) == request
+
+
+async def test_an_error_stands_at_the_field_that_it_is_about(page: Page) -> None:
+    await page.goto("/console/new")
+    await page.get_by_label("Draft", exact=True).fill("A text.")
+    await page.get_by_label("Max iterations").fill("99")
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    wrong = page.get_by_label("Max iterations")
+    await expect(wrong).to_have_attribute("aria-invalid", "true")
+    await expect(wrong).to_be_focused()
+    await expect(page.get_by_role("alert")).to_contain_text("/max_iterations")
+    assert await violations(page) == []
+
+
+async def test_copied_code_submits_the_same_request(page: Page, service: RunningService) -> None:
+    service.models.behaviour = hanging_at("iterations/1/revise")
+    await page.goto("/console/new")
+    await page.get_by_text("As JSON", exact=True).click()
+    request = {"draft": HOSTILE, "metadata": {"of": HOSTILE[:20]}, "learn": False}
+    await page.get_by_label("Request").fill(json.dumps(request))
+    await expect(page.get_by_label("Draft", exact=True)).to_have_value(HOSTILE)
+    expected = None
+    for name, command in (("curl", ["bash"]), ("Python", [sys.executable, "-"])):
+        await page.get_by_role("button", name=name, exact=True).click()
+        code = await page.get_by_label(f"The request in {name}").inner_text()
+        await service.erase_unfinished()
+        running = subprocess.Popen(  # noqa: ASYNC220
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        )
+        assert running.stdin
+        running.stdin.write(code.encode())
+        running.stdin.close()
+        refinement_id = await first_listed(service)
+        running.kill()
+        running.wait()
+        made = await service.get(refinement_id, "/request")
+        assert made["draft"] == HOSTILE
+        assert expected in {None, json.dumps(made)}
+        expected = json.dumps(made)
+
+
+async def first_listed(service: RunningService) -> str:
+    """Return the id of what has been submitted, once there is something."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            page = await service.client.get("/v1/refinements?status=running&status=queued")
+            if found := page.json()["data"]:
+                return str(found[0]["id"])
+            await asyncio.sleep(0.05)
