@@ -1,5 +1,11 @@
 """Ratings are journaled in any status, end no stream, and change nothing else."""
 
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
 import pytest
 from redis.asyncio import Redis
 
@@ -10,8 +16,11 @@ from app.contract.status import Status
 from app.service.watching import Shutdown, Watching
 from app.store import Addition, Fenced, Store, Wakeups, WorkerStore, keys
 from app.store.codec import decode_sums
-from app.store.connection import listening_client
+from app.store.committer import Committer
+from app.store.connection import listening_client, worker_client
+from app.store.enqueue import Enqueuer, Word
 from app.store.scripts import MOST_RATINGS
+from app.store.store import Creation
 from tests.store.store_harness import (
     BEST,
     BROKEN,
@@ -21,6 +30,7 @@ from tests.store.store_harness import (
     SUCCEEDED,
     TENANT,
     HeldClaim,
+    ListQueue,
     claim,
     everything,
     iteration,
@@ -82,6 +92,46 @@ async def test_the_terminal_event_stays_as_it_was_sent_whatever_comes_later(
     assert retried[4].json == sent.json
     assert not any(it.is_last for it in retried)
     assert (await store.events(TENANT, held.id, 4, 1))[0].json == sent.json
+
+
+class MeddledCommitter(Committer):
+    """Lets something happen before each summary is read, as long as there is something."""
+
+    def __init__(self, client: Redis) -> None:
+        super().__init__(client)
+        self.meddling: list[Callable[[], Awaitable[object]]] = []
+
+    def execute(self, *command: Word) -> asyncio.Future[Any]:
+        read = super().execute
+        if command[0] != "HGETALL" or not self.meddling:
+            return read(*command)
+        meddle = self.meddling.pop(0)
+
+        async def later() -> Any:
+            await meddle()
+            return await read(*command)
+
+        return asyncio.ensure_future(later())
+
+
+@pytest.mark.parametrize("then", [EventType.RATED, EventType.RETRIED])
+async def test_a_terminal_event_stays_as_it_was_although_another_comes_while_it_is_read(
+    store: Store, worker: WorkerStore, redis_url: str, then: EventType
+) -> None:
+    held = await judged(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    *_, sent = await store.events(TENANT, held.id)
+    async with worker_client(redis_url) as client, aclosing(MeddledCommitter(client)) as committer:
+        queue = ListQueue()
+        creation = Creation(queue, committer, time.time, queue_max=9, lease_ms=9, retention_ms=9)
+        reading = Store(committer, creation, Enqueuer(queue, committer, 9), 9)
+        if then is EventType.RATED:
+            committer.meddling = [lambda: store.rate(TENANT, held.id, GOOD)]
+        else:
+            committer.meddling = [lambda: store.retry(TENANT, held.id)]
+        *_, ended, last = await reading.events(TENANT, held.id)
+    assert (ended.json, last.type) == (sent.json, then)
+    assert ended.is_last == (then is EventType.RATED)
 
 
 async def test_what_was_rated_after_its_failure_is_retried_and_ends_again(

@@ -130,10 +130,6 @@ async def _snapshot(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ((await started(store, worker)).id, TENANT)
 
 
-async def _events(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return ((await started(store, worker)).id, TENANT, 0, 10)
-
-
 async def _look(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await store.change(TENANT, held.id, LimitsChange(threshold=0.5))
@@ -582,7 +578,6 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("pack", _pack),
     ("unpack", _unpack),
     ("snapshot", _snapshot),
-    ("events", _events),
     ("look", _look),
     ("claim", _claim),
     ("claim", _claim_again),
