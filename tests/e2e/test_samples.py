@@ -189,6 +189,12 @@ def test_the_tutorial_does_what_it_shows(address: str, tmp_path: Path) -> None:
             assert re.search(pattern_of(code), output, re.DOTALL), f"{code}\nis not in\n{output}"
 
 
+def test_the_tutorial_is_read_and_typed_in_20_minutes() -> None:
+    words = BLOCK.sub("", TUTORIAL).split()
+    copied = [code for language, code in BLOCK.findall(TUTORIAL) if language == "sh"]
+    assert len(words) / 150 + len(copied) / 2 < 20  # words a minute; half a minute a block
+
+
 def pattern_of(shown: str) -> str:
     """What an output that a page shows stands for: its lines in this order; `...` is anything."""
     lines = (re.escape(it.strip()).replace(r"\.\.\.", ".*") for it in shown.splitlines())
