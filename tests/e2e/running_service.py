@@ -97,6 +97,20 @@ class RunningService:
                 await self.client.delete(f"/v1/refinements/{refinement['id']}")
         await self.until(lambda: self.models.counts.in_flight == 0)
 
+    async def ready(self, workers: int) -> None:
+        """Return once the API answers and so many workers run."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while True:
+                try:
+                    ready = (await self.client.get("/readyz")).json()
+                    if ready["workers"] >= workers:
+                        return
+                except httpx.TransportError:
+                    pass
+                ended = [it.args for it in self.processes if it.returncode is None and it.poll()]
+                assert not ended, _logs(self)
+                await asyncio.sleep(0.1)
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Return once something has come true that no event shows."""
         async with asyncio.timeout(TIMEOUT_S):
@@ -128,9 +142,13 @@ async def running_service(
     workers: int = 1,
     worker_module: str = "workers",
     route: Callable[[EmbeddedRedis], AbstractContextManager[str]] = direct,
+    code: Path | None = None,
     **settings: Any,
 ) -> AsyncIterator[RunningService]:
-    """Start everything, and leave nothing running; `route` gives the address of Redis."""
+    """Start everything, and leave nothing running.
+
+    `route` gives the address of Redis; `code` is the folder of another version to begin with.
+    """
     with EmbeddedRedis.start(path / "data") as redis, route(redis) as redis_url:
         async with ScriptedModelServer(behaviour) as models:
             made = Settings(
@@ -148,26 +166,13 @@ async def running_service(
             async with httpx.AsyncClient(base_url=url_of(made), timeout=TIMEOUT_S) as client:
                 service = RunningService(made, client, models, redis, path, worker_module)
                 try:
-                    service.start("app.cli", "api")
+                    service.start("app.cli", "api", code=code)
                     for _ in range(workers):
-                        service.worker()
-                    await _is_ready(service, workers)
+                        service.worker(code)
+                    await service.ready(workers)
                     yield service
                 finally:
                     _end(service)
-
-
-async def _is_ready(service: RunningService, workers: int) -> None:
-    async with asyncio.timeout(TIMEOUT_S):
-        while True:
-            try:
-                ready = (await service.client.get("/readyz")).json()
-                if ready["workers"] >= workers:
-                    return
-            except httpx.TransportError:
-                pass
-            assert all(process.poll() is None for process in service.processes), _logs(service)
-            await asyncio.sleep(0.1)
 
 
 def _end(service: RunningService) -> None:

@@ -1,0 +1,53 @@
+"""`make upgrades OLD=COMMIT`: upgrade from a commit to this version and back, under traffic."""
+
+import argparse
+import asyncio
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.upgrades.trial import upgrade_and_roll_back
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def extracted(commit: str, folder: Path) -> Path:
+    """Write the code of a commit into a folder and return it."""
+    packages = ["git", "-C", str(ROOT), "archive", commit, "app", "workers"]
+    archive = subprocess.run(packages, stdout=subprocess.PIPE, check=True).stdout
+    with tarfile.open(fileobj=BytesIO(archive)) as files:
+        files.extractall(folder, filter="data")
+    return folder
+
+
+def main() -> int:
+    """Print what became of everything, by SIGTERM and by SIGKILL; 1 if something was lost."""
+    parser = argparse.ArgumentParser(prog="make upgrades")
+    parser.add_argument("old", help="a commit or tag that `git archive` takes")
+    parser.add_argument("--seconds", type=float, default=5.0, help="length of each phase")
+    chosen = parser.parse_args()
+    is_bad = False
+    with TemporaryDirectory(prefix="hone-upgrades-") as directory:
+        folder = Path(directory)
+        old = extracted(chosen.old, folder / "old")
+        for stop in (signal.SIGTERM, signal.SIGKILL):
+            run = folder / stop.name
+            run.mkdir()
+            outcome = asyncio.run(
+                upgrade_and_roll_back(run, old, None, phase_s=chosen.seconds, stop=stop)
+            )
+            print(f"workers ended by {stop.name}: {outcome.summary()}")
+            bad = outcome.lost + outcome.doubled + outcome.gaps
+            is_bad |= bad > 0 or outcome.statuses.keys() != {"succeeded"}
+            is_bad |= outcome.repeated > (outcome.in_flight if stop is signal.SIGKILL else 0)
+            shutil.rmtree(run)
+    return int(is_bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
