@@ -16,7 +16,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --upgrade
 
-.PHONY: help install demo serve test check fix openapi docs console faults upgrades fuzz interop sim bench examples lock clean
+.PHONY: help install demo serve test check fix openapi docs console faults upgrades release fuzz interop sim bench examples lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -70,6 +70,9 @@ faults: install ## break a running service in every way, write docs/reliability.
 
 upgrades: install ## upgrade from a commit to this version and back, under traffic: OLD=2d66bfec
 	$(BIN)/python -m tests.upgrades $(OLD)
+
+release: install ## build wheel, source, clients, image context, SBOM and checksums of this commit into dist/
+	$(BIN)/python deploy/release.py dist
 
 interop: install ## play refinements through llama.cpp, LiteLLM and two generated clients, lint the OpenAPI document; what cannot be installed is skipped
 	$(BIN)/python -m tests.interop $(SERVERS)
