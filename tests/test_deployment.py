@@ -273,7 +273,7 @@ NOTHING_BEGINS = {
 EXPECTED = [
     (SAMPLES, "wait", "4m", 0),
     (SAMPLES, "wait", "9m", 20),  # 40 wait, 2 begin a second
-    (SAMPLES, "wait", "5m15s", 0),  # they have not waited for a minute yet
+    (SAMPLES, "wait", "5m45s", 0),  # they have not waited for a minute yet
     (SAMPLES, "held", "5m", 300),
     (NOTHING_BEGINS, "wait", "9m", 50),  # no worker has begun any
     (NOTHING_BEGINS, "held", "9m", 0),
