@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -34,6 +35,12 @@ class Setup:
     under: tuple[str, ...] = ()
     """A command that runs the processes under test."""
 
+    certificate: str | None = None
+    """The file with the certificate of the model server, if it speaks TLS."""
+
+    at_once: int = AT_ONCE
+    """Refinements in flight."""
+
     def program(self, name: str, *command: object, **more: Any) -> ServiceProgram:
         """Start a process of this run; with `speaks` it writes JSON lines to standard output."""
         program = ServiceProgram(name, *command, log_dir=self.directory, **more)
@@ -60,12 +67,17 @@ class Contender:
     most: int | None = None
     """Maximum number of refinements, because more would take minutes."""
 
+    is_tls: bool = False
+    """Whether models are called over TLS."""
+
+    at_once: int = AT_ONCE
+
 
 def _bare(setup: Setup) -> Cast:
     program = setup.program(
         "bare",
         "benchmarks.peers.bare",
-        *("--model", setup.model_url, "--count", setup.count, "--at-once", AT_ONCE),
+        *("--model", setup.model_url, "--count", setup.count, "--at-once", setup.at_once),
     )
     program.heard()
     return Cast((program,), program, (program,))
@@ -93,12 +105,22 @@ def _saq(setup: Setup) -> Cast:
     common = ("--redis", setup.redis_url, "--count", setup.count)
     worker = setup.program(
         "saq worker",
-        *(module, "work", *common, "--model", setup.model_url, "--at-once", AT_ONCE),
+        *(module, "work", *common, "--model", setup.model_url, "--at-once", setup.at_once),
     )
     worker.heard()
     driver = setup.program("saq submit", module, "submit", *common)
     driver.heard()
     return Cast((worker,), driver, (driver, worker))
+
+
+def _multi(setup: Setup) -> Cast:
+    program = setup.program(
+        "multi",
+        *("benchmarks.peers.multi_checkpoints", "--redis", setup.redis_url),
+        *("--model", setup.model_url, "--count", setup.count, "--at-once", setup.at_once),
+    )
+    program.heard()
+    return Cast((program,), program, (program,))
 
 
 def hone(
@@ -108,36 +130,74 @@ def hone(
     worker: Sequence[str] = ("workers",),
     api_env: Mapping[str, str] = DEFAULTS,
     worker_env: Mapping[str, str] = DEFAULTS,
+    workers: int = 1,
+    watch: Sequence[str] = (),
 ) -> Cast:
-    """Start one API and one worker, and the client that drives them."""
+    """Start one API, workers, and the client that drives them; `watch` says how it watches."""
+    port, tested = start_hone(
+        setup, api=api, worker=worker, api_env=api_env, worker_env=worker_env, workers=workers
+    )
+    counted = ("--port", port, "--count", setup.count)
+    driver = setup.program("load", "benchmarks.load", *counted, *watch)
+    driver.heard()
+    return Cast(tested, driver, (driver,))
+
+
+def start_hone(
+    setup: Setup,
+    *,
+    api: Sequence[str] = ("app.cli", "api"),
+    worker: Sequence[str] = ("workers",),
+    api_env: Mapping[str, str] = DEFAULTS,
+    worker_env: Mapping[str, str] = DEFAULTS,
+    workers: int = 1,
+) -> tuple[int, tuple[ServiceProgram, ...]]:
+    """Start one API and workers; return the port of the API and all processes."""
     port = free_port()
     env = {
         "HONE_REDIS_URL": setup.redis_url,
         "HONE_HOST": "127.0.0.1",
         "HONE_PORT": str(port),
-        "HONE_CONCURRENCY": str(AT_ONCE),
+        "HONE_CONCURRENCY": str(setup.at_once),
         "HONE_QUEUE_MAX": str(setup.count + 1_000),
         "HONE_MODEL": "openai:bench",
         "HONE_OPENAI_BASE_URL": setup.model_url,
         "OPENAI_API_KEY": "key",
     }
-    served = setup.program("api", *api, env={**env, **api_env}, speaks=False, under=setup.under)
-    played = setup.program(
-        "worker", *worker, env={**env, **worker_env}, speaks=False, under=setup.under
-    )
-    _wait_until_ready(port, served, played)
-    driver = setup.program("load", "benchmarks.load", "--port", port, "--count", setup.count)
-    driver.heard()
-    return Cast((served, played), driver, (driver,))
+    if setup.certificate:
+        env["SSL_CERT_FILE"] = setup.certificate
+    more: dict[str, Any] = {"speaks": False, "under": setup.under}
+    served = setup.program("api", *api, env={**env, **api_env}, **more)
+    played = [
+        setup.program(f"worker {number + 1}", *worker, env={**env, **worker_env}, **more)
+        for number in range(workers)
+    ]
+    _wait_until_ready(port, workers, served, *played)
+    return port, (served, *played)
 
 
 CONTENDERS = (
     Contender("bare asyncio loop", "nothing", _bare),
     Contender("RQ, forking, 10 only", "the job", _rq, RQ_REFINEMENTS),
     Contender("SAQ, a checkpoint per step", "the job and its replies", _saq),
+    Contender("own loop, a MULTI per step", "the replies", _multi),
     Contender("Hone whole", "every step and event", hone),
 )
-SAQ, HONE = CONTENDERS[2].name, CONTENDERS[3].name
+SAQ, HONE = CONTENDERS[2].name, CONTENDERS[4].name
+
+VARIANTS = (
+    Contender("2 workers", "", partial(hone, workers=2)),
+    Contender("4 workers", "", partial(hone, workers=4)),
+    Contender("models over TLS", "", hone, is_tls=True),
+    Contender("texts watched as they are written", "", partial(hone, watch=("--deltas",))),
+)
+"""Hone in other ways, with the load of the contenders."""
+
+MANY_IN_FLIGHT = (
+    (Contender("2,000 in flight", "", hone, at_once=2_000), 2_000),
+    (Contender("5,000 in flight", "", hone, at_once=5_000), 5_000),
+)
+"""Hone with many refinements, and the milliseconds that a model call takes."""
 
 
 def free_port() -> int:
@@ -148,14 +208,14 @@ def free_port() -> int:
         return port
 
 
-def _wait_until_ready(port: int, *programs: ServiceProgram) -> None:
+def _wait_until_ready(port: int, workers: int, *programs: ServiceProgram) -> None:
     for _ in range(3_000):
         for program in programs:
             if not program.is_running:
                 raise program.failure("ended")
         try:
             with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as ready:
-                if json.load(ready).get("workers", 0) > 0:
+                if json.load(ready).get("workers", 0) >= workers:
                     return
         except (URLError, OSError):
             pass

@@ -151,7 +151,7 @@ def counted() -> str:
         per_call = {it: (many[it] - few[it]) / (MANY - FEW) / CALLS / 1e6 for it in many}
         together = sum(per_call.values())
         off = off or together
-        figures = f"{per_call['api']:.3f} | {per_call['worker']:.3f} | {together:.3f}"
+        figures = f"{per_call['api']:.3f} | {per_call['worker 1']:.3f} | {together:.3f}"
         lines.append(f"| {contender.name} | {figures} | {together / off:.3f} |")
         print(lines[-1], file=sys.stderr, flush=True)
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """One run of one contender, with fresh processes that are measured and then ended."""
 
 import json
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from app.local.embedded import EmbeddedRedis
 from benchmarks.contenders import Cast, Contender, Setup
 from benchmarks.loop import CALLS
 from benchmarks.processes import ServiceProgram, cpu_s, peak_mb
+from benchmarks.transport import self_signed
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class StartedRun:
     redis_pid: int
     model: ServiceProgram
     model_origin: str
-    directory: Path
+    certificate: str | None
 
 
 @contextmanager
@@ -53,11 +55,16 @@ def started(
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="hone-bench-")))
         redis = stack.enter_context(EmbeddedRedis.start(directory))
-        command = ("benchmarks.stamped", "--latency-ms", latency_ms)
+        certificate = self_signed(directory) if contender.is_tls else None
+        speaks = ("--certificate", certificate) if certificate else ()
+        command = ("benchmarks.stamped", "--latency-ms", latency_ms, *speaks)
         model = stack.enter_context(ServiceProgram("model server", *command, log_dir=directory))
-        origin = f"http://127.0.0.1:{model.heard()['port']}"
-        setup = Setup(f"{origin}/v1", redis.url, directory, count, stack, tuple(under))
-        yield StartedRun(contender.start(setup), redis.pid, model, origin, directory)
+        origin = f"{'https' if certificate else 'http'}://127.0.0.1:{model.heard()['port']}"
+        setup = Setup(
+            *(f"{origin}/v1", redis.url, directory, count, stack),
+            *(tuple(under), certificate, contender.at_once),
+        )
+        yield StartedRun(contender.start(setup), redis.pid, model, origin, certificate)
 
 
 def measure(contender: Contender, latency_ms: int, count: int) -> MeasuredRun:
@@ -71,7 +78,8 @@ def measure(contender: Contender, latency_ms: int, count: int) -> MeasuredRun:
         facts = driven(cast)
         used = {name: cpu_s(pid) - before[name] for name, pid in pids.items()}
         figures = _figures(cast, facts, used, count)
-        with urlopen(f"{run.model_origin}/stats") as reply:
+        tls = ssl.create_default_context(cafile=run.certificate) if run.certificate else None
+        with urlopen(f"{run.model_origin}/stats", context=tls) as reply:
             counted = json.load(reply)
     if counted["calls"] != count * CALLS:
         raise RuntimeError(f"{contender.name}: {counted['calls']} calls instead of {count * CALLS}")
@@ -121,14 +129,24 @@ def _figures(
         "count": count,
         "per_s": count / (facts["ended_at"] - facts["started_at"]),
         "cpu_ms": sum(used[name] for name in tested) * 1000 / calls,
+        "cpu_ms/all": sum(used[name] for name in (*tested, "redis")) * 1000 / calls,
         "p50_s": p50,
         "p99_s": p99,
         "peak_mb": sum(held + facts.get("fork_mb", 0) for held in memory.values()),
     }
-    figures |= {f"cpu_ms/{name}": spent * 1000 / calls for name, spent in used.items()}
-    figures |= {f"peak_mb/{name}": held for name, held in memory.items()}
+    for name, spent in used.items():
+        key = f"cpu_ms/{_role(name)}"
+        figures[key] = figures.get(key, 0) + spent * 1000 / calls
+    for name, held in memory.items():
+        key = f"peak_mb/{_role(name)}"
+        figures[key] = figures.get(key, 0) + held
     for name in ("submitted", "since_reply", "since_journal"):
         if facts.get(name):
             p50, p99 = percentiles(facts[name])
             figures |= {f"{name}/p50_ms": p50 * 1000, f"{name}/p99_ms": p99 * 1000}
     return figures
+
+
+def _role(name: str) -> str:
+    """Return what a process is: `worker` for `worker 2`."""
+    return name.rstrip(" 0123456789")

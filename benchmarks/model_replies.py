@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 SCORES = (0.4, 0.6, 0.8, 0.95)
@@ -168,6 +168,34 @@ def improving(asked: AskedPrompt) -> ModelServerReply:
     return _judged(latest, criteria[1] if criteria else b'["quality"]')
 
 
+CHARACTERS = re.compile(rb"in (\d+) characters")
+
+
+def climbing(asked: AskedPrompt) -> ModelServerReply:
+    """Write and revise as `improving` does, with scores that hardly rise: 0.301 for draft 1.
+
+    A draft has as many characters as the task asks for: `in 5000 characters`, or 1,200.
+    """
+    drafts = [int(number) for number in DRAFT.findall(asked.body)]
+    latest = max(drafts, default=0)
+    if b'"response_format"' not in asked.body and b"You judge" not in asked.body:
+        wanted = CHARACTERS.search(asked.body)
+        return _long_draft(latest + 1, int(wanted[1]) if wanted else 1_200)
+    criteria = CRITERIA.search(asked.body)
+    return chat(verdict(latest, 0.3 + latest / 1_000, *_named(criteria)))
+
+
+@lru_cache(256)
+def _long_draft(number: int, characters: int) -> ModelServerReply:
+    words = (f"Sentence {number * 10_000 + it} differs." for it in range(characters // 24))
+    return chat(" ".join([f"Draft number {number}.", *words]))
+
+
+def _named(criteria: re.Match[bytes] | None) -> list[str]:
+    names: list[str] = json.loads(criteria[1] if criteria else b'["quality"]')
+    return names
+
+
 @cache
 def _drafted(number: int) -> ModelServerReply:
     return chat(draft(number))
@@ -189,7 +217,11 @@ def draft(number: int) -> str:
 
 def critique(number: int, *criteria: str) -> str:
     """Return the verdict on a draft, in the form asked for; every criterion has the same score."""
-    score = SCORES[min(max(number, 1), len(SCORES)) - 1]
+    return verdict(number, SCORES[min(max(number, 1), len(SCORES)) - 1], *criteria)
+
+
+def verdict(number: int, score: float, *criteria: str) -> str:
+    """Return a verdict with this score for every criterion."""
     said = {"evidence": [], "reason": f"Version {number} of {len(SCORES)}.", "score": score}
     lists: dict[str, list[str]] = {"strengths": [], "weaknesses": [], "suggestions": []}
     return json.dumps({"scores": dict.fromkeys(criteria, said), **lists, "findings": []})

@@ -366,7 +366,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         latency_s=arguments.latency_ms / 1000,
         port=arguments.port,
         stream_every_s=arguments.stream_ms / 1000,
-        tls=_tls(arguments.certificate) if arguments.certificate else None,
+        tls=server_tls(arguments.certificate) if arguments.certificate else None,
     ) as server:
         if arguments.limit:
             allowance = KINDS[arguments.limit_kind](arguments.limit, arguments.window_s)
@@ -376,7 +376,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
         await asyncio.Event().wait()
 
 
-def _tls(certificate: str) -> ssl.SSLContext:
+def server_tls(certificate: str) -> ssl.SSLContext:
+    """Return what a server needs to speak TLS; the file has its certificate and the key."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
     return context

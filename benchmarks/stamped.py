@@ -2,6 +2,8 @@
 
     python -m benchmarks.stamped --latency-ms 200      prints its port as JSON
 
+With `--climbing` the drafts hardly get better, and have the length that the task asks for.
+
 Hone journals the replies of models, so a watcher can measure how old an event is.
 """
 
@@ -12,8 +14,8 @@ import time
 
 import uvloop
 
-from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply, improving
-from benchmarks.model_server import ScriptedModelServer
+from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply, climbing, improving
+from benchmarks.model_server import ScriptedModelServer, server_tls
 from benchmarks.peers.telling import say
 
 SAYS = re.compile(rb"(Draft number \d+|Version \d+ of \d+)\.")
@@ -30,9 +32,11 @@ def stamped(latency_s: float) -> Behaviour:
     return behave
 
 
-async def serve(latency_s: float) -> None:
-    """Serve until the process is ended."""
-    async with ScriptedModelServer(stamped(latency_s), latency_s) as server:
+async def serve(latency_s: float, certificate: str | None, *, is_climbing: bool) -> None:
+    """Serve until the process is ended; with a certificate over TLS."""
+    behaviour = climbing if is_climbing else stamped(latency_s)
+    tls = server_tls(certificate) if certificate else None
+    async with ScriptedModelServer(behaviour, latency_s, tls=tls) as server:
         say(port=server.port)
         await asyncio.Event().wait()
 
@@ -40,4 +44,7 @@ async def serve(latency_s: float) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--latency-ms", type=float, default=0.0)
-    uvloop.run(serve(parser.parse_args().latency_ms / 1000))
+    parser.add_argument("--certificate", help="a file with a certificate and its key")
+    parser.add_argument("--climbing", action="store_true")
+    given = parser.parse_args()
+    uvloop.run(serve(given.latency_ms / 1000, given.certificate, is_climbing=given.climbing))

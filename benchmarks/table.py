@@ -1,7 +1,5 @@
-"""Renders the runs as Markdown tables, and writes them into docs/performance.md."""
+"""Renders the runs as Markdown tables, and writes tables into pages of the documentation."""
 
-import os
-import platform
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -10,8 +8,16 @@ from benchmarks.contenders import AT_ONCE, CONTENDERS, HONE, SAQ, Contender
 from benchmarks.loop import CALLS
 from benchmarks.measuring import MeasuredRun
 
-BEGIN, END = "<!-- printed by the benchmark: begin -->", "<!-- printed by the benchmark: end -->"
-PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PRINTED = (DOCS / "performance.md", "printed by the benchmark")
+SCALE = (DOCS / "performance.md", "printed by the sweeps")
+CAPACITY = (DOCS / "scaling.md", "printed by the benchmark")
+"""Where tables are written: pages, and the marks around the tables."""
+
+SHARE = 0.7
+"""Of a core, that is counted on: beyond it waits grow quickly."""
+
+DAY_S = 86_400
 
 Medians = dict[str, float]
 
@@ -19,18 +25,75 @@ Medians = dict[str, float]
 def rendered(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
     """Return the output of a benchmark: medians of each contender's runs."""
     latencies = sorted({run.latency_ms for run in runs})
-    parts = ["\n".join(f"- {fact}" for fact in (_machine(), *facts))]
+    parts = ["\n".join(f"- {fact}" for fact in facts)]
     parts += [_compared(each, _medians(runs, each)) for each in latencies]
     if any(run.contender == HONE for run in runs):
         parts.append(_hone({each: _medians(runs, each)[HONE] for each in latencies}))
     return "\n\n".join(parts)
 
 
-def write(text: str) -> None:
-    """Put the text between the markers of docs/performance.md."""
-    page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+def varied(runs: Sequence[MeasuredRun]) -> str:
+    """Return a table of Hone's variants; ratios are to Hone as it was in the same run."""
+    names = list(dict.fromkeys((run.contender, run.latency_ms) for run in runs))
+    plain = _medians_of(runs, *names[0])
+    lines = [
+        "Hone in other ways; a model call takes as long as it says, medians of the runs:",
+        "",
+        (
+            "| | call takes | refinements/s | of one worker's | CPU ms/call: worker | API | Redis "
+            "| submit p99 ms | reply to event p99 ms | peak MB | calls in flight |"
+        ),
+        "|---|" + "--:|" * 10,
+    ]
+    for name, latency_ms in names:
+        it = _medians_of(runs, name, latency_ms)
+        cells = [
+            name,
+            f"{latency_ms} ms",
+            f"{it['per_s']:.0f}",
+            f"{it['per_s'] / plain['per_s']:.2f}" if latency_ms == names[0][1] else "-",
+            *(f"{it[f'cpu_ms/{role}']:.2f}" for role in ("worker", "api", "redis")),
+            f"{it['submitted/p99_ms']:.0f}",
+            f"{it['since_reply/p99_ms']:.0f}" if "since_reply/p99_ms" in it else "-",
+            f"{it['peak_mb']:.0f}",
+            f"{it['in_flight']:.0f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def carried(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
+    """Return what a core carries of each process, by the CPU time that it takes."""
+    latency_ms = max(run.latency_ms for run in runs)
+    it = _medians_of(runs, HONE, latency_ms)
+    head = f"CPU ms per refinement of {CALLS} calls"
+    lines = [
+        "\n".join(f"- {fact}" for fact in (*facts, f"a model call takes {latency_ms} ms")),
+        "",
+        f"| process | {head} | refinements/s with {SHARE:.0%} of a core | a day |",
+        "|---|--:|--:|--:|",
+    ]
+    for role, name in (("worker", "worker"), ("api", "API"), ("redis", "Redis")):
+        spent_ms = it[f"cpu_ms/{role}"] * CALLS
+        per_s = SHARE * 1000 / spent_ms
+        lines.append(
+            f"| {name} | {spent_ms:.1f} | {per_s:.0f} | {per_s * DAY_S / 1e6:.0f} million |"
+        )
+    return "\n".join(lines)
+
+
+def write(place: tuple[Path, str], text: str) -> None:
+    """Put the text between the marks of a page."""
+    path, mark = place
+    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
+    page = path.read_text()
+    before, rest = page.split(begin)
+    path.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}")
+
+
+def _medians_of(runs: Sequence[MeasuredRun], contender: str, latency_ms: int) -> Medians:
+    mine = _of(contender, latency_ms, runs)
+    return {name: median(it[name] for it in mine) for name in mine[0]}
 
 
 def _medians(runs: Sequence[MeasuredRun], latency_ms: int) -> dict[str, Medians]:
@@ -48,6 +111,9 @@ def _medians(runs: Sequence[MeasuredRun], latency_ms: int) -> dict[str, Medians]
             columns["of_saq"] = [
                 it["per_s"] / saq["per_s"] for it, saq in zip(mine, saqs, strict=False)
             ]
+            columns["cpu_of_saq"] = [
+                it["cpu_ms/all"] / saq["cpu_ms/all"] for it, saq in zip(mine, saqs, strict=False)
+            ]
         found[contender.name] = {name: median(values) for name, values in columns.items()}
         for name in {"per_s", "of_saq"} & columns.keys():
             found[contender.name] |= {
@@ -63,20 +129,13 @@ def _of(contender: str, latency_ms: int, runs: Sequence[MeasuredRun]) -> list[di
     ]
 
 
-def _machine() -> str:
-    return (
-        f"{os.cpu_count()} cores for everything: contender, Redis, model server and clients; "
-        f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    )
-
-
 def _compared(latency_ms: int, medians: dict[str, Medians]) -> str:
     title = f"A model call takes {latency_ms} ms, {AT_ONCE} refinements in flight:"
     head = (
-        "| | of | refinements/s | of SAQ's | CPU ms/call | Redis's | p50 s | p99 s | peak MB "
-        "| calls in flight | a crash leaves |"
+        "| | of | refinements/s | of SAQ's | CPU ms/call | Redis's | both, of SAQ's | p50 s "
+        "| p99 s | peak MB | calls in flight | a crash leaves |"
     )
-    lines = [title, "", head, "|---|" + "--:|" * 9 + "---|"]
+    lines = [title, "", head, "|---|" + "--:|" * 10 + "---|"]
     lines += [_line(it, medians[it.name]) for it in CONTENDERS if it.name in medians]
     calls = f"{CALLS} calls x {latency_ms} ms = {CALLS * latency_ms / 1000:g} s"
     lines += ["", f"p50 and p99 are of one refinement, first call to last entry; {calls}."]
@@ -91,6 +150,7 @@ def _line(contender: Contender, it: Medians) -> str:
         _spread(it, "of_saq", 2) if "of_saq" in it else "-",
         f"{it['cpu_ms']:.2f}",
         f"{it['cpu_ms/redis']:.2f}",
+        f"{it['cpu_of_saq']:.2f}" if "cpu_of_saq" in it else "-",
         f"{it['p50_s']:.2f}",
         f"{it['p99_s']:.2f}",
         f"{it['peak_mb']:.0f}",

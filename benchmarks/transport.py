@@ -245,7 +245,7 @@ def compare(arguments: argparse.Namespace) -> None:
     with TemporaryDirectory() as directory, ExitStack() as stack:
         options = ["--latency-ms", str(arguments.latency_ms)]
         if arguments.tls:
-            certificate = _certificate(Path(directory))
+            certificate = self_signed(Path(directory))
             options += ["--certificate", certificate]
             env["SSL_CERT_FILE"] = certificate
         command = [sys.executable, "-m", "benchmarks.model_server", *options]
@@ -265,7 +265,7 @@ def compare(arguments: argparse.Namespace) -> None:
         print(f"{name:18}{cpu_ms:12.3f}{per_s:10.0f}{mb:9.0f}")
 
 
-def _certificate(directory: Path) -> str:
+def self_signed(directory: Path) -> str:
     """Return the path of a self-signed certificate for 127.0.0.1, with its key."""
     path, key = directory / "certificate.pem", directory / "key.pem"
     options = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=benchmark"]
