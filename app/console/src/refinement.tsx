@@ -3,11 +3,13 @@ import type { Snapshot } from 'hone';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Session } from './api.js';
+import { Drafts } from './drafts.js';
 import { type Live, useRefinement } from './live.js';
 import { Overview } from './overview.js';
 import { Failure, Loading, Status, When, costText, scoreText, secondsText, useNow } from './parts.js';
 import { hrefOf, Link } from './router.js';
 import { Steer } from './steer.js';
+import { Steps } from './steps.js';
 import { CAVEATS, fixOf, REASONS, STATUSES, TIME_LIMITS, TIMEOUTS, WAITS } from './words.js';
 
 /** What a view of a refinement is given. */
@@ -26,7 +28,11 @@ interface Tab {
 }
 
 /** The parts of the page, in order; the first one is shown where the address names none. */
-const TABS: Tab[] = [{ path: 'overview', title: 'Overview', view: Overview }];
+const TABS: Tab[] = [
+  { path: 'overview', title: 'Overview', view: Overview },
+  { path: 'drafts', title: 'Drafts', view: Drafts },
+  { path: 'steps', title: 'Steps', view: Steps },
+];
 
 export function RefinementPage({ id, part, session }: { id: string; part: string; session: Session }) {
   const live = useRefinement(id);

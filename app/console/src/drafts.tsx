@@ -1,0 +1,346 @@
+/** The drafts of a refinement: how each was judged, what changed between any two, and where the problems are. */
+import type { schema } from 'hone';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { hone } from './api.js';
+import { difference, type Hunk, offsetsOf, type Word } from './differences.js';
+import { Copy, costText, Failure, Loading, scoreText, useLoaded } from './parts.js';
+import type { View } from './refinement.js';
+import { setQuery, useRoute } from './router.js';
+
+type Draft = schema.IterationList['data'][number];
+type Issue = NonNullable<Draft['issues']>[number];
+
+const STATES = ['new', 'carried', 'returned', 'resolved'] as const;
+
+export function Drafts({ id, snapshot }: View) {
+  const judged = snapshot.scores.length;
+  const { value, failure } = useLoaded(() => hone.iterations(id), [id, judged, snapshot.status]);
+  const { query } = useRoute();
+  if (!value) return failure === undefined ? <Loading /> : <Failure of={failure} />;
+  const drafts = value.data;
+  if (!drafts.length) return <p class="quiet">No draft was judged yet.</p>;
+  const at = (path: string | null) => drafts.find((it) => it.path === path);
+  const to = at(query.get('to')) ?? at(snapshot.best?.path ?? null) ?? (drafts.at(-1) as Draft);
+  const from = at(query.get('from')) ?? at(to.parent) ?? drafts.find((it) => it !== to);
+  return (
+    <>
+      <Table drafts={drafts} best={snapshot.best?.path} shown={to} />
+      <div class="filters">
+        <Choice name="from" title="Difference from" drafts={drafts} chosen={from} />
+        <Choice name="to" title="to" drafts={drafts} chosen={to} />
+      </div>
+      {from && from !== to ? <Difference key={`${from.sha256} ${to.sha256}`} from={from} to={to} /> : <p class="quiet">Choose two drafts to see what changed.</p>}
+      <Judgement key={to.path} of={to} id={id} />
+    </>
+  );
+}
+
+interface Chosen {
+  name: string;
+  title: string;
+  drafts: Draft[];
+  chosen: Draft | undefined;
+}
+
+function Choice({ name, title, drafts, chosen }: Chosen) {
+  return (
+    <label>
+      {title}
+      <select value={chosen?.path ?? ''} onChange={(event) => setQuery({ [name]: event.currentTarget.value })}>
+        {drafts.map((it) => (
+          <option value={it.path}>{nameOf(it)}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+const nameOf = (draft: Draft): string =>
+  `${draft.path}${draft.iteration === 0 ? ' (yours)' : ''}, ${scoreText(draft.score)}`;
+
+/** One row a draft, with its score for each criterion. */
+function Table({ drafts, best, shown }: { drafts: Draft[]; best: string | undefined; shown: Draft }) {
+  const criteria = [...new Set(drafts.flatMap((it) => it.scores.map((score) => score.criterion)))];
+  return (
+    <div class="wide" tabIndex={0} role="region" aria-label="Drafts and their scores">
+      <table>
+        <thead>
+          <tr>
+            <th>Draft</th>
+            <th>Score</th>
+            {criteria.map((it) => (
+              <th>{it}</th>
+            ))}
+            <th>Problems</th>
+            <th>Cost</th>
+          </tr>
+        </thead>
+        <tbody>
+          {drafts.map((it) => (
+            <tr key={it.path} class={it === shown ? 'chosen' : ''}>
+              <td>
+                <button class="link" aria-pressed={it === shown} onClick={() => setQuery({ to: it.path, from: it.parent ?? '' })}>
+                  {it.path}
+                </button>
+                {it.path === best && ' (best)'}
+              </td>
+              <td>{scoreText(it.score)}</td>
+              {criteria.map((name) => (
+                <td>{scoreText(it.scores.find((score) => score.criterion === name)?.score)}</td>
+              ))}
+              <td>{problemsOf(it)}</td>
+              <td>{costText(it.usage.cost_usd)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function problemsOf(draft: Draft): string {
+  const issues = draft.issues ?? [];
+  const counts = STATES.map((state) => [issues.filter((it) => it.state === state).length, state] as const);
+  return counts.filter(([count]) => count).map(([count, state]) => `${count} ${state}`).join(', ') || 'none';
+}
+
+/** What changed, word by word: in one column or side by side. `n` and `p` go from change to change. */
+function Difference({ from, to }: { from: Draft; to: Draft }) {
+  const [hunks, setHunks] = useState<Hunk[]>();
+  const [isSplit, setSplit] = useState(() => innerWidth > 900);
+  const [said, setSaid] = useState('');
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const ending = new AbortController();
+    void difference(from.draft, to.draft, ending.signal).then((found) => ending.signal.aborted || setHunks(found));
+    return () => ending.abort();
+  }, []);
+  const go = (step: 1 | -1) => {
+    const changes = [...(box.current?.querySelectorAll<HTMLElement>('[data-change]') ?? [])];
+    if (!changes.length) return setSaid('No changes.');
+    const now = changes.indexOf(document.activeElement as HTMLElement);
+    const next = (now + (now < 0 && step < 0 ? 0 : step) + changes.length) % changes.length;
+    changes[next]?.focus();
+    changes[next]?.scrollIntoView({ block: 'center' });
+    setSaid(`Change ${next + 1} of ${changes.length}`);
+  };
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      if ((event.target as HTMLElement).matches('input, textarea, select') || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === 'n') go(1);
+      if (event.key === 'p') go(-1);
+    };
+    addEventListener('keydown', pressed);
+    return () => removeEventListener('keydown', pressed);
+  });
+  const changes = hunks?.filter((it) => !it.isSame).length ?? 0;
+  return (
+    <section>
+      <h2>
+        From {from.path} to {to.path}
+      </h2>
+      <p class="actions">
+        <button aria-pressed={isSplit} onClick={() => setSplit(true)}>
+          Side by side
+        </button>
+        <button aria-pressed={!isSplit} onClick={() => setSplit(false)}>
+          In one column
+        </button>
+        <button onClick={() => go(-1)} disabled={!changes} aria-keyshortcuts="p">
+          Previous change
+        </button>
+        <button onClick={() => go(1)} disabled={!changes} aria-keyshortcuts="n">
+          Next change
+        </button>
+        <span role="status" class="quiet">
+          {said || (hunks ? `${changes} ${changes === 1 ? 'place' : 'places'} changed` : 'Comparing…')}
+        </span>
+      </p>
+      {hunks && (
+        <div ref={box} class={isSplit ? 'difference split' : 'difference'}>
+          <Hunks of={hunks} isSplit={isSplit} />
+        </div>
+      )}
+    </section>
+  );
+}
+
+const SHOWN_HUNKS = 400;
+
+function Hunks({ of, isSplit }: { of: Hunk[]; isSplit: boolean }) {
+  const [most, setMost] = useState(SHOWN_HUNKS);
+  return (
+    <>
+      {of.slice(0, most).map((it, at) =>
+        it.isSame ? (
+          <Unchanged key={at} text={it.words[0]?.text ?? ''} isFirst={at === 0} isLast={at === of.length - 1} />
+        ) : isSplit ? (
+          <div key={at} class="changed" data-change tabIndex={-1}>
+            <Words of={it.words} without="added" />
+            <Words of={it.words} without="removed" />
+          </div>
+        ) : (
+          <div key={at} class="changed" data-change tabIndex={-1}>
+            <Words of={it.words} />
+          </div>
+        ),
+      )}
+      {of.length > most && <button onClick={() => setMost(most + SHOWN_HUNKS)}>Show {of.length - most} more passages</button>}
+    </>
+  );
+}
+
+const KEPT = 160;
+const FOLDED = 600;
+
+/** Unchanged lines; of many only those next to a change. */
+function Unchanged({ text, isFirst, isLast }: { text: string; isFirst: boolean; isLast: boolean }) {
+  const [isOpen, setOpen] = useState(text.length <= FOLDED);
+  if (isOpen) return <pre class="unchanged">{text}</pre>;
+  const head = isFirst ? '' : text.slice(0, KEPT);
+  const tail = isLast ? '' : text.slice(-KEPT);
+  const hidden = text.length - head.length - tail.length;
+  return (
+    <div class="unchanged">
+      {head && <pre>{head}</pre>}
+      <button class="fold" onClick={() => setOpen(true)}>
+        … {hidden.toLocaleString('en')} unchanged characters
+      </button>
+      {tail && <pre>{tail}</pre>}
+    </div>
+  );
+}
+
+function Words({ of, without }: { of: Word[]; without?: Word['change'] }) {
+  return (
+    <pre>
+      {of.map((it) => {
+        if (it.change === without) return null;
+        if (it.change === 'added') return <ins>{visible(it.text)}</ins>;
+        return it.change === 'removed' ? <del>{visible(it.text)}</del> : it.text;
+      })}
+    </pre>
+  );
+}
+
+/** White space alone would not be seen. */
+const visible = (text: string): string =>
+  text.trim() ? text : text.replaceAll(' ', '·').replaceAll('\t', '→').replaceAll(/\r?\n/g, '⏎\n');
+
+/** What was said of a draft, and where. */
+function Judgement({ of, id }: { of: Draft; id: string }) {
+  const problems = useMemo(() => of.issues ?? [], [of]);
+  const open = problems.filter((it) => it.state !== 'resolved');
+  return (
+    <section>
+      <h2>{of.path}</h2>
+      <p class="actions">
+        <Copy text={of.draft} label="Copy the text" />
+        <button onClick={() => download(`${id}-${of.path.replaceAll('/', '-')}.txt`, of.draft)}>Download</button>
+      </p>
+      <div class="judgement">
+        <Marked text={of.draft} problems={open} />
+        <div>
+          {of.scores.map((it) => (
+            <p>
+              <strong>
+                {it.criterion} {scoreText(it.score)}
+              </strong>{' '}
+              {it.reason}
+            </p>
+          ))}
+          <Problems of={problems} />
+          <Remarks title="Strengths" of={of.strengths} />
+          <Remarks title="Weaknesses" of={of.weaknesses} />
+          <Remarks title="Suggestions" of={of.suggestions} />
+          <Remarks title="Asked to change" of={of.asked} />
+        </div>
+      </div>
+    </section>
+  );
+}
+
+const SHOWN_CHARACTERS = 20_000;
+
+/** A text in which problems that have a place are marked; a mark leads to its problem. */
+function Marked({ text, problems }: { text: string; problems: Issue[] }) {
+  const [isWhole, setWhole] = useState(text.length <= SHOWN_CHARACTERS);
+  const shown = isWhole ? text : text.slice(0, SHOWN_CHARACTERS);
+  const pieces = useMemo(() => piecesOf(shown, problems), [shown, problems]);
+  return (
+    <div>
+      <pre class="text">
+        {pieces.map((it) => (it.problem === null ? it.text : <mark title={problems[it.problem]?.message}>{it.text}<sup>{it.problem + 1}</sup></mark>))}
+      </pre>
+      {!isWhole && <button onClick={() => setWhole(true)}>Show all {text.length.toLocaleString('en')} characters</button>}
+    </div>
+  );
+}
+
+interface Piece {
+  text: string;
+  problem: number | null;
+}
+
+/** Cut a text at the places of problems; of two that overlap the first is marked. */
+function piecesOf(text: string, problems: Issue[]): Piece[] {
+  const offsets = offsetsOf(text, problems.flatMap((it) => (it.span ? [it.span.start, it.span.end] : [])));
+  const places = problems
+    .map((it, problem) => ({ problem, start: offsets.get(it.span?.start ?? -1) ?? -1, end: offsets.get(it.span?.end ?? -1) ?? -1 }))
+    .filter((it) => it.end > it.start && it.start >= 0)
+    .sort((one, other) => one.start - other.start);
+  const pieces: Piece[] = [];
+  let at = 0;
+  for (const { problem, start, end } of places) {
+    if (start < at) continue;
+    pieces.push({ text: text.slice(at, start), problem: null }, { text: text.slice(start, end), problem });
+    at = end;
+  }
+  return [...pieces, { text: text.slice(at), problem: null }];
+}
+
+const SHOWN_PROBLEMS = 20;
+
+function Problems({ of }: { of: Issue[] }) {
+  const [most, setMost] = useState(SHOWN_PROBLEMS);
+  if (!of.length) return null;
+  const ordered = [...of.filter((it) => it.state !== 'resolved'), ...of.filter((it) => it.state === 'resolved')];
+  return (
+    <>
+      <h3>Problems</h3>
+      <ol>
+        {ordered.slice(0, most).map((it) => (
+          <li key={it.id}>
+            <span class={`state ${it.state}`}>{it.state}</span> {it.kind}: {it.message}
+            {it.quote && <q>{it.quote}</q>}
+            {it.fix && <span class="quiet"> {it.fix}</span>}
+            {it.state !== 'new' && <span class="quiet"> since {it.since}</span>}
+          </li>
+        ))}
+      </ol>
+      {ordered.length > most && <button onClick={() => setMost(ordered.length)}>Show {ordered.length - most} more</button>}
+    </>
+  );
+}
+
+function Remarks({ title, of }: { title: string; of: string[] }) {
+  if (!of.length) return null;
+  return (
+    <>
+      <h3>{title}</h3>
+      <ul>
+        {of.map((it) => (
+          <li>{it}</li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function download(name: string, text: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}

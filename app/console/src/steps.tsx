@@ -1,0 +1,190 @@
+/** What models were asked and what they said, with tokens and dollars. */
+import type { schema } from 'hone';
+import { useEffect, useState } from 'preact/hooks';
+import { hone } from './api.js';
+import { costText, Failure, Loading, secondsText } from './parts.js';
+import type { View } from './refinement.js';
+
+type Step = schema.StepPage['data'][number];
+
+const PAGE = 20;
+const KINDS: Record<string, string> = { ask: 'model', check: 'validators', call: 'tool' };
+const SHOWN_CHARACTERS = 20_000;
+
+export function Steps({ id, snapshot }: View) {
+  const [steps, setSteps] = useState<Step[]>();
+  const [after, setAfter] = useState(0);
+  const [hasMore, setMore] = useState(false);
+  const [failure, setFailure] = useState<unknown>();
+  const [kind, setKind] = useState('');
+  const [model, setModel] = useState('');
+  const read = async () => {
+    try {
+      const query = { after, limit: PAGE };
+      const page = await hone.request<schema.StepPage>(`/v1/refinements/${id}/steps`, { query });
+      setSteps((it) => [...(it ?? []), ...page.data]);
+      setAfter(page.next_after);
+      setMore(page.has_more);
+      setFailure(undefined);
+    } catch (error) {
+      setFailure(error);
+    }
+  };
+  useEffect(() => {
+    if (!hasMore) void read(); // what has ended since
+  }, [snapshot.last_event]);
+  if (!steps) return failure === undefined ? <Loading /> : <Failure of={failure} />;
+  const models = [...new Set(steps.flatMap((it) => it.model ?? []))];
+  const shown = steps.filter((it) => (!kind || it.kind === kind) && (!model || it.model === model));
+  return (
+    <>
+      {failure !== undefined && <Failure of={failure} />}
+      <Totals of={steps} isPart={hasMore} />
+      <div class="filters">
+        <label>
+          Kind
+          <select value={kind} onChange={(event) => setKind(event.currentTarget.value)}>
+            <option value="">any</option>
+            {Object.entries(KINDS).map(([value, title]) => (
+              <option value={value}>{title}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Model
+          <select value={model} onChange={(event) => setModel(event.currentTarget.value)}>
+            <option value="">any</option>
+            {models.map((it) => (
+              <option>{it}</option>
+            ))}
+          </select>
+        </label>
+      </div>
+      {!shown.length && <p class="quiet">No steps.</p>}
+      {shown.map((it) => (
+        <OneStep key={it.event} of={it} />
+      ))}
+      {hasMore && <button onClick={() => void read()}>More steps</button>}
+    </>
+  );
+}
+
+/** What each role has used, by the name of its prompt. */
+function Totals({ of, isPart }: { of: Step[]; isPart: boolean }) {
+  const rows = new Map<string, Step[]>();
+  for (const it of of) {
+    const name = it.prompt?.name ?? KINDS[it.kind ?? ''] ?? 'other';
+    rows.set(name, [...(rows.get(name) ?? []), it]);
+  }
+  if (!rows.size) return null;
+  return (
+    <div class="wide" tabIndex={0} role="region" aria-label="What was used, by role">
+      <table>
+        <caption class="quiet">{isPart ? 'The steps shown below' : 'All steps'}, by what they were for</caption>
+        <thead>
+          <tr>
+            <th>For</th>
+            <th>Steps</th>
+            <th>Tokens in</th>
+            <th>cached</th>
+            <th>out</th>
+            <th>Cost</th>
+            <th>Time</th>
+          </tr>
+        </thead>
+        <tbody>
+          {[...rows].map(([name, steps]) => (
+            <tr key={name}>
+              <td>{name}</td>
+              <td>{steps.length}</td>
+              <td>{sum(steps, 'input_tokens')}</td>
+              <td>{sum(steps, 'cached_tokens')}</td>
+              <td>{sum(steps, 'output_tokens')}</td>
+              <td>{costText(total(steps))}</td>
+              <td>{secondsText(steps.reduce((all, it) => all + it.seconds, 0))}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const sum = (steps: Step[], of: 'input_tokens' | 'output_tokens' | 'cached_tokens'): string =>
+  steps.reduce((all, it) => all + (it.usage[of] ?? 0), 0).toLocaleString('en');
+
+/** An unknown cost makes the sum unknown. */
+const total = (steps: Step[]): number | null =>
+  steps.reduce<number | null>((all, { usage }) => (all === null || usage.cost_usd == null ? null : all + usage.cost_usd), 0);
+
+function OneStep({ of }: { of: Step }) {
+  const [isOpen, setOpen] = useState(false);
+  const { usage } = of;
+  return (
+    <details class="group step" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>
+        <strong>{of.key}</strong> <span class="quiet">{[KINDS[of.kind ?? ''], of.model].filter(Boolean).join(', ')}</span>
+        {of.code && <span class="failed"> failed: {of.code.replaceAll('_', ' ')}</span>}
+        {of.is_voided && <span class="quiet"> (voided by a retry)</span>}
+        <span class="quiet">
+          {' '}
+          {secondsText(of.seconds)}
+          {of.kind === 'ask' && `, ${usage.input_tokens ?? 0} + ${usage.output_tokens ?? 0} tokens, ${costText(usage.cost_usd)}`}
+        </span>
+      </summary>
+      {isOpen && <Inside of={of} />}
+    </details>
+  );
+}
+
+function Inside({ of }: { of: Step }) {
+  const { prompt, reply } = of;
+  return (
+    <>
+      {of.tried?.map((it) => (
+        <p>
+          {it.model} was asked first: {it.code.replaceAll('_', ' ')}, {it.detail}
+        </p>
+      ))}
+      {prompt && prompt.user === null && (
+        <p class="quiet">
+          Asked with prompt {prompt.name}, version {prompt.version}; its text was not kept (HONE_KEEP_PROMPTS is off).
+        </p>
+      )}
+      {prompt?.system && <Text title="Instructions" text={prompt.system} />}
+      {prompt?.user && <Text title="Asked" text={prompt.user} />}
+      {reply && <Reply of={reply} />}
+      {of.detail && <Text title="Why it failed" text={of.detail} />}
+    </>
+  );
+}
+
+function Reply({ of }: { of: NonNullable<Step['reply']> }) {
+  if (of.kind !== 'findings') return <Text title={of.kind === 'tool' && !of.ok ? 'The tool failed' : 'Answered'} text={of.text} />;
+  return (
+    <>
+      <h2>Found</h2>
+      {!of.findings?.length && <p>Nothing: all validators passed.</p>}
+      <ul>
+        {of.findings?.map((it) => (
+          <li>
+            {it.kind}: {it.message} {it.quote && <q>{it.quote}</q>} <span class="quiet">{it.fix}</span>
+          </li>
+        ))}
+      </ul>
+      {of.text && <Text title="As corrected" text={of.text} />}
+    </>
+  );
+}
+
+/** A text under a heading; of a long one the beginning, until all of it is asked for. */
+function Text({ title, text }: { title: string; text: string }) {
+  const [isWhole, setWhole] = useState(text.length <= SHOWN_CHARACTERS);
+  return (
+    <>
+      <h2>{title}</h2>
+      <pre class="text">{isWhole ? text : text.slice(0, SHOWN_CHARACTERS)}</pre>
+      {!isWhole && <button onClick={() => setWhole(true)}>Show all {text.length.toLocaleString('en')} characters</button>}
+    </>
+  );
+}
