@@ -105,6 +105,8 @@ def fields_of(options: SubmitOptions) -> dict[str, Any]:
 
 def read_text(path: Path, stdin: IO[bytes]) -> str:
     """Return the text of a file, or of `stdin` for `-`; raise BadParameter if it is unreadable."""
+    if path == Path("-") and stdin.isatty():
+        say(errors(), "Reading from the terminal; Ctrl-D ends the text.")
     try:
         return (stdin.read() if path == Path("-") else path.read_bytes()).decode()
     except OSError as error:
@@ -163,10 +165,9 @@ class Following:
         try:
             ended = watch(client, refinement_id, shown, with_texts=self.with_texts)
         except KeyboardInterrupt:
-            say(errors(), f"\n{refinement_id} continues on the server.")
-            say(errors(), f"  hone watch {refinement_id}    shows it again and prints the result")
-            say(errors(), f"  hone finish {refinement_id}   ends it with its best draft so far")
-            say(errors(), f"  hone cancel {refinement_id}   cancels it")
+            say(errors(), f"\n{refinement_id} continues on the server. Watch or end it:")
+            for command in ("watch", "finish", "cancel"):
+                say(errors(), f"  hone {command} {refinement_id}")
             raise typer.Exit(INTERRUPTED) from None
         with_changes = is_animated(shown) and sys.stdout.isatty()
         show_ending(client, ended, shown, with_changes=with_changes)

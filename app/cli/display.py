@@ -309,7 +309,8 @@ def _shortened(text: str, *, is_first: bool = False, is_last: bool = False) -> s
     left_out = len(words) - len(head) - len(tail)
     if left_out < 2 * AROUND:
         return text
-    return "".join([*head, f" [... {left_out // 2} words ...] ", *tail])
+    begin, end = "".join(head).rstrip(), "".join(tail).lstrip()
+    return f"{begin and f'{begin} '}[... {left_out // 2} words ...]{end and f' {end}'}"
 
 
 def watch_batch(client: Client, batch: Batch, console: Console) -> Batch:

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
-from redis import Redis
 
 from app.cli.client import Client, ServiceFailed
 from app.local.embedded import EmbeddedRedis
 from app.local.supervisor import Emit, Interrupts, Program, Supervisor
 from app.settings import ModelServer, Settings
-from app.store.rewriting import LogRewriter
 
 SERVER = "HONE_PROVIDER_{}_{}"
 
@@ -124,6 +122,11 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
 
     Raises ServiceFailed if the port is taken, and what EmbeddedRedis.start raises.
     """
+    # Importing them takes time, which every other command would spend too.
+    from redis import Redis  # noqa: PLC0415
+
+    from app.store.rewriting import LogRewriter  # noqa: PLC0415
+
     check_port(settings.host, settings.port)
     redis = (
         None

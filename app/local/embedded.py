@@ -19,12 +19,6 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from redis import Redis
-from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
-from redis.retry import Retry
-
 from app.local.parent_death import dying_with_parent
 
 NAMES = ("redis-server", "valkey-server")
@@ -463,13 +457,21 @@ class EmbeddedRedis:
 
     def _wait_until_ready(self, process: "subprocess.Popen[bytes]") -> None:
         deadline = time.monotonic() + self._ready_timeout_s
+        # Importing redis takes time, and most commands of the command line need none.
+        from redis import Redis, exceptions  # noqa: PLC0415
+        from redis.backoff import NoBackoff  # noqa: PLC0415
+        from redis.retry import Retry  # noqa: PLC0415
+
         once = Retry(NoBackoff(), 0)
         with Redis(unix_socket_path=str(self._home.socket), retry=once) as client:
             while process.poll() is None:
                 try:
                     client.ping()
                     return
-                except (RedisConnectionError, RedisTimeoutError):  # not started yet, or loading
+                except (
+                    exceptions.ConnectionError,
+                    exceptions.TimeoutError,
+                ):  # not started yet, or loading
                     if time.monotonic() > deadline:
                         raise self._failure("was not ready in time") from None
                     time.sleep(0.01)
