@@ -250,7 +250,7 @@ class Client:
             yield from page.data
             cursor = page.next_cursor
 
-    def page(self, filters: Mapping[str, str | int]) -> SnapshotPage:
+    def page(self, filters: Mapping[str, Any]) -> SnapshotPage:
         """Return one page of the refinements, newest first."""
         return self._read(SnapshotPage, self._send("GET", "/v1/refinements", params=filters))
 

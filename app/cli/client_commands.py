@@ -6,6 +6,7 @@ import sys
 import webbrowser
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from io import BufferedReader, BytesIO
 from itertools import islice
 from pathlib import Path
@@ -317,18 +318,34 @@ def get(
 
 
 LIST_PAGE = 100
+TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 
 
 @app.command(name="list")
 def list_(
     *,
-    status: Annotated[Status | None, typer.Option(help="Only those in this status.")] = None,
+    status: Annotated[
+        list[Status] | None, typer.Option(help="Only those in this status; repeatable.")
+    ] = None,
+    strategy: Annotated[
+        list[str] | None, typer.Option(help="Only those of this strategy; repeatable.")
+    ] = None,
     metadata: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Only those with this pair; repeatable."),
     ] = None,
     batch: Annotated[
         str | None, typer.Option(metavar="ID", help="Only those of this batch.")
+    ] = None,
+    min_score: Annotated[float | None, typer.Option(help="Best score so far, at least.")] = None,
+    max_score: Annotated[float | None, typer.Option(help="Best score so far, at most.")] = None,
+    min_cost_usd: Annotated[float | None, typer.Option(help="Dollars so far, at least.")] = None,
+    max_cost_usd: Annotated[float | None, typer.Option(help="Dollars so far, at most.")] = None,
+    since: Annotated[
+        datetime | None, typer.Option(formats=TIMES, help="Submitted then (UTC) or later.")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(formats=TIMES, help="Submitted then (UTC) or before.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Refinements at most.")] = 20,
     as_json: JsonOption = False,
@@ -340,23 +357,38 @@ def list_(
     creation (UTC) and number of iterations, with tabs between them. With --json one snapshot a
     line.
     """
-    filters: dict[str, str] = {"status": status or "", "batch": batch or ""}
-    for pair in metadata or ():
-        key, separator, value = pair.partition("=")
+    asked: dict[str, Any] = {
+        "status": [str(it) for it in status or ()] or None,
+        "strategy": strategy or None,
+        "batch": batch,
+        "min_score": min_score,
+        "max_score": max_score,
+        "min_cost_usd": min_cost_usd,
+        "max_cost_usd": max_cost_usd,
+        "submitted_from": since and f"{since.isoformat()}Z",
+        "submitted_to": until and f"{until.isoformat()}Z",
+    }
+    filters = {name: it for name, it in asked.items() if it is not None} | _pairs(metadata or ())
+    with connected(server) as client:
+        if as_json:
+            for it in islice(_listed(client, filters, min(limit, LIST_PAGE)), limit):
+                print_text(f"{it.model_dump_json()}\n")
+            return
+        found = _listed(client, filters | {"result": False}, min(limit, LIST_PAGE))
+        show_list(islice(found, limit), console())
+
+
+def _pairs(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the filters for pairs of metadata."""
+    split = {pair: pair.partition("=") for pair in pairs}
+    for pair, (_, separator, _) in split.items():
         if not separator:
             raise typer.BadParameter(f"--metadata {pair}: KEY=VALUE is expected")
-        filters[f"metadata.{key}"] = value
-    given = {name: it for name, it in filters.items() if it or name.startswith("metadata.")}
-    with connected(server) as client:
-        found = islice(_listed(client, given, min(limit, LIST_PAGE)), limit)
-        if as_json:
-            for it in found:
-                print_text(f"{it.model_dump_json()}\n")
-        else:
-            show_list(found, console())
+    return {f"metadata.{key}": value for key, _, value in split.values()}
 
 
-def _listed(client: Client, filters: dict[str, str], size: int) -> Iterator[Snapshot]:
+def _listed(client: Client, filters: dict[str, Any], size: int) -> Iterator[Snapshot]:
+    """Yield what the filters select; each page is asked for when it is needed."""
     cursor: dict[str, str] = {}
     while True:
         page = client.page(filters | cursor | {"limit": size})

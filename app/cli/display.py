@@ -12,6 +12,7 @@ from typing import Protocol, Self
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress import Progress as ProgressBars
 from rich.table import Table
 from rich.text import Text
@@ -365,11 +366,11 @@ LIST_HEAD = ("refinement", "status", "score", "passed", "cost", "created", "iter
 
 def show_list(found: Iterable[Snapshot], console: Console) -> None:
     """Print refinements: on a terminal the columns that fit, else all, with tabs between them."""
-    rows = [_listed(it) for it in found]
     if not console.is_terminal:
-        for row in rows:
-            print("\t".join(row), file=console.file)
+        for it in found:
+            print("\t".join(_listed(it)), file=console.file)
         return
+    rows = [_listed(it) for it in found]
     if not rows:
         say(console, "No refinement is found.")
         return
@@ -442,8 +443,19 @@ def _known(value: float | None) -> str:
 
 
 def say_table(rows: Sequence[tuple[str, ...]], console: Console) -> None:
-    """Print rows, of which the first is the head: names to the left, other cells to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    """Print rows, of which the first is the head: names to the left, other cells to the right.
+
+    Where the terminal is too narrow, each row becomes a paragraph.
+    """
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    if console.is_terminal and sum(widths) + 2 * (len(widths) - 1) > console.width:
+        head, *others = rows
+        for name, *cells in others:
+            say(console, f"{head[0]}: {name}", "bold")
+            told = zip(head[1:], cells, strict=True)
+            words = plain(", ".join(f"{title} {cell}" for title, cell in told))
+            console.print(Padding(words, (0, 0, 0, 2)), highlight=False)
+        return
     for number, (name, *cells) in enumerate(rows):
         padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
         style = "" if number else "bold"

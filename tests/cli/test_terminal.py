@@ -75,7 +75,7 @@ def test_a_terminal_without_colours_gets_none(nasty: ScriptedApi, variable: dict
 def test_a_reader_that_has_enough_is_no_error(server: ScriptedApi) -> None:
     page = SnapshotPage(data=(snapshot(),) * 100, has_more=True, next_cursor="again")
     server.answers |= {
-        f"GET /v1/refinements?{cursor}limit=100": [CannedResponse(page.model_dump_json())]
+        f"GET /v1/refinements?result=false&{cursor}limit=100": [CannedResponse(page.model_dump_json())]
         for cursor in ("", "cursor=again&")
     }
     command = " ".join([*COMMAND, "list --limit 3000 --server", server.url, "| head -n 1"])

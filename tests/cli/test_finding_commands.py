@@ -1,0 +1,157 @@
+"""`hone list | diff | open | delete`, and the completion of shells."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.contract.snapshot import DiffOperation, SnapshotPage
+from app.contract.status import Status
+from tests.cli.conftest import Run
+from tests.cli.scripted_refinement import DIFF, ID, snapshot
+from tests.cli.scripted_server import CannedResponse, ScriptedApi
+
+AT = f"/v1/refinements/{ID}"
+LIST = "GET /v1/refinements?"
+
+
+def page(count: int, cursor: str | None) -> CannedResponse:
+    data = (snapshot(),) * count
+    whole = SnapshotPage(data=data, has_more=cursor is not None, next_cursor=cursor)
+    return CannedResponse(whole.model_dump_json())
+
+
+def test_a_list_goes_through_pages_and_stops_at_its_limit(server: ScriptedApi, hone: Run) -> None:
+    server.answers |= {
+        f"{LIST}result=false&limit=100": [page(100, "more")],
+        f"{LIST}result=false&cursor=more&limit=100": [page(100, "again")],
+    }
+    done = hone("list", "--limit", "150")
+    assert (done.exit_code, len(server.asked)) == (0, 2)
+    assert (
+        done.stdout.splitlines()
+        == [f"{ID}\tsucceeded\t0.91\tyes\t$0.0000\t2026-05-04T06:30Z\t2"] * 150
+    )
+
+
+def test_a_list_as_json_has_a_snapshot_in_every_line(server: ScriptedApi, hone: Run) -> None:
+    server.answers[f"{LIST}limit=20"] = [page(2, None)]
+    lines = hone("list", "--json").stdout.splitlines()
+    assert [json.loads(it)["id"] for it in lines] == [ID, ID]
+
+
+def test_the_filters_of_a_list_are_those_of_the_api(server: ScriptedApi, hone: Run) -> None:
+    filters = "--status failed --status paused --metadata a=b=c --min-score 0.5 --since 2026-01-31"
+    hone("list", *filters.split())
+    assert server.asked[0].route == (
+        f"{LIST}status=failed&status=paused&min_score=0.5"
+        "&submitted_from=2026-01-31T00%3A00%3A00Z&metadata.a=b%3Dc&result=false&limit=20"
+    )
+
+
+REPLACED = DiffOperation(
+    op="replace",
+    from_start=0,
+    from_end=1,
+    to_start=0,
+    to_end=1,
+    from_text="In order to be short.\n",
+    to_text="Short.\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "printed"),
+    [((), "[-In order to be short.-]{+Short.+}\n"), (("--unified",), DIFF.unified)],
+)
+def test_a_diff_is_between_the_first_draft_and_the_best(
+    server: ScriptedApi, hone: Run, options: tuple[str, ...], printed: str
+) -> None:
+    found = DIFF.model_copy(update={"operations": (REPLACED,)}).model_dump_json()
+    server.answers |= {
+        f"GET {AT}": [CannedResponse(snapshot().model_dump_json())],
+        f"GET {AT}/diff?from=0&to=1": [CannedResponse(found)],
+    }
+    assert hone("diff", ID, *options).stdout == printed
+
+
+def test_a_diff_of_what_has_no_draft_is_an_error(server: ScriptedApi, hone: Run) -> None:
+    queued = snapshot(Status.QUEUED, None, None).model_copy(update={"scores": ()})
+    server.answers[f"GET {AT}"] = [CannedResponse(queued.model_dump_json())]
+    done = hone("diff", ID)
+    assert (done.exit_code, "has no judged draft; it is queued" in done.stderr) == (1, True)
+
+
+def test_open_prints_the_address_where_no_browser_is(server: ScriptedApi, hone: Run) -> None:
+    server.answers[f"GET /console/refinements/{ID}"] = [CannedResponse("", media_type="text/html")]
+    done = hone("open", ID, "--url")
+    assert (done.exit_code, done.stdout) == (0, f"{server.url}/console/refinements/{ID}\n")
+
+
+def test_open_starts_the_browser_that_the_environment_names(
+    server: ScriptedApi, tmp_path: Path
+) -> None:
+    server.answers["GET /console"] = [CannedResponse("", media_type="text/html")]
+    opened, browser = tmp_path / "opened", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {opened}\n')
+    browser.chmod(0o700)
+    command = [sys.executable, "-m", "app.cli", "open", "--server", server.url]
+    done = subprocess.run(
+        command,
+        env=os.environ | {"BROWSER": f"{browser} %s"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, opened.read_text()) == ("", f"{server.url}/console")
+
+
+def test_open_says_that_a_server_has_no_console(hone: Run) -> None:
+    done = hone("open", ID)
+    assert (done.exit_code, "has this server a console?" in done.stderr) == (1, True)
+
+
+def test_delete_erases_what_is_named_and_asks_where_somebody_can_answer(
+    server: ScriptedApi, hone: Run
+) -> None:
+    server.answers |= {f"DELETE {AT}": [CannedResponse("", 204)]}
+    assert hone("delete", ID).exit_code == 2
+    assert server.asked == []
+    assert hone("delete", ID, ID, "--yes").exit_code == 0
+    assert [it.route for it in server.asked] == [f"DELETE {AT}"] * 2
+
+
+BASH = """
+eval "$(_HONE_COMPLETE=source_bash hone)"
+COMP_WORDS=(hone list --status fa) COMP_CWORD=3
+_hone_completion hone; echo "$COMPREPLY"
+"""
+ZSH = """
+compdef() { :; }; _arguments() { print -r -- "$@"; }
+words=(hone list --status fa) CURRENT=4
+eval "$(_HONE_COMPLETE=source_zsh hone)"; _hone_completion
+"""
+FISH = "_HONE_COMPLETE=source_fish hone | source; complete -C 'hone list --status fa'"
+
+
+@pytest.mark.parametrize(
+    ("command", "completed"),
+    [
+        (("bash", "-c", BASH), "failed\n"),
+        (("zsh", "-fc", ZSH), '*: :(("failed"))\n'),
+        (("fish", "-Nc", FISH), "failed\n"),
+    ],
+)
+def test_shells_complete_options_and_their_values(
+    command: tuple[str, ...], completed: str, tmp_path: Path
+) -> None:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"no {command[0]}")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "HOME": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (completed, "")
