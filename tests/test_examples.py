@@ -37,6 +37,7 @@ from tests.waiting import TIMEOUT_S
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 README = (EXAMPLES / "README.md").read_text()
+FIRST_PAGE = (ROOT / "README.md").read_text()
 _, WITHOUT_KEY, WITH_MODEL = re.split(r"^## With.*$", README, flags=re.MULTILINE)
 
 BODIES = {path.name: path.read_text() for path in EXAMPLES.glob("*.json")}
@@ -252,7 +253,31 @@ def without_seconds(table: str) -> list[str]:
     return [re.sub(r"(\$0\.0000) [+-]?\d+\.\d\b", r"\1", line) for line in lines if line]
 
 
-def run(command: str, server: str) -> str:
+@pytest.mark.skipif(not shutil.which("curl"), reason="no curl")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_quick_start_of_the_first_page_runs_as_it_stands(
+    editor_service: RunningService, tmp_path: Path
+) -> None:
+    start = FIRST_PAGE.partition("## Quick start")[2].partition("\n## ")[0]
+    serve, *commands = re.findall(r"```sh\n(.*?)```", start, re.DOTALL)
+    assert serve == "make serve\n"
+    script = f"set -euo pipefail\n{''.join(commands)}\ncat better.txt\n"
+    server = str(editor_service.client.base_url)
+    printed = await asyncio.to_thread(run, script, server, tmp_path)
+    (result,) = re.findall(r'"draft": ("To get.*?"),\n', start)
+    events = re.search(r"```\n(event: .*?)```", start, re.DOTALL)
+    assert events
+    assert printed.startswith(events[1])
+    assert result in printed
+    assert printed.endswith("To get a refund, you should contact our support team.")
+
+
+def test_every_file_that_the_first_page_links_to_exists() -> None:
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", FIRST_PAGE)
+    assert [it for it in targets if not (ROOT / it).exists()] == []
+
+
+def run(command: str, server: str, cwd: Path = ROOT) -> str:
     """Run a command against this server, with this interpreter's environment; return its output."""
     host = server.rstrip("/").removeprefix("http://")
     here = command.replace("localhost:8080", host)
@@ -260,7 +285,7 @@ def run(command: str, server: str) -> str:
     environment = {"HONE_SERVER": f"http://{host}", "NO_PROXY": "*", "no_proxy": "*"}
     done = subprocess.run(
         ["bash", "-c", here],
-        cwd=ROOT,
+        cwd=cwd,
         env=os.environ | environment,
         capture_output=True,
         text=True,

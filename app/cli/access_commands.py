@@ -132,9 +132,7 @@ def list_(
     """List API keys, the newest first."""
     found = on_store(lambda store: keyring_of(store).keys(OPERATOR))
     now = datetime.now(UTC)
-    table = Table(
-        Column("id", no_wrap=True), "tenant", "scopes", "name", "created", "last used", "state"
-    )
+    table = _table("id", "tenant", "scopes", "name", "created", "last used", "state")
     for key in found:
         state = _state(key, now)
         if everything or not state.startswith(("revoked", "expired")):
@@ -169,11 +167,19 @@ def revoke(key_id: KeyIdArgument) -> None:
     say(console(), f"{key_id} is revoked")
 
 
+def _table(first: str, *others: str) -> Table:
+    """Return a table whose first column is never wrapped."""
+    columns = (Column(name, min_width=min(10, len(name) + 1)) for name in others)
+    return Table(
+        Column(first, no_wrap=True), *columns, box=None, pad_edge=False, header_style="bold"
+    )
+
+
 @tenants.command(name="list")
 def list_tenants() -> None:
     """List the tenants, what each uses and its quotas."""
     found = on_store(lambda store: tenants_of(store).all(OPERATOR))
-    table = Table(Column("tenant", no_wrap=True), "queued", "in flight", "quotas")
+    table = _table("tenant", "queued", "in flight", "quotas")
     for tenant in found:
         use, quotas = tenant.use, tenant.quotas.model_dump_json(exclude_none=True)
         cells = (tenant.name, str(use.queued), str(use.in_flight), quotas.strip("{}") or "none")

@@ -81,7 +81,11 @@ class RequestRejected(CliError):
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        wrong = [f"  {error.pointer or '/'}  {error.detail}" for error in problem.errors or ()]
+        wrong = [
+            f"  {error.pointer or '/'}  {error.detail}"
+            for error in problem.errors or ()
+            if f"{error.pointer}: {error.detail}" not in problem.detail
+        ]
         advice = ["HONE_API_KEY must have a key for it."] if problem.status == 401 else []
         super().__init__("\n".join([f"{problem.title}: {problem.detail}", *wrong, *advice]))
 

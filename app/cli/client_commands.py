@@ -719,7 +719,7 @@ def _show_pending(client: Client, refinement_id: str) -> None:
 
 
 def _show_review(client: Client, refinement_id: str, asked: PendingReview) -> None:
-    say(console(), asked.question, "bold")
+    say(console(), asked.question, "bold", wraps=True)
     say(console(), f"Until {asked.deadline:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}\n")
     if asked.approvals:
         names = ", ".join(it.reviewer for it in asked.approvals)
@@ -729,7 +729,7 @@ def _show_review(client: Client, refinement_id: str, asked: PendingReview) -> No
         say(console(), json.dumps(asked.call.arguments, indent=2, ensure_ascii=False))
     elif asked.path is not None:
         drafts = client.iterations(refinement_id)
-        say(console(), next(it.draft for it in drafts if it.path == asked.path))
+        say(console(), next(it.draft for it in drafts if it.path == asked.path), wraps=True)
 
 
 @app.command()
@@ -751,7 +751,7 @@ def steps(
             is_there = True
             say(console(), _headline(step), "bold" if path else "")
             for line in _asked_and_said(step) if path else ():
-                say(console(), line)
+                say(console(), line, wraps=True)
     if not is_there:
         raise typer.BadParameter(f"no step at {path} has ended; without PATH the steps are listed")
 

@@ -109,9 +109,9 @@ def compare(
     json: AsJsonOption = False,
     server: ServerOption = None,
 ) -> None:
-    """Refine the same texts with two or more settings, and say which is worth its money.
+    """Say which of two or more settings is worth its money.
 
-    Every final draft is judged by the same judge on the same criteria. Run again with the same
+    It refines the same texts with each. Every final draft is judged by the same judge on the same criteria. Run again with the same
     texts and settings, it goes on where it was: nothing is paid twice. Exit code: 0; 1 if nothing
     could be compared; 3 if a text lacks a result or a judgement.
     """

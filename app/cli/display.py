@@ -48,9 +48,10 @@ MOST_CHARACTERS = 1_000
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def say(console: Console, text: str, style: str = "") -> None:
-    """Print a text as it is: without markup, line breaks or escape sequences."""
-    console.print(plain(text, style), soft_wrap=True, highlight=False)
+def say(console: Console, text: str, style: str = "", *, wraps: bool = False) -> None:
+    """Print a text as it is: without markup and escape sequences, on a terminal wrapped or not."""
+    is_wrapped = wraps and console.is_terminal
+    console.print(plain(text, style), soft_wrap=not is_wrapped, highlight=False)
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -250,16 +251,23 @@ def show_words(difference: Diff, console: Console) -> None:
     Without colours they stand in [-brackets-] and {+braces+}.
     """
     is_coloured = console.color_system is not None and not console.no_color
-    text = Text()
-    for at, it in enumerate(difference.operations):
-        if it.op == "equal":
-            is_last = at + 1 == len(difference.operations)
-            text.append_text(plain(_shortened(it.from_text, is_first=not at, is_last=is_last)))
-            continue
-        for kind, words in changed_words(it.from_text, it.to_text):
-            text.append_text(_marked(kind, words, is_coloured=is_coloured))
+    pieces = list(_pieces(difference))
+    while pieces and pieces[-1][1].isspace():
+        pieces.pop()
+    text = Text.assemble(*(_marked(*it, is_coloured=is_coloured) for it in pieces))
     text.rstrip()
     console.print(text, highlight=False, soft_wrap=not console.is_terminal)
+
+
+def _pieces(difference: Diff) -> Iterator[tuple[str, str]]:
+    """Yield what is shown of both texts: most of what did not change is left out."""
+    last = len(difference.operations) - 1
+    for at, it in enumerate(difference.operations):
+        if it.op == "equal":
+            yield "=", _shortened(it.from_text, is_first=at == 0, is_last=at == last)
+            continue
+        for kind, words in changed_words(it.from_text, it.to_text):
+            yield kind, _shortened(words) if kind == "=" else words
 
 
 def changed_words(before: str, after: str) -> Iterator[tuple[str, str]]:
@@ -296,7 +304,7 @@ def _change(removed: str, added: str) -> Iterator[tuple[str, str]]:
 
 def _marked(kind: str, words: str, *, is_coloured: bool) -> Text:
     if kind == "=":
-        return plain(_shortened(words))
+        return plain(words)
     if is_coloured:
         return plain(words, "strike red" if kind == "-" else "bold green")
     return plain(f"[-{words}-]" if kind == "-" else f"{{+{words}+}}")
@@ -336,14 +344,15 @@ def watch_batch(client: Client, batch: Batch, console: Console) -> Batch:
 def show_ending(client: Client, ended: Snapshot, console: Console, *, with_changes: bool) -> None:
     """Print why it ended and what is to be said of the result, not the result itself."""
     if ended.error:
-        say(console, f"\nIt failed: {ended.error.code}: {ended.error.detail}", "red")
+        told = f"\nIt failed: {ended.error.code}: {ended.error.detail}"
+        say(console, told, "red", wraps=True)
     if ended.result is None:
         say(console, "\nNo draft was judged, so there is no result.")
         return
     if with_changes:
         _show_changes(client, ended.id, ended.result.iteration, console)
     show_follow_ups(ended.result, console)
-    say(console, f"\nResult: {_headline(ended, ended.result)}\n", "bold")
+    say(console, f"\nResult: {_headline(ended, ended.result)}\n", "bold", wraps=True)
 
 
 def show_follow_ups(result: Result, console: Console) -> None:
@@ -355,7 +364,7 @@ def show_follow_ups(result: Result, console: Console) -> None:
         say(console, f"\n{path} is missing: it could not be written.", "yellow")
     for it in result.caveats:
         style = "yellow" if it.code in BLOCKING else ""
-        say(console, f"\n{it.code.replace('_', ' ')}: {it.path}: {it.detail}", style)
+        say(console, f"\n{it.code.replace('_', ' ')}: {it.path}: {it.detail}", style, wraps=True)
     if compared := result.comparison:
         verdict = f"\nCompared with {compared.against} in both orders: {compared.verdict}."
         say(console, verdict, "bold")

@@ -72,7 +72,7 @@ def demo(settings: Settings, console: Console) -> Snapshot:
             ended = watch(client, submitted.id, console, meanwhile=lambda: crashes.look(supervisor))
             show_ending(client, ended, console, with_changes=True)
             if ended.result:
-                say(console, ended.result.draft)
+                say(console, ended.result.draft, wraps=True)
             say(console, f"\nWebhook: {receiver.news()}")
             return ended
 
@@ -175,9 +175,13 @@ def serve(settings: Settings, console: Console) -> None:
         Client(url) as client,
     ):
         wait_until_ready(client, lambda: look_while_starting(supervisor))
-        say(
-            console, f"Hone is ready: {url}  documentation: {url}/docs  data: {redis}", "bold green"
-        )
+        say(console, f"Hone is ready: {url}", "bold green")
+        for name, where in (
+            ("console", f"{url}/console"),
+            ("documentation", f"{url}/docs"),
+            ("data", redis),
+        ):
+            say(console, f"  {name:<13}  {where}")
         say(console, "Ctrl-C ends it.")
         supervisor.run()
     say(console, "Hone has ended.")

@@ -39,7 +39,7 @@ def refined(port: int) -> Snapshot:
 def test_one_signal_ends_everything(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path, 0) as serve:
         assert serve.says("Hone is ready: http://127.0.0.1:")
-        port = int(re.findall(r"ready: http://127.0.0.1:(\d+) ", "\n".join(serve.lines))[0])
+        port = int(re.findall(r"ready: http://127.0.0.1:(\d+)", "\n".join(serve.lines))[0])
         assert refined(port).status == "succeeded"
         assert serve.interrupt(number) == 0
         assert serve.left() == []

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import socket
 import ssl
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from app.cli.client import ServerUnreachable
 from app.contract.snapshot import SnapshotPage
+from documentation.commands import PAGE, with_commands
 from tests.cli.conftest import Run
 from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending, snapshot, stream
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
@@ -75,7 +77,9 @@ def test_a_terminal_without_colours_gets_none(nasty: ScriptedApi, variable: dict
 def test_a_reader_that_has_enough_is_no_error(server: ScriptedApi) -> None:
     page = SnapshotPage(data=(snapshot(),) * 100, has_more=True, next_cursor="again")
     server.answers |= {
-        f"GET /v1/refinements?result=false&{cursor}limit=100": [CannedResponse(page.model_dump_json())]
+        f"GET /v1/refinements?result=false&{cursor}limit=100": [
+            CannedResponse(page.model_dump_json())
+        ]
         for cursor in ("", "cursor=again&")
     }
     command = " ".join([*COMMAND, "list --limit 3000 --server", server.url, "| head -n 1"])
@@ -147,3 +151,13 @@ def test_help_fits_80_columns_with_every_summary_whole(hone: Run) -> None:
     assert [line for line in lines if len(line) > 80] == []
     assert [line for line in lines if line.endswith("...") and "Usage" not in line] == []
     assert "3 the refinement ended without passing" in " ".join(it.strip() for it in lines)
+
+
+def test_the_page_about_the_command_line_has_every_command_as_it_is() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == with_commands(page), "run make openapi"
+    sessions = page.partition("## Reference")[0]
+    top = {it.split()[0] for it in re.findall(r"^### `hone (.+)`$", page, re.MULTILINE)}
+    quiet = {"api", "worker", "webhooks", "openapi", "config", "mcp", "calibration", "rate"}
+    quiet |= {"tenants", "compare"}  # a page of their own
+    assert [it for it in top - quiet if f"hone {it}" not in sessions] == []
