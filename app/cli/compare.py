@@ -111,9 +111,9 @@ def compare(
 ) -> None:
     """Say which of two or more settings is worth its money.
 
-    It refines the same texts with each. Every final draft is judged by the same judge on the same criteria. Run again with the same
-    texts and settings, it goes on where it was: nothing is paid twice. Exit code: 0; 1 if nothing
-    could be compared; 3 if a text lacks a result or a judgement.
+    It refines the same texts with each. Every final draft is judged by the same judge on the same
+    criteria. Run again with the same texts and settings, it goes on where it was: nothing is paid
+    twice. Exit code: 0; 1 if nothing could be compared; 3 if a text lacks a result or a judgement.
     """
     errors = Console(stderr=True)
     given = _settings(a, b, setting or ())
