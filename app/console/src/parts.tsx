@@ -16,6 +16,7 @@ export const costText = (usd: number | null | undefined): string =>
   usd == null ? 'unknown cost' : usd === 0 ? '$0' : usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
 
 export function secondsText(seconds: number): string {
+  if (seconds < 0.1) return `${Math.round(1_000 * seconds)} ms`;
   if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
   return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;

@@ -5,8 +5,10 @@ import { useEffect } from 'preact/hooks';
 import type { Session } from './api.js';
 import { Drafts } from './drafts.js';
 import { type Live, useRefinement } from './live.js';
+import { Events } from './events.js';
 import { Overview } from './overview.js';
 import { Failure, Loading, Status, When, costText, scoreText, secondsText, useNow } from './parts.js';
+import { RequestView } from './request.js';
 import { hrefOf, Link } from './router.js';
 import { Steer } from './steer.js';
 import { Steps } from './steps.js';
@@ -32,6 +34,8 @@ const TABS: Tab[] = [
   { path: 'overview', title: 'Overview', view: Overview },
   { path: 'drafts', title: 'Drafts', view: Drafts },
   { path: 'steps', title: 'Steps', view: Steps },
+  { path: 'request', title: 'Request', view: RequestView },
+  { path: 'events', title: 'Events', view: Events },
 ];
 
 export function RefinementPage({ id, part, session }: { id: string; part: string; session: Session }) {
@@ -166,29 +170,41 @@ function Fact({ name, note, children }: Named) {
 
 /** How it stands: why it ended or waits, and what is wrong; a change is announced. */
 function Standing({ of, live }: { of: Snapshot; live: Live }) {
+  const reviews = of.reviews ?? [];
   return (
     <>
       <div role="status" class="standing">
         <p>
           <Reason of={of} live={live} />
         </p>
-        {of.waiting && (
-          <p class="notice">
-            <strong>Waits for {calledName(of.waiting.model)}</strong>, which{' '}
-            {WAITS[of.waiting.reason] ?? of.waiting.reason}. Expected <When at={of.waiting.until} />; nothing is lost, and it
-            goes on by itself.
-          </p>
-        )}
-        {(of.reviews ?? []).map((it) => (
-          <p class="notice">
-            <strong>{it.question}</strong> {it.when === 'requested' ? 'Paused' : 'Asked'} <When at={it.asked_at} />
-            {it.reviewers?.length ? `; of ${it.reviewers.join(', ')}` : ''}
-            {(it.approvals_needed ?? 1) > 1 && `; ${it.approvals?.length ?? 0} of ${it.approvals_needed} approvals given`}
-            {it.approvals?.length ? ` by ${it.approvals.map((by) => by.reviewer).join(', ')}` : ''}. Without a decision{' '}
-            {TIMEOUTS[it.on_timeout] ?? it.on_timeout} <When at={it.deadline} />.
-          </p>
-        ))}
+        <span class="unseen">
+          {of.waiting && `Waits for ${calledName(of.waiting.model)}.`}
+          {reviews.map((it) => it.question).join(' ')}
+        </span>
       </div>
+      {of.waiting && (
+        <p class="notice">
+          <strong>Waits for {calledName(of.waiting.model)}</strong>, which{' '}
+          {WAITS[of.waiting.reason] ?? of.waiting.reason}.{' '}
+          {Date.parse(of.waiting.until) > Date.now() ? (
+            <>
+              It is tried again <When at={of.waiting.until} />.
+            </>
+          ) : (
+            'It is being tried again.'
+          )}{' '}
+          Nothing is lost, and it goes on by itself.
+        </p>
+      )}
+      {reviews.map((it) => (
+        <p class="notice" key={it.key}>
+          <strong>{it.question}</strong> {it.when === 'requested' ? 'Paused' : 'Asked'} <When at={it.asked_at} />
+          {it.reviewers?.length ? `; of ${it.reviewers.join(', ')}` : ''}
+          {(it.approvals_needed ?? 1) > 1 && `; ${it.approvals?.length ?? 0} of ${it.approvals_needed} approvals given`}
+          {it.approvals?.length ? ` by ${it.approvals.map((by) => by.reviewer).join(', ')}` : ''}. Without a decision{' '}
+          {TIMEOUTS[it.on_timeout] ?? it.on_timeout} <When at={it.deadline} />.
+        </p>
+      ))}
       {of.error && (
         <div class="failure" role="alert">
           <p>
