@@ -50,7 +50,7 @@ UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def say(console: Console, text: str, style: str = "", *, wraps: bool = False) -> None:
     """Print a text as it is: without markup and escape sequences, on a terminal wrapped or not."""
-    is_wrapped = wraps and console.is_terminal
+    is_wrapped = wraps and console.file.isatty()
     console.print(plain(text, style), soft_wrap=not is_wrapped, highlight=False)
 
 
@@ -256,7 +256,7 @@ def show_words(difference: Diff, console: Console) -> None:
         pieces.pop()
     text = Text.assemble(*(_marked(*it, is_coloured=is_coloured) for it in pieces))
     text.rstrip()
-    console.print(text, highlight=False, soft_wrap=not console.is_terminal)
+    console.print(text, highlight=False, soft_wrap=not console.file.isatty())
 
 
 def _pieces(difference: Diff) -> Iterator[tuple[str, str]]:
@@ -375,7 +375,7 @@ LIST_HEAD = ("refinement", "status", "score", "passed", "cost", "created", "iter
 
 def show_list(found: Iterable[Snapshot], console: Console) -> None:
     """Print refinements: on a terminal the columns that fit, else all, with tabs between them."""
-    if not console.is_terminal:
+    if not console.file.isatty():
         for it in found:
             print("\t".join(_listed(it)), file=console.file)
         return
@@ -457,7 +457,7 @@ def say_table(rows: Sequence[tuple[str, ...]], console: Console) -> None:
     Where the terminal is too narrow, each row becomes a paragraph.
     """
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    if console.is_terminal and sum(widths) + 2 * (len(widths) - 1) > console.width:
+    if console.file.isatty() and sum(widths) + 2 * (len(widths) - 1) > console.width:
         head, *others = rows
         for name, *cells in others:
             say(console, f"{head[0]}: {name}", "bold")
