@@ -273,7 +273,7 @@ NOTHING_BEGINS = {
 EXPECTED = [
     (SAMPLES, "wait", "4m", 0),
     (SAMPLES, "wait", "9m", 20),  # 40 wait, 2 begin a second
-    (SAMPLES, "wait", "5m45s", 0),  # they have not waited for a minute yet
+    (SAMPLES, "wait", "6m", 0),  # they have not waited for a minute yet
     (SAMPLES, "held", "5m", 300),
     (NOTHING_BEGINS, "wait", "9m", 50),  # no worker has begun any
     (NOTHING_BEGINS, "held", "9m", 0),
@@ -297,7 +297,7 @@ def test_the_scaler_measures_the_wait_and_the_work_in_progress(tmp_path: Path) -
         for samples, name, at, value in EXPECTED
     ]
     rules = tmp_path / "scaling_test.yml"
-    rules.write_text(json.dumps({"tests": cases}))
+    rules.write_text(json.dumps({"evaluation_interval": "15s", "tests": cases}))
     command = ["promtool", "test", "rules", str(rules)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
