@@ -274,6 +274,7 @@ class ComparisonRunner:
         self._concurrency = concurrency
         self._retries_failed = retries_failed
         self._pause = pause
+        self._has_answered = False
 
     def estimates(self, *, at_most: bool) -> PlanEstimates:
         """Let the server check every request, and return what they would consume.
@@ -317,7 +318,8 @@ class ComparisonRunner:
     def known(self) -> dict[str, Snapshot]:
         """Return the refinements of this comparison that there are, by key."""
         found: dict[str, Snapshot] = {}
-        for it in self._client.with_metadata({"compare": self._plan.name}):
+        pair = {"compare": self._plan.name}
+        for it in self._patiently(lambda: list(self._client.with_metadata(pair))):
             key = it.metadata.get("compare_key")
             if key is not None and (key not in found or found[key].status == Status.CANCELED):
                 found[key] = it
@@ -392,11 +394,16 @@ class ComparisonRunner:
             return ()
 
     def _patiently(self, asked: Callable[[], Answer]) -> Answer:
-        """Ask again while the server is busy or restarts, but not for ever."""
+        """Ask again while the server is busy or restarts, but not for ever.
+
+        A server that has never answered is not asked again.
+        """
         waited, wait_s, failures = 0.0, 0.5, 0
         while True:
             try:
-                return asked()
+                answer = asked()
+                self._has_answered = True
+                return answer
             except RequestRejected as refused:
                 if refused.problem.status not in REFUSED_FOR_NOW or waited >= PATIENCE_S:
                     raise
@@ -404,7 +411,7 @@ class ComparisonRunner:
                 waited, wait_s = waited + wait_s, min(2 * wait_s, 30.0)
             except ServerUnreachable:
                 failures += 1
-                if failures > RECONNECTS:
+                if failures > RECONNECTS or not self._has_answered:
                     raise
                 self._pause(1.0)
 

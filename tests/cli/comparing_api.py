@@ -46,11 +46,16 @@ class ComparingApi(ScriptedApi):
     status_of: Callable[[Body], Status] = lambda _: Status.SUCCEEDED
     refuses: Callable[[Body], CannedResponse | None] = lambda _: None
     cost_usd: float | None = 0.01
+    goes_away: int = 0
+    """How many of the next requests it does not answer."""
     submitted: dict[str, Body] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     ratings: dict[str, tuple[Rating, ...]] = field(default_factory=dict)
 
     def answer_to(self, asked: ReceivedRequest) -> CannedResponse:
+        if self.goes_away:
+            self.goes_away -= 1
+            raise ConnectionAbortedError
         self.asked.append(asked)
         method, _, url = asked.route.partition(" ")
         parts = urlsplit(url).path.split("/")[2:]

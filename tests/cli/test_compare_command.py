@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import app
+from app.cli.client import Client, ServerUnreachable
+from app.cli.comparison_run import ComparedText, ComparisonPlan, ComparisonRunner
 from app.contract.status import Status
 from tests.cli.comparing_api import Body, ComparingApi, comparing_api, problem
 
@@ -288,3 +290,20 @@ def test_a_server_that_is_busy_is_asked_again(api: ComparingApi, compare: Compar
     api.refuses = busy_once
     assert compare().exit_code == 0
     assert len(api.submitted) == 24
+
+
+def test_a_server_that_restarts_is_asked_again_and_one_that_never_answered_is_not(
+    api: ComparingApi,
+) -> None:
+    texts = (ComparedText("one", {"draft": "One."}),)
+    plan = ComparisonPlan("x", texts, {"a": {}, "b": {"threshold": 0.9}}, {})
+    pauses: list[float] = []
+    with Client("http://127.0.0.1:9") as nobody, pytest.raises(ServerUnreachable):
+        ComparisonRunner(nobody, plan, pause=pauses.append).estimates(at_most=False)
+    assert pauses == []
+    with Client(api.url) as client:
+        runner = ComparisonRunner(client, plan, pause=pauses.append)
+        runner.estimates(at_most=False)
+        api.goes_away = 2
+        assert runner.known() == {}
+    assert pauses == [1.0, 1.0]
