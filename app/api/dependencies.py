@@ -363,7 +363,7 @@ CalibrationLimit = Annotated[int, Query(ge=1, le=1_000, description="Rows at mos
 PREFIX = "metadata."
 KNOWN = {
     *("status", "strategy", "min_score", "max_score", "min_cost_usd", "max_cost_usd"),
-    *("submitted_from", "submitted_to", "batch", "result", "limit", "cursor"),
+    *("submitted_from", "submitted_to", "parent", "batch", "result", "limit", "cursor"),
 }
 WITHIN_SCORES = "Bound of the score of the best draft so far, inclusive."
 WITHIN_COSTS = "Bound of what it has cost so far, inclusive; an unknown cost is within no bounds."
@@ -418,6 +418,10 @@ async def _listed(
     ] = None,
     submitted_from: Annotated[Instant | Absent, Query(description=WITHIN_TIME)] = None,
     submitted_to: Annotated[Instant | Absent, Query(description=WITHIN_TIME)] = None,
+    parent: Annotated[
+        str | Absent,
+        Query(max_length=100, description="Only refinements that continue the one with this id."),
+    ] = None,
 ) -> Selected:
     """Return what a list is to hold."""
     return Selected(
@@ -429,6 +433,7 @@ async def _listed(
         max_cost_usd,
         submitted_from,
         submitted_to,
+        parent,
     )
 
 

@@ -15,6 +15,7 @@ from app.contract.judgement import (
     FindingsReply,
     Fixes,
     IssueNote,
+    QualityEstimate,
     Score,
     ScoreFrom,
     Usage,
@@ -244,6 +245,10 @@ class IterationCompleted(Contract):
         (), description="The issues of the draft, and those of its parent that it resolved."
     )
     best: Best
+    estimate: QualityEstimate | None = Field(
+        None,
+        description="What the best draft is probably worth by now; null until enough is known.",
+    )
     limits: Limits
 
 

@@ -23,12 +23,14 @@ class Selected:
     max_cost_usd: float | None = None
     submitted_from: datetime | None = None
     submitted_to: datetime | None = None
+    parent: str | None = None
 
     @property
     def is_everything(self) -> bool:
         """Whether each refinement between the bounds of time is selected."""
         bounds = (self.min_score, self.max_score, self.min_cost_usd, self.max_cost_usd)
-        return not self.statuses and not self.strategies and bounds == (None,) * len(bounds)
+        is_any = not self.statuses and not self.strategies and self.parent is None
+        return is_any and bounds == (None,) * len(bounds)
 
     def has(self, snapshot: Snapshot) -> bool:
         """Return whether a refinement between the bounds of time is selected."""
@@ -36,6 +38,7 @@ class Selected:
         return (
             (not self.statuses or snapshot.status in self.statuses)
             and (not self.strategies or snapshot.strategy in self.strategies)
+            and (self.parent is None or snapshot.parent == self.parent)
             and _is_within(self.min_score, score, self.max_score)
             and _is_within(self.min_cost_usd, snapshot.usage.cost_usd, self.max_cost_usd)
         )

@@ -52,6 +52,18 @@ async def test_filters_hold_for_all_pages(api: httpx.AsyncClient, worker: Worker
         assert await listed(api, query) == ids, query
 
 
+async def test_continuations_are_found_by_their_parent(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    parent, other = [await ended(api, worker) for _ in range(2)]
+    children = [
+        (await api.post(f"/v1/refinements/{it}/continue", json={})).json()["id"]
+        for it in (parent, parent, other)
+    ]
+    assert await listed(api, f"parent={parent}", limit=1) == [children[1], children[0]]
+    assert await listed(api, f"parent={children[0]}") == []
+
+
 async def test_bounds_of_time_are_found_by_the_ids(api: httpx.AsyncClient) -> None:
     ids = [await submitted(api)]
     for _ in range(2):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from app.contract.events import IterationCompleted
 from app.contract.learnt import Learnt
 from app.contract.requests import RefinementRequest
 from app.contract.versions import ENGINE_VERSION
@@ -52,6 +53,12 @@ async def test_the_result_has_an_estimate_once_enough_is_known(harness: Refineme
     assert result.estimate is not None
     assert result.score == 0.9
     assert result.estimate.value < 0.9
+    judged = [
+        it.data
+        for it in await harness.events(refinement_id)
+        if isinstance(it.data, IterationCompleted)
+    ]
+    assert judged[-1].estimate == result.estimate
 
 
 async def test_a_draft_judged_again_is_played_on_by_another_worker(

@@ -330,6 +330,7 @@ class JudgedDraft:
             fixes=scored.draft.fixes,
             issues=_notes(it, prefix),
             best=best_of(best, best_path),
+            estimate=move.estimate,
             limits=limits,
         )
         may_change = best is it or scored.score_from == "review"

@@ -14,6 +14,8 @@ export interface Live {
   texts: Map<string, string>;
   /** The time of the last event in milliseconds, by the clock of the server. */
   latest: number;
+  /** How often it was retried. */
+  retries: number;
   /** Which limit of time stopped it. */
   limit?: string | null | undefined;
   failure?: unknown;
@@ -29,7 +31,7 @@ const pointsOf = (text: string): string[] => [...text];
 /** Follow a refinement until the component leaves. A retry or a new decision is followed too. */
 export function useRefinement(id: string): Live {
   const [, show] = useState(0);
-  const live = useRef<Live>({ events: [], texts: new Map(), latest: 0, refresh: () => undefined });
+  const live = useRef<Live>({ events: [], texts: new Map(), latest: 0, retries: 0, refresh: () => undefined });
   useEffect(() => {
     const ending = new AbortController();
     const state = live.current;
@@ -69,6 +71,7 @@ export function useRefinement(id: string): Live {
           after = event.event;
           state.events.push(event);
           state.latest = Date.parse(event.at);
+          if (event.type === 'refinement.retried') state.retries++;
           if (event.type === 'refinement.stopping') state.limit = event.data.limit;
           const data = event.data as { key?: string };
           if (data.key) state.texts.delete(data.key);
@@ -80,7 +83,8 @@ export function useRefinement(id: string): Live {
     /** Return once a refinement that had ended goes on. */
     const ended = async (after: number) => {
       state.texts.clear();
-      changed(true);
+      await read(); // it may go on already, after a retry
+      changed(false);
       while (!ending.signal.aborted && (state.snapshot?.last_event ?? 0) <= after) {
         await new Promise((done) => {
           wake = done;

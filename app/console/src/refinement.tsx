@@ -2,12 +2,12 @@
 import type { Snapshot } from 'hone';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
-import type { Session } from './api.js';
+import { hone, readToken, type Session } from './api.js';
 import { Drafts } from './drafts.js';
 import { type Live, useRefinement } from './live.js';
 import { Events } from './events.js';
 import { Overview } from './overview.js';
-import { Failure, Loading, Status, When, costText, scoreText, secondsText, useNow } from './parts.js';
+import { Failure, Loading, Status, When, costText, scoreText, secondsText, useLoaded, useNow } from './parts.js';
 import { RequestView } from './request.js';
 import { hrefOf, Link } from './router.js';
 import { Steer } from './steer.js';
@@ -53,7 +53,7 @@ export function RefinementPage({ id, part, session }: { id: string; part: string
         {id} <Status of={snapshot.status} />
       </h1>
       {failure !== undefined && <Failure of={failure} />}
-      <Origin of={snapshot} />
+      <Origin of={snapshot} live={live} />
       <Facts of={snapshot} live={live} />
       <Standing of={snapshot} live={live} />
       <Steer snapshot={snapshot} live={live} session={session} />
@@ -70,7 +70,7 @@ export function RefinementPage({ id, part, session }: { id: string; part: string
 }
 
 /** Where it comes from: strategy, submission, and what it continues. */
-function Origin({ of }: { of: Snapshot }) {
+function Origin({ of, live }: { of: Snapshot; live: Live }) {
   const began = of.continued_from;
   const metadata = Object.entries(of.metadata);
   return (
@@ -90,6 +90,8 @@ function Origin({ of }: { of: Snapshot }) {
           {began && ` from ${began.path}`}
         </span>
       )}
+      {live.retries > 0 && <span>retried {live.retries === 1 ? 'once' : `${live.retries} times`}</span>}
+      {of.ended_at && !readToken && <Continuations of={of} />}
       {of.batch && (
         <span>
           in batch <Link href={hrefOf('batches', of.batch)}>{of.batch}</Link>
@@ -112,6 +114,30 @@ function Origin({ of }: { of: Snapshot }) {
         </span>
       )}
     </p>
+  );
+}
+
+/** The refinements that continue this one, of those that were submitted last. */
+function Continuations({ of }: { of: Snapshot }) {
+  const { value } = useLoaded(
+    (signal) =>
+      hone.request<{ data: Snapshot[] }>('/v1/refinements', {
+        query: { parent: of.id, submitted_from: of.created_at, result: 'false' },
+        signal,
+      }),
+    [of.id, of.ended_at],
+  );
+  if (!value?.data.length) return null;
+  return (
+    <span>
+      continued by{' '}
+      {value.data.map((it, index) => (
+        <>
+          {index > 0 && ', '}
+          <Link href={hrefOf('refinements', it.id)}>{it.id}</Link> ({it.status})
+        </>
+      ))}
+    </span>
   );
 }
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from playwright.async_api import Page, ViewportSize, async_playwright, expect
+from playwright.async_api import FloatRect, Page, ViewportSize, async_playwright, expect
 
 from app.cli.processes import url_of
 from tests.e2e.console.conftest import FLAGS, NAMES
@@ -15,6 +15,7 @@ from tests.e2e.running_service import RunningService, running_service
 
 FOLDER = Path(__file__).parents[3] / "docs" / "console"
 SIZE = ViewportSize(width=860, height=800)
+CLIP = FloatRect(x=0, y=0, width=860, height=1300)
 LETTER = (
     "Dear customer, in order to utilize the refund procedure, it is necessary that the form is"
     " completed. Due to the fact that there are a number of cases, the processing may possibly take"
@@ -53,7 +54,7 @@ async def main(names: list[str]) -> None:
             for name in names or PICTURES:
                 page = await browser.new_page(base_url=url_of(service.settings), viewport=SIZE)
                 await PICTURES[name](page, service)
-                await page.screenshot(path=FOLDER / f"{name}.png", full_page=True)
+                await page.screenshot(path=FOLDER / f"{name}.png", full_page=True, clip=CLIP)
                 await page.close()
             await browser.close()
 

@@ -2,7 +2,7 @@
 
 from playwright.async_api import Page, expect
 
-from benchmarks.model_replies import draft, refusal
+from benchmarks.model_replies import draft, improving, refusal
 from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import answering, scoring
@@ -75,7 +75,7 @@ async def test_inner_searches_have_charts_of_their_own(page: Page, service: Runn
     await expect(page.get_by_role("button", name="Part section-2")).to_be_visible()
 
 
-async def test_a_failure_says_what_to_do_and_shows_the_step_that_failed(
+async def test_a_failure_says_what_to_do_and_a_retry_and_a_continuation_are_shown(
     page: Page, service: RunningService
 ) -> None:
     service.models.behaviour = answering(
@@ -89,6 +89,17 @@ async def test_a_failure_says_what_to_do_and_shows_the_step_that_failed(
     await expect(failure).to_contain_text("Correct the name of the model")
     await expect(page.get_by_role("row").filter(has_text="failed: model_refused")).to_be_visible()
     assert await violations(page) == []
+
+    service.models.behaviour = improving
+    path = f"/v1/refinements/{refinement_id}"
+    child = (await service.client.post(f"{path}/continue", json={})).json()["id"]
+    await page.reload()
+    await page.get_by_role("link", name=child).click()
+    await service.client.post(f"{path}/retry", json={})
+    await page.get_by_role("link", name=refinement_id).click()
+    await expect(page.get_by_text("retried once")).to_be_visible()
+    await expect(page.get_by_text("A draft was good enough")).to_be_visible()
+    await expect(page.get_by_role("row").filter(has_text="failed")).to_have_count(0)
 
 
 async def test_the_request_and_the_events_can_be_read(page: Page, service: RunningService) -> None:
