@@ -2205,6 +2205,7 @@ class IterationCompleted:
     draft: str | None = None
     escape: Literal["fresh_draft", "temperature"] | None = None
     issues: list[IssueNote] | None = None
+    estimate: QualityEstimate | None = None
 
 
 @dataclass

@@ -1716,6 +1716,8 @@ export interface components {
              */
             issues?: components["schemas"]["IssueNote"][];
             best: components["schemas"]["Best"];
+            /** @description What the best draft is probably worth by now; null until enough is known. */
+            estimate?: components["schemas"]["QualityEstimate"] | null;
             limits: components["schemas"]["Limits"];
         };
         /**
