@@ -198,6 +198,23 @@ def test_a_line_says_the_same_whatever_lines_came_before_it(
     assert reader.held_bytes == held + 2 * len(sent_lines)  # with their ends
 
 
+@pytest.mark.parametrize("ending", [b"\n\n", b"\n", b"\r\n\r\n"])
+@pytest.mark.parametrize("lines", LINES.values(), ids=LINES)
+def test_lines_that_come_together_say_the_same_as_one_by_one(
+    lines: list[dict[str, Any]], ending: bytes
+) -> None:
+    open_parts = Anthropic("http://h").parts if "type" in lines[0] else OpenAI("http://h").parts
+    parts = open_parts()
+    for line in (sent_lines := [*lines * 5, chunk("stop")]):
+        parts.merge(line)
+    sent = b"".join(b"data: " + json.dumps(it).encode() + ending for it in sent_lines)
+    for size in (len(sent), 700, 350):
+        reader = ResponseInParts(open_parts)
+        for at in range(0, len(sent), size):
+            reader.take(sent[at : at + size])
+        assert json.loads(reader.body()) == json.loads(parts.body())
+
+
 def test_a_text_that_is_written_otherwise_than_the_same_one_beside_it_is_read() -> None:
     reader = ResponseInParts(OpenAI("http://h").parts)
     for name in (b"a", b"b", b"c"):
@@ -214,6 +231,9 @@ def test_a_line_that_is_no_json_is_none_even_among_others_of_its_form() -> None:
     assert reader.text() == "onetwothree"
     with pytest.raises(UnusableResponse):
         reader.take(line.replace(b"SAID", b'fo"ur'))
+    reader.take(line)
+    with pytest.raises(UnusableResponse):
+        reader.take(b"".join(line.replace(b"SAID", it) for it in (b"a", b'b","b', b"c\\", b"d")))
 
 
 def test_a_text_under_way_can_be_sent_at_any_time() -> None:

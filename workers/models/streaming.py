@@ -8,7 +8,7 @@ A stream that ends before the model has finished is a failed call.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -90,6 +90,28 @@ class _Pattern:
         parts.merge(other)
         return found if parts.text() == OTHER_TEXT else None
 
+    def texts_in(self, lines: Sequence[bytes]) -> list[str]:
+        """Return the texts of the first events, each a line and an empty one; none if in doubt.
+
+        No line has a line end, so that each is one text, unless that ends with a backslash or has
+        more quotes: then it is read alone.
+        """
+        start, end, least = len(self.before), -len(self.after), len(self.before) + len(self.after)
+        said: list[bytes] = []
+        for line, empty in zip(lines[::2], lines[1::2], strict=False):
+            is_like = line.startswith(self.before) and line.endswith(self.after)
+            if empty or not is_like or len(line) < least:
+                break
+            said.append(line[start:end])
+        joined = b'["' + b'","'.join(said) + b'"]'
+        if b'\\","' in joined:
+            return []
+        try:
+            texts: list[str] = from_json(joined)
+        except ValueError:
+            return []
+        return texts if len(texts) == len(said) else []
+
     def text_in(self, line: bytes) -> str | None:
         """Return the text of a line that differs in it alone; None for every other line."""
         if not (line.startswith(self.before) and line.endswith(self.after)):
@@ -146,8 +168,15 @@ class ResponseInParts:
         if self._whole is not None:
             self._whole.append(piece)
             return
-        for line in self._lines(piece):
-            self._take_line(line)
+        lines = self._lines(piece)
+        at, tried = 0, None
+        while at < len(lines):
+            if lines[at] and self._pattern is not None and self._pattern is not tried:
+                tried = self._pattern
+                at += self._take_texts(lines[at:])
+            if at < len(lines):
+                self._take_line(lines[at])
+                at += 1
 
     def text(self) -> str:
         """Return the text so far, as far as it can be encoded; empty for a whole response."""
@@ -177,6 +206,18 @@ class ResponseInParts:
         *lines, rest = piece.splitlines(keepends=True)  # a CR at its end may be half of a CRLF
         self._unread.append(rest)
         return [line.rstrip(b"\r\n") for line in lines]
+
+    def _take_texts(self, lines: list[bytes]) -> int:
+        """Take the events at the beginning that differ in their text alone; return their lines."""
+        assert self._pattern
+        texts = self._pattern.texts_in(lines)
+        taken = lines[: 2 * len(texts)]
+        if texts:
+            text = "".join(texts)
+            self._uses += len(texts)
+            self.held_bytes += len(text) - sum(map(len, taken))
+            self._parts.add(text)
+        return len(taken)
 
     def _take_line(self, line: bytes) -> None:
         if not line:
