@@ -121,7 +121,7 @@ function OneStep({ of }: { of: Step }) {
   const [isOpen, setOpen] = useState(false);
   const { usage } = of;
   return (
-    <details class="group step" onToggle={(event) => setOpen(event.currentTarget.open)}>
+    <details class="step" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         <strong>{of.key}</strong> <span class="quiet">{[KINDS[of.kind ?? ''], of.model].filter(Boolean).join(', ')}</span>
         {of.code && <span class="failed"> failed: {of.code.replaceAll('_', ' ')}</span>}
