@@ -109,6 +109,20 @@ async def test_what_was_copied_never_changes(
         assert again.learnt == before.learnt
 
 
+@pytest.mark.parametrize("stored", [b"d123", b"no sums", b"{}", b"3"])
+async def test_sums_that_cannot_be_read_hold_up_neither_a_claim_nor_an_ending(
+    store: Store, worker: WorkerStore, redis: Redis, stored: bytes
+) -> None:
+    await teach(store, worker, *lessons(TENANT, KIND, LESSON))
+    for kind_ in (KIND.own, KIND.with_its_models):
+        name = keys.learnt(TENANT, kind_)
+        for field in set(await redis.hkeys(name)) - {b"version", b"about"}:
+            await redis.hset(name, field, stored)
+    assert (await first_claim(store, worker)).learnt is None
+    await teach(store, worker, *lessons(TENANT, KIND, LESSON))
+    assert (await first_claim(store, worker)).learnt == LESSON.model_copy(update={"is_own": False})
+
+
 async def test_it_is_erased_with_the_record_and_what_it_taught_stays(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:

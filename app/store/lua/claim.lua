@@ -25,8 +25,8 @@ local function granted(resumed)
 end
 
 local function as_json(stored)
-  if string.sub(stored, 1, 1) ~= 'd' then return stored end
   local numbers = numbers_of(stored)
+  if #numbers == 0 then return nil end
   for i, number in ipairs(numbers) do numbers[i] = string.format('%.17g', number) end
   return '[' .. table.concat(numbers, ',') .. ']'
 end
@@ -37,14 +37,19 @@ local function copy_learnt()
   if kind == '' then return end
   local hash = LEARNT .. tenant .. ':' .. kind
   local known = redis.call('HGET', hash, 'refinements')
-  local is_own = known and numbers_of(known)[1] >= FEWEST_KNOWN
+  local is_own = known and (numbers_of(known)[1] or 0) >= FEWEST_KNOWN
   if not is_own then hash = LEARNT .. tenant .. ':' .. of_models end
   local found, members = redis.call('HGETALL', hash), {}
   for i = 1, #found, 2 do
-    if found[i] ~= 'about' then members[#members + 1] = '"' .. found[i] .. '":' .. as_json(found[i + 1]) end
+    if found[i] ~= 'about' then
+      local sums = found[i] == 'version' and found[i + 1] or as_json(found[i + 1])
+      if not sums then return end  -- half of them would teach something else
+      members[#members + 1] = '"' .. found[i] .. '":' .. sums
+    end
   end
   local agreed = redis.call('HGET', TRUST .. tenant, 'pairs ' .. critic)
-  if agreed then members[#members + 1] = '"pairs":' .. as_json(agreed) end
+  local agreements = agreed and as_json(agreed)
+  if agreements then members[#members + 1] = '"pairs":' .. agreements end
   if #members == 0 then return end
   members[#members + 1] = '"is_own":' .. tostring(is_own or false)
   redis.call('HSET', REQUEST .. id, 'learnt', '{' .. table.concat(members, ',') .. '}')

@@ -494,11 +494,16 @@ local function tally(id, tenant, at, by)
   else redis.call('HDEL', SUMMARY .. id, 'tallied') end
 end
 
--- Returns the numbers of sums: they are packed after a `d`, and a release before stored JSON.
+-- Returns the numbers of sums: they are packed after a `d`, and a release before stored JSON. Sums that cannot be read
+-- are none: an error in the middle of a claim or an ending would leave half of it.
 local function numbers_of(stored)
-  if string.sub(stored, 1, 1) ~= 'd' then return cjson.decode(stored) end
-  local numbers = { struct.unpack('<' .. string.rep('d', (#stored - 1) / 8), stored, 2) }
-  numbers[#numbers] = nil  -- where unpacking has ended
+  local is_packed = string.sub(stored, 1, 1) == 'd'
+  local ok, numbers = pcall(function()
+    if not is_packed then return cjson.decode(stored) end
+    return { struct.unpack('<' .. string.rep('d', (#stored - 1) / 8), stored, 2) }
+  end)
+  if not ok or type(numbers) ~= 'table' then return {} end
+  if is_packed then numbers[#numbers] = nil end  -- where unpacking has ended
   return numbers
 end
 
