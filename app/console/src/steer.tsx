@@ -1,7 +1,12 @@
 /** What a person can do to a refinement. */
 import type { Snapshot } from 'hone';
+import { useRef, useState } from 'preact/hooks';
 import type { Session } from './api.js';
-import type { Live } from './live.js';
+import { NOTHING, textOf, useKept, type Words } from './kept.js';
+import type { Journaled, Live } from './live.js';
+import { Copy } from './parts.js';
+import { isEmpty, ReviewPanel, saidIn } from './review.js';
+import { ACTIONS } from './words.js';
 
 export interface Steered {
   snapshot: Snapshot;
@@ -9,6 +14,80 @@ export interface Steered {
   session: Session;
 }
 
-export function Steer(_of: Steered) {
-  return null;
+export function Steer({ snapshot, live, session }: Steered) {
+  const [kept, keep] = useKept(snapshot.id);
+  const [isSending, setSending] = useState(false);
+  const isBusy = useRef(false); // a button pressed twice acts once
+  const [said, setSaid] = useState('');
+  const reviews = session.scopes.includes('review') ? (snapshot.reviews ?? []) : [];
+  const sending = async (action: () => Promise<void>) => {
+    if (isBusy.current) return;
+    isBusy.current = true;
+    setSending(true);
+    setSaid('');
+    await action();
+    isBusy.current = false;
+    setSending(false);
+    live.refresh();
+  };
+  const left = isSending ? [] : Object.keys(kept).filter((key) => !reviews.some((it) => it.key === key));
+  return (
+    <div class="steer">
+      <p role="status">{said}</p>
+      {left.map((key) => (
+        <Unsent
+          key={key}
+          of={key}
+          words={kept[key] ?? NOTHING}
+          events={live.events}
+          drop={() => keep(key)}
+        />
+      ))}
+      {reviews.map((it) => (
+        <ReviewPanel
+          key={it.key}
+          id={snapshot.id}
+          review={it}
+          seen={snapshot.last_event}
+          events={live.events}
+          session={session}
+          words={kept[it.key] ?? NOTHING}
+          keep={(words) => keep(it.key, words)}
+          sending={sending}
+          say={setSaid}
+        />
+      ))}
+    </div>
+  );
+}
+
+interface Left {
+  of: string;
+  words: Words;
+  events: Journaled[];
+  drop: () => void;
+}
+
+/** What was typed for a review that is not open any more, and who was first. */
+function Unsent({ of, words, events, drop }: Left) {
+  const first = events.find((it) => it.type === 'refinement.reviewed' && it.data.key === of);
+  const told = first ? saidIn(first) : 'It is not waiting for this review any more.';
+  return (
+    <section class="notice" aria-label={`Not sent: review ${of}`}>
+      <h2>{words.tried ? `Not sent: ${ACTIONS[words.tried] ?? words.tried}` : 'What you wrote was not sent'}</h2>
+      <p role="alert">
+        {told} (review <code>{of}</code>)
+      </p>
+      {!isEmpty(words) && (
+        <>
+          <p>What you wrote is kept here:</p>
+          <pre class="text draft" tabIndex={0} role="region" aria-label="What you wrote">
+            {textOf(words)}
+          </pre>
+          <Copy text={textOf(words)} label="Copy what I wrote" />{' '}
+        </>
+      )}
+      <button onClick={drop}>Discard it</button>
+    </section>
+  );
 }

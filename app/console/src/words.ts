@@ -105,3 +105,13 @@ export const TIMEOUTS: Record<string, string> = {
   finish: 'it ends with the best draft',
   resume: 'it continues',
 };
+
+/** What a reviewer decides. */
+export const ACTIONS: Record<string, string> = {
+  approve: 'approved',
+  reject: 'rejected',
+  revise: 'a revision was asked for',
+  replace: 'replaced by another text',
+  rate: 'scored',
+  resume: 'it goes on',
+};

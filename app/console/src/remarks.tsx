@@ -1,0 +1,154 @@
+/** Remarks on passages of a draft: marked with the mouse, or by their words. */
+import type { schema } from 'hone';
+import type { ComponentChildren } from 'preact';
+import { useRef } from 'preact/hooks';
+import type { Remark, Words } from './kept.js';
+
+const MOST = 20;
+
+interface Marked {
+  of: string;
+  remarks: Remark[];
+  selected: (start: number, end: number) => void;
+}
+
+/** The draft with its marked passages. What is selected in it can be marked. */
+export function MarkedDraft({ of, remarks, selected }: Marked) {
+  const box = useRef<HTMLPreElement>(null);
+  const parts: ComponentChildren[] = [];
+  let at = 0;
+  for (const it of [...remarks].sort((one, other) => one.start - other.start)) {
+    parts.push(of.slice(at, it.start), <mark title={it.text || undefined}>{of.slice(it.start, it.end)}</mark>);
+    at = it.end;
+  }
+  const look = () => {
+    const found = box.current && selectedIn(box.current);
+    if (found) selected(...found);
+  };
+  return (
+    <pre
+      class="text draft"
+      ref={box}
+      tabIndex={0}
+      role="region"
+      aria-label="The draft under review"
+      onMouseUp={look}
+      onTouchEnd={look}
+      onKeyUp={look}
+    >
+      {parts}
+      {of.slice(at)}
+    </pre>
+  );
+}
+
+/** Return where the selection is in an element, in UTF-16 units of its text and without white space at the ends. */
+function selectedIn(element: HTMLElement): [number, number] | null {
+  const selection = getSelection();
+  if (!selection?.rangeCount) return null;
+  const range = selection.getRangeAt(0).cloneRange();
+  const whole = document.createRange();
+  whole.selectNodeContents(element);
+  if (!range.intersectsNode(element)) return null;
+  if (range.compareBoundaryPoints(Range.START_TO_START, whole) < 0) range.setStart(element, 0);
+  if (range.compareBoundaryPoints(Range.END_TO_END, whole) > 0) range.setEnd(element, element.childNodes.length);
+  const text = range.toString();
+  if (!text.trim()) return null;
+  whole.setEnd(range.startContainer, range.startOffset);
+  const start = whole.toString().length + text.length - text.trimStart().length;
+  return [start, start + text.trim().length];
+}
+
+interface Remarking {
+  words: Words;
+  keep: (words: Words) => void;
+  draft: string;
+  wrong: string;
+  setWrong: (wrong: string) => void;
+}
+
+/** The remarks so far, and the next one. */
+export function Remarks({ words, keep, draft, wrong, setWrong }: Remarking) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  const add = () => {
+    const [next, problem] = withRemark(words, draft);
+    setWrong(problem);
+    if (problem) return;
+    keep(next);
+    field.current?.focus();
+  };
+  const without = (left: Remark) => keep({ ...words, remarks: words.remarks.filter((it) => it !== left) });
+  return (
+    <fieldset class="group">
+      <legend>Remarks on passages</legend>
+      {words.remarks.length > 0 && (
+        <ol>
+          {words.remarks.map((it) => (
+            <li>
+              <mark>{it.quote.length > 160 ? `${it.quote.slice(0, 160)}…` : it.quote}</mark> {it.text}{' '}
+              <button aria-label={`Remove the remark on ${it.quote.slice(0, 60)}`} onClick={() => without(it)}>
+                Remove
+              </button>
+            </li>
+          ))}
+        </ol>
+      )}
+      <label class="wide">
+        Passage: select it in the draft, or type its words
+        <textarea
+          ref={field}
+          rows={2}
+          aria-invalid={Boolean(wrong)}
+          value={words.passage.quote}
+          onInput={(event) => keep({ ...words, passage: { quote: event.currentTarget.value } })}
+        />
+      </label>
+      <label class="wide">
+        Remark on it
+        <textarea rows={2} value={words.remark} onInput={(event) => keep({ ...words, remark: event.currentTarget.value })} />
+      </label>
+      {wrong && (
+        <p class="error" role="alert">
+          {wrong}
+        </p>
+      )}
+      <button disabled={!words.passage.quote.trim()} onClick={add}>
+        Add the remark
+      </button>
+      {words.remarks.length > 0 && (
+        <label class="choice">
+          <input
+            type="checkbox"
+            checked={words.isLimited}
+            onChange={(event) => keep({ ...words, isLimited: event.currentTarget.checked })}
+          />
+          Only these passages may change
+        </label>
+      )}
+    </fieldset>
+  );
+}
+
+/** Return the words with the remark that is being written among the others, or what is wrong with it. */
+export function withRemark(words: Words, draft: string): [Words, string] {
+  const quote = words.passage.quote.trim();
+  const start = words.passage.start ?? draft.indexOf(quote);
+  const end = start + quote.length;
+  if (!quote) return [words, 'Which passage is the remark about? Select it in the draft, or type its words.'];
+  if (start < 0) return [words, 'The draft does not have these words: check the spelling and the line breaks.'];
+  if (words.passage.start === undefined && draft.indexOf(quote, start + 1) >= 0)
+    return [words, 'The draft has these words more than once: select them in the draft, or type more of the words around them.'];
+  if (words.remarks.some((it) => it.start < end && start < it.end)) return [words, 'Another remark is about a part of this passage.'];
+  if (words.remarks.length >= MOST) return [words, `A review has at most ${MOST} remarks on passages.`];
+  const remark = { start, end, quote, text: words.remark.trim() };
+  return [{ ...words, remarks: [...words.remarks, remark], passage: { quote: '' }, remark: '' }, ''];
+}
+
+/** Return the places of remarks as the API has them: in code points. */
+export function spansOf(remarks: Remark[], draft: string): schema.Passage[] {
+  const points = (text: string): number => [...text].length;
+  return remarks.map(({ start, end, quote }) => {
+    const from = points(draft.slice(0, start));
+    return { quote, start: from, end: from + points(draft.slice(start, end)) };
+  });
+}

@@ -1,0 +1,378 @@
+/** One review: the draft or the call that a person decides about, and the decision. */
+import { ApiError, type schema } from 'hone';
+import { useEffect, useState } from 'preact/hooks';
+import { hone, type Session } from './api.js';
+import { Ask } from './dialog.js';
+import { Editor } from './editor.js';
+import { type Change, feedbackOf, NOTHING, type Words } from './kept.js';
+import type { Journaled } from './live.js';
+import { Failure, Loading, scoreText, useLoaded, When } from './parts.js';
+import { MarkedDraft, Remarks, spansOf, withRemark } from './remarks.js';
+import { ACTIONS } from './words.js';
+
+const REVIEWER = 'hone.reviewer';
+
+export type Decision = Omit<schema.ReviewDecision, 'path' | 'reviewer'>;
+
+interface Reviewed {
+  id: string;
+  review: schema.PendingReview;
+  /** The last event that the reviewer has seen, by which the service knows of a decision in between. */
+  seen: number;
+  events: Journaled[];
+  session: Session;
+  words: Words;
+  keep: (change?: Change) => void;
+  /** Send a decision: `action` waits for the answer and says what came of it. */
+  sending: (action: () => Promise<void>) => Promise<void>;
+  say: (said: string) => void;
+}
+
+export function ReviewPanel(of: Reviewed) {
+  const { id, review, seen, events, session, keep } = of;
+  const [failure, setFailure] = useState<unknown>();
+  const [version, setVersion] = useState(seen);
+  const [reviewer, setReviewer] = useState(() => localStorage.getItem(REVIEWER) ?? '');
+  const isOpen = session.key_id === null;
+  const send = (decision: Decision) =>
+    of.sending(async () => {
+      keep((it) => ({ ...(it ?? NOTHING), tried: decision.action }));
+      setFailure(undefined);
+      setVersion(seen);
+      try {
+        const named = isOpen && reviewer.trim() && review.when !== 'requested' ? { reviewer: reviewer.trim() } : {};
+        const now = await hone.review(id, { ...decision, path: review.key, ...named }, seen);
+        const isOpenStill = (now.reviews ?? []).some((it) => it.key === review.key);
+        keep();
+        of.say(isOpenStill ? 'Your approval was counted; others must approve too.' : `Sent: ${ACTIONS[decision.action]}.`);
+      } catch (thrown) {
+        // What was refused for itself can be corrected here; only what came too late is told apart.
+        if (!isTooLate(thrown)) keep((it) => (it && !isEmpty(it) ? { ...it, tried: undefined } : undefined));
+        setFailure(thrown);
+      }
+    });
+  const shared = { ...of, send };
+  return (
+    <section class="review" aria-label={`Review of ${review.path ?? 'the refinement'}`}>
+      <h2 id={review.key}>{review.when === 'requested' ? 'Paused' : `Review of ${review.path}`}</h2>
+      <Approvals of={review} />
+      {isOpen && review.when !== 'requested' && (
+        <ReviewerName of={review} name={reviewer} setName={(it) => (localStorage.setItem(REVIEWER, it), setReviewer(it))} />
+      )}
+      {review.when === 'requested' ? (
+        <p class="actions">
+          <button class="main" onClick={() => send({ action: 'resume' })}>
+            Go on now
+          </button>
+        </p>
+      ) : review.call ? (
+        <CallReview {...shared} call={review.call} />
+      ) : (
+        <DraftReview {...shared} />
+      )}
+      {failure !== undefined && (
+        <Failure of={failure}>
+          {isTooLate(failure) && <Since events={events} after={version} />}
+        </Failure>
+      )}
+    </section>
+  );
+}
+
+const isTooLate = (failure: unknown): boolean => failure instanceof ApiError && [409, 412].includes(failure.status);
+
+export const isEmpty = (words: Words): boolean =>
+  !words.feedback && !words.remarks.length && !words.remark && !words.score && words.draft === undefined && words.arguments === undefined;
+
+/** What others did after an event. */
+function Since({ events, after }: { events: Journaled[]; after: number }) {
+  const told = events.filter((it) => it.event > after).map(saidIn).filter(Boolean);
+  return (
+    <>
+      {told.map((it) => (
+        <p>{it}</p>
+      ))}
+      <p>What you wrote is still here: look again, and send it if it still applies.</p>
+    </>
+  );
+}
+
+/** Return what somebody decided, in a sentence; nothing for other events. */
+export function saidIn(event: Journaled): string {
+  if (event.type === 'refinement.approval_given')
+    return `${event.data.reviewer} approved it${quoted(event.data.feedback)} (${event.data.given} of ${event.data.needed}).`;
+  if (event.type === 'refinement.reviewed') {
+    const { by, reviewer, approved_by, action, feedback, score } = event.data;
+    const who = by === 'timeout' ? 'The time-out' : (reviewer ?? ((approved_by ?? []).join(' and ') || 'Another reviewer'));
+    return `${who} was first: ${ACTIONS[action] ?? action}${score == null ? '' : `, score ${scoreText(score)}`}${quoted(feedback)}.`;
+  }
+  if (event.type === 'refinement.changed') return 'Somebody changed the limits.';
+  if (event.type === 'refinement.rated') return `Somebody rated ${event.data.path}.`;
+  return '';
+}
+
+const quoted = (feedback: string | null | undefined): string => (feedback ? `, “${feedback}”` : '');
+
+function Approvals({ of }: { of: schema.PendingReview }) {
+  const given = of.approvals ?? [];
+  const needed = of.approvals_needed ?? 1;
+  if (needed < 2 && !given.length) return null;
+  return (
+    <>
+      <p>
+        {given.length} of {needed} approvals; {needed - given.length} more {needed - given.length === 1 ? 'is' : 'are'} needed.
+      </p>
+      <ul>
+        {given.map((it) => (
+          <li>
+            <strong>{it.reviewer}</strong> approved it <When at={it.at} />
+            {it.score != null && `, score ${scoreText(it.score)}`}
+            {quoted(it.feedback)}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+interface Name {
+  of: schema.PendingReview;
+  name: string;
+  setName: (name: string) => void;
+}
+
+/** Who decides, where no key says so. */
+function ReviewerName({ of, name, setName }: Name) {
+  const asked = of.reviewers ?? [];
+  return (
+    <p>
+      <label>
+        Your name{asked.length || (of.approvals_needed ?? 1) > 1 ? '' : ' (others see it; optional)'}
+        {asked.length ? (
+          <select value={asked.includes(name) ? name : ''} onChange={(event) => setName(event.currentTarget.value)}>
+            <option value="">choose</option>
+            {asked.map((it) => (
+              <option>{it}</option>
+            ))}
+          </select>
+        ) : (
+          <input value={name} autoComplete="name" onInput={(event) => setName(event.currentTarget.value)} />
+        )}
+      </label>
+    </p>
+  );
+}
+
+interface Deciding extends Reviewed {
+  send: (decision: Decision) => Promise<void>;
+}
+
+/** A call of a tool: make it, make it with other arguments, or do not make it. */
+function CallReview({ call, words, keep, send }: Deciding & { call: schema.PlannedCall }) {
+  const planned = JSON.stringify(call.arguments, null, 2);
+  const text = words.arguments ?? planned;
+  const [changed, wrong] = readObject(text);
+  const edit = (next: string) => keep({ ...words, arguments: next === planned ? undefined : next });
+  const isChanged = words.arguments !== undefined;
+  const feedback = words.feedback.trim() || null;
+  return (
+    <>
+      <p>
+        It wants to call <code>{call.tool}</code>. {call.why}
+      </p>
+      <label class="wide">
+        Arguments (JSON)
+        <textarea
+          class="code"
+          rows={Math.min(16, text.split('\n').length + 1)}
+          spellcheck={false}
+          aria-invalid={Boolean(wrong)}
+          value={text}
+          onInput={(event) => edit(event.currentTarget.value)}
+        />
+      </label>
+      {wrong && <p class="error">{wrong}</p>}
+      <Feedback words={words} keep={keep} label="Reason, if you reject it" />
+      <p class="actions">
+        {isChanged ? (
+          <>
+            <button class="main" disabled={Boolean(wrong)} onClick={() => send({ action: 'replace', arguments: changed })}>
+              Call it with these arguments
+            </button>
+            <button onClick={() => keep({ ...words, arguments: undefined })}>Undo my changes</button>
+          </>
+        ) : (
+          <button class="main" data-key="a" onClick={() => send({ action: 'approve', feedback })}>
+            Approve the call
+          </button>
+        )}
+        <button class="danger" data-key="x" onClick={() => send({ action: 'reject', feedback })}>
+          Reject the call
+        </button>
+      </p>
+    </>
+  );
+}
+
+/** Return the object that a text of JSON is, or what is wrong with it. */
+export function readObject(text: string): [Record<string, unknown> | undefined, string] {
+  try {
+    const read: unknown = JSON.parse(text);
+    if (typeof read === 'object' && read !== null && !Array.isArray(read)) return [read as Record<string, unknown>, ''];
+    return [undefined, 'An object in braces is needed.'];
+  } catch (error) {
+    return [undefined, `Not JSON: ${error instanceof Error ? error.message : String(error)}`];
+  }
+}
+
+function Feedback({ words, keep, label }: { words: Words; keep: (words?: Words) => void; label: string }) {
+  return (
+    <label class="wide">
+      {label}
+      <textarea
+        rows={3}
+        maxLength={20_000}
+        data-key="r"
+        value={words.feedback}
+        onInput={(event) => keep({ ...words, feedback: event.currentTarget.value })}
+      />
+    </label>
+  );
+}
+
+/** A draft: read it, mark passages, and decide. */
+function DraftReview(of: Deciding) {
+  const { id, review, words, keep, send } = of;
+  const { value: iteration, failure } = useLoaded(() => readDraft(id, review.path ?? ''), [id, review.path]);
+  if (failure !== undefined) return <Failure of={failure} />;
+  if (!iteration) return <Loading what="Loading the draft" />;
+  return (
+    <>
+      <Judgement of={iteration} />
+      {words.draft === undefined ? (
+        <Verdict {...of} iteration={iteration} />
+      ) : (
+        <Editor
+          draft={iteration.draft}
+          edited={words.draft}
+          change={(draft) => keep({ ...words, draft })}
+          send={(draft) => send({ action: 'replace', draft })}
+        />
+      )}
+    </>
+  );
+}
+
+/** Return the iteration at a path, such as `reviews/1/iterations/2`. */
+async function readDraft(id: string, path: string): Promise<schema.Iteration> {
+  const [, search = '', number] = /^(?:(.*)\/)?iterations\/(\d+)$/.exec(path) ?? [];
+  if (number !== undefined)
+    return hone.request(`/v1/refinements/${encodeURIComponent(id)}/iterations/${number}`, { query: { path: search } });
+  const found = (await hone.iterations(id)).data.filter((it) => it.path === path);
+  const last = found.at(-1);
+  if (!last) throw new Error(`There is no draft at ${path}.`);
+  return last;
+}
+
+function Judgement({ of }: { of: schema.Iteration }) {
+  return (
+    <details class="folding">
+      <summary>
+        Score {scoreText(of.score)}, {of.passed ? 'passed' : 'not passed'}; findings: {of.findings.length}
+      </summary>
+      <ul>
+        {of.scores.map((it) => (
+          <li>
+            <strong>{it.criterion}</strong> {scoreText(it.score)}: {it.reason}
+          </li>
+        ))}
+        {of.findings.map((it) => (
+          <li>
+            {it.source}: {it.message}
+            {it.quote && (
+              <>
+                {' '}
+                <q>{it.quote}</q>
+              </>
+            )}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+function Verdict({ review, words, keep, send, iteration }: Deciding & { iteration: schema.Iteration }) {
+  const [wrong, setWrong] = useState('');
+  const [isRejecting, setRejecting] = useState(false);
+  const draft = iteration.draft;
+  useEffect(() => setWrong(''), [words.passage.quote]);
+  const score = words.score === '' ? null : Number(words.score);
+  const said = { feedback: feedbackOf(words) || null, score };
+  const revise = () => {
+    const [all, problem] = words.remark ? withRemark(words, draft) : [words, ''];
+    setWrong(problem);
+    if (problem) return;
+    if (all !== words) keep(all);
+    const spans = all.isLimited ? spansOf(all.remarks, draft) : [];
+    void send({ action: 'revise', feedback: feedbackOf(all) || null, score, spans });
+  };
+  return (
+    <>
+      <MarkedDraft
+        of={draft}
+        remarks={words.remarks}
+        selected={(start, end) => keep({ ...words, passage: { quote: draft.slice(start, end), start } })}
+      />
+      <Remarks words={words} keep={keep} draft={draft} wrong={wrong} setWrong={setWrong} />
+      <Feedback words={words} keep={keep} label="What to change, in the whole draft" />
+      <p>
+        <label>
+          Your score, from 0 to 1 (optional)
+          <input
+            type="number"
+            min={0}
+            max={1}
+            step="any"
+            value={words.score}
+            onInput={(event) => keep({ ...words, score: event.currentTarget.value })}
+          />
+        </label>
+      </p>
+      <p class="actions">
+        <button class="main" data-key="a" onClick={() => send({ action: 'approve', ...said })}>
+          Approve
+        </button>
+        <button onClick={revise}>Ask for a revision</button>
+        <button data-key="e" onClick={() => keep({ ...words, draft })}>
+          Edit the draft
+        </button>
+        {(review.approvals_needed ?? 1) < 2 && (
+          <button disabled={score === null} onClick={() => send({ action: 'rate', ...said })}>
+            Only score it
+          </button>
+        )}
+        <button class="danger" data-key="x" onClick={() => setRejecting(true)}>
+          Reject
+        </button>
+      </p>
+      {isRejecting && (
+        <Ask
+          title={`Reject ${review.path}?`}
+          label="Reject the draft"
+          isDanger
+          run={async () => (await send({ action: 'reject', ...said }), '')}
+          done={() => undefined}
+          close={() => setRejecting(false)}
+        >
+          <p>
+            {/^(iterations|reviews)\//.test(review.path ?? '')
+              ? 'The refinement ends with its best draft, which does not count as passed.'
+              : 'What was made here is not used.'}
+          </p>
+        </Ask>
+      )}
+    </>
+  );
+}
+

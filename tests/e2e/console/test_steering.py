@@ -1,0 +1,161 @@
+"""What people do to a refinement: reviews, of which none is lost, and commands."""
+
+from json import dumps
+from typing import Any
+
+from playwright.async_api import Browser, Locator, Page, Route, expect
+
+from app.cli.processes import url_of
+from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, draft
+from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
+from tests.e2e.running_service import RunningService
+from tests.e2e.scripted_models import answering
+from tests.e2e.test_reviews import until_asked
+
+EACH = {"when": "each_iteration"}
+
+
+async def at_review(page: Page, service: RunningService, **fields: Any) -> str:
+    """Submit something to review, and open it; return the id."""
+    refinement_id = await service.submit(**{"review": EACH, **fields})
+    await page.goto(f"/console/refinements/{refinement_id}")
+    await expect(panel(page)).to_be_visible()
+    await expect(draft_shown(page)).to_be_visible()
+    return refinement_id
+
+
+def panel(page: Page) -> Locator:
+    return page.get_by_role("region", name="Review of")
+
+
+def draft_shown(page: Page) -> Locator:
+    return page.get_by_role("region", name="The draft under review")
+
+
+async def press(page: Page, name: str) -> None:
+    await page.get_by_role("button", name=name, exact=True).click()
+
+
+async def test_a_remark_on_a_marked_passage_changes_that_passage_alone(
+    page: Page, service: RunningService
+) -> None:
+    prompts: list[str] = []
+
+    def rewrite(key: str, asked: AskedPrompt) -> ModelServerReply | None:
+        if key != "iterations/2/revise":
+            return None
+        prompts.append(asked.body.decode())
+        return chat(dumps({"passages": {"p1": "Draft number 2"}}))
+
+    service.models.behaviour = answering(rewrite)
+    refinement_id = await at_review(page, service)
+    box = draft_shown(page)
+    await box.evaluate(
+        """(box) => {
+            const text = box.firstChild;
+            getSelection().setBaseAndExtent(text, 0, text, "Draft number 1".length);
+            box.dispatchEvent(new MouseEvent("mouseup", {bubbles: true}));
+        }"""
+    )
+    await expect(page.get_by_label("Passage")).to_have_value("Draft number 1")
+    await page.get_by_label("Remark on it").fill("Count <b>on</b>.")
+    await press(page, "Add the remark")
+    await expect(box.locator("mark")).to_have_text("Draft number 1")
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme=scheme)
+        assert await violations(page) == []
+    await page.set_viewport_size(PHONE)
+    assert not await scrolls_sideways(page)
+    await page.reload()
+    await expect(draft_shown(page).locator("mark")).to_have_text("Draft number 1")
+    await press(page, "Ask for a revision")
+    await until_asked(service, refinement_id, "iterations/2/review")
+    assert "Count <b>on</b>." in prompts[0]
+    second = await service.get(refinement_id, "/iterations/2")
+    assert second["draft"] == draft(1).replace("Draft number 1", "Draft number 2", 1)
+
+
+async def test_the_second_of_two_reviewers_sees_who_was_first_and_loses_nothing(
+    page: Page, browser: Browser, service: RunningService
+) -> None:
+    refinement_id = await at_review(page, service)
+    second = await browser.new_page(base_url=url_of(service.settings))
+    await second.goto(page.url)
+    await second.get_by_label("What to change").fill("Say it in one sentence.")
+    await page.get_by_label("Your name").fill("ann")
+    await page.get_by_label("What to change").fill("Name the deadline.")
+
+    async def late(route: Route) -> None:
+        """Let the other one be first, after this one has pressed the button."""
+        assert route.request.headers["if-match"]
+        await press(page, "Ask for a revision")
+        await expect(page.get_by_role("status").filter(has_text="Sent:")).to_be_visible()
+        await route.continue_()
+
+    await second.route("**/reviews", late)
+    await press(second, "Ask for a revision")
+    unsent = second.get_by_role("region", name="Not sent: review iterations/1/review")
+    await expect(unsent.get_by_role("alert")).to_contain_text(
+        "ann was first: a revision was asked for, “Name the deadline.”"
+    )
+    await expect(unsent).to_contain_text("Say it in one sentence.")
+    await until_asked(service, refinement_id, "iterations/2/review")
+    await second.reload()
+    await expect(unsent).to_contain_text("Say it in one sentence.")
+    await expect(draft_shown(second)).to_contain_text("Draft number 2")
+    assert await violations(second) == []
+    asked = await service.get(refinement_id, "/iterations/2")
+    assert asked["asked"][0] == "review: Name the deadline."
+    await second.close()
+
+
+async def test_an_approval_of_another_reviewer_in_between_is_shown_before_the_next_one(
+    page: Page, service: RunningService
+) -> None:
+    review = {**EACH, "reviewers": ["ann", "bob"], "approvals": "all"}
+    refinement_id = await at_review(page, service, review=review)
+    await page.get_by_label("Your name").select_option("bob")
+    await page.get_by_label("What to change").fill("Well done.")
+
+    async def late(route: Route) -> None:
+        word = {"action": "approve", "reviewer": "ann", "feedback": "Fine."}
+        path = f"/v1/refinements/{refinement_id}/reviews"
+        assert (await service.client.post(path, json=word)).status_code == 202
+        await route.continue_()
+
+    await page.route("**/reviews", late, times=1)
+    await press(page, "Approve")
+    await expect(panel(page).get_by_role("alert")).to_contain_text("ann approved it, “Fine.”")
+    await expect(panel(page)).to_contain_text("1 of 2 approvals; 1 more is needed.")
+    await expect(page.get_by_label("What to change")).to_have_value("Well done.")
+    await press(page, "Approve")
+    ended = await service.ended(refinement_id)
+    assert ended["reviewed"]["approved_by"] == ["ann", "bob"]
+    await expect(panel(page)).to_be_hidden()
+
+
+async def test_a_reviewer_edits_the_draft_scores_and_rejects(
+    page: Page, service: RunningService
+) -> None:
+    refinement_id = await at_review(page, service)
+    await press(page, "Edit the draft")
+    await page.get_by_label("Your draft").fill(draft(1).replace("Draft number 1", "Draft number 9"))
+    await press(page, "Show what I changed")
+    await expect(page.locator("ins")).to_have_text("9")
+    assert await violations(page) == []
+    await press(page, "Send this draft")
+    await until_asked(service, refinement_id, "iterations/2/review")
+    await expect(draft_shown(page)).to_contain_text("Draft number 9")
+    await page.get_by_label("Your score").fill("0.25")
+    await press(page, "Only score it")
+    asked = await until_asked(service, refinement_id, "iterations/3/review")
+    assert asked["scores"][1]["score"] == 0.25
+    await expect(page.get_by_role("region", name="Review of iterations/3")).to_be_visible()
+    await expect(draft_shown(page)).to_contain_text("Draft number 10")
+    await press(page, "Reject")
+    assert await violations(page) == []
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("button", name="Reject", exact=True)).to_be_focused()
+    await page.keyboard.press("Enter")
+    await press(page, "Reject the draft")
+    assert (await service.ended(refinement_id))["stop_reason"] == "rejected"
