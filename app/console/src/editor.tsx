@@ -1,6 +1,7 @@
 /** An editor for a draft, which shows what was changed before it is sent. */
-import { diffLines, diffWordsWithSpace } from 'diff';
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
+import { difference, type Hunk } from './differences.js';
+import { Loading } from './parts.js';
 
 interface Edited {
   draft: string;
@@ -20,13 +21,12 @@ export function Editor({ draft, edited, change, send }: Edited) {
   const isSame = text === draft;
   return (
     <>
-      <label class="wide">
+      <label class="line">
         Your draft
         <textarea class="draft" rows={14} maxLength={200_000} value={edited} onInput={(event) => change(event.currentTarget.value)} />
       </label>
       <p class="quiet">
-        {wordsIn(text).toLocaleString('en')} words, {(wordsIn(text) - wordsIn(draft)).toLocaleString('en', { signDisplay: 'exceptZero' })} to
-        the draft under review
+        {wordsIn(text).toLocaleString('en')} words; the draft under review has {wordsIn(draft).toLocaleString('en')}
       </p>
       <p class="actions">
         <button class="main" disabled={isSame || !text.trim()} onClick={() => send(text)}>
@@ -43,31 +43,38 @@ export function Editor({ draft, edited, change, send }: Edited) {
 }
 
 const SETTLED_MS = 300;
-const WORDS_MS = 300;
-const LINES_MS = 1_000;
 const KEPT_AROUND = 200;
 
-/** What changed, word by word; by lines where that would take too long. */
+/** What changed, word by word. */
 function Changes({ from, to }: { from: string; to: string }) {
-  const [settled, setSettled] = useState(to);
+  const [hunks, setHunks] = useState<Hunk[]>();
   useEffect(() => {
-    const timer = setTimeout(() => setSettled(to), SETTLED_MS);
-    return () => clearTimeout(timer);
-  }, [to]);
-  const parts = useMemo(
-    () => diffWordsWithSpace(from, settled, { timeout: WORDS_MS }) ?? diffLines(from, settled, { timeout: LINES_MS }),
-    [from, settled],
-  );
-  if (!parts) return <p>The texts have too little in common to be compared here.</p>;
+    const ending = new AbortController();
+    const look = () => difference(from, to, ending.signal).then((found) => ending.signal.aborted || setHunks(found));
+    const timer = setTimeout(look, SETTLED_MS);
+    return () => {
+      clearTimeout(timer);
+      ending.abort();
+    };
+  }, [from, to]);
+  if (!hunks) return <Loading what="Comparing" />;
   return (
     <pre class="text draft" tabIndex={0} role="region" aria-label="What you changed">
-      {parts.map((it) =>
-        it.added ? <ins>{it.value}</ins> : it.removed ? <del>{it.value}</del> : <span>{aroundOf(it.value)}</span>,
+      {hunks.flatMap((hunk) =>
+        hunk.words.map((it) =>
+          it.change === 'added' ? (
+            <ins>{it.text}</ins>
+          ) : it.change === 'removed' ? (
+            <del>{it.text}</del>
+          ) : (
+            <span>{endsOf(it.text)}</span>
+          ),
+        ),
       )}
     </pre>
   );
 }
 
 /** Return the ends of a long text that did not change. */
-const aroundOf = (text: string): string =>
+const endsOf = (text: string): string =>
   text.length > 3 * KEPT_AROUND ? `${text.slice(0, KEPT_AROUND)}\n[…]\n${text.slice(-KEPT_AROUND)}` : text;

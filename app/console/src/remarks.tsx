@@ -93,7 +93,7 @@ export function Remarks({ words, keep, draft, wrong, setWrong }: Remarking) {
           ))}
         </ol>
       )}
-      <label class="wide">
+      <label class="line">
         Passage: select it in the draft, or type its words
         <textarea
           ref={field}
@@ -103,7 +103,7 @@ export function Remarks({ words, keep, draft, wrong, setWrong }: Remarking) {
           onInput={(event) => keep({ ...words, passage: { quote: event.currentTarget.value } })}
         />
       </label>
-      <label class="wide">
+      <label class="line">
         Remark on it
         <textarea rows={2} value={words.remark} onInput={(event) => keep({ ...words, remark: event.currentTarget.value })} />
       </label>

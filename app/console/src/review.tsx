@@ -180,7 +180,7 @@ function CallReview({ call, words, keep, send }: Deciding & { call: schema.Plann
       <p>
         It wants to call <code>{call.tool}</code>. {call.why}
       </p>
-      <label class="wide">
+      <label class="line">
         Arguments (JSON)
         <textarea
           class="code"
@@ -227,7 +227,7 @@ export function readObject(text: string): [Record<string, unknown> | undefined, 
 
 function Feedback({ words, keep, label }: { words: Words; keep: (words?: Words) => void; label: string }) {
   return (
-    <label class="wide">
+    <label class="line">
       {label}
       <textarea
         rows={3}

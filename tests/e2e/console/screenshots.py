@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from playwright.async_api import FloatRect, Page, ViewportSize, async_playwright, expect
+from playwright.async_api import FloatRect, Locator, Page, ViewportSize, async_playwright, expect
 
 from app.cli.processes import url_of
 from tests.e2e.console.conftest import FLAGS, NAMES
@@ -39,8 +39,26 @@ async def overview(page: Page, service: RunningService) -> None:
     await expect(page.get_by_role("heading", name="Time line")).to_be_visible()
 
 
-PICTURES: dict[str, Callable[[Page, RunningService], Awaitable[None]]] = {
+async def review(page: Page, service: RunningService) -> Locator:
+    """A letter under review, with a remark on a passage."""
+    refinement_id = await service.submit(
+        task="Explain how refunds work, in plain words.",
+        draft=LETTER,
+        models={"critic": "offline:editor"},
+        criteria=[{"name": "clarity", "weight": 2}, {"name": "concision"}],
+        review={"when": "each_iteration"},
+    )
+    await page.goto(f"/console/refinements/{refinement_id}")
+    await page.get_by_label("Passage").fill("We are of the opinion that seven days are sufficient.")
+    await page.get_by_label("Remark on it").fill("Say: it takes seven days.")
+    await page.get_by_role("button", name="Add the remark").click()
+    await page.get_by_label("What to change").focus()
+    return page.get_by_role("region", name="Review of")
+
+
+PICTURES: dict[str, Callable[[Page, RunningService], Awaitable[Locator | None]]] = {
     "overview": overview,
+    "review": review,
 }
 
 
@@ -53,8 +71,12 @@ async def main(names: list[str]) -> None:
             browser = await playwright.chromium.launch(executable_path=executable, args=FLAGS)
             for name in names or PICTURES:
                 page = await browser.new_page(base_url=url_of(service.settings), viewport=SIZE)
-                await PICTURES[name](page, service)
-                await page.screenshot(path=FOLDER / f"{name}.png", full_page=True, clip=CLIP)
+                part = await PICTURES[name](page, service)
+                path = FOLDER / f"{name}.png"
+                if part:
+                    await part.screenshot(path=path)
+                else:
+                    await page.screenshot(path=path, full_page=True, clip=CLIP)
                 await page.close()
             await browser.close()
 
