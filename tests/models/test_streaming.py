@@ -233,7 +233,7 @@ def test_a_line_that_is_no_json_is_none_even_among_others_of_its_form() -> None:
         reader.take(line.replace(b"SAID", b'fo"ur'))
     reader.take(line)
     with pytest.raises(UnusableResponse):
-        reader.take(b"".join(line.replace(b"SAID", it) for it in (b"a", b'b","b', b"c\\", b"d")))
+        reader.take(b"".join(line.replace(b"SAID", it) for it in (b"a", b"c\\", b',"d')))
 
 
 def test_a_text_under_way_can_be_sent_at_any_time() -> None:
