@@ -1,6 +1,7 @@
 /** What a person can do to a refinement. */
 import type { Snapshot } from 'hone';
 import { useRef, useState } from 'preact/hooks';
+import { Actions } from './actions.js';
 import type { Session } from './api.js';
 import { NOTHING, textOf, useKept, type Words } from './kept.js';
 import type { Journaled, Live } from './live.js';
@@ -57,6 +58,7 @@ export function Steer({ snapshot, live, session }: Steered) {
           say={setSaid}
         />
       ))}
+      <Actions snapshot={snapshot} live={live} session={session} say={setSaid} />
     </div>
   );
 }

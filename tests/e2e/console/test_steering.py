@@ -1,5 +1,6 @@
 """What people do to a refinement: reviews, of which none is lost, and commands."""
 
+import re
 from json import dumps
 from typing import Any
 
@@ -9,7 +10,7 @@ from app.cli.processes import url_of
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, draft
 from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
 from tests.e2e.running_service import RunningService
-from tests.e2e.scripted_models import answering
+from tests.e2e.scripted_models import answering, hanging_at
 from tests.e2e.test_reviews import until_asked
 
 EACH = {"when": "each_iteration"}
@@ -159,3 +160,116 @@ async def test_a_reviewer_edits_the_draft_scores_and_rejects(
     await page.keyboard.press("Enter")
     await press(page, "Reject the draft")
     assert (await service.ended(refinement_id))["stop_reason"] == "rejected"
+
+
+async def choose(page: Page, name: str) -> Locator:
+    """Open the dialog of a command, which has no violation; return it."""
+    await press(page, f"{name}…")
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_be_visible()
+    assert await violations(page) == []
+    return dialog
+
+
+async def test_commands_are_there_where_they_are_possible_and_say_what_came_of_them(
+    page: Page, service: RunningService
+) -> None:
+    refinement_id = await at_review(page, service)
+    await page.emulate_media(color_scheme="dark")
+    dialog = await choose(page, "Change limits")
+    await dialog.get_by_label("Iterations").fill("99")
+    await dialog.get_by_role("button", name="Change", exact=True).click()
+    await expect(dialog).to_be_visible()  # the browser refuses more than 50
+    await dialog.get_by_label("Iterations").fill("2")
+    await dialog.get_by_label("Threshold").fill("0.5")
+    await dialog.get_by_role("button", name="Change", exact=True).click()
+    said = page.get_by_text("Changed: threshold is 0.5, max_iterations is 2.")
+    await expect(said).to_be_visible()
+    await expect(page.get_by_text("threshold 0.50").first).to_be_visible()
+    dialog = await choose(page, "Finish now")
+    await dialog.get_by_role("button", name="Finish now").click()
+    await expect(page.get_by_text("A client requested an early finish")).to_be_visible()
+    assert (await service.ended(refinement_id))["stop_reason"] == "finished_early"
+    await expect(page.get_by_role("button", name="Cancel…")).to_be_hidden()
+
+    dialog = await choose(page, "Rate a draft")
+    await dialog.get_by_label("What it deserves").fill("0.3")
+    await dialog.get_by_label("Your name").fill("ann")
+    await dialog.get_by_role("button", name="Rate it").click()
+    await expect(page.get_by_text("Your rating of iterations/1 is recorded.")).to_be_visible()
+    (rating,) = (await service.get(refinement_id, "/iterations/1"))["ratings"]
+    assert (rating["score"], rating["by"]) == (0.3, "ann")
+
+    dialog = await choose(page, "Continue")
+    await dialog.get_by_label("What to change").fill("Name the deadline.")
+    await dialog.get_by_label("Other fields").fill('{"max_iterations": 1}')
+    await page.set_viewport_size(PHONE)
+    assert not await scrolls_sideways(page)
+    await dialog.get_by_role("button", name="Continue", exact=True).click()
+    await expect(page.get_by_role("heading", level=1)).not_to_contain_text(refinement_id)
+    made = page.url.rpartition("/")[2]
+    request = await service.get(made, "/request")
+    assert (request["feedback"], request["max_iterations"]) == ("Name the deadline.", 1)
+    assert (await service.get(made))["continued_from"]["path"] == "iterations/1"
+
+
+async def test_a_failed_refinement_is_retried_and_another_one_is_canceled_and_erased(
+    page: Page, service: RunningService
+) -> None:
+    service.models.behaviour = answering(
+        lambda key, _: chat("no JSON") if key.startswith("iterations/1/critique") else None
+    )
+    refinement_id = await service.submit(max_iterations=1)
+    assert (await service.ended(refinement_id))["status"] == "failed"
+    service.models.behaviour = hanging_at("iterations/2/revise")
+    await page.goto(f"/console/refinements/{refinement_id}")
+    dialog = await choose(page, "Retry")
+    await dialog.get_by_label("Iterations").fill("3")
+    await dialog.get_by_role("button", name="Retry").click()
+    await expect(page.get_by_text("It is tried again.")).to_be_visible()
+    await expect(page.get_by_text("2 of 3")).to_be_visible()
+    dialog = await choose(page, "Cancel")
+    await dialog.get_by_role("button", name="Cancel the refinement").click()
+    assert (await service.ended(refinement_id))["status"] == "canceled"
+    await expect(page.get_by_role("button", name="Continue…")).to_be_visible()
+    dialog = await choose(page, "Erase")
+    erase = dialog.get_by_role("button", name="Erase for ever")
+    await expect(erase).to_be_disabled()
+    await dialog.get_by_label("Type the last four").fill(refinement_id[-4:])
+    await erase.click()
+    await expect(page.get_by_role("heading", name="Refinements", level=1)).to_be_visible()
+    assert (await service.client.get(f"/v1/refinements/{refinement_id}")).status_code == 404
+
+
+async def test_the_keyboard_is_enough_and_a_read_link_steers_nothing(
+    page: Page, browser: Browser, service: RunningService
+) -> None:
+    refinement_id = await at_review(page, service)
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("edit the")
+    assert await violations(page) == []
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("r")
+    await page.keyboard.type("a fallen star")  # in a field, letters are letters
+    await expect(page.get_by_label("What to change")).to_have_value("a fallen star")
+    await expect(page.get_by_role("dialog")).to_be_hidden()
+
+    await press(page, "Read link…")
+    await press(page, "Make the link")
+    link = await page.get_by_label("Link, until").input_value()
+    reader = await browser.new_page()
+    await reader.goto(link)
+    await expect(reader.get_by_text("Approve it, reject it").last).to_be_visible()
+    await expect(
+        reader.get_by_role("button", name=re.compile("Approve|Erase|Cancel"))
+    ).to_have_count(0)
+    assert await violations(reader) == []
+    await reader.close()
+
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Read link…").focus()
+    await page.keyboard.press("a")
+    await expect(page.get_by_role("button", name="Approve", exact=True)).to_be_focused()
+    await page.keyboard.press("Enter")
+    ended = await service.ended(refinement_id)
+    assert ended["stop_reason"] == "approved"
