@@ -49,8 +49,20 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
         pytest.skip(f"npm cannot install what it is built with: {installed.stderr[-300:]}")
     built = run(copy, "npm", "run", "build")
     assert built.returncode == 0, built.stdout
-    for name in BUILT:
+    for name in (*BUILT, "LICENSES.txt"):
         assert (copy / "static" / name).read_bytes() == (CONSOLE / "static" / name).read_bytes()
+
+
+def test_the_licences_of_what_is_bundled_go_with_it() -> None:
+    licences = (CONSOLE / "static" / "LICENSES.txt").read_text()
+    locked = json.loads((CONSOLE / "package-lock.json").read_text())["packages"]
+    bundled = [name for name in locked if re.match("node_modules/(d3-|preact$|diff$)", name)]
+    for name in bundled:
+        version = locked[name]["version"]
+        assert f"\n{name.removeprefix('node_modules/')} {version} (" in licences
+    assert licences.count("Permission is hereby granted") == 1
+    assert licences.count("Permission to use, copy") == len(bundled) - 2
+    assert licences.count("Redistributions in binary form") == 1
 
 
 def test_its_lock_names_no_host() -> None:

@@ -1,4 +1,4 @@
-// Builds static/console.js and static/console.css. The same sources and lock file give the same
+// Builds static/console.js and static/console.css, with the licences of what is bundled in LICENSES.txt. The same sources and lock file give the same
 // bytes; the first line names the hash of the sources, by which a test sees that a build is stale.
 import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ const hash = createHash('sha256');
 for (const file of sources) hash.update(readFileSync(file));
 const banner = `/* Built from app/console/src by build.mjs; sources ${hash.digest('hex').slice(0, 16)} */`;
 
-const { outputFiles } = await build({
+const { outputFiles, metafile } = await build({
   entryPoints: [join(here, 'src/console.tsx')],
   absWorkingDir: here,
   outdir: join(here, 'static'),
@@ -33,6 +33,16 @@ const { outputFiles } = await build({
   jsxImportSource: 'preact',
   legalComments: 'inline',
   banner: { js: banner, css: banner },
+  metafile: true,
   write: false,
 });
 for (const { path, text } of outputFiles) writeFileSync(path, text);
+
+const packages = new Set(Object.keys(metafile.inputs).flatMap((it) => it.match(/.*node_modules\/((?:@[^/]+\/)?[^/]+)/)?.[1] ?? []));
+const licences = [...packages].sort().map((name) => {
+  const of = join(here, 'node_modules', name);
+  const { version, license } = JSON.parse(readFileSync(join(of, 'package.json'), 'utf8'));
+  return `${name} ${version} (${license})\n\n${readFileSync(join(of, 'LICENSE'), 'utf8').trim()}\n`;
+});
+const rule = `\n${'-'.repeat(80)}\n\n`;
+writeFileSync(join(here, 'static/LICENSES.txt'), `console.js contains these packages.\n${rule}${licences.join(rule)}`);

@@ -23,6 +23,7 @@ MEDIA_TYPES = {
     "console.js": "text/javascript; charset=utf-8",
     "console.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
+    "LICENSES.txt": "text/plain; charset=utf-8",
 }
 PAGE = """\
 <!doctype html>

@@ -7,9 +7,42 @@ export const root = document.documentElement.dataset['root'] ?? '';
 const fragment = new URLSearchParams(location.hash.slice(1));
 export const readToken = fragment.get('token');
 
+/** How the server answered last: as ever, not at all, or that the session has ended. */
+export type Connection = 'there' | 'away' | 'signed out';
+
+const AWAY = new Set([502, 503, 504]);
+let connection: Connection = 'there';
+const watchers = new Set<(now: Connection) => void>();
+
+/** Have a function called when the connection changes, until the returned one is called. */
+export function watchConnection(watcher: (now: Connection) => void): () => void {
+  watchers.add(watcher);
+  return () => watchers.delete(watcher);
+}
+
+function connectionIs(now: Connection): void {
+  if (now === connection) return;
+  connection = now;
+  for (const watcher of [...watchers]) watcher(now);
+}
+
+const watchedFetch: typeof fetch = async (...call) => {
+  try {
+    const response = await fetch(...call);
+    if (AWAY.has(response.status)) connectionIs('away');
+    else if (response.status === 401) connectionIs('signed out');
+    else connectionIs('there');
+    return response;
+  } catch (failure) {
+    if (!(failure instanceof DOMException && failure.name === 'AbortError')) connectionIs('away');
+    throw failure;
+  }
+};
+
 export const hone = new Hone({
   url: location.origin + root,
   maxRetries: 2,
+  fetch: watchedFetch,
   ...(readToken ? { apiKey: readToken } : {}),
 });
 

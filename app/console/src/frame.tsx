@@ -1,6 +1,6 @@
 /** The frame of every page: who is signed in, where one can go, and what the address names. */
 import { useEffect, useState } from 'preact/hooks';
-import { readToken, root, type Session, session, signOut } from './api.js';
+import { type Connection, hone, readToken, root, type Session, session, signOut, watchConnection } from './api.js';
 import { BatchList, BatchPage } from './batches.js';
 import { RefinementList } from './list.js';
 import { Failure, Loading } from './parts.js';
@@ -13,12 +13,21 @@ export function Console() {
   const route = useRoute();
   const [signedIn, setSignedIn] = useState<Session | null>();
   const [failure, setFailure] = useState<unknown>();
-  const look = () => session().then(setSignedIn, setFailure);
+  const connection = useConnection();
+  const look = () =>
+    session().then((it) => {
+      setSignedIn(it);
+      setFailure(undefined);
+    }, setFailure);
   useEffect(() => void look(), []);
+  useEffect(() => {
+    if (connection === 'there' && failure !== undefined) void look();
+  }, [connection]);
   const leave = async () => {
-    await signOut().catch(setFailure);
-    await look();
+    await signOut().then(() => setSignedIn(null), setFailure);
   };
+  // What was typed stays in the page, which is shown again after signing in.
+  const isExpired = Boolean(signedIn) && !readToken && connection === 'signed out';
   return (
     <>
       <a class="skip" href="#main">
@@ -39,10 +48,32 @@ export function Console() {
         {failure !== undefined && <Failure of={failure} />}
         {signedIn === undefined && failure === undefined && <Loading />}
         {signedIn === null && <SignIn done={look} />}
-        {signedIn && <Page route={route} session={signedIn} />}
+        <p role="status" class={connection === 'away' ? 'notice' : 'unseen'}>
+          {connection === 'away' && 'The server does not answer. What you see may be old; the page goes on by itself.'}
+        </p>
+        {isExpired && <SignIn done={look} isAgain />}
+        {signedIn && (
+          <div key={signedIn.tenant} hidden={isExpired}>
+            <Page route={route} session={signedIn} />
+          </div>
+        )}
       </main>
     </>
   );
+}
+
+const ASKED_AGAIN_MS = 3_000;
+
+/** How the server answers; one that is away is asked until it is back. */
+function useConnection(): Connection {
+  const [connection, setConnection] = useState<Connection>('there');
+  useEffect(() => watchConnection(setConnection), []);
+  useEffect(() => {
+    if (connection !== 'away') return;
+    const timer = setInterval(() => void hone.request('/console/session').catch(() => undefined), ASKED_AGAIN_MS);
+    return () => clearInterval(timer);
+  }, [connection]);
+  return connection;
 }
 
 const PLACES: [string, string][] = [

@@ -1,7 +1,7 @@
 /** One refinement as it goes on: its snapshot, its events, and the texts that are being written. */
 import { ApiError, type DeltaEvent, type Event, type Snapshot } from 'hone';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { hone } from './api.js';
+import { hone, watchConnection } from './api.js';
 
 export type Journaled = Exclude<Event, DeltaEvent>;
 const isDelta = (event: Event): event is DeltaEvent => event.type === 'step.delta';
@@ -59,7 +59,7 @@ export function useRefinement(id: string): Live {
       let after = 0;
       const lengths = new Map<string, number>();
       while (!ending.signal.aborted) {
-        for await (const event of hone.events(id, { after, deltas: true, signal: ending.signal })) {
+        for await (const event of eventsFrom(() => after)) {
           if (isDelta(event)) {
             const { key, offset, text } = event.data;
             const known = state.texts.get(key) ?? '';
@@ -80,6 +80,30 @@ export function useRefinement(id: string): Live {
         await ended(after);
       }
     };
+    /** Yield the events to come; where the server is away or the session has ended, those after that too. */
+    async function* eventsFrom(after: () => number) {
+      while (!ending.signal.aborted) {
+        try {
+          return yield* hone.events(id, { after: after(), deltas: true, signal: ending.signal });
+        } catch (failure) {
+          const isLasting = failure instanceof ApiError && failure.status < 500 && failure.status !== 401;
+          if (ending.signal.aborted || isLasting) throw failure;
+          await connected();
+        }
+      }
+    }
+    /** Return once the server answers as ever, or after a while. */
+    const connected = () =>
+      new Promise<void>((done) => {
+        const left = watchConnection((now) => now === 'there' && go());
+        const timer = setTimeout(() => go(), 5_000);
+        const go = () => {
+          clearTimeout(timer);
+          left();
+          done();
+          changed(true);
+        };
+      });
     /** Return once a refinement that had ended goes on. */
     const ended = async (after: number) => {
       state.texts.clear();

@@ -1,7 +1,7 @@
 /** What several pages show in the same way. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { messageOf } from './api.js';
+import { messageOf, watchConnection } from './api.js';
 
 /** The status of a refinement or batch, as a word with a colour. */
 export function Status({ of }: { of: string }) {
@@ -142,6 +142,11 @@ export function useLoaded<Value>(
     );
     return () => ending.abort();
   }, [...keys, turn]);
+  const hasFailed = 'failure' in state;
+  useEffect(() => {
+    if (!hasFailed) return;
+    return watchConnection((now) => now === 'there' && setTurn((it) => it + 1));
+  }, [hasFailed]);
   return { ...state, reload: () => setTurn((it) => it + 1) };
 }
 

@@ -3,7 +3,7 @@ import { signIn } from './api.js';
 import { Failure } from './parts.js';
 
 /** Asks for an API key. The server answers with a cookie that no script can read. */
-export function SignIn({ done }: { done: () => void }) {
+export function SignIn({ done, isAgain = false }: { done: () => void; isAgain?: boolean }) {
   const [key, setKey] = useState('');
   const [failure, setFailure] = useState<unknown>();
   useEffect(() => {
@@ -16,7 +16,8 @@ export function SignIn({ done }: { done: () => void }) {
   };
   return (
     <form class="sign-in" onSubmit={submit}>
-      <h1>Sign in</h1>
+      <h1>{isAgain ? 'Sign in again' : 'Sign in'}</h1>
+      {isAgain && <p role="alert">The session has ended. Nothing that you typed is lost.</p>}
       <label>
         API key
         <input

@@ -1,6 +1,6 @@
 /** What models were asked and what they said, with tokens and dollars. */
 import type { schema } from 'hone';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { hone } from './api.js';
 import { costText, Failure, Loading, secondsText } from './parts.js';
 import type { View } from './refinement.js';
@@ -18,7 +18,10 @@ export function Steps({ id, snapshot }: View) {
   const [failure, setFailure] = useState<unknown>();
   const [kind, setKind] = useState('');
   const [model, setModel] = useState('');
+  const isReading = useRef(false);
   const read = async () => {
+    if (isReading.current) return; // the same page twice
+    isReading.current = true;
     try {
       const query = { after, limit: PAGE };
       const page = await hone.request<schema.StepPage>(`/v1/refinements/${id}/steps`, { query });
@@ -28,6 +31,8 @@ export function Steps({ id, snapshot }: View) {
       setFailure(undefined);
     } catch (error) {
       setFailure(error);
+    } finally {
+      isReading.current = false;
     }
   };
   useEffect(() => {

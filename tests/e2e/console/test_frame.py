@@ -92,6 +92,47 @@ async def test_a_person_signs_in_with_a_key_that_no_script_can_read(
         await other.close()
 
 
+async def test_nothing_typed_is_lost_when_the_session_ends_or_the_server_restarts(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with (
+        running_service(tmp_path, workers=0) as service,
+        open_store(service.settings, RefinementQueue(service.settings.queue)) as store,
+    ):
+        keyring = Keyring(store.access, service.settings)
+        first, second = [await keyring.create(OPERATOR, KeyRequest()) for _ in range(2)]
+        await until_refused(service, {})
+        context = await browser.new_context(base_url=url_of(service.settings))
+        page = await context.new_page()
+        await page.goto("/console/new")
+        await page.get_by_label("API key").fill(first.key)
+        await page.keyboard.press("Enter")
+        await page.get_by_label("Draft", exact=True).fill("Keep me.")
+        await keyring.revoke(OPERATOR, first.id)
+        await until_refused(service, {"Authorization": f"Bearer {first.key}"})
+        await page.get_by_role("button", name="Submit", exact=True).click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Sign in again")
+        assert await violations(page) == []
+        await page.get_by_label("API key").fill(second.key)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_label("Draft", exact=True)).to_have_value("Keep me.")
+        await page.get_by_role("button", name="Submit", exact=True).click()
+        await page.wait_for_url("**/refinements/ref_*")
+        refinement_id = page.url.rpartition("/")[2]
+        await expect(page.get_by_role("heading", level=1)).to_contain_text("queued")
+
+        service.processes[0].terminate()
+        service.processes[0].wait(TIMEOUT_S)
+        away = page.get_by_text("The server does not answer.")
+        await expect(away).to_be_visible(timeout=1_000 * TIMEOUT_S)
+        service.start("app.cli", "api")
+        await expect(away).to_be_hidden(timeout=1_000 * TIMEOUT_S)
+        headers = {"Authorization": f"Bearer {second.key}"}
+        await status_of(service, f"/v1/refinements/{refinement_id}/cancel", headers)
+        await expect(page.get_by_role("heading", level=1)).to_contain_text("canceled")
+        await context.close()
+
+
 async def status_of(service: RunningService, path: str, headers: dict[str, str]) -> int:
     return (await service.client.post(path, headers=headers)).status_code
 
