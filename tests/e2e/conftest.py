@@ -1,4 +1,4 @@
-"""One running service for all tests that leave it running with its settings."""
+"""One running service for all tests that leave it running with its settings, and one browser."""
 
 import shutil
 import subprocess
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from playwright.async_api import Browser, async_playwright
 from pydantic import SecretStr
 
 from benchmarks.model_replies import improving
@@ -16,6 +17,15 @@ from tests.local_endpoint import SECRET, THIS_MACHINE
 
 ROOT = Path(__file__).parent.parent.parent
 TYPESCRIPT = ROOT / "clients" / "typescript"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -52,6 +62,18 @@ async def service(shared_service: RunningService) -> AsyncIterator[RunningServic
     shared_service.models.reset()
     yield shared_service
     await shared_service.erase_unfinished()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """A headless Chromium that asks no other host than the one of a test; skipped without one."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip("no Chromium here: the package `chromium` of Debian has one")
+    async with async_playwright() as playwright:
+        launched = await playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield launched
+        await launched.close()
 
 
 @pytest.fixture(scope="session")

@@ -334,7 +334,7 @@ export class Hone {
         error = problem;
       } catch (failure) {
         if (failure instanceof errors.ApiError || call.signal?.aborted) throw failure;
-        error = new errors.ServerUnreachable(`${this.url}: ${reason(failure)}`, { cause: failure });
+        error = unreachable(this.url, failure);
       }
       if (failures > this.#maxRetries) throw error;
       await sleep(Math.max(wait, pause(failures)), call.signal);
@@ -362,7 +362,7 @@ export class Hone {
     });
     try {
       const response = await this.#fetch(url, { headers, signal: either }).catch((failure: unknown) => {
-        throw new errors.ServerUnreachable(`${this.url}: ${reason(failure)}`, { cause: failure });
+        throw unreachable(this.url, failure);
       });
       if (response.status === 204) return yield null;
       if (!response.ok || !response.body) {
@@ -372,7 +372,7 @@ export class Hone {
       for await (const message of messages(response.body.pipeThrough(alive))) yield readEvent(message);
     } catch (failure) {
       if (failure instanceof errors.HoneError || failure instanceof SyntaxError) throw failure;
-      throw new errors.ServerUnreachable(`${this.url}: ${reason(failure)}`, { cause: failure });
+      throw unreachable(this.url, failure);
     } finally {
       clearTimeout(timer);
       silence.abort();
@@ -396,6 +396,17 @@ async function problemOf(response: Response): Promise<errors.ApiError> {
 
 const isAway = (error: unknown): boolean =>
   error instanceof errors.ServerUnreachable || error instanceof errors.Unavailable;
+
+function unreachable(url: string, failure: unknown): errors.ServerUnreachable {
+  return new errors.ServerUnreachable(`${url}: ${reason(failure)}${hint(url)}`, { cause: failure });
+}
+
+/** A browser tells a page nothing about a response that it withholds: it may be no failure of the network. */
+function hint(url: string): string {
+  const own = (globalThis as { location?: { origin?: string } }).location?.origin;
+  if (!own || own === new URL(url).origin) return '';
+  return ` (or its HONE_CORS_ORIGINS lacks the origin of this page, ${own})`;
+}
 
 function reason(failure: unknown): string {
   if (!(failure instanceof Error)) return String(failure);

@@ -1,4 +1,4 @@
-import { WebhookRejected } from './errors.js';
+import { HoneError, WebhookRejected } from './errors.js';
 import type { Batch, Snapshot } from './schema.js';
 
 const TOLERANCE_S = 300;
@@ -15,7 +15,8 @@ export interface WebhookMessage {
 /**
  * Return the message of a webhook that Hone has signed within five minutes (Standard Webhooks 1.0).
  *
- * `body` is what was received, byte for byte; `secret` begins with `whsec_`. Throws WebhookRejected.
+ * `body` is what was received, byte for byte; `secret` begins with `whsec_`. Throws WebhookRejected,
+ * and HoneError in a page without WebCrypto: one that came neither by HTTPS nor from this machine.
  */
 export async function verifyWebhook(
   body: string,
@@ -23,6 +24,9 @@ export async function verifyWebhook(
   secret: string,
   now: number = Date.now() / 1000,
 ): Promise<WebhookMessage> {
+  if (!globalThis.crypto?.subtle) {
+    throw new HoneError('signatures can be verified in secure contexts only: HTTPS, localhost, or Node');
+  }
   const lower = new Map<string, string>();
   for (const [name, value] of headers instanceof Headers ? headers : Object.entries(headers)) {
     if (value !== undefined) lower.set(name.toLowerCase(), String(value));

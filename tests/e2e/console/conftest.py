@@ -1,40 +1,17 @@
-"""A headless Chromium for the tests of the console; without one they are skipped."""
+"""A page of the console in a headless Chromium."""
 
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize
 
 from app.cli.processes import url_of
 from tests.e2e.running_service import RunningService
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PHONE = ViewportSize(width=360, height=780)
 DESKTOP = ViewportSize(width=1280, height=900)
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
-    """A browser that asks no other host than the one of a test."""
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        pytest.skip("no Chromium here: the package `chromium` of Debian has one")
-    async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield launched
-        await launched.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

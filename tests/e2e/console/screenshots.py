@@ -10,7 +10,7 @@ from pathlib import Path
 from playwright.async_api import FloatRect, Locator, Page, ViewportSize, async_playwright, expect
 
 from app.cli.processes import url_of
-from tests.e2e.console.conftest import FLAGS, NAMES
+from tests.e2e.conftest import FLAGS, NAMES
 from tests.e2e.running_service import RunningService, running_service
 
 FOLDER = Path(__file__).parents[3] / "docs" / "console"
