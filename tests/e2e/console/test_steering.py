@@ -4,14 +4,18 @@ import re
 from json import dumps
 from typing import Any
 
+from aiohttp import web
 from playwright.async_api import Browser, Locator, Page, Route, expect
 
 from app.cli.processes import url_of
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, draft
+from benchmarks.scripted_examples import BOOKED, DINNER, find_or_book_table
 from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import answering, hanging_at
 from tests.e2e.test_reviews import until_asked
+from tests.local_endpoint import endpoint
+from workers.outbound.guarded_client import EndpointUnavailable
 
 EACH = {"when": "each_iteration"}
 
@@ -273,3 +277,35 @@ async def test_the_keyboard_is_enough_and_a_read_link_steers_nothing(
     await page.keyboard.press("Enter")
     ended = await service.ended(refinement_id)
     assert ended["stop_reason"] == "approved"
+
+
+async def test_a_call_of_a_tool_is_made_with_the_arguments_of_its_reviewer(
+    page: Page, service: RunningService
+) -> None:
+    called: list[dict[str, Any]] = []
+
+    async def tables(request: web.Request) -> web.Response:
+        called.append((await request.json())["arguments"])
+        try:
+            return web.Response(text=find_or_book_table(called[-1]))
+        except EndpointUnavailable as error:
+            return web.Response(status=404, text=str(error))
+
+    said = {**DINNER.says, **BOOKED}
+    service.models.behaviour = answering(lambda key, _: chat(said[key]))
+    async with endpoint(tables) as (url, *_):
+        tools = [{**it, "url": url} for it in DINNER.request["tools"]]
+        refinement_id = await service.submit(**{**DINNER.request, "tools": tools})
+        await until_asked(service, refinement_id, "steps/4/approval")
+        await page.goto(f"/console/refinements/{refinement_id}")
+        call = page.get_by_label("Arguments")
+        await expect(call).to_have_value(re.compile('"seats": 12'))
+        assert await violations(page) == []
+        await call.fill('{"place": "garden", "seats": }')
+        send = page.get_by_role("button", name="Call it with these arguments")
+        await expect(send).to_be_disabled()
+        await expect(page.get_by_text("Not JSON")).to_be_visible()
+        await call.fill('{"place": "garden", "seats": 10}')
+        await send.click()
+        await service.ended(refinement_id)
+    assert called[-1] == {"place": "garden", "seats": 10}
