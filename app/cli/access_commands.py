@@ -15,7 +15,7 @@ from rich.table import Column, Table
 
 from app.cli.client import CliError
 from app.cli.display import plain, say
-from app.cli.root import app, console, read_settings
+from app.cli.root import HoneGroup, app, console, read_settings
 from app.contract.access import (
     OPERATOR,
     WITHOUT_ADMIN,
@@ -35,10 +35,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-keys = typer.Typer(no_args_is_help=True, help="Create, list, rotate and revoke API keys.")
+keys = typer.Typer(
+    cls=HoneGroup, no_args_is_help=True, help="Create, list, rotate and revoke API keys."
+)
 app.add_typer(keys, name="keys")
 
-tenants = typer.Typer(no_args_is_help=True, help="Show tenants, and set what each may use.")
+tenants = typer.Typer(
+    cls=HoneGroup, no_args_is_help=True, help="Show tenants, and set what each may use."
+)
 app.add_typer(tenants, name="tenants")
 
 TenantArgument = Annotated[str, typer.Argument(help="Name of the tenant.")]

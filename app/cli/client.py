@@ -205,6 +205,10 @@ class Client:
         # A proxy named in the environment does not reach this machine's own loopback.
         trusts_environment = not _is_loopback(self._server)
         key = api_key.get_secret_value() if api_key else ""
+        if not re.fullmatch(r"[!-~]*", key):
+            raise CliError(
+                "HONE_API_KEY is no key: a key has only ASCII letters, digits and signs, no space"
+            )
         self._http = httpx.Client(
             base_url=self._server,
             timeout=TIMEOUT,
@@ -497,7 +501,7 @@ def _with_scheme(server: str) -> str:
 
 
 def _path(refinement_id: str) -> str:
-    return f"/v1/refinements/{quote(refinement_id, safe='')}"
+    return f"/v1/refinements/{quote(refinement_id, safe='', errors='surrogateescape')}"
 
 
 def _is_loopback(server: str) -> bool:

@@ -50,6 +50,7 @@ from app.cli.root import (
     check_writable,
     console,
     errors,
+    parse_json,
     print_text,
     read_settings,
     write_file,
@@ -119,8 +120,8 @@ def read_text(path: Path, stdin: IO[bytes]) -> str:
 def read_request(path: Path, stdin: IO[bytes]) -> dict[str, Any]:
     """Return the JSON object in a file; raise BadParameter if there is none."""
     try:
-        request = json.loads(read_text(path, stdin))
-    except json.JSONDecodeError as error:
+        request = parse_json(read_text(path, stdin))
+    except ValueError as error:
         raise typer.BadParameter(f"{path} is not JSON: {error}") from None
     if not isinstance(request, dict):
         raise typer.BadParameter(f"{path} must contain a JSON object")
@@ -180,10 +181,17 @@ class Following:
         printed = f"{ended.model_dump_json(indent=2)}\n" if self.as_json else draft
         if printed is None:
             return
-        if self.output:
-            write_file(self.output, [printed.encode()])
-        else:
-            print_text(printed)
+        try:
+            if self.output:
+                write_file(self.output, [printed.encode()])
+            else:
+                print_text(printed)
+        except BrokenPipeError:
+            raise
+        except (CliError, OSError) as error:
+            why = error if self.output else f"cannot write standard output: {error}"
+            again = f"hone get {ended.id}" + ("" if self.as_json else " --draft")
+            raise CliError(f"{why}\nThe result is kept: {again}") from error
 
 
 @app.command()
@@ -273,7 +281,7 @@ def _lines_of(file: Path) -> BufferedReader | BytesIO:
 
 
 def write_results(pieces: Iterator[bytes], output: Path | None) -> None:
-    """Write pieces to a file, or to standard output."""
+    """Write pieces to a file, or to standard output; raise CliError or OSError."""
     if output:
         write_file(output, pieces)
         return
@@ -508,6 +516,8 @@ def cancel(refinement_id: RefinementIdArgument, server: ServerOption = None) -> 
 
 def connected(server: str | None) -> Client:
     """Return a client of the given server, or of the one in the settings."""
+    if server == "":
+        raise typer.BadParameter("--server is empty; it is the URL of a server")
     settings = read_settings()
     return Client(server or url_of(settings), api_key=settings.api_key)
 
@@ -789,6 +799,7 @@ def report(
 
     It has the request, the steps and the result.
     """
+    check_writable(output)
     with connected(server) as client:
         text = client.report(refinement_id, "html" if html else "md")
     if output is None:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress as ProgressBars
 
-from app.cli.client import Client, CliError
+from app.cli.client import Client
 from app.cli.client_commands import connected, read_request
 from app.cli.comparison import (
     MeanInterval,
@@ -39,7 +39,7 @@ from app.cli.comparison_run import (
     sum_of,
 )
 from app.cli.display import say, say_table, score_text
-from app.cli.root import INTERRUPTED, ServerOption, app, console
+from app.cli.root import INTERRUPTED, ServerOption, app, check_writable, console, write_file
 from app.contract.criteria import CRITIC
 from app.contract.estimates import Consumption
 
@@ -116,6 +116,7 @@ def compare(
     twice. Exit code: 0; 1 if nothing could be compared; 3 if a text lacks a result or a judgement.
     """
     errors = Console(stderr=True)
+    check_writable(html)
     given = _settings(a, b, setting or ())
     judged_by = read_request(judge, sys.stdin.buffer) if judge else {}
     check(given, judged_by)
@@ -134,11 +135,13 @@ def compare(
             return
         story = _story(client, runner, plan, estimates, margin, errors)
     if html is not None:
-        _write(html, page_of_comparison(story))
+        write_file(html, [page_of_comparison(story).encode()])
     if json:
         say(console(), jsonlib.dumps(json_of(story), indent=2, ensure_ascii=False))
     else:
         show(story, console())
+    if all(it.score is None for it in story.result.differences):
+        raise typer.Exit(1)
     raise typer.Exit(INCOMPLETE if story.gaps() else 0)
 
 
@@ -254,13 +257,6 @@ def _remarks(
             )
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise CliError(f"cannot write {path}: {error.strerror}") from error
-
-
 def _costs(plan: ComparisonPlan, estimates: PlanEstimates) -> dict[str, ComparisonCost]:
     parts = {name: estimates.of_setting(name) for name in plan.settings}
     return {**parts, "judge": estimates.of_judge(plan.judgements)}
@@ -306,7 +302,7 @@ DIFFERENCES_HEAD = (
 def show(story: ComparisonStory, console: Console) -> None:
     """Print what a comparison found: tables, wins and losses, what is missing, and advice."""
     result = story.result
-    say(console, f"{story.plan.name}: {len(story.plan.texts)} texts, {story.judged_by()}")
+    say(console, f"{story.plan.name}: {_counted(len(story.plan.texts))}, {story.judged_by()}")
     say(console, "")
     say_table([SETTINGS_HEAD, *map(setting_row, result.settings)], console)
     for setting in result.settings:
@@ -329,6 +325,10 @@ def show(story: ComparisonStory, console: Console) -> None:
     say(console, f"\n{story.costs()}")
 
 
+def _counted(texts: int) -> str:
+    return "1 text" if texts == 1 else f"{texts} texts"
+
+
 def setting_row(it: SettingSummary) -> tuple[str, ...]:
     """Return the cells of a setting; dollars that are not known are said to be unknown."""
     return (
@@ -347,8 +347,8 @@ def difference_row(it: PairedDifference) -> tuple[str, ...]:
     cost = None if it.cost_usd is None else it.cost_usd.mean
     return (
         f"{it.setting} - {it.against}",
-        "unknown" if it.score is None else f"{it.score.mean:+.3f}",
-        _range(it.score, "+"),
+        "unknown" if it.score is None else f"{it.score.mean:+z.3f}",
+        _range(it.score, "+z"),
         f"{it.wins}-{it.losses}-{it.ties}",
         "unknown" if cost is None else f"{'+' if cost >= 0 else ''}{dollars(cost)}",
         "unknown" if it.seconds is None else f"{it.seconds.mean:+.1f}",
@@ -383,8 +383,13 @@ def _show_extremes(story: ComparisonStory, it: PairedDifference, console: Consol
 
 
 def _show_gaps(story: ComparisonStory, console: Console) -> None:
+    reasons: dict[str, list[str]] = {}
     for line in story.gaps():
-        say(console, f"\n{line}", "yellow")
+        what, _, why = line.partition(": ")
+        reasons.setdefault(why, []).append(what)
+    for why, of in reasons.items():
+        more = f" and {len(of) - MOST_SHOWN} more" if len(of) > MOST_SHOWN else ""
+        say(console, f"\n{', '.join(of[:MOST_SHOWN])}{more}: {why}", "yellow")
 
 
 def json_of(story: ComparisonStory) -> dict[str, Any]:

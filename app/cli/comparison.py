@@ -579,8 +579,8 @@ def _reservations(differences: Sequence[PairedDifference], margin: float) -> lis
 def signed(found: MeanInterval) -> str:
     """Return a difference with its interval, or that there is none."""
     if found.low is None or found.high is None:
-        return f"{found.mean:+.3f} on every text" if found.sd == 0 else f"{found.mean:+.3f}"
-    return f"{found.mean:+.3f}, {found.low:+.3f} to {found.high:+.3f}"
+        return f"{found.mean:+z.3f} on every text" if found.sd == 0 else f"{found.mean:+z.3f}"
+    return f"{found.mean:+z.3f}, {found.low:+z.3f} to {found.high:+z.3f}"
 
 
 def dollars(value: float) -> str:

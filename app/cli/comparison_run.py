@@ -6,6 +6,7 @@ from any machine and pays nothing twice.
 
 import hashlib
 import json
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 from app.cli.client import RECONNECTS, Client, CliError, RequestRejected, ServerUnreachable
 from app.cli.comparison import ComparedSettings, PairedDifference, TextOutcome, dollars
+from app.cli.root import parse_json
 from app.contract.criteria import AUTO, CRITIC
 from app.contract.drafts import MAX_TEXT
 from app.contract.estimates import Consumption, RefinementEstimate
@@ -161,7 +163,7 @@ def _of_folder(folder: Path) -> Iterator[ComparedText]:
         text = _read(path)
         if not text.strip():
             raise ComparisonInvalid(f"{path} is empty")
-        yield ComparedText(name.as_posix(), {"draft": text})
+        yield ComparedText(os.fsencode(name).decode(errors="backslashreplace"), {"draft": text})
 
 
 def _of_lines(path: Path) -> Iterator[ComparedText]:
@@ -170,8 +172,8 @@ def _of_lines(path: Path) -> Iterator[ComparedText]:
         if not line.strip():
             continue
         try:
-            item = json.loads(line)
-        except json.JSONDecodeError as error:
+            item = parse_json(line)
+        except ValueError as error:
             raise ComparisonInvalid(f"{path}, line {number} is not JSON: {error}") from None
         fields = item.get("request", item) if isinstance(item, dict) else None
         if not isinstance(fields, dict) or not {"draft", "task"} & fields.keys():

@@ -3,6 +3,8 @@
 Standard output has results alone; progress, questions and errors are on standard error.
 """
 
+import json
+import math
 import os
 import secrets
 import shutil
@@ -10,7 +12,7 @@ import sys
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -24,23 +26,66 @@ from app.settings import Settings
 
 NOT_PASSED = 3
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+CUT_OFF = 141  # 128 + SIGPIPE
 
 EXIT_CODES = (
     "Exit codes: 0 success, and where a refinement is waited for, it passed; 1 an error, which"
     " standard error explains; 2 wrong usage; 3 the refinement ended without passing, or not all of"
-    " a batch succeeded; 130 interrupted by Ctrl-C."
+    " a batch succeeded; 130 interrupted by Ctrl-C; 141 the reader of the output ended early, as"
+    " `head` does."
 )
 
 
 class HoneGroup(TyperGroup):
-    """Prints an expected error once and exits with code 1."""
+    """Prints an expected error once, and exits with its code. Options are finite numbers."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command: Any = super().get_command(ctx, cmd_name)
+        for it in command.params if command else ():
+            if it.type.name.startswith("float"):
+                it.callback = _finite
+        return command
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
         except (CliError, RedisNotFound, EmbeddedRedisError) as error:
-            say(errors(), f"Error: {error}", "red")
-            raise typer.Exit(1) from None
+            _fail(str(error), 1)
+        except BrokenPipeError:
+            _discard_output()
+            raise typer.Exit(CUT_OFF) from None
+        except OSError as error:
+            _fail(f"{error.filename or 'standard output'}: {error.strerror or error}", 1)
+        except UnicodeEncodeError as error:
+            wrong = ascii(error.object[error.start : error.end])
+            if error.encoding == "utf-8":
+                _fail(f"{wrong}, in an option or a file, is not UTF-8 text: nothing was sent", 2)
+            _fail(f"the output cannot be written: {wrong} is not {error.encoding}", 1)
+
+
+def _finite(_context: Any, _option: Any, value: Any) -> Any:
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a number with a value.")
+    return value
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    _discard_output()
+    say(errors(), f"Error: {message}", "red")
+    raise typer.Exit(code) from None
+
+
+def _discard_output() -> None:
+    """Drop what standard output cannot take, for Python would try, and fail, again at its exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 app = typer.Typer(
@@ -100,12 +145,36 @@ def print_text(text: str) -> None:
         sys.stdout.flush()
 
 
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text (RFC 8259); raise ValueError if it is none.
+
+    NaN, infinite numbers, and nesting that is too deep to be read are refused.
+    """
+    try:
+        return json.loads(text, parse_constant=_finite_number, parse_float=_finite_number)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _finite_number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a number with a value")
+    return value
+
+
 def write_file(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a file that is whole or as it was before; raise CliError.
 
-    A device or a pipe is written to directly. Other files keep their mode.
+    A device, a pipe or an open file, such as /dev/stdout, is written to directly. Other files keep
+    their mode.
     """
     try:
+        if (descriptor := _open_file_at(path)) is not None:
+            sys.stdout.flush()
+            with os.fdopen(os.dup(descriptor), "wb") as file:
+                file.writelines(pieces)
+            return
         if path.exists() and not path.is_file():
             with path.open("wb") as file:
                 file.writelines(pieces)
@@ -113,6 +182,22 @@ def write_file(path: Path, pieces: Iterable[bytes]) -> None:
         _replace(path.resolve(), pieces)
     except OSError as error:
         raise CliError(f"cannot write {path}: {error.strerror}") from error
+
+
+MOST_LINKS = 40  # as Linux has it
+
+
+def _open_file_at(path: Path) -> int | None:
+    """Return the descriptor that a path such as /dev/stdout or /dev/fd/3 stands for, or None."""
+    for _ in range(MOST_LINKS):
+        folder = path.parent.resolve()
+        is_own = folder in {Path("/proc/self/fd").resolve(), Path("/dev/fd").resolve()}
+        if is_own and path.name.isdecimal():
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = folder / path.readlink()
+    return None
 
 
 def _replace(path: Path, pieces: Iterable[bytes]) -> None:
@@ -132,7 +217,19 @@ def _replace(path: Path, pieces: Iterable[bytes]) -> None:
 
 def check_writable(path: Path | None) -> None:
     """Raise BadParameter if no file can be written there: before anything is paid for."""
-    if path is None or (path.exists() and not path.is_file()):
+    if path is None or _open_file_at(path) is not None:
+        return
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass  # it is created
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}") from None
+    if path.is_dir():
+        raise typer.BadParameter(f"{path} is a directory")
+    if path.exists() and not path.is_file():
+        if not os.access(path, os.W_OK):
+            raise typer.BadParameter(f"{path}: Permission denied")
         return
     if not path.resolve().parent.is_dir():
         raise typer.BadParameter(f"{path}: {path.resolve().parent} is not a directory")

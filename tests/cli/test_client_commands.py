@@ -371,3 +371,96 @@ def test_texts_are_not_asked_for_where_there_is_no_terminal(server: ScriptedApi,
     script(server)
     assert hone("watch", ID).exit_code == 0
     assert next(it.route for it in server.asked) == WATCH
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("submit", "--task", "x", "--threshold", "nan"),
+        ("retry", ID, "--max-seconds", "inf"),
+        ("rate", ID, "iterations/1", "--score=-inf"),
+        ("keys", "create", "--expires-in-days", "nan"),
+        ("top", "--once", "--every", "nan"),
+    ],
+)
+def test_an_option_that_is_not_finite_is_wrong_usage(
+    server: ScriptedApi, hone: Run, arguments: tuple[str, ...]
+) -> None:
+    done = hone(*arguments)
+    assert (done.exit_code, server.asked) == (2, [])
+    assert "is not a number with a value" in done.stderr
+
+
+@pytest.mark.parametrize("body", ['{"threshold": NaN}', '{"threshold": 1e999}', "[" * 100_000])
+def test_a_request_that_json_does_not_allow_is_wrong_usage(
+    server: ScriptedApi, hone: Run, body: str
+) -> None:
+    done = hone("submit", "--task", "x", "--request", "-", stdin=body)
+    assert (done.exit_code, server.asked) == (2, [])
+    assert "is not JSON" in done.stderr
+
+
+def test_an_option_that_is_not_utf_8_is_wrong_usage(server: ScriptedApi, hone: Run) -> None:
+    done = hone("submit", "--task", "bad\udcff")
+    assert (done.exit_code, server.asked) == (2, [])
+    assert "is not UTF-8 text" in done.stderr
+
+
+@pytest.mark.parametrize("key", ["schl\u00fcssel", "a\nb", "a b"])
+def test_a_key_that_no_header_can_have_is_refused_and_not_shown(
+    server: ScriptedApi, hone: Run, key: str
+) -> None:
+    done = hone("list", HONE_API_KEY=key)
+    assert (done.exit_code, server.asked) == (1, [])
+    assert "HONE_API_KEY is no key" in done.stderr
+    assert key not in done.stderr
+
+
+def test_an_empty_server_is_wrong_usage(server: ScriptedApi, hone: Run) -> None:
+    done = hone("list", "--server", "")
+    assert (done.exit_code, server.asked) == (2, [])
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_sent(
+    server: ScriptedApi, hone: Run, tmp_path: Path
+) -> None:
+    script(server)
+    for output in (str(tmp_path), "", str(tmp_path / "none" / "x"), str(tmp_path / ("x" * 300))):
+        assert hone("submit", "--task", "x", "--output", output).exit_code == 2
+    assert server.asked == []
+
+
+def test_a_result_that_cannot_be_written_is_named_with_the_command_that_prints_it(
+    server: ScriptedApi, hone: Run
+) -> None:
+    script(server)
+    done = hone("submit", "--task", "x", "--quiet", "--output", "/dev/full")
+    assert done.exit_code == 1
+    assert f"hone get {ID} --draft" in done.stderr
+
+
+def test_an_open_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("one\n")
+    with log.open("a") as file:
+        (tmp_path / "link").symlink_to(f"/dev/fd/{file.fileno()}")
+        for path in (Path(f"/proc/self/fd/{file.fileno()}"), tmp_path / "link"):
+            write_file(path, [b"more\n"])
+        file.write("last\n")
+    assert log.read_text() == "one\nmore\nmore\nlast\n"
+
+
+@pytest.mark.parametrize("ended", ["full", "closed"])
+def test_an_output_that_takes_no_more_is_no_traceback(ended: str) -> None:
+    command = [sys.executable, "-m", "app.cli", "openapi"]
+    if ended == "full":
+        with Path("/dev/full").open("wb") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+        assert done.returncode == 1
+        assert done.stderr.splitlines() == [b"Error: standard output: No space left on device"]
+        return
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as cut_off:
+        assert cut_off.stdout is not None
+        assert cut_off.stderr is not None
+        cut_off.stdout.close()
+        assert (cut_off.stderr.read(), cut_off.wait()) == (b"", 141)

@@ -307,3 +307,26 @@ def test_a_server_that_restarts_is_asked_again_and_one_that_never_answered_is_no
         api.goes_away = 2
         assert runner.known() == {}
     assert pauses == [1.0, 1.0]
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_sent(
+    api: ComparingApi, compare: Compare, folder: Path
+) -> None:
+    assert compare("--html", str(folder)).exit_code == 2
+    assert api.submitted == []
+
+
+def test_a_text_whose_name_is_not_utf_8_is_compared(compare: Compare, folder: Path) -> None:
+    (folder / "texts" / "bad\udcff.txt").write_text("Another text.")
+    done = compare("--json")
+    assert done.exit_code == 0, done.output
+    assert "bad\\xff.txt" in [it["name"] for it in json.loads(done.stdout)["texts"]]
+
+
+def test_numbers_that_json_does_not_have_are_refused_in_texts(
+    compare: Compare, folder: Path
+) -> None:
+    (folder / "texts.jsonl").write_text('{"draft": "x", "threshold": NaN}')
+    done = compare("--texts", f"{folder}/texts.jsonl")
+    assert done.exit_code == 1
+    assert "line 1 is not JSON" in done.stderr
