@@ -42,8 +42,7 @@ class HoneGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command: Any = super().get_command(ctx, cmd_name)
         for it in command.params if command else ():
-            if it.type.name.startswith("float"):
-                it.callback = _finite
+            it.callback = it.callback or _finite
         return command
 
     def invoke(self, ctx: Any) -> Any:
@@ -67,7 +66,7 @@ class HoneGroup(TyperGroup):
 
 
 def _finite(_context: Any, _option: Any, value: Any) -> Any:
-    if value is not None and not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise typer.BadParameter(f"{value} is not a number with a value.")
     return value
 
@@ -217,9 +216,11 @@ def _replace(path: Path, pieces: Iterable[bytes]) -> None:
 
 def check_writable(path: Path | None) -> None:
     """Raise BadParameter if no file can be written there: before anything is paid for."""
-    if path is None or _open_file_at(path) is not None:
+    if path is None:
         return
     try:
+        if _open_file_at(path) is not None:
+            return
         path.stat()
     except FileNotFoundError:
         pass  # it is created

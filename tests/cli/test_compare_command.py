@@ -313,7 +313,7 @@ def test_a_page_that_cannot_be_written_is_refused_before_anything_is_sent(
     api: ComparingApi, compare: Compare, folder: Path
 ) -> None:
     assert compare("--html", str(folder)).exit_code == 2
-    assert api.submitted == []
+    assert api.submitted == {}
 
 
 def test_a_text_whose_name_is_not_utf_8_is_compared(compare: Compare, folder: Path) -> None:
