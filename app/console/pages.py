@@ -131,7 +131,9 @@ def _response(request: Request, file: "_File", media_type: str) -> Response:
 
 
 @router.get("/console")
+@router.get("/console/")
 @router.get("/console/{page}")
+@router.get("/console/{page}/")
 @router.get("/console/{page}/{_identifier}")
 @router.get("/console/{page}/{_identifier}/{_part}")
 async def page(request: Request) -> HTMLResponse:
