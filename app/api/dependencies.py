@@ -367,7 +367,10 @@ KNOWN = {
 }
 WITHIN_SCORES = "Bound of the score of the best draft so far, inclusive."
 WITHIN_COSTS = "Bound of what it has cost so far, inclusive; an unknown cost is within no bounds."
-WITHIN_TIME = "Bound of the time of submission, inclusive, with an offset (RFC 3339)."
+WITHIN_TIME = (
+    "Bound of the time of submission, inclusive, with an offset (RFC 3339): `created_at`, and in a"
+    " batch the time of the batch."
+)
 MAX_PAIRS = 16
 
 

@@ -11,8 +11,8 @@ class Selected:
     """Properties that each refinement of a list has; None and empty sets select all.
 
     Bounds are inclusive. One without a judged draft has no score, and one whose cost is unknown no
-    cost: they are within no bounds. Those of time concern the submission, which an id tells to the
-    millisecond; a refinement of a batch was submitted with it.
+    cost: they are within no bounds. A refinement of a batch was submitted with the batch, before
+    its `created_at`; any other one at its `created_at`.
     """
 
     statuses: frozenset[str] = frozenset()
@@ -27,21 +27,24 @@ class Selected:
 
     @property
     def is_everything(self) -> bool:
-        """Whether each refinement between the bounds of time is selected."""
-        bounds = (self.min_score, self.max_score, self.min_cost_usd, self.max_cost_usd)
-        is_any = not self.statuses and not self.strategies and self.parent is None
-        return is_any and bounds == (None,) * len(bounds)
+        """Whether each refinement is selected."""
+        return self == EVERYTHING
 
-    def has(self, snapshot: Snapshot) -> bool:
-        """Return whether a refinement between the bounds of time is selected."""
+    def has(self, snapshot: Snapshot, submitted_at: datetime) -> bool:
+        """Return whether a refinement is selected."""
         score = snapshot.best.score if snapshot.best else None
         return (
             (not self.statuses or snapshot.status in self.statuses)
             and (not self.strategies or snapshot.strategy in self.strategies)
             and (self.parent is None or snapshot.parent == self.parent)
+            and (self.submitted_from is None or submitted_at >= self.submitted_from)
+            and (self.submitted_to is None or submitted_at <= self.submitted_to)
             and _is_within(self.min_score, score, self.max_score)
             and _is_within(self.min_cost_usd, snapshot.usage.cost_usd, self.max_cost_usd)
         )
+
+
+EVERYTHING = Selected()
 
 
 def _is_within(least: float | None, value: float | None, most: float | None) -> bool:

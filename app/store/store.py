@@ -42,7 +42,7 @@ from app.contract.errors import (
 from app.contract.events import Event
 from app.contract.insights import KEPT_DAYS, Dimension, Key, Sums
 from app.contract.limits import Limits, LimitsChange
-from app.contract.listing import Selected
+from app.contract.listing import EVERYTHING, Selected
 from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
@@ -132,9 +132,9 @@ from app.store.webhooks import WebhookStore
 ID_PREFIX = "ref_"
 CHUNK = 500  # ids read in one round trip
 CHUNKS = 40  # maximum round trips for one page; after that a page may be short
+SKEW = timedelta(seconds=10)
 EXAMINED = 100  # refinements that are looked at together where no index tells which ones to show
 EXAMINATIONS = 20  # how often for one page
-EVERYTHING = Selected()
 
 
 async def list_ids(
@@ -202,12 +202,21 @@ def _lists(
 
 
 def _bounds(selected: Selected, below: str | None) -> tuple[str | None, str | None]:
-    """Return the lowest id, and the one below which to begin: ids have the time of creation."""
-    lowest = _first_id(selected.submitted_from) if selected.submitted_from else None
+    """Return the lowest id, and the one below which to begin.
+
+    Ids have the time of submission by the clock of an API process, which may differ a little.
+    """
+    lowest = _first_id(selected.submitted_from - SKEW) if selected.submitted_from else None
     if selected.submitted_to is not None:
-        top = _first_id(selected.submitted_to + timedelta(milliseconds=1))
+        top = _first_id(selected.submitted_to + SKEW)
         below = top if below is None else min(below, top)
     return lowest, below
+
+
+def _submitted_at(snapshot: Snapshot) -> datetime:
+    if snapshot.batch is None:
+        return snapshot.created_at
+    return ULID.from_str(snapshot.id.removeprefix(ID_PREFIX)).datetime
 
 
 def _first_id(at: datetime) -> str:
@@ -377,7 +386,8 @@ class Store:
             ids, stopped_at = await list_ids(
                 self._committer, tenant, status, metadata, wanted, below, batch, lowest
             )
-            found += filter(selected.has, await self._snapshots(ids))
+            snapshots = await self._snapshots(ids)
+            found += (it for it in snapshots if selected.has(it, _submitted_at(it)))
             below = stopped_at or (ids[-1] if len(ids) == wanted else None)
             if below is None or len(found) > limit:
                 break

@@ -8,6 +8,7 @@ import pytest
 from app.settings import Settings
 from tests.api.api_client import problem
 from tests.api.conftest import running
+from tests.waiting import TIMEOUT_S
 
 PATHS = ["", "/", "/new", "/refinements/", "/refinements/ref_1", "/refinements/ref_1/drafts"]
 
@@ -39,7 +40,7 @@ async def test_files_are_named_by_their_content_and_kept_by_browsers(
 
 async def test_behind_a_proxy_all_addresses_have_its_prefix(settings: Settings) -> None:
     with running(settings.model_copy(update={"root_path": "/hone"})) as url:
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
             page = (await client.get("/hone/console")).text
     addresses = re.findall(r'(?:src|href)="([^"]+)"', page)
     assert addresses
