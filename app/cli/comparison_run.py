@@ -570,7 +570,7 @@ def _why_not_judged(judged: Snapshot | str) -> str:
         return judged
     if judged.error is not None:
         return f"{judged.id}: {judged.error.code}: {judged.error.detail}"
-    return f"{judged.id} is {judged.status} without a score"
+    return f"{judged.id}: {judged.status}, without a score"
 
 
 def _ratings(it: RefinedText, drafts: Iterable[Iteration]) -> dict[str, float]:

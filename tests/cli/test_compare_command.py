@@ -330,3 +330,13 @@ def test_numbers_that_json_does_not_have_are_refused_in_texts(
     done = compare("--texts", f"{folder}/texts.jsonl")
     assert done.exit_code == 1
     assert "line 1 is not JSON" in done.stderr
+
+
+def test_a_setting_that_always_fails_is_exit_code_1_and_its_reason_is_told_once(
+    api: ComparingApi, compare: Compare
+) -> None:
+    api.status_of = lambda it: Status.FAILED if it.get("threshold") == 0.9 else Status.SUCCEEDED
+    done = compare()
+    assert done.exit_code == 1, done.output
+    assert done.stdout.count("the model refuses") == 1
+    assert "and 3 more" in done.stdout
