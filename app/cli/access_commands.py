@@ -49,11 +49,18 @@ TenantArgument = Annotated[str, typer.Argument(help="Name of the tenant.")]
 KeyIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the key: key_...")]
 
 
-def on_store(work: "Callable[[Store], Awaitable[T]]", action: str = "", about: str = "") -> T:
+def on_store(
+    work: "Callable[[Store], Awaitable[T]]",
+    action: str = "",
+    about: str = "",
+    *,
+    may_begin: bool = False,
+) -> T:
     """Return what `work` returns for the store of the service; raise CliError.
 
     Without HONE_REDIS_URL that is the Redis of the data directory, which is started for as long as
-    this takes unless it runs. An `action` is added to the audit log of `default`.
+    this takes unless it runs; if there was never a service, only where that `may_begin` one. An
+    `action` is added to the audit log of `default`.
     """
     from app.queue import RefinementQueue  # noqa: PLC0415 - importing the store takes time
     from app.store import UnusableRedis, open_store  # noqa: PLC0415
@@ -69,7 +76,12 @@ def on_store(work: "Callable[[Store], Awaitable[T]]", action: str = "", about: s
                 await store.access.record(OPERATOR, "command line", action, subject)
             return done
 
-    redis = None
+    redis, home = None, settings.data_dir.expanduser()
+    if not settings.redis_url and not may_begin and not home.is_dir():
+        raise CliError(
+            f"no service has its data in {home}: set HONE_DATA_DIR or HONE_REDIS_URL to those of"
+            " the service, or start one with `hone serve`"
+        )
     if not settings.redis_url:
         with suppress(DataDirInUse):
             redis = EmbeddedRedis.start(settings.data_dir, maxmemory=settings.redis_maxmemory)
@@ -123,7 +135,12 @@ def create(
         return
     request = _request(tenant, tuple(Scope) if admin else scope, name, expires_in_days)
     _hand_over(
-        on_store(lambda store: keyring_of(store).create(OPERATOR, request), "keys create"), out
+        on_store(
+            lambda store: keyring_of(store).create(OPERATOR, request),
+            "keys create",
+            may_begin=True,
+        ),
+        out,
     )
 
 
@@ -211,7 +228,10 @@ def set_quotas(
         wrong = [f"{it['loc'][0]}: {it['msg']}" for it in invalid.errors()]
         raise typer.BadParameter("; ".join(wrong)) from None
     on_store(
-        lambda store: tenants_of(store).set_quotas(OPERATOR, tenant, read), "tenants set", tenant
+        lambda store: tenants_of(store).set_quotas(OPERATOR, tenant, read),
+        "tenants set",
+        tenant,
+        may_begin=True,
     )
     say(console(), f"{tenant}: {read.model_dump_json(exclude_none=True)}")
 

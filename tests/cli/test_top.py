@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from redis import Redis
@@ -95,6 +96,16 @@ def test_a_service_without_work_says_so(hone: Run, redis_url: str) -> None:
     shown = hone("top", "--once", HONE_REDIS_URL=redis_url).stdout
     assert "0 queued  0 running" in shown
     assert "no worker is running" in shown
+
+
+def test_a_folder_without_a_service_is_an_error_and_stays_as_it_is(
+    hone: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "nothing"
+    shown = hone("top", "--once", HONE_DATA_DIR=str(folder), HONE_REDIS_URL="")
+    assert shown.exit_code == 1
+    assert "no service has its data in" in shown.stderr
+    assert not folder.exists()
 
 
 def test_a_look_costs_the_same_however_many_refinements_there_are(
