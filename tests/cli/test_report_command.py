@@ -35,8 +35,8 @@ def test_a_file_that_cannot_be_written_is_said_to_be(
 ) -> None:
     server.answers[route("md")] = [MARKDOWN]
     done = hone("report", ID, "--output", str(tmp_path / "no" / "report.md"))
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "No such file or directory" in done.stderr
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "is not a directory" in done.stderr
 
 
 @pytest.mark.parametrize("answer", [CannedResponse("{}"), PAGE])

@@ -31,13 +31,13 @@ export function SubmitPage({ from, session }: { from: string | null; session: Se
       <h1>New refinement</h1>
       {(failure ?? copied.failure) !== undefined && <Failure of={failure ?? copied.failure} />}
       {(!schema || copied.value === undefined) && failure === undefined && <Loading />}
-      {schema && copied.value !== undefined && <RequestForm key={from ?? ''} schema={schema} from={copied.value} />}
+      {schema && copied.value !== undefined && <RequestForm key={from ?? ''} schema={schema} from={copied.value} keptAs={`${KEPT} ${session.tenant}`} />}
     </>
   );
 }
 
-function RequestForm({ schema, from }: { schema: Schema; from: Request | null }) {
-  const [request, setRequest] = useState<Request>(() => (from ? withoutSecrets(from)[0] : kept()));
+function RequestForm({ schema, from, keptAs }: { schema: Schema; from: Request | null; keptAs: string }) {
+  const [request, setRequest] = useState<Request>(() => (from ? withoutSecrets(from)[0] : kept(keptAs)));
   const [failure, setFailure] = useState<unknown>();
   const [isSending, setSending] = useState(false);
   const form = useRef<HTMLFormElement>(null);
@@ -46,7 +46,7 @@ function RequestForm({ schema, from }: { schema: Schema; from: Request | null })
   const errors = useMemo(() => errorsOf(failure), [failure]);
   const { value: models } = useLoaded((signal) => hone.request<{ data: { model: string }[] }>('/v1/models', { signal }), []);
   useEffect(() => {
-    const timer = setTimeout(() => keep(request), SETTLED_MS);
+    const timer = setTimeout(() => keep(keptAs, request), SETTLED_MS);
     return () => clearTimeout(timer);
   }, [request]);
   useEffect(() => {
@@ -63,7 +63,7 @@ function RequestForm({ schema, from }: { schema: Schema; from: Request | null })
     const sent = hone.request<types.Snapshot>('/v1/refinements', { method: 'POST', json: request, headers: { 'Idempotency-Key': key } });
     sent
       .then((made) => {
-        sessionStorage.removeItem(KEPT);
+        sessionStorage.removeItem(keptAs);
         navigate(hrefOf('refinements', made.id));
       }, setFailure)
       .finally(() => setSending(false));
@@ -104,18 +104,18 @@ function RequestForm({ schema, from }: { schema: Schema; from: Request | null })
   );
 }
 
-/** What was typed outlives a reload, and a session that ends. */
-function kept(): Request {
+/** What was typed outlives a reload, and a session that ends; each tenant has its own. */
+function kept(name: string): Request {
   try {
-    return JSON.parse(sessionStorage.getItem(KEPT) ?? '{}') as Request;
+    return JSON.parse(sessionStorage.getItem(name) ?? '{}') as Request;
   } catch {
     return {};
   }
 }
 
-function keep(request: Request): void {
+function keep(name: string, request: Request): void {
   try {
-    sessionStorage.setItem(KEPT, JSON.stringify(request));
+    sessionStorage.setItem(name, JSON.stringify(request));
   } catch {
     // the browser keeps a few megabytes at most
   }

@@ -115,6 +115,10 @@ class Strategy(Contract):
         """Yield the path of each stage, pass or part that it names, and what it is to do."""
         yield from ()
 
+    def thresholds(self) -> Iterator[tuple[str, float]]:
+        """Yield the path of each stage, pass or part that has a threshold of its own, with that."""
+        yield from ()
+
     def may_call(self, tool: Tool) -> bool:
         """Return whether it may call a tool of the request, with these parameters."""
         return self.uses_tools

@@ -140,6 +140,9 @@ class MultiPassStrategy(Strategy):
     def titles(self) -> Iterator[tuple[str, str]]:
         yield from ((f"passes/{it.focus}", it.instructions) for it in self.passes)
 
+    def thresholds(self) -> Iterator[tuple[str, float]]:
+        yield from _thresholds(self.titles(), self.passes)
+
     def inner(self) -> tuple[Strategy, ...]:
         return tuple(it.body for it in self.passes)
 
@@ -284,6 +287,9 @@ class StepwiseStrategy(Strategy):
 
     def titles(self) -> Iterator[tuple[str, str]]:
         yield from ((f"stages/{it.name}", it.instructions) for it in self.stages)
+
+    def thresholds(self) -> Iterator[tuple[str, float]]:
+        yield from _thresholds(self.titles(), self.stages)
 
     def inner(self) -> tuple[Strategy, ...]:
         return tuple(it.body for it in self.stages)
@@ -436,6 +442,9 @@ class NestedStrategy(Strategy):
     def titles(self) -> Iterator[tuple[str, str]]:
         yield from ((f"parts/{it.name}", it.instructions) for it in self.named())
 
+    def thresholds(self) -> Iterator[tuple[str, float]]:
+        yield from _thresholds(self.titles(), self.named())
+
     def inner(self) -> tuple[Strategy, ...]:
         return (self.body,)
 
@@ -513,6 +522,15 @@ def _lacks_within(at: str, path: str, body: Strategy, draft: str | None) -> tupl
 def _as_a_whole(rates: Rates, draft: str | None) -> int:
     """Return the calls that judge the client's draft and the result of the inner searches."""
     return rates.judge * (1 if draft is None else 2)
+
+
+def _thresholds(
+    titles: Iterable[tuple[str, str]], items: Iterable["Pass | Stage | Part"]
+) -> Iterator[tuple[str, float]]:
+    """Yield the path and the threshold of each item that has one."""
+    for (path, _), it in zip(titles, items, strict=True):
+        if it.threshold is not None:
+            yield path, it.threshold
 
 
 def _reviews(items: str, named: Sequence["Pass | Stage"]) -> Iterator[tuple[str, ReviewPlan]]:

@@ -3,7 +3,7 @@
 Scores compare only within one search, so every search has a chart of its own.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -13,14 +13,6 @@ from app.contract.events import IterationCompleted
 from app.contract.gains import search_of
 from app.contract.judgement import QualityEstimate
 from app.contract.snapshot import Iteration
-from app.contract.strategies.parts import (
-    MultiPassStrategy,
-    NestedStrategy,
-    Part,
-    Pass,
-    Stage,
-    StepwiseStrategy,
-)
 from app.service.report import wording
 from app.service.report.markdown import cleaned, fenced, joined, path, under
 from app.service.report.sections import Story
@@ -36,7 +28,6 @@ DENSE = 20
 """Drafts above which the points are drawn smaller."""
 
 COLOURS = 8
-OF_PARTS = (MultiPassStrategy, NestedStrategy, StepwiseStrategy)
 BARS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "·"
 
@@ -100,7 +91,8 @@ def charts_in(story: Story) -> Iterator[Chart]:
     """Yield the chart of the outermost search, and of every other one with several drafts."""
     judged = {it.path: it for _, it in story.of(IterationCompleted)}
     kept = {search_of(it.path): it.best.path for it in judged.values()}
-    own = _own_thresholds(story)
+    strategy = story.request.strategy
+    own, has_parts = dict(strategy.thresholds()), any(True for _ in strategy.titles())
     best, result = story.best(), story.snapshot.result
     grouped: dict[str, list[Iteration]] = {}
     for it in story.iterations:
@@ -116,23 +108,8 @@ def charts_in(story: Story) -> Iterator[Chart]:
             tuple(_threshold(search, judged.get(it.path), own) for it in drafts),
             best.path if best is not None and is_of_result else kept.get(search),
             result.estimate if result is not None and is_of_result else None,
-            is_whole=not search and isinstance(story.request.strategy, OF_PARTS),
+            is_whole=not search and has_parts,
         )
-
-
-def _own_thresholds(story: Story) -> dict[str, float]:
-    """Return the threshold of each pass, stage or part that has its own, by its path."""
-    strategy = story.request.strategy
-    items: Sequence[Pass | Stage | Part] = ()
-    match strategy:
-        case MultiPassStrategy(passes=passes):
-            items = passes
-        case StepwiseStrategy(stages=stages):
-            items = stages
-        case NestedStrategy():
-            items = strategy.named()
-    named = zip(strategy.titles(), items, strict=False)
-    return {at: it.threshold for (at, _), it in named if it.threshold is not None}
 
 
 def _threshold(

@@ -15,7 +15,6 @@ from tests.e2e.running_service import RunningService, running_service
 
 FOLDER = Path(__file__).parents[3] / "docs" / "console"
 SIZE = ViewportSize(width=860, height=800)
-CLIP = FloatRect(x=0, y=0, width=860, height=1300)
 LETTER = (
     "Dear customer, in order to utilize the refund procedure, it is necessary that the form is"
     " completed. Due to the fact that there are a number of cases, the processing may possibly take"
@@ -56,8 +55,44 @@ async def review(page: Page, service: RunningService) -> Locator:
     return page.get_by_role("region", name="Review of")
 
 
+async def drafts(page: Page, service: RunningService) -> None:
+    """What changed between two drafts, and the problems in the text."""
+    refinement_id = await service.submit(
+        task=None,
+        draft=LETTER,
+        models={"generator": "offline:editor", "critic": "offline:editor"},
+        criteria=[{"name": "clarity", "weight": 2}, {"name": "concision"}],
+        threshold=0.98,
+    )
+    await service.ended(refinement_id)
+    await page.goto(f"/console/refinements/{refinement_id}/drafts")
+    await expect(page.locator("ins").first).to_be_visible()
+
+
+async def refinements(page: Page, service: RunningService) -> None:
+    """The list, with a review that waits."""
+    for ticket in ("4711", "4712", "4713"):
+        await service.ended(await service.submit(metadata={"ticket": ticket}))
+    await service.submit(review={"when": "each_iteration"}, metadata={"ticket": "4714"})
+    await page.goto("/console")
+    await expect(page.get_by_role("heading", name="Waiting for your review")).to_be_visible()
+
+
+async def new(page: Page, service: RunningService) -> None:
+    """The form, as it is filled in on a phone in the dark."""
+    await page.set_viewport_size(ViewportSize(width=390, height=800))
+    await page.emulate_media(color_scheme="dark")
+    await page.goto("/console/new")
+    await page.get_by_label("Draft", exact=True).fill(LETTER)
+    await page.get_by_label("Strategy", exact=True).select_option("best_of_n")
+    await expect(page.get_by_text("Expected:")).to_be_visible()
+
+
 PICTURES: dict[str, Callable[[Page, RunningService], Awaitable[Locator | None]]] = {
+    "drafts": drafts,
+    "new": new,
     "overview": overview,
+    "refinements": refinements,
     "review": review,
 }
 
@@ -76,7 +111,9 @@ async def main(names: list[str]) -> None:
                 if part:
                     await part.screenshot(path=path)
                 else:
-                    await page.screenshot(path=path, full_page=True, clip=CLIP)
+                    width = (page.viewport_size or SIZE)["width"]
+                    clip = FloatRect(x=0, y=0, width=width, height=1300)
+                    await page.screenshot(path=path, full_page=True, clip=clip)
                 await page.close()
             await browser.close()
 
