@@ -39,7 +39,7 @@ def test_the_demonstration_makes_a_text_better_and_keeps_its_facts(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("moment", ["", "Refining", "step:", "iteration 0", "What changed"])
+@pytest.mark.parametrize("moment", ["", "step:", "What changed"])
 def test_ctrl_c_leaves_nothing_running_at_any_moment(tmp_path: Path, moment: str) -> None:
     with running("demo", TMPDIR=str(tmp_path)) as demo:
         assert eventually(lambda: bool(demo.family()) or demo.process.poll() is not None)
