@@ -2,7 +2,7 @@
 import type { Batch } from 'hone';
 import { useEffect, useState } from 'preact/hooks';
 import { hone, type Session } from './api.js';
-import { Failure, Loading, Status, When, useLoaded, useRepeated } from './parts.js';
+import { download, Failure, Loading, Status, When, useLoaded, useRepeated } from './parts.js';
 import { hrefOf, Link, navigate, setQuery } from './router.js';
 
 interface Page {
@@ -130,7 +130,7 @@ function Actions({ of, session, reload }: { of: Batch; session: Session; reload:
     <section>
       <h2>Actions</h2>
       <p class="actions">
-        <button onClick={() => act(() => download(of.id), () => undefined)}>Download results (JSON Lines)</button>
+        <button onClick={() => act(() => downloadResults(of.id), () => undefined)}>Download results (JSON Lines)</button>
         {session.scopes.includes('submit') && !of.ended_at && (
           <button onClick={() => act(() => hone.cancelBatch(of.id), reload)}>Cancel what has not ended</button>
         )}
@@ -154,12 +154,8 @@ function Actions({ of, session, reload }: { of: Batch; session: Session; reload:
   );
 }
 
-async function download(id: string): Promise<void> {
+async function downloadResults(id: string): Promise<void> {
   const lines: string[] = [];
   for await (const it of hone.batchResults(id)) lines.push(`${JSON.stringify(it)}\n`);
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob(lines, { type: 'application/jsonl' }));
-  link.download = `${id}.jsonl`;
-  link.click();
-  URL.revokeObjectURL(link.href);
+  download(`${id}.jsonl`, lines, 'application/jsonl');
 }

@@ -3,7 +3,7 @@ import type { schema } from 'hone';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { hone } from './api.js';
 import { difference, type Hunk, offsetsOf, type Word } from './differences.js';
-import { Copy, costText, Failure, Loading, scoreText, useLoaded } from './parts.js';
+import { Copy, costText, download, Failure, Loading, scoreText, useLoaded } from './parts.js';
 import type { View } from './refinement.js';
 import { setQuery, useRoute } from './router.js';
 
@@ -236,7 +236,7 @@ function Judgement({ of, id }: { of: Draft; id: string }) {
       <h2>{of.path}</h2>
       <p class="actions">
         <Copy text={of.draft} label="Copy the text" />
-        <button onClick={() => download(`${id}-${of.path.replaceAll('/', '-')}.txt`, of.draft)}>Download</button>
+        <button onClick={() => download(`${id}-${of.path.replaceAll('/', '-')}.txt`, [of.draft], 'text/plain')}>Download</button>
       </p>
       <div class="judgement">
         <Marked text={of.draft} problems={open} />
@@ -335,12 +335,4 @@ function Remarks({ title, of }: { title: string; of: string[] }) {
       </ul>
     </>
   );
-}
-
-function download(name: string, text: string): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }

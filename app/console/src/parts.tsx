@@ -109,6 +109,15 @@ async function copied(text: string): Promise<boolean> {
   }
 }
 
+/** Let the browser save a text as a file. */
+export function download(name: string, parts: string[], type: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob(parts, { type }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 /** A failure, announced to screen readers. */
 export function Failure({ of, children }: { of: unknown; children?: ComponentChildren }) {
   return (
