@@ -30,7 +30,17 @@ from benchmarks.contenders import (
 from benchmarks.measuring import MeasuredRun, measure
 from benchmarks.processes import ServiceProgram, allow_many_files
 from benchmarks.scale import PLOTS, SWEEPS, Figures, Sweep, measured, section
-from benchmarks.table import CAPACITY, PRINTED, SCALE, carried, rendered, varied, write
+from benchmarks.table import (
+    CAPACITY,
+    GROWN,
+    PRINTED,
+    SCALE,
+    carried,
+    grown,
+    rendered,
+    varied,
+    write,
+)
 from benchmarks.transport import run as drive
 
 COUNT = {"short": 1_000, "full": 3_000, "write": 1_000}
@@ -112,7 +122,7 @@ def variants(count: int, most: int) -> list[MeasuredRun]:
     return runs
 
 
-def grown(values: int | None) -> list[tuple[Sweep, Sequence[int], list[Figures]]]:
+def swept(values: int | None) -> list[tuple[Sweep, Sequence[int], list[Figures]]]:
     """Run the sweeps, over the first `values` of each if that is given."""
     chosen = [(sweep, sweep.values[:values]) for sweep in SWEEPS]
     return [(sweep, those, measured(sweep, those)) for sweep, those in chosen]
@@ -142,9 +152,10 @@ def main() -> None:
             printed[PRINTED] += "\n\n" + varied(variants(count, arguments.count or AT_ONCE * 10))
         if not arguments.only:
             printed[CAPACITY] = carried(runs, facts)
+            printed[GROWN] = grown(runs)
     if arguments.form in {"scale", "write"}:
         parts = [
-            section(*it, plots=PLOTS if is_written else None) for it in grown(arguments.values)
+            section(*it, plots=PLOTS if is_written else None) for it in swept(arguments.values)
         ]
         printed[SCALE] = "\n\n".join(["\n".join(f"- {it}" for it in facts), *parts])
     for place, text in printed.items():

@@ -1,6 +1,7 @@
 """Renders the runs as Markdown tables, and writes tables into pages of the documentation."""
 
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from statistics import median
 
@@ -12,12 +13,18 @@ DOCS = Path(__file__).parent.parent / "docs"
 PRINTED = (DOCS / "performance.md", "printed by the benchmark")
 SCALE = (DOCS / "performance.md", "printed by the sweeps")
 CAPACITY = (DOCS / "scaling.md", "printed by the benchmark")
+GROWN = (DOCS / "scaling.md", "calculated by the benchmark")
 """Where tables are written: pages, and the marks around the tables."""
 
 SHARE = 0.7
 """Of a core, that is counted on: beyond it waits grow quickly."""
 
 DAY_S = 86_400
+
+MANY, QUICK_S, SLOW_S = 100_000, 10, 60
+"""Refinements in flight that nobody has run, and how long their model calls take."""
+
+REDIS = "Redis"
 
 Medians = dict[str, float]
 
@@ -64,8 +71,7 @@ def varied(runs: Sequence[MeasuredRun]) -> str:
 
 def carried(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
     """Return what a core carries of each process, by the CPU time that it takes."""
-    latency_ms = max(run.latency_ms for run in runs)
-    it = _medians_of(runs, HONE, latency_ms)
+    latency_ms, spent_ms = _spent_ms(runs)
     head = f"CPU ms per refinement of {CALLS} calls"
     lines = [
         "\n".join(f"- {fact}" for fact in (*facts, f"a model call takes {latency_ms} ms")),
@@ -73,13 +79,40 @@ def carried(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
         f"| process | {head} | refinements/s with {SHARE:.0%} of a core | a day |",
         "|---|--:|--:|--:|",
     ]
-    for role, name in (("worker", "worker"), ("api", "API"), ("redis", "Redis")):
-        spent_ms = it[f"cpu_ms/{role}"] * CALLS
-        per_s = SHARE * 1000 / spent_ms
+    for name, each_ms in spent_ms.items():
+        per_s = SHARE * 1000 / each_ms
         lines.append(
-            f"| {name} | {spent_ms:.1f} | {per_s:.0f} | {per_s * DAY_S / 1e6:.0f} million |"
+            f"| {name} | {each_ms:.1f} | {per_s:.0f} | {per_s * DAY_S / 1e6:.0f} million |"
         )
     return "\n".join(lines)
+
+
+def grown(runs: Sequence[MeasuredRun]) -> str:
+    """Return how many processes `MANY` refinements in flight would need, of what a core carries."""
+    _, spent_ms = _spent_ms(runs)
+    ended_per_s = {call_s: MANY / CALLS / call_s for call_s in (QUICK_S, SLOW_S)}
+    lines = [
+        "| needed | one carries | "
+        + " | ".join(f"calls of {it} s: {per_s:,.0f}/s end" for it, per_s in ended_per_s.items())
+        + " |",
+        "|---|" + "--:|" * (1 + len(ended_per_s)),
+    ]
+    for name, each_ms in spent_ms.items():
+        carried_per_s = SHARE * 1000 / each_ms
+        needed = [per_s / carried_per_s for per_s in ended_per_s.values()]
+        is_one = name == REDIS
+        cells = [f"{it:.1f}" if is_one else f"{ceil(it)}" for it in needed]
+        what = f"{name}, of which there is one" if is_one else f"{name} processes"
+        lines.append(f"| {what} | {carried_per_s:.0f}/s | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _spent_ms(runs: Sequence[MeasuredRun]) -> tuple[int, dict[str, float]]:
+    """Return the greatest latency, and the CPU time that a refinement takes then, by process."""
+    latency_ms = max(run.latency_ms for run in runs)
+    it = _medians_of(runs, HONE, latency_ms)
+    roles = {"worker": "worker", "API": "api", REDIS: "redis"}
+    return latency_ms, {name: it[f"cpu_ms/{role}"] * CALLS for name, role in roles.items()}
 
 
 def write(place: tuple[Path, str], text: str) -> None:
