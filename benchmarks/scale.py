@@ -170,6 +170,7 @@ def by_ended(values: Sequence[int]) -> Iterator[Figures]:
         present = 0
         for count in values:
             multiply(running.redis, only["id"], count - present)
+            _until_rewritten(running.redis)
             present = count
             before, kept = running.cpu(), running.memory()
             facts = running.driven(100, request(4))
@@ -215,6 +216,15 @@ def multiply(redis: "Redis", refinement_id: str, count: int) -> None:
             pipe.zadd(key, {member.replace(known, other): score})
         if number % 500 == 499 or number == count - 1:
             pipe.execute()
+
+
+def _until_rewritten(redis: "Redis") -> None:
+    """Wait until Redis has rewritten its append-only file, as it does after so many copies."""
+    while True:
+        facts = redis.info("persistence")
+        if not facts["aof_rewrite_in_progress"] and not facts["aof_rewrite_scheduled"]:
+            return
+        time.sleep(0.1)
 
 
 PROCESSES = ("worker", "API", "Redis")
