@@ -94,7 +94,10 @@ _MEASURED: tuple[tuple[MeasureKind, str], ...] = (
     ),
     (
         MeasureKind.READABILITY,
-        r"clarity|\bclear|readab|\breads?\b|reading|plain|simpl|understandab|easy to follow|flesch",
+        (
+            r"clarity|\bclear|readab|\breads? (?:well|easily)|\beas(?:y|ier) to (?:read|follow)"
+            r"|^reading$|\breading (?:ease|level|age)|plain|simpl|understandab|flesch"
+        ),
     ),
     (
         MeasureKind.QUALITY,

@@ -6,12 +6,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from standardwebhooks import Webhook as Signer
 
@@ -160,6 +161,103 @@ def test_the_samples_in_typescript_compile_strictly_and_print_the_same(
     printed = dict(zip(titles.values(), done.stdout.split("---\n"), strict=False))
     assert {it for it in PRINTED if not re.search(PRINTED[it], printed[it])} == set()
     assert printed[WEBHOOK].split() == ["refinement.completed", "ref_1", "204", "400"]
+
+
+OFFERED = {
+    "text": "In order to get a refund, you should basically contact us.",
+    "audience": "customers",
+}
+
+
+def own_service(language: str, port: int) -> str:
+    """The service of docs/service.md in a language, on another port."""
+    blocks = BLOCK.findall((DOCS / "service.md").read_text())
+    (code,) = (it for kind, it in blocks if kind == language)
+    return str(code).replace("8700", str(port))
+
+
+@contextmanager
+def started_service(command: list[str], folder: Path, address: str, log: Path) -> Iterator[None]:
+    """Run a service of docs/service.md that uses the Hone at this address."""
+    variables = {"HONE_SERVER": f"http://{address}", "WEBHOOK_SECRET": SECRET}
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, cwd=folder, env=os.environ | variables, stdout=out, stderr=out
+        )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def shows_what_the_page_says(port: int, log: Path) -> None:
+    """Submit, look and be told; a wrong value, an id that there is not."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT_S) as callers:
+        assert eventually(lambda: answers(callers)), log.read_text()
+        ids = set()
+        for _ in range(2):
+            accepted = callers.post(
+                "/improvements", json=OFFERED, headers={"Idempotency-Key": f"mail-{port}"}
+            )
+            assert accepted.status_code == 202, accepted.text + log.read_text()
+            ids.add(accepted.json()["id"])
+        (known,) = ids
+        assert eventually(lambda: f"refinement.completed {known} succeeded" in log.read_text())
+        found = callers.get(f"/improvements/{known}").json()
+        assert found["passed"]
+        assert found["result"]["text"] == "To get a refund, you should contact us."
+        refused = callers.post("/improvements", json=OFFERED | {"text": ""})
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "text")
+        assert callers.get("/improvements/ref_01J00000000000000000000000").status_code == 404
+        assert callers.post("/hone", json={}).status_code == 400
+
+
+def tells_that_hone_is_away(port: int, log: Path) -> None:
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT_S) as callers:
+        assert eventually(lambda: answers(callers)), log.read_text()
+        refused = callers.post("/improvements", json=OFFERED)
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "10")
+
+
+def answers(callers: httpx.Client) -> bool:
+    try:
+        return callers.get("/").status_code == 404
+    except httpx.TransportError:
+        return False
+
+
+def in_python(_package: Path, folder: Path, port: int) -> list[str]:
+    (folder / "improving.py").write_text(own_service("python", port))
+    return [sys.executable, "-m", "uvicorn", "improving:app", "--port", str(port)]
+
+
+def in_typescript(package: Path, folder: Path, port: int) -> list[str]:
+    """Compile it beside the client, whose name it imports."""
+    name = f"improving{port}"
+    (package / name).mkdir()
+    (package / name / "improving.ts").write_text(own_service("ts", port))
+    options = {"rootDir": ".", "outDir": f"../built/{name}", "types": ["node"]}
+    config = {"extends": "../tsconfig.json", "compilerOptions": options, "include": ["."]}
+    (package / name / "tsconfig.json").write_text(json.dumps(config))
+    compiled = run_in(package, "npx", "--no-install", "tsc", "-p", name)
+    assert compiled.returncode == 0, compiled.stdout
+    return ["node", str(package / "built" / name / "improving.js")]
+
+
+@pytest.mark.parametrize("written", [in_python, in_typescript])
+def test_a_service_of_the_page_does_what_it_shows(
+    address: str,
+    package: Path,
+    tmp_path: Path,
+    written: Callable[[Path, Path, int], list[str]],
+) -> None:
+    port, log = free_port("127.0.0.1"), tmp_path / "log"
+    command = written(package, tmp_path, port)
+    with started_service(command, tmp_path, address, log):
+        shows_what_the_page_says(port, log)
+    with started_service(command, tmp_path, "127.0.0.1:1", log):
+        tells_that_hone_is_away(port, log)
 
 
 DONE_BEFORE = ("make serve", "source .venv/bin/activate", "pip install ./clients/python")

@@ -29,6 +29,7 @@ def length(
         ("format", "The output is valid JSON.", MeasureKind.JSON),
         ("rule 7", "Avoids buzzwords.", MeasureKind.JARGON),
         ("rule 8", "Short sentences.", MeasureKind.SENTENCES),
+        ("audience", "Easy to read for a teenager.", MeasureKind.READABILITY),
     ],
 )
 def test_a_criterion_is_read_by_its_name_and_then_by_its_description(
@@ -55,6 +56,7 @@ def test_the_default_criterion_is_measured() -> None:
         ("facts", "Every fact is clear and correct."),
         ("humour", ""),
         ("structure", "Has three parts."),
+        ("audience", "Suits customers who read on a phone."),
     ],
 )
 def test_what_needs_understanding_has_no_measure(name: str, description: str) -> None:

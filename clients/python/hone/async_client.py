@@ -48,12 +48,15 @@ REPEATED = {408, 429, 502, 503, 504}
 
 
 class AsyncHone:
-    """A client of one Hone server; safe to be shared by tasks.
+    """A client of one Hone server; safe for concurrent use.
 
     `url` defaults to the variable HONE_SERVER, else to http://localhost:8080; `api_key` to
-    HONE_API_KEY. A request that finds no server, or is told to come again, is repeated up to
-    `max_retries` times with growing pauses, which is about 25 s; submissions carry an
-    `Idempotency-Key`, so that none is made twice. All methods raise ApiError or ServerUnreachable.
+    HONE_API_KEY. `timeout` is that of one request, in seconds. A request that finds no server, or
+    is answered 408, 429, 502, 503 or 504, is repeated up to `max_retries` times with growing
+    pauses: 8 take about 25 s, and longer where `Retry-After` says so (at most 60 s each). Take 0 in
+    a handler that must answer at once. A quota that is used up is not asked again. Submissions
+    carry an `Idempotency-Key`, so that none is made twice. All methods raise ApiError or
+    ServerUnreachable.
     """
 
     def __init__(

@@ -30,8 +30,9 @@ class ServerUnreachable(HoneError):
 class ApiError(HoneError):
     """The server refuses.
 
-    `detail` says what to change, `errors` has `{"pointer", "detail"}` for each wrong field, and
-    `request_id` finds the request in the logs of the server.
+    `status` is that of HTTP, and `code` the word for programs. `detail` says what to change,
+    `errors` has `{"pointer", "detail"}` for each wrong field, and `request_id` finds the request in
+    the logs of the server.
     """
 
     code = ""
@@ -44,7 +45,7 @@ class ApiError(HoneError):
         self.errors: list[dict[str, Any]] = problem.get("errors") or []
         self.request_id = request_id
         wrong = [f"{it.get('pointer') or '/'}: {it.get('detail')}" for it in self.errors]
-        super().__init__("\n  ".join([f"{self.title}: {self.detail}", *wrong]))
+        super().__init__(f"{self.title}: " + "\n  ".join(wrong or [self.detail]))
 
 
 class InvalidRequest(ApiError):

@@ -34,7 +34,8 @@ export class ApiError extends HoneError {
   ) {
     const errors = problem.errors ?? [];
     const wrong = errors.map((it) => `${it.pointer || '/'}: ${it.detail}`);
-    super([`${problem.title ?? status}: ${problem.detail ?? ''}`, ...wrong].join('\n  '));
+    const said = wrong.length ? wrong : [problem.detail ?? ''];
+    super(`${problem.title ?? status}: ${said.join('\n  ')}`);
     this.code = problem.code ?? '';
     this.detail = problem.detail ?? '';
     this.errors = errors;
@@ -93,7 +94,8 @@ export const CLASSES: Record<string, typeof ApiError> = {
   unavailable: Unavailable,
 };
 
-class Ended extends HoneError {
+/** `refine` waited for a refinement that has no result to return. */
+export class Ended extends HoneError {
   /** `snapshot.result` has the best draft that was judged, if one was. */
   constructor(readonly snapshot: Snapshot) {
     const error = snapshot.error;

@@ -23,20 +23,30 @@ export type RefinementOptions = Omit<RefinementRequest, 'draft'>;
 
 export interface HoneOptions {
   /** Where the server is; `HONE_SERVER` in Node, else http://localhost:8080. */
-  url?: string;
+  url?: string | undefined;
   /** An API key or read token; `HONE_API_KEY` in Node. */
-  apiKey?: string;
-  /** How often a request is repeated that finds no server or is told to come again: 8, which is about 25 s. */
-  maxRetries?: number;
+  apiKey?: string | undefined;
+  /**
+   * How often a request is repeated that finds no server, or is answered 408, 429, 502, 503 or 504: 8, which takes about
+   * 25 s, longer where `Retry-After` says so (at most 60 s each). 0 in a handler that must answer at once. A quota that is
+   * used up is not asked again.
+   */
+  maxRetries?: number | undefined;
   /** Milliseconds for one request: 30,000. */
-  timeout?: number;
-  fetch?: typeof globalThis.fetch;
+  timeout?: number | undefined;
+  fetch?: typeof globalThis.fetch | undefined;
 }
 
 export interface Wait {
   /** Milliseconds until TimedOut is thrown; without it, as long as it takes. */
-  timeout?: number;
-  signal?: AbortSignal;
+  timeout?: number | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export interface Submission {
+  /** The same key and request within 24 hours return the same refinement. */
+  idempotencyKey?: string | undefined;
+  signal?: AbortSignal | undefined;
 }
 
 interface Call {
@@ -46,11 +56,12 @@ interface Call {
   /** Parameters of the query; an array stands for a repeated one. */
   query?: Record<string, string | number | string[] | undefined>;
   headers?: Record<string, string | undefined>;
-  timeout?: number;
+  timeout?: number | undefined;
   signal?: AbortSignal | undefined;
 }
 
-type Named = string | { id: string };
+/** The id of a refinement or batch, or either as it was returned. */
+export type Named = string | { id: string };
 
 const HELD_S = 25; // how long the server holds a request for news
 const SILENCE_MS = 45_000; // three times the interval of the comments of an event stream
@@ -90,7 +101,7 @@ export class Hone {
   async refine(
     draft: string | null,
     request: RefinementOptions = {},
-    options: Wait & { idempotencyKey?: string } = {},
+    options: Wait & Submission = {},
   ): Promise<Result> {
     const snapshot = await this.wait(await this.submit(draft, request, options), options);
     if (snapshot.status === 'canceled') throw new errors.RefinementCanceled(snapshot);
@@ -98,27 +109,23 @@ export class Hone {
     return snapshot.result;
   }
 
-  /** Create a refinement. The same key and request within 24 hours return the same one. */
-  async submit(
-    draft: string | null,
-    request: RefinementOptions = {},
-    options: { idempotencyKey?: string } = {},
-  ): Promise<Snapshot> {
+  /** Create a refinement. */
+  async submit(draft: string | null, request: RefinementOptions = {}, options: Submission = {}): Promise<Snapshot> {
     const json = draft === null ? request : { ...request, draft };
     const headers = idempotent(options.idempotencyKey);
-    return this.request('/v1/refinements', { method: 'POST', json, headers });
+    return this.request('/v1/refinements', { method: 'POST', json, headers, signal: options.signal });
   }
 
   /** Return a refinement as it is now. */
-  async get(refinement: Named): Promise<Snapshot> {
-    return this.request(path(refinement));
+  async get(refinement: Named, { signal }: { signal?: AbortSignal | undefined } = {}): Promise<Snapshot> {
+    return this.request(path(refinement), { signal });
   }
 
   /** Return a refinement when it has ended; `paused` is no end. */
   async wait(refinement: Named, { timeout, signal }: Wait = {}): Promise<Snapshot> {
     const started = Date.now();
     let heard = started;
-    let snapshot = await this.get(refinement);
+    let snapshot = await this.get(refinement, { signal });
     while (!['succeeded', 'failed', 'canceled'].includes(snapshot.status)) {
       const left = timeout === undefined ? HELD_S : Math.min(HELD_S, (started + timeout - Date.now()) / 1000);
       if (left <= 0) throw new errors.TimedOut(`${snapshot.id} is ${snapshot.status} after ${timeout} ms`);
@@ -147,7 +154,7 @@ export class Hone {
    */
   async *events(
     refinement: Named,
-    { after = 0, deltas = false, signal }: { after?: number; deltas?: boolean; signal?: AbortSignal } = {},
+    { after = 0, deltas = false, signal }: { after?: number; deltas?: boolean; signal?: AbortSignal | undefined } = {},
   ): AsyncGenerator<Event> {
     let heard = Date.now();
     for (let failures = 0; ; ) {
@@ -225,10 +232,10 @@ export class Hone {
   async continueFrom(
     refinement: Named,
     json: schema.Continuation = {},
-    options: { idempotencyKey?: string } = {},
+    options: Submission = {},
   ): Promise<Snapshot> {
     const headers = idempotent(options.idempotencyKey);
-    return this.request(`${path(refinement)}/continue`, { method: 'POST', json, headers });
+    return this.request(`${path(refinement)}/continue`, { method: 'POST', json, headers, signal: options.signal });
   }
 
   /** Erase it and everything derived from it, in any status. */
@@ -263,13 +270,13 @@ export class Hone {
    */
   async batch(
     requests: Record<string, RefinementRequest>,
-    options: { defaults?: RefinementRequest; metadata?: Record<string, string>; idempotencyKey?: string } = {},
+    options: { defaults?: RefinementRequest; metadata?: Record<string, string> } & Submission = {},
   ): Promise<Batch> {
     const head = { batch: { defaults: options.defaults ?? {}, metadata: options.metadata ?? {} } };
     const lines = Object.entries(requests).map(([custom_id, request]) => ({ custom_id, request }));
     const body = [head, ...lines].map((it) => JSON.stringify(it)).join('\n');
     const headers = { ...idempotent(options.idempotencyKey), 'Content-Type': 'application/jsonl' };
-    return this.request('/v1/batches', { method: 'POST', body, headers, timeout: 600_000 });
+    return this.request('/v1/batches', { method: 'POST', body, headers, timeout: 600_000, signal: options.signal });
   }
 
   /** Return a batch as it is now. */

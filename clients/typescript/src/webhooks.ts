@@ -3,14 +3,24 @@ import type { Batch, Snapshot } from './schema.js';
 
 const TOLERANCE_S = 300;
 
-/** What a webhook says. One that comes again has the same `id`. */
-export interface WebhookMessage {
+/** What a webhook says of a refinement, as it was then. */
+export interface RefinementMessage {
   id: string;
-  type: string;
+  type: 'refinement.completed' | 'refinement.failed' | 'refinement.canceled' | 'refinement.paused';
   timestamp: string;
-  /** The refinement as it was then; the batch, if `type` is `batch.completed`. */
-  data: Snapshot | Batch;
+  data: Snapshot;
 }
+
+/** What a webhook says of a batch. */
+export interface BatchMessage {
+  id: string;
+  type: 'batch.completed';
+  timestamp: string;
+  data: Batch;
+}
+
+/** What a webhook says; `type` tells what `data` is. One that comes again has the same `id`. */
+export type WebhookMessage = RefinementMessage | BatchMessage;
 
 /**
  * Return the message of a webhook that Hone has signed within five minutes (Standard Webhooks 1.0).
