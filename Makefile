@@ -107,7 +107,8 @@ $(VENV)/run.stamp: pyproject.toml requirements.lock requirements-build.lock | $(
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Without pip's own look at what is missing: the lock leaves out what pyproject.toml overrides.
 $(VENV)/dev.stamp: requirements-dev.lock clients/python/pyproject.toml $(VENV)/run.stamp
-	$(PIP) --require-hashes -r requirements-dev.lock
+	$(PIP) --no-deps --require-hashes -r requirements-dev.lock
 	$(PIP) --no-deps --no-build-isolation --editable clients/python
 	@touch $@

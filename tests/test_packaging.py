@@ -1,7 +1,10 @@
 """What is shipped, and what it is pinned to."""
 
 import re
+import subprocess
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -24,6 +27,15 @@ LOCKS = {
         *(r for r in PROJECT["dependency-groups"]["dev"] if isinstance(r, str)),
     ],
 }
+
+# Packages that a dependency loads where it finds them; each loads in some 20 ms or less.
+HARMLESS = {"greenlet", "psutil", "python-multipart"}
+LOADED = """
+import sys
+before = set(sys.modules)
+import app.cli.root, app.main, workers.__main__
+print(*{name.partition(".")[0] for name in set(sys.modules) - before})
+"""
 
 
 def pins(lock: str) -> dict[str, str]:
@@ -53,6 +65,15 @@ def test_the_locks_agree() -> None:
     everything = pins("requirements-dev.lock")
     for lock in LOCKS:
         assert pins(lock).items() <= everything.items()
+
+
+def test_the_service_loads_nothing_that_only_its_checks_install() -> None:
+    command = [sys.executable, "-c", LOADED]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    owners = packages_distributions()
+    distributions = {canonicalize_name(name) for it in loaded for name in owners.get(it, ())}
+    shipped = {"hone", *pins("requirements.lock")}
+    assert distributions - shipped <= HARMLESS, "`make clean install` removes what is left over"
 
 
 def test_the_wheel_holds_the_two_packages_and_nothing_else(tmp_path: Path) -> None:
