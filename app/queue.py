@@ -1,6 +1,7 @@
 """The RQ queue: the name of its jobs, and the commands that enqueue them."""
 
 import json
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 
@@ -19,24 +20,31 @@ FAILURE_TTL_S = 3600  # how long RQ keeps a failed job
 STATUS_ALONE = ("HSET", "key", "status", "queued")  # RQ writes it again with all other fields
 NOW = "00NOW00"  # stands for the time
 TIMES = ("created_at", "enqueued_at")
+NEW_JOB = f"{JOB_OF}-{JOB_NUMBER}"
+NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a job, to RQ
 
-Command = tuple[str | bytes | int | float, ...]
+Command = Sequence[str]
 
 
 class RefinementQueue:
-    """The queue in which refinements wait for a worker."""
+    """The queue in which refinements wait for a worker.
+
+    RQ records once what enqueues a job; each job is put into that text, a tenth of RQ's own work.
+    """
 
     def __init__(self, name: str) -> None:
         # A pipeline that is never executed: RQ adds its commands to it, and nothing connects.
-        self._recorder = Pipeline(ConnectionPool(), {}, transaction=True, shard_hint=None)
-        self._queue = _Queue(name, connection=self._recorder, serializer=JSONSerializer)
-        commands = self.commands(JOB_OF, f"{JOB_OF}-{JOB_NUMBER}")
-        self._template = json.dumps([[*_replaceable(it)] for it in commands])
+        recorder = Pipeline(ConnectionPool(), {}, transaction=True, shard_hint=None)
+        queue = _Queue(name, connection=recorder, serializer=JSONSerializer)
+        self._key = str(queue.key)
+        self._first, self._last = (
+            _recorded(queue, recorder, at_front) for at_front in (True, False)
+        )
 
     @property
     def key(self) -> str:
         """The list in Redis that holds the waiting jobs."""
-        return str(self._queue.key)
+        return self._key
 
     def commands(
         self, refinement_id: str, job_id: str, *, is_first: bool = False
@@ -45,29 +53,41 @@ class RefinementQueue:
 
         It becomes the last of the queue, or with `is_first` the first.
         `job_id` must be new for every job and consist of letters, digits, `_` and `-`, else
-        ValueError.
+        ValueError, as must `refinement_id`.
         """
-        self._recorder.command_stack.clear()
-        self._queue.enqueue_call(
-            JOB,
-            args=[refinement_id],
-            timeout=-1,
-            result_ttl=0,
-            failure_ttl=FAILURE_TTL_S,
-            description=f"refine {refinement_id}",
-            job_id=job_id,
-            at_front=is_first,
-            pipeline=self._recorder,
+        if not (NAME.fullmatch(job_id) and NAME.fullmatch(refinement_id)):
+            raise ValueError(f"{job_id!r} must consist of letters, digits, `_` and `-`")
+        recorded = (self._first if is_first else self._last).replace(NOW, utcformat(now()))
+        commands: list[Command] = json.loads(
+            recorded.replace(NEW_JOB, job_id).replace(JOB_OF, refinement_id)
         )
-        commands = [command for command, _ in self._recorder.command_stack]
-        return [it for it in commands if it[0] != "HSET" or len(it) > len(STATUS_ALONE)]
+        return commands
 
     def template(self) -> str:
         """Return the commands that enqueue a job now, JSON; JOB_OF and JOB_NUMBER stand for it."""
-        return self._template.replace(NOW, utcformat(now()))
+        return self._last.replace(NOW, utcformat(now()))
 
 
-def _replaceable(command: Command) -> Iterator[str]:
+def _recorded(queue: Queue, recorder: Pipeline, at_front: bool) -> str:
+    """Return the commands by which RQ enqueues a job, JSON, with what stands for it."""
+    recorder.command_stack.clear()
+    queue.enqueue_call(
+        JOB,
+        args=[JOB_OF],
+        timeout=-1,
+        result_ttl=0,
+        failure_ttl=FAILURE_TTL_S,
+        description=f"refine {JOB_OF}",
+        job_id=NEW_JOB,
+        at_front=at_front,
+        pipeline=recorder,
+    )
+    commands = (command for command, _ in recorder.command_stack)
+    kept = (it for it in commands if it[0] != "HSET" or len(it) > len(STATUS_ALONE))
+    return json.dumps([[*_replaceable(it)] for it in kept])
+
+
+def _replaceable(command: Sequence[str | bytes | int | float]) -> Iterator[str]:
     """Yield the words of a command as texts; RQ reads jobs that are not compressed as well."""
     for before, word in zip(("", *command), command, strict=False):
         if isinstance(word, bytes):

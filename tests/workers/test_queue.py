@@ -1,7 +1,6 @@
 """What a job looks like in RQ, and which commands enqueue it."""
 
 import json
-import zlib
 
 import pytest
 from redis import Redis
@@ -37,12 +36,20 @@ def test_a_job_is_never_timed_out_nor_retried_and_its_result_is_not_kept(redis_u
     assert job.retries_left is None
 
 
+def test_a_job_for_the_front_of_the_queue_goes_before_the_others(redis_url: str) -> None:
+    with Redis.from_url(redis_url) as client:
+        enqueue(client, "ref_1-1")
+        for command in QUEUE.commands("ref_2", "ref_2-1", is_first=True):
+            client.execute_command(*command)
+        assert client.lrange(QUEUE.key, 0, -1) == [b"ref_2-1", b"ref_1-1"]
+
+
 def test_a_job_is_json(redis_url: str) -> None:
     with Redis.from_url(redis_url) as client:
         enqueue(client, "ref_1-1")
         data = client.hget("rq:job:ref_1-1", "data")
     assert isinstance(data, bytes)
-    assert json.loads(zlib.decompress(data)) == [JOB, None, ["ref_1"], {}]
+    assert json.loads(data) == [JOB, None, ["ref_1"], {}]
 
 
 def test_enqueueing_asks_redis_nothing() -> None:
