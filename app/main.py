@@ -128,6 +128,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         servers=[{"url": settings.root_path or "/"}],
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # `Observed` has its own
     )
     app.add_middleware(Dispatcher, api=app, routes=chain.from_iterable(it.routes for it in ROUTERS))
     app.add_middleware(AccessControl)
