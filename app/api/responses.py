@@ -33,10 +33,10 @@ REPORT_POLICY = (
     " frame-ancestors 'none'"
 )
 UNSTORED = b'"store":false,"erased_at":null'
-REPORT_HEADERS = {
-    "Content-Security-Policy": REPORT_POLICY,
-    "Vary": "Accept",
-}
+NEGOTIATED = {"Vary": "Accept"}
+"""Headers of every response whose media type `Accept` has a say in."""
+
+REPORT_HEADERS = {"Content-Security-Policy": REPORT_POLICY, **NEGOTIATED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def event_page(
     data = b",".join(event.json for event in shown_events)
     more = b"true" if has_more else b"false"
     content = b'{"data":[%b],"has_more":%b,"next_after":%d}' % (data, more, last)
-    headers = {"Link": _next(request, after=last)} if has_more else None
+    headers = NEGOTIATED | ({"Link": _next(request, after=last)} if has_more else {})
     task = task_after(tell_all(shown_events))
     return Response(content, headers=headers, media_type=JSON, background=task)
 
@@ -174,8 +174,8 @@ class EventStream(StreamingResponse):
         feed: EventFeed,
         task_after: Callable[[bool], BackgroundTask | None] = lambda _: None,
     ) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is nginx's
-        super().__init__((), headers=headers)
+        own = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is nginx's
+        super().__init__((), headers=own | NEGOTIATED)
         self._feed = feed
         self._task_after = task_after
 

@@ -67,6 +67,7 @@ from app.api.openapi import (
 )
 from app.api.problems import Misdirected, NotAcceptable
 from app.api.responses import (
+    NEGOTIATED,
     EventStream,
     Receiver,
     accepted,
@@ -497,7 +498,7 @@ async def events(
         found = await store.events(tenant, refinement_id, after, limit + 1)
         return event_page(request, found, after, limit, task_after)
     feed = await watching.follow(tenant, refinement_id, after, deltas=deltas)
-    return EventStream(feed, task_after) if feed else Response(status_code=204)
+    return EventStream(feed, task_after) if feed else Response(None, 204, NEGOTIATED)
 
 
 @journal.get(

@@ -13,6 +13,7 @@ from app.api.administration import TheCaller
 from app.api.dependencies import JSON, Absent, Day, TheService, chosen_format
 from app.api.openapi import USAGE, problems
 from app.api.problems import NotAcceptable
+from app.api.responses import NEGOTIATED
 from app.contract.access import OPERATOR, TENANT_NAME, Scope
 from app.contract.errors import InvalidRequest, NotFound
 from app.contract.usage import UsageGrouping, UsageReport, UsageSums
@@ -104,6 +105,7 @@ async def get(
     caller: TheCaller,
     service: TheService,
     format_: UsageAs,
+    response: Response,
     first: UsageFrom = None,
     to: UsageTo = None,
     group_by: GroupBy = [UsageGrouping.DAY],  # noqa: B006
@@ -117,6 +119,7 @@ async def get(
     by = tuple(dict.fromkeys(group_by))
     report = await service.usage(_tenant_of(caller, tenant), first, to, by)
     if format_ == "json":
+        response.headers.update(NEGOTIATED)
         return report
-    headers = {"Content-Disposition": f'attachment; filename="usage-{report.to}.csv"'}
+    headers = NEGOTIATED | {"Content-Disposition": f'attachment; filename="usage-{report.to}.csv"'}
     return Response(usage_csv(report, by), headers=headers, media_type=f"{CSV}; charset=utf-8")

@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
-TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
+STATE_MEMBER = re.compile(
+    r"[a-z0-9][a-z0-9_*/@-]{0,255}"
+    r"=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
+)
+MOST_STATE, MOST_MEMBERS = 512, 32
 KNOWN_FLAGS = 0x03
 """Sampled, and a trace id that is random."""
 
@@ -45,7 +49,7 @@ class TraceContext:
     def read(cls, traceparent: str, tracestate: str = "") -> Self | None:
         """Return the context in header fields; None, as the standard demands, if it is invalid.
 
-        A state that is longer than 512 characters is left out.
+        A state that is not a list as in the standard, or longer than 512 characters, is left out.
         """
         found = TRACEPARENT.fullmatch(traceparent.strip())
         if found is None or not int(found[2], 16) or not int(found[3], 16):
@@ -53,8 +57,8 @@ class TraceContext:
         if found[1] == "00" and found[5]:
             return None
         flags = int(found[4], 16) & KNOWN_FLAGS
-        is_usable = TRACESTATE.fullmatch(tracestate)
-        return cls(f"00-{found[2]}-{found[3]}-{flags:02x}", tracestate if is_usable else "")
+        state = tracestate if _is_state(tracestate) else ""
+        return cls(f"00-{found[2]}-{found[3]}-{flags:02x}", state)
 
     @property
     def is_sampled(self) -> bool:
@@ -75,6 +79,13 @@ class TraceContext:
         """Return the header fields of a request that belongs to the trace."""
         state = {"tracestate": self.tracestate} if self.tracestate else {}
         return {"traceparent": self.traceparent, **state}
+
+
+def _is_state(text: str) -> bool:
+    """Return whether it is a list of up to 32 `key=value`; members without anything are allowed."""
+    members = [it for part in text.split(",") if (it := part.strip(" \t"))]
+    is_list = bool(members) and all(map(STATE_MEMBER.fullmatch, members))
+    return is_list and len(members) <= MOST_MEMBERS and len(text) <= MOST_STATE
 
 
 @dataclass(frozen=True, slots=True)

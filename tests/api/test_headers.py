@@ -1,5 +1,6 @@
 """What clients say in headers."""
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,8 @@ from app.api.dependencies import (
     versions_in,
 )
 from app.contract.errors import MalformedHeader
+from app.store import WorkerStore
+from tests.api.api_client import ended
 
 OFFERED = ("text/event-stream", "application/json")
 
@@ -118,6 +121,28 @@ def test_without_if_none_match_nothing_was_seen_and_a_star_is_everything() -> No
 )
 def test_accept_is_weighed_as_rfc_9110_says(accept: list[str], answer: str | None) -> None:
     assert accepted(accept, OFFERED) == answer
+
+
+async def test_every_response_that_was_chosen_by_accept_says_so_to_caches(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    refinement_id = await ended(api, worker)
+    document = (await api.get("/openapi.json")).json()
+    negotiated = {
+        path: it["get"]["responses"]["200"]["content"]
+        for path, it in document["paths"].items()
+        if "406" in it.get("get", {}).get("responses", {})
+    }
+    assert len(negotiated) > 2
+    for path, media_types in negotiated.items():
+        for media_type in media_types:
+            url = path.format(refinement_id=refinement_id)
+            found = await api.get(url, headers={"Accept": media_type})
+            assert found.headers["content-type"].partition(";")[0] == media_type
+            assert found.headers["vary"] == "Accept", (path, media_type)
+    last = (await api.get(f"/v1/refinements/{refinement_id}")).json()["last_event"]
+    seen = await api.get(f"/v1/refinements/{refinement_id}/events", params={"after": last})
+    assert (seen.status_code, seen.headers["vary"]) == (204, "Accept")
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=60))
