@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
@@ -15,12 +14,11 @@ from rich.table import Column, Table
 
 from app.cli.client import CliError
 from app.cli.display import plain, say
-from app.cli.root import HoneGroup, app, console, read_settings
+from app.cli.root import HoneGroup, app, check_writable, console, read_settings, write_file
 from app.contract.access import (
     OPERATOR,
     WITHOUT_ADMIN,
     ApiKey,
-    IssuedKey,
     KeyRequest,
     KeyRotation,
     Quotas,
@@ -130,18 +128,23 @@ def create(
     ] = None,
 ) -> None:
     """Create an API key and print it: it cannot be shown again."""
-    if out and out.exists() and out.stat().st_size:
+    check_writable(out)
+    if out and out.is_file() and out.stat().st_size:
         say(console(), f"{out} exists: no key was created")
         return
     request = _request(tenant, tuple(Scope) if admin else scope, name, expires_in_days)
-    _hand_over(
-        on_store(
-            lambda store: keyring_of(store).create(OPERATOR, request),
-            "keys create",
-            may_begin=True,
-        ),
-        out,
+    issued = on_store(
+        lambda store: keyring_of(store).create(OPERATOR, request), "keys create", may_begin=True
     )
+    if out is None:
+        print(issued.key)  # alone, so that a script can read it
+        return
+    try:
+        write_file(out, [f"{issued.key}\n".encode()], is_secret=True)
+    except CliError as error:
+        _revoke(issued.id)
+        raise CliError(f"{error}: {issued.id} is revoked again") from None
+    say(console(), f"{issued.id} was written to {out}")
 
 
 @keys.command(name="list")
@@ -175,17 +178,21 @@ def rotate(
         rotation = KeyRotation(overlap_s=round(overlap_hours * 3600))
     except ValidationError:
         raise typer.BadParameter("--overlap-hours must be from 0 to 720") from None
-    _hand_over(
-        on_store(lambda store: keyring_of(store).rotate(OPERATOR, key_id, rotation), "keys rotate"),
-        None,
+    issued = on_store(
+        lambda store: keyring_of(store).rotate(OPERATOR, key_id, rotation), "keys rotate"
     )
+    print(issued.key)
 
 
 @keys.command()
 def revoke(key_id: KeyIdArgument) -> None:
     """Make a key stop working within a second."""
-    on_store(lambda store: keyring_of(store).revoke(OPERATOR, key_id), "keys revoke", key_id)
+    _revoke(key_id)
     say(console(), f"{key_id} is revoked")
+
+
+def _revoke(key_id: str) -> None:
+    on_store(lambda store: keyring_of(store).revoke(OPERATOR, key_id), "keys revoke", key_id)
 
 
 def _table(first: str, *others: str) -> Table:
@@ -276,20 +283,6 @@ def _request(
     except ValidationError as invalid:
         wrong = [f"{it['loc'][0]}: {it['msg']}" for it in invalid.errors()]
         raise typer.BadParameter("; ".join(wrong)) from None
-
-
-def _hand_over(issued: IssuedKey, out: Path | None) -> None:
-    """Print the key alone on standard output, so that a script can read it."""
-    if out is None:
-        print(issued.key)
-        return
-    new = out.with_name(f"{out.name}.new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{issued.key}\n")
-    new.replace(out)
-    say(console(), f"{issued.id} was written to {out}")
 
 
 def _state(key: ApiKey, now: datetime) -> str:

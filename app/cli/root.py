@@ -162,11 +162,11 @@ def _finite_number(text: str) -> float:
     return value
 
 
-def write_file(path: Path, pieces: Iterable[bytes]) -> None:
+def write_file(path: Path, pieces: Iterable[bytes], *, is_secret: bool = False) -> None:
     """Write a file that is whole or as it was before; raise CliError.
 
     A device, a pipe or an open file, such as /dev/stdout, is written to directly. Other files keep
-    their mode.
+    their mode; a secret is never in a file that others can read.
     """
     try:
         if (descriptor := _open_file_at(path)) is not None:
@@ -178,7 +178,7 @@ def write_file(path: Path, pieces: Iterable[bytes]) -> None:
             with path.open("wb") as file:
                 file.writelines(pieces)
             return
-        _replace(path.resolve(), pieces)
+        _replace(path.resolve(), pieces, is_secret=is_secret)
     except OSError as error:
         raise CliError(f"cannot write {path}: {error.strerror}") from error
 
@@ -199,14 +199,16 @@ def _open_file_at(path: Path) -> int | None:
     return None
 
 
-def _replace(path: Path, pieces: Iterable[bytes]) -> None:
+def _replace(path: Path, pieces: Iterable[bytes], *, is_secret: bool) -> None:
     new = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    mode = 0o600 if is_secret else 0o666
     try:
-        with new.open("xb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(new, flags, mode), "wb") as file:
             file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
-        if path.exists():
+        if path.exists() and not is_secret:
             shutil.copymode(path, new)
         new.replace(path)
     except BaseException:

@@ -38,7 +38,7 @@ from app.cli.processes import (
     url_of,
     wait_until_ready,
 )
-from app.cli.root import INTERRUPTED, app, console, read_settings
+from app.cli.root import INTERRUPTED, app, check_writable, console, read_settings, write_file
 from app.contract.endpoints import PREFIX, signing_key
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
@@ -330,10 +330,11 @@ def openapi(
     out: Annotated[Path | None, typer.Option(help="Write it to this file instead.")] = None,
 ) -> None:
     """Print the OpenAPI document of the API."""
+    check_writable(out)
     from app import main  # noqa: PLC0415 - the web framework takes half a second to import
 
     document = json.dumps(main.create_app(read_settings()).openapi(), indent=2) + "\n"
     if out:
-        out.write_text(document, encoding="utf-8")
+        write_file(out, [document.encode()])
     else:
         print(document, end="")

@@ -69,6 +69,32 @@ def test_a_key_can_be_written_to_a_file_once(hone: Run, tmp_path: Path) -> None:
     assert len(re.findall(r"key_\w{12}", listed)) == 1
 
 
+def test_no_key_is_created_for_a_file_that_cannot_be_written(
+    hone: Run, redis_url: str, tmp_path: Path
+) -> None:
+    where = {"HONE_REDIS_URL": redis_url, "COLUMNS": "200"}
+    for out in (tmp_path, tmp_path / "nowhere" / "my.key"):
+        refused = hone("keys", "create", "--out", str(out), **where)
+        assert (refused.exit_code, "directory" in refused.stderr) == (2, True)
+    full = hone("keys", "create", "--name", "lost", "--out", "/dev/full", **where)
+    assert full.exit_code == 1
+    assert "cannot write /dev/full: No space left on device" in full.stderr
+    assert "lost" not in hone("keys", "list", **where).stdout
+    assert re.search(r"lost .* revoked", hone("keys", "list", "--all", **where).stdout)
+
+
+def test_a_key_goes_into_an_empty_file_that_only_its_owner_reads_from_then_on(
+    hone: Run, redis_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "my.key"
+    file.touch(0o644)
+    (tmp_path / "my.key.new").write_text("not ours")
+    assert hone("keys", "create", "--out", str(file), HONE_REDIS_URL=redis_url).exit_code == 0
+    assert re.fullmatch(f"{KEY}\n", file.read_text())
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert (tmp_path / "my.key.new").read_text() == "not ours"
+
+
 def test_commands_send_the_key_of_the_settings(hone: Run, server: ScriptedApi) -> None:
     server.answers["GET /v1/calibration?limit=100"] = [CannedResponse('{"data": []}')]
     assert hone("calibration", HONE_API_KEY="hone_x").exit_code == 0

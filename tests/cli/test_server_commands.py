@@ -17,6 +17,8 @@ def test_openapi_is_the_document_of_the_api(hone: Run, tmp_path: Path) -> None:
     written = tmp_path / "openapi.json"
     assert hone("openapi", "--out", str(written)).stdout == ""
     assert written.read_text(encoding="utf-8") == printed
+    refused = hone("openapi", "--out", str(tmp_path / "nowhere" / "openapi.json"))
+    assert (refused.exit_code, "nowhere is not a directory" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["api", "worker"])
