@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rich.table import Column, Table
 
 from app.cli.client import CliError
-from app.cli.display import plain, say
+from app.cli.display import name_of, say
 from app.cli.root import HoneGroup, app, check_writable, console, read_settings, write_file
 from app.contract.access import (
     OPERATOR,
@@ -162,7 +162,7 @@ def list_(
         if everything or not state.startswith(("revoked", "expired")):
             times = (_day(key.created_at), _day(key.last_used_at) or "never")
             cells = (key.id, key.tenant, " ".join(key.scopes), key.name, *times, state)
-            table.add_row(*(plain(cell) for cell in cells))
+            table.add_row(*map(name_of, cells))
     console().print(table)
 
 
@@ -211,7 +211,7 @@ def list_tenants() -> None:
     for tenant in found:
         use, quotas = tenant.use, tenant.quotas.model_dump_json(exclude_none=True)
         cells = (tenant.name, str(use.queued), str(use.in_flight), quotas.strip("{}") or "none")
-        table.add_row(*(plain(cell) for cell in cells))
+        table.add_row(*map(name_of, cells))
     console().print(table)
 
 

@@ -62,6 +62,7 @@ from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.contract.steps import Step
+from app.legible import on_one_line
 
 
 @dataclass(frozen=True)
@@ -732,7 +733,7 @@ def _show_review(client: Client, refinement_id: str, asked: PendingReview) -> No
     say(console(), asked.question, "bold", wraps=True)
     say(console(), f"Until {asked.deadline:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}\n")
     if asked.approvals:
-        names = ", ".join(it.reviewer for it in asked.approvals)
+        names = ", ".join(on_one_line(it.reviewer) for it in asked.approvals)
         say(console(), f"Approved by {names}; it takes {asked.approvals_needed} approvals\n")
     if asked.call is not None:
         say(console(), f"{asked.call.why}\n")

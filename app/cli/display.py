@@ -40,12 +40,11 @@ from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Diff, Result, Snapshot
 from app.contract.status import Status
 from app.contract.waiting import Waiting
+from app.legible import legible, on_one_line
 
 MOST_LINES = 8
 MOST_CHARACTERS = 1_000
 """What is shown of the end of a text while it is written."""
-
-UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def say(console: Console, text: str, style: str = "", *, wraps: bool = False) -> None:
@@ -56,7 +55,12 @@ def say(console: Console, text: str, style: str = "", *, wraps: bool = False) ->
 
 def plain(text: str, style: str = "") -> Text:
     """Return a text with its control characters replaced, which a terminal would interpret."""
-    return Text(UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text), style)
+    return Text(legible(text), style)
+
+
+def name_of(text: str) -> Text:
+    """Return a name, such as one that a user gave, in one line."""
+    return Text(on_one_line(text))
 
 
 def is_animated(console: Console) -> bool:
@@ -71,7 +75,9 @@ def score_text(score: float | None) -> str:
 
 def criteria_text(scores: tuple[CriterionScore, ...]) -> str:
     """Return each criterion with its score."""
-    return ", ".join(f"{found.criterion} {score_text(found.score)}" for found in scores)
+    return ", ".join(
+        f"{on_one_line(found.criterion)} {score_text(found.score)}" for found in scores
+    )
 
 
 def usage_text(usage: Usage) -> str:
@@ -325,7 +331,7 @@ def _shortened(text: str, *, is_first: bool = False, is_last: bool = False) -> s
 def watch_batch(client: Client, batch: Batch, console: Console) -> Batch:
     """Show how far a batch is until it has ended, and return it."""
     for it in batch.errors:
-        name = "" if it.custom_id is None else f" ({it.custom_id})"
+        name = "" if it.custom_id is None else f" ({on_one_line(it.custom_id)})"
         say(console, f"line {it.line}{name}: {it.error.detail}", "red")
     total, told = batch.counts.total, ""
     with ProgressBars(console=console, transient=True, disable=not is_animated(console)) as bars:
@@ -439,7 +445,7 @@ def _calibration_row(it: CalibratedKind) -> tuple[str, ...]:
     kind = " / ".join("any" if name is None else name for name in names)
     first = it.first_drafts
     return (
-        UNSAFE.sub("\N{REPLACEMENT CHARACTER}", kind),
+        kind,
         f"{it.refinements:.1f}",
         *(_known(it.noise), _known(it.gain)),
         *(("unknown",) * 2 if first is None else (_known(first.mean), _known(first.sd))),
@@ -456,6 +462,7 @@ def say_table(rows: Sequence[tuple[str, ...]], console: Console) -> None:
 
     Where the terminal is too narrow, each row becomes a paragraph.
     """
+    rows = [tuple(map(on_one_line, row)) for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     if console.file.isatty() and sum(widths) + 2 * (len(widths) - 1) > console.width:
         head, *others = rows
@@ -474,7 +481,7 @@ def say_table(rows: Sequence[tuple[str, ...]], console: Console) -> None:
 def _insight_row(it: Insight) -> tuple[str, ...]:
     mean = it.mean_usage
     return (
-        UNSAFE.sub("\N{REPLACEMENT CHARACTER}", it.value),
+        it.value,
         *_mean_gain(it.gain),
         *_mean_gain(it.change),
         f"{it.kept:.0%}",
@@ -615,7 +622,7 @@ def _scores_of(progress: Progress, width: int) -> Table:
     table.add_row(plain("score", "bold"), *(_score(row) for _, row in shown))
     for name in names:
         scores = ({it.criterion: it.score for it in row.scores} for _, row in shown)
-        table.add_row(plain(name), *(score_text(it[name]) if name in it else "" for it in scores))
+        table.add_row(name_of(name), *(score_text(it[name]) if name in it else "" for it in scores))
     table.add_row(plain("threshold", "dim"), plain(score_text(progress.threshold), "dim"))
     return table
 
@@ -674,7 +681,7 @@ def _question(review: OpenReview, refinement_id: str, key: str) -> list[str]:
         f"  until {review.until:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}",
     ]
     if review.approved_by:
-        lines.append(f"  approved by {', '.join(review.approved_by)}")
+        lines.append(f"  approved by {', '.join(map(on_one_line, review.approved_by))}")
     if asked.when == "requested":
         return [*lines, f"  hone review {refinement_id} resume    lets it continue"]
     others = "reject, revise --feedback TEXT, replace --draft FILE"

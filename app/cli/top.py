@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.access_commands import on_store
-from app.cli.display import plain
+from app.cli.display import name_of, plain
 from app.cli.root import app, console
 from app.contract.errors import HoneError
 from app.contract.offers import ModelLimit
@@ -102,7 +102,7 @@ def page(seen: "Overview", limits: Sequence[ModelLimit]) -> Group:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(*head, box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        table.add_row(*map(plain, row))
+        table.add_row(*map(name_of, row))
     return table
 
 

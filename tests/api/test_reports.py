@@ -31,7 +31,7 @@ HEAD = (
 )
 ONE_CALL, TWO_CALLS = ("15", "0.2500", "0.5"), ("30", "0.5000", "1.0")
 ATTRIBUTES = {
-    *("lang", "charset", "name", "content", "class", "id", "tabindex", "role"),
+    *("lang", "charset", "name", "content", "http-equiv", "class", "id", "tabindex", "role"),
     *("aria-label", "aria-labelledby", "aria-hidden"),
     *("viewbox", "d", "x", "y", "cx", "cy", "r"),
 }

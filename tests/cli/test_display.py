@@ -15,6 +15,9 @@ from app.cli.display import (
     changed_words,
     coloured,
     display_on,
+    lines_of,
+    say,
+    say_table,
     score_text,
     show_follow_ups,
     show_words,
@@ -79,6 +82,25 @@ def test_many_iterations_and_criteria_fit_the_width(width: int) -> None:
     rows = [it.split("0.50")[0].strip(" …") for it in lines if it.count("0.50") > 3]
     names = ("score", *CRITERIA)
     assert all(name.startswith(row) for name, row in zip(names, rows, strict=True))
+
+
+HOSTILE = "tone\n\u202eforged 1.00\x1b[2K\x9b1A\r\u2066"
+
+
+def test_a_hostile_name_stays_on_its_line_and_overrides_nothing() -> None:
+    scores = (CriterionScore(criterion=HOSTILE, score=0.5),)
+    data = judged(0, 0.5, passed=False).model_copy(update={"scores": scores})
+    event = Event(event=2, type=EventType.ITERATION_COMPLETED, at=AT, data=data)
+    progress = Progress().after(event)
+    console = Console(file=io.StringIO(), width=200)
+    for line in lines_of(progress, ID):
+        say(console, line)
+    say_table([("criterion", "score"), (HOSTILE, "0.50")], console)
+    console.print(*table_of(progress, ID, 200), sep="\n")
+    shown = drawn(console)
+    assert shown.count("forged") == 3
+    assert [line for line in shown.split("\n") if "forged" in line and "tone" not in line] == []
+    assert not {*shown} & {*"\u202e\u2066\x1b\x9b\r"}
 
 
 def test_a_terminal_gets_the_table_and_a_file_gets_lines_though_colours_are_forced() -> None:

@@ -13,8 +13,9 @@ from app.contract.events import IterationCompleted
 from app.contract.gains import search_of
 from app.contract.judgement import QualityEstimate
 from app.contract.snapshot import Iteration
+from app.legible import on_one_line
 from app.service.report import wording
-from app.service.report.markdown import cleaned, fenced, joined, path, under
+from app.service.report.markdown import fenced, joined, path, under
 from app.service.report.sections import Story
 
 MOST_CHARTS = 25
@@ -161,7 +162,7 @@ def _from_to(values: Values) -> str:
 
 
 def _label(name: str) -> str:
-    line = " ".join(cleaned(name).split())
+    line = on_one_line(name)
     return line if len(line) <= NAME else f"{line[:NAME].rstrip()}…"
 
 

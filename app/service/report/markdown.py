@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from app.legible import legible, on_one_line
+
 NOTHING = "\N{EN DASH}"
 LONGEST = 2_000
 """Maximum characters of a text within a line, and of a quoted answer; the rest is cut off."""
@@ -18,9 +20,6 @@ ROWS = 500
 
 Item = TypeVar("Item")
 
-_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that override the direction of text."""
-
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>#|~&!$]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _START = re.compile(r"\A([-+=]|\d{1,9}(?=[.)]))")
 _PATH = re.compile(r"[A-Za-z0-9_./ -]+")
@@ -28,7 +27,7 @@ _PATH = re.compile(r"[A-Za-z0-9_./ -]+")
 
 def plain(text: str, most: int = LONGEST) -> str:
     """Return a text on one line, with all markup of Markdown escaped."""
-    line = " ".join(cleaned(shortened(text, most)).split())
+    line = on_one_line(shortened(text, most))
     escaped = _MARKUP.sub(lambda found: f"\\{found[0]}", line)
     return _START.sub(lambda it: f"{it[0]}\\" if it[0].isdigit() else f"\\{it[0]}", escaped)
 
@@ -40,7 +39,7 @@ def path(name: str) -> str:
 
 def fenced(text: str, language: str = "text") -> str:
     """Return a text as a code block, with its lines unchanged, in a fence that it cannot close."""
-    text = cleaned(text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = legible(text.replace("\r\n", "\n").replace("\r", "\n"))
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     end = "" if not text or text.endswith("\n") else "\n"
@@ -79,11 +78,6 @@ def shortened(text: str, most: int = LONGEST) -> str:
     """Return a text, or its beginning and the number of omitted characters."""
     left = len(text) - most
     return text if left <= 0 else f"{text[:most]} … ({left:,} more characters)"
-
-
-def cleaned(text: str) -> str:
-    """Return a text in which control characters are replaced; line ends and tabs stay."""
-    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _first(items: Iterable[Item], most: int) -> tuple[list[Item], int]:

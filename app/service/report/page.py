@@ -15,6 +15,8 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from app.html_page import html_page
+
 UNUSED = ("link", "image", "autolink", "html_inline", "html_block", "reference", "lheading")
 """Rules that a report never needs: it contains no links and no HTML."""
 
@@ -41,24 +43,6 @@ WORD_PAIRS = 2_000_000
 
 MARKS = {"+": "ins", "-": "del", "@": "at"}
 
-PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<main>
-{body}</main>
-</body>
-</html>
-"""
-
 
 def page_of(markdown: str, title: str, pictures: Iterable[str]) -> str:
     """Return the page; HTML in the Markdown is shown as text, and nothing in it is a link.
@@ -68,7 +52,7 @@ def page_of(markdown: str, title: str, pictures: Iterable[str]) -> str:
     reader, env = _reader(), {"pictures": iter(pictures)}
     tokens = [*_folded(reader.parse(markdown, env))]
     body = reader.renderer.render(tokens, reader.options, env)
-    return PAGE.format(title=escape(title), style=_style(), body=body)
+    return html_page(title, _style(), body)
 
 
 @cache
