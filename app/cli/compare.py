@@ -15,14 +15,7 @@ from rich.progress import Progress as ProgressBars
 
 from app.cli.client import Client
 from app.cli.client_commands import connected, read_request
-from app.cli.comparison import (
-    MeanInterval,
-    PairedDifference,
-    SettingSummary,
-    compared,
-    dollars,
-    signed,
-)
+from app.cli.comparison import SAME, PairedDifference, compared, texts_text
 from app.cli.comparison_page import page_of_comparison
 from app.cli.comparison_run import (
     ComparisonCost,
@@ -38,10 +31,26 @@ from app.cli.comparison_run import (
     refined_texts,
     sum_of,
 )
-from app.cli.display import say, say_table, score_text
-from app.cli.root import INTERRUPTED, ServerOption, app, check_writable, console, write_file
+from app.cli.comparison_tables import (
+    criteria_table,
+    differences_table,
+    own_estimates,
+    people_table,
+    settings_table,
+)
+from app.cli.display import say, say_table
+from app.cli.root import (
+    INTERRUPTED,
+    ServerOption,
+    app,
+    check_writable,
+    console,
+    print_text,
+    write_file,
+)
 from app.contract.criteria import CRITIC
 from app.contract.estimates import Consumption
+from app.legible import on_one_line
 
 INCOMPLETE = 3
 """Exit code if a text lacks a result or a judgement."""
@@ -137,7 +146,7 @@ def compare(
     if html is not None:
         write_file(html, [page_of_comparison(story).encode()])
     if json:
-        say(console(), jsonlib.dumps(json_of(story), indent=2, ensure_ascii=False))
+        print_text(f"{jsonlib.dumps(json_of(story), indent=2, ensure_ascii=False)}\n")
     else:
         show(story, console())
     if all(it.score is None for it in story.result.differences):
@@ -287,37 +296,27 @@ def _consumption(it: Consumption) -> tuple[str, str, str]:
     return cost, f"{it.calls:,}", f"{it.tokens:,}"
 
 
-SETTINGS_HEAD = ("setting", "score", "95 %", "passed", "own score", "$ a text", "seconds")
-DIFFERENCES_HEAD = (
-    "difference",
-    "score",
-    "95 %",
-    "won-lost-tied",
-    "$ a text",
-    "seconds",
-    "verdict",
-)
-
-
 def show(story: ComparisonStory, console: Console) -> None:
     """Print what a comparison found: tables, wins and losses, what is missing, and advice."""
     result = story.result
-    say(console, f"{story.plan.name}: {_counted(len(story.plan.texts))}, {story.judged_by()}")
+    say(console, f"{story.plan.name}: {texts_text(len(story.plan.texts))}, {story.judged_by()}")
     say(console, "")
-    say_table([SETTINGS_HEAD, *map(setting_row, result.settings)], console)
-    for setting in result.settings:
-        if setting.own_estimate is not None and setting.own_error is not None:
-            value = f"{setting.own_estimate:.2f} \u00b1 {setting.own_error:.2f}"
-            say(console, f"{setting.name}: own estimate {value} ({setting.estimated} texts)")
+    say_table(settings_table(result.settings), console)
+    for line in own_estimates(result.settings):
+        say(console, line)
     say(console, "")
-    say_table([DIFFERENCES_HEAD, *map(difference_row, result.differences)], console)
+    say_table(differences_table(result.differences), console)
     if len(result.differences) > 1:
         say(console, "The intervals of all differences of score hold together with 95 %.")
-    for it in result.differences:
-        _show_details(it, console, with_criteria=len(result.differences) == 1)
-        _show_extremes(story, it, console)
+    for rows in (criteria_table(result.differences), people_table(result.differences)):
+        if len(rows) > 1:
+            say(console, "")
+            say_table(rows, console)
+    extremes = [line for it in result.differences for line in _extremes(story, it)]
+    for line in ("", *extremes) if extremes else ():
+        say(console, line)
     _show_gaps(story, console)
-    for line in (*story.remarks, *story.about_noise()):
+    for line in story.notes():
         say(console, f"\n{line}")
     say(console, "")
     for sentence in result.recommendation.sentences:
@@ -325,61 +324,14 @@ def show(story: ComparisonStory, console: Console) -> None:
     say(console, f"\n{story.costs()}")
 
 
-def _counted(texts: int) -> str:
-    return "1 text" if texts == 1 else f"{texts} texts"
-
-
-def setting_row(it: SettingSummary) -> tuple[str, ...]:
-    """Return the cells of a setting; dollars that are not known are said to be unknown."""
-    return (
-        it.name,
-        "unknown" if it.score is None else f"{it.score.mean:.3f}",
-        _range(it.score),
-        f"{it.passed}/{it.texts}",
-        score_text(it.own_score),
-        "unknown" if it.cost_usd is None else dollars(it.cost_usd.mean),
-        "unknown" if it.seconds is None else f"{it.seconds.mean:.1f}",
-    )
-
-
-def difference_row(it: PairedDifference) -> tuple[str, ...]:
-    """Return the cells of a difference: a setting minus the one it stands against."""
-    cost = None if it.cost_usd is None else it.cost_usd.mean
-    return (
-        f"{it.setting} - {it.against}",
-        "unknown" if it.score is None else f"{it.score.mean:+z.3f}",
-        _range(it.score, "+z"),
-        f"{it.wins}-{it.losses}-{it.ties}",
-        "unknown" if cost is None else f"{'+' if cost >= 0 else ''}{dollars(cost)}",
-        "unknown" if it.seconds is None else f"{it.seconds.mean:+.1f}",
-        it.verdict,
-    )
-
-
-def _range(found: MeanInterval | None, sign: str = "") -> str:
-    if found is None or found.low is None or found.high is None:
-        return "none"
-    return f"{found.low:{sign}.3f} to {found.high:{sign}.3f}"
-
-
-def _show_details(it: PairedDifference, console: Console, *, with_criteria: bool) -> None:
-    pair = f"{it.setting} - {it.against}"
-    if with_criteria and len(it.criteria) > 1:  # of one criterion it is the score
-        for criterion, found in it.criteria.items():
-            say(console, f"  {criterion}: {signed(found)}")
-    if it.with_people is not None:
-        say(console, f"{pair}, by people on all texts: {signed(it.with_people)}")
-        say(console, f"  {it.with_people.count} texts rated, trust in the judge {it.trust:.2f}")
-
-
-def _show_extremes(story: ComparisonStory, it: PairedDifference, console: Console) -> None:
-    """Name the texts that speak most for either setting."""
+def _extremes(story: ComparisonStory, it: PairedDifference) -> Iterator[str]:
+    """Yield the texts that speak most for either setting."""
     found = sorted(story.gaps_in_score(it))
-    wins = [f"{name} {gap:+.3f}" for gap, name in reversed(found) if gap > 0]
-    losses = [f"{name} {gap:+.3f}" for gap, name in found if gap < 0]
+    wins = [f"{on_one_line(name)} {gap:+z.3f}" for gap, name in reversed(found) if gap > SAME]
+    losses = [f"{on_one_line(name)} {gap:+z.3f}" for gap, name in found if gap < -SAME]
     for setting, names in ((it.setting, wins), (it.against, losses)):
         if names:
-            say(console, f"best for {setting}: {', '.join(names[:MOST_SHOWN])}")
+            yield f"best for {setting}: {', '.join(names[:MOST_SHOWN])}"
 
 
 def _show_gaps(story: ComparisonStory, console: Console) -> None:
@@ -402,7 +354,7 @@ def json_of(story: ComparisonStory) -> dict[str, Any]:
             "settings": [asdict(it) for it in result.settings],
             "differences": [asdict(it) for it in result.differences],
             "recommendation": asdict(result.recommendation),
-            "remarks": [*story.remarks, *story.about_noise()],
+            "remarks": story.notes(),
             "missing": story.gaps(),
             "cost_usd": story.spent(),
             "texts": [
@@ -430,8 +382,9 @@ def _json_of(it: RefinedText) -> dict[str, Any]:
         "status": now and now.status,
         "failure": it.failure,
         "score": outcome.score,
-        "judgements": [one.id for one in it.judgements],
-        "not_judged": list(it.not_judged),
+        "judged_with": it.judged_with,
+        "judgements": [] if it.judged_with else [one.id for one in it.judgements],
+        "not_judged": [] if it.judged_with else list(map(str, it.not_judged)),
         "criteria": dict(outcome.criteria),
         "own_score": outcome.own_score,
         "own_estimate": outcome.own_estimate,

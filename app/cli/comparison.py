@@ -4,6 +4,7 @@ Every text is refined with every setting, and one judge scores what came of it, 
 taken per text. A difference is that of a setting minus the one it stands against.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -30,7 +31,28 @@ PRIOR_TRUST, PRIOR_WEIGHT = 0.5, 25 * 0.2**2
 
 SAME = 1e-9
 
-Verdict = Literal["better", "worse", "even", "open", "too few"]
+MOST_REASONS = 3
+
+Verdict = Literal["better", "worse", "even", "open", "too few", "none"]
+"""`none`: no text has a score with both settings."""
+
+
+@dataclass(frozen=True)
+class NoScore:
+    """Why a text has no score, and what to change."""
+
+    why: str
+    fix: str
+    blames_setting: bool = True
+    """Whether the setting is at fault, rather than the judge or a reviewer who has not answered."""
+
+
+@dataclass(frozen=True)
+class UnscoredTexts:
+    """How many texts have no score for the same reason."""
+
+    texts: int
+    because: NoScore
 
 
 @dataclass(frozen=True)
@@ -40,6 +62,7 @@ class TextOutcome:
     has_text: bool
     has_ended: bool = True
     judged: tuple[float, ...] = ()
+    no_score: NoScore | None = None
     criteria: Mapping[str, float] = field(default_factory=dict)
     cost_usd: float | None = None
     seconds: float | None = None
@@ -81,6 +104,7 @@ class SettingSummary:
     unfinished: int
     without_text: int
     without_score: int
+    unscored: tuple[UnscoredTexts, ...]
     score: MeanInterval | None
     passed: int
     own_score: float | None
@@ -160,7 +184,7 @@ def compared(
     settings = tuple(_summary(name, texts) for name in names)
     differences = tuple(_difference(*pair, texts, margin, level) for pair in pairs)
     noise = noise_of([it.judged for text in texts for it in text.values()])
-    advice = recommended(settings, differences, margin)
+    advice = recommended(settings, differences, margin, level)
     return ComparedSettings(settings, differences, judge_noise if noise is None else noise, advice)
 
 
@@ -173,6 +197,7 @@ def _summary(name: str, texts: Texts) -> SettingSummary:
         unfinished=sum(not it.has_ended for it in found),
         without_text=sum(it.has_ended and not it.has_text for it in found),
         without_score=sum(it.has_text and it.score is None for it in found),
+        unscored=_unscored(found),
         score=_from_0_to_1([it.score for it in found if it.score is not None]),
         passed=sum(bool(it.passed) for it in found),
         own_score=_mean([it.own_score for it in found if it.own_score is not None]),
@@ -187,6 +212,11 @@ def _summary(name: str, texts: Texts) -> SettingSummary:
             if (it := _from_0_to_1([o.criteria[name] for o in found if name in o.criteria]))
         },
     )
+
+
+def _unscored(found: Sequence[TextOutcome]) -> tuple[UnscoredTexts, ...]:
+    reasons = Counter(it.no_score for it in found if it.score is None and it.no_score is not None)
+    return tuple(UnscoredTexts(count, why) for why, count in reasons.most_common())
 
 
 def _difference(
@@ -339,7 +369,9 @@ def noise_of(judged: Sequence[Sequence[float]]) -> float | None:
 
 def verdict_on(found: MeanInterval | None, margin: float, level: float = CONFIDENCE) -> Verdict:
     """Return what a difference shows: `even` if it is shown to be smaller than the margin."""
-    if found is None or found.count < FEWEST_TEXTS:
+    if found is None:
+        return "none"
+    if found.count < FEWEST_TEXTS:
         return "too few"
     if found.low is None or found.high is None:
         return _without_spread(found, level)
@@ -382,14 +414,66 @@ def more_texts(found: MeanInterval | None, margin: float, level: float) -> int |
 
 
 def recommended(
-    settings: Sequence[SettingSummary], differences: Sequence[PairedDifference], margin: float
+    settings: Sequence[SettingSummary],
+    differences: Sequence[PairedDifference],
+    margin: float,
+    level: float,
 ) -> Recommendation:
     """Return which setting to use, and how sure that is."""
-    scored = [it for it in settings if it.score is not None]
-    if len(scored) < len(settings):
-        without = ", ".join(it.name for it in settings if it.score is None)
-        sentence = f"No text of {without} was judged, so nothing can be compared."
-        return Recommendation(None, "open", (sentence,))
+    failed = [it for it in settings if it.score is None]
+    working = [it for it in settings if it.score is not None]
+    names = {it.name for it in working}
+    between = [it for it in differences if names.issuperset(_names(it))]
+    if len(working) > 1:
+        chosen = _best_of(working, between, margin)
+    elif working:
+        chosen = _only_one(working[0], failed)
+    else:
+        listed = " and ".join(it.name for it in failed)
+        said = f"Nothing can be compared or recommended: no text of {listed} has a score."
+        chosen = Recommendation(None, "open", (said,))
+    sentences = (
+        *chosen.sentences,
+        *map(_all_failed, failed),
+        *_reservations(differences, margin, level),
+    )
+    return Recommendation(chosen.choice, chosen.verdict, sentences)
+
+
+def _only_one(working: SettingSummary, failed: Sequence[SettingSummary]) -> Recommendation:
+    """Return advice where one setting alone has scores: it is recommended if the others failed."""
+    listed = " and ".join(it.name for it in failed)
+    blamed = all(why.because.blames_setting for it in failed for why in it.unscored)
+    scored = working.score.count if working.score else 0
+    mean = f"{working.score.mean:.3f}" if working.score else "unknown"
+    its = f"it scored {mean} in the mean of {scored} of {texts_text(working.texts)}"
+    if blamed:
+        said = f"Use {working.name}: it alone works, and {listed} failed on every text; {its}."
+        return Recommendation(working.name, "shown" if scored >= FEWEST_TEXTS else "open", (said,))
+    said = f"Only {working.name} can be told about: {its}, and no text of {listed} has a score."
+    return Recommendation(None, "open", (said,))
+
+
+def _all_failed(it: SettingSummary) -> str:
+    """Say why a setting has no score at all, on how many texts, and what to change."""
+    reasons = [f"{found.because.why} ({texts_text(found.texts)})" for found in it.unscored]
+    more = f"; and {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
+    why = "; ".join(reasons[:MOST_REASONS]) or "the reason is unknown"
+    fixes = dict.fromkeys(found.because.fix for found in it.unscored[:MOST_REASONS])
+    return " ".join(
+        (f"{it.name} has no score on any of {texts_text(it.texts)}: {why}{more}.", *fixes)
+    )
+
+
+def texts_text(count: int) -> str:
+    """Return a number of texts in words."""
+    return "1 text" if count == 1 else f"{count} texts"
+
+
+def _best_of(
+    settings: Sequence[SettingSummary], differences: Sequence[PairedDifference], margin: float
+) -> Recommendation:
+    """Return which of the settings that have scores to use."""
     best = _leader(settings, differences)
     against = [_seen_from(best.name, it) for it in differences if best.name in _names(it)]
     rivals = [it for it in against if it.verdict != "better"]
@@ -401,11 +485,7 @@ def recommended(
         said = [_is_open(it, margin) for it in rivals if it.verdict != "even"]
         said += _until_then([best.name, *(it.against for it in rivals)], settings)
         chosen = Recommendation(None, "open", tuple(said))
-    sentences = (
-        *chosen.sentences,
-        *_money(chosen.choice, against, settings),
-        *_reservations(differences, margin),
-    )
+    sentences = (*chosen.sentences, *_money(chosen.choice, against, settings))
     return Recommendation(chosen.choice, chosen.verdict, sentences)
 
 
@@ -555,22 +635,25 @@ def _bounds(found: MeanInterval, shown: Callable[[float], str]) -> str:
     return f" ({shown(low)} to {shown(high)})"
 
 
-def _reservations(differences: Sequence[PairedDifference], margin: float) -> list[str]:
+def _reservations(
+    differences: Sequence[PairedDifference], margin: float, level: float
+) -> list[str]:
     """Say what speaks against the verdict: texts that are missing, and people."""
     said = []
     for it in differences:
         pair = f"{it.setting} and {it.against}"
         if it.counting_missing is not None:
-            level = 1 - (1 - CONFIDENCE) / len(differences)
             counted = verdict_on(it.counting_missing, margin, level)
-            change = "the verdict is the same" if counted == it.verdict else f"it is {counted}"
+            change = (
+                "the verdict is the same" if counted == it.verdict else f"it would be {counted}"
+            )
             said.append(
                 f"Where a text is missing and counts as 0, {pair} differ by"
                 f" {signed(it.counting_missing)}: {change}."
             )
         if it.people is not None and it.with_people is None:
             said.append(
-                f"People rated {it.people.count} {'text' if it.people.count == 1 else 'texts'} of"
+                f"People rated {texts_text(it.people.count)} of"
                 f" both {pair} ({signed(it.people)}); from {FEWEST_RATED} on their word decides."
             )
     return said

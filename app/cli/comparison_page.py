@@ -1,7 +1,6 @@
 """A comparison as one HTML page: without scripts, and without a request to any host."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
@@ -10,45 +9,32 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.cli.comparison import MeanInterval, PairedDifference, SettingSummary, dollars
+from app.cli.comparison import SAME, PairedDifference, dollars, texts_text
 from app.cli.comparison_run import ComparedText, ComparisonPlan, ComparisonStory, RefinedText
-from app.cli.display import score_text
+from app.cli.comparison_tables import (
+    UNKNOWN,
+    Rows,
+    criteria_table,
+    differences_table,
+    own_estimates,
+    people_table,
+    reach,
+    settings_table,
+)
 from app.contract.requests import RefinementRequest
+from app.html_page import html_page
+from app.legible import legible
 
-UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that override the direction of text."""
-
-UNKNOWN = "unknown"
 MASK = "**********"
 OPEN_TEXTS = 2
 """Texts that are open at first: those that the settings differ on most."""
-
-PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
 
 
 def page_of_comparison(story: ComparisonStory) -> str:
     """Return the page; every text of a client, a person or a model is shown as text."""
     title = f"Comparison {story.plan.name}"
     body = "\n".join(_sections(story))
-    return PAGE.format(title=shown(title), style=_style(), body=body)
+    return html_page(legible(title), _style(), f"{body}\n")
 
 
 @cache
@@ -58,23 +44,25 @@ def _style() -> str:
 
 def shown(text: str) -> str:
     """Return a text that HTML shows as it is; control characters are replaced."""
-    return escape(UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text))
+    return escape(legible(text))
 
 
 def _sections(story: ComparisonStory) -> Iterator[str]:
     plan, result = story.plan, story.result
     yield f"<h1>Comparison {shown(plan.name)}</h1>"
-    about = f"{len(plan.texts)} texts with {', '.join(plan.settings)}; {story.judged_by()}."
+    about = f"{texts_text(len(plan.texts))} with {', '.join(plan.settings)}; {story.judged_by()}."
     yield f'<p class="soft">{shown(about)}</p>'
     advice = "".join(f"<p>{shown(it)}</p>" for it in result.recommendation.sentences)
     yield f'<div class="advice">{advice}</div>'
     yield "<h2>Settings</h2>"
-    yield _settings(result.settings)
+    yield _table(settings_table(result.settings))
+    if estimates := own_estimates(result.settings):
+        yield _list(estimates, "soft")
     yield "<h2>Differences, text by text</h2>"
     yield from _differences(story)
     if gaps := story.gaps():
         yield f"<h2>Missing</h2>{_list(gaps, 'missing')}"
-    yield _list([*story.remarks, *story.about_noise(), story.costs()], "soft")
+    yield _list([*story.notes(), story.costs()], "soft")
     yield "<h2>Side by side</h2>"
     yield '<p class="soft">Texts on which the settings differ most come first.</p>'
     yield from _texts(story)
@@ -86,7 +74,8 @@ def _list(lines: Iterable[str], kind: str) -> str:
     return f'<ul class="{kind}">{"".join(f"<li>{shown(it)}</li>" for it in lines)}</ul>'
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(table: Rows) -> str:
+    head, *rows = table
     top = "".join(f'<th scope="col">{shown(it)}</th>' for it in head)
     lines = ("".join(f"<td>{shown(it)}</td>" for it in row) for row in rows)
     body = "".join(f"<tr>{it}</tr>" for it in lines)
@@ -95,82 +84,16 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
-def _settings(settings: Sequence[SettingSummary]) -> str:
-    head = (
-        "setting",
-        "score",
-        "95 %",
-        "passed",
-        "own score",
-        "own estimate",
-        "$ a text",
-        "seconds",
-    )
-    return _table(head, map(_setting, settings))
-
-
-def _setting(it: SettingSummary) -> tuple[str, ...]:
-    estimate = UNKNOWN
-    if it.own_estimate is not None and it.own_error is not None:
-        estimate = f"{it.own_estimate:.2f} \u00b1 {it.own_error:.2f} ({it.estimated})"
-    return (
-        it.name,
-        UNKNOWN if it.score is None else f"{it.score.mean:.3f}",
-        _reach(it.score),
-        f"{it.passed} of {it.texts}",
-        score_text(it.own_score),
-        estimate,
-        UNKNOWN if it.cost_usd is None else dollars(it.cost_usd.mean),
-        UNKNOWN if it.seconds is None else f"{it.seconds.mean:.1f}",
-    )
-
-
-def _reach(found: MeanInterval | None, sign: str = "") -> str:
-    if found is None or found.low is None or found.high is None:
-        return "none"
-    return f"{found.low:{sign}.3f} to {found.high:{sign}.3f}"
-
-
 def _differences(story: ComparisonStory) -> Iterator[str]:
     differences = story.result.differences
-    head = ("difference", "score", "95 %", "won", "lost", "tied", "$ a text", "seconds", "verdict")
-    yield _table(head, map(_difference, differences))
+    yield _table(differences_table(differences))
     if len(differences) > 1:
         yield '<p class="soft">The intervals of all differences hold together with 95 %.</p>'
     for it in differences:
         yield _chart(it, [gap for gap, _ in story.gaps_in_score(it)])
-    criteria = [
-        (f"{it.setting} \u2212 {it.against}", name, f"{found.mean:+.3f}", _reach(found, "+"))
-        for it in differences
-        for name, found in it.criteria.items()
-    ]
-    if len(criteria) > len(differences):
-        yield _table(("difference", "criterion", "score", "95 %"), criteria)
-    people = [
-        (
-            f"{it.setting} \u2212 {it.against}",
-            str(found.count),
-            f"{found.mean:+.3f}",
-            _reach(found, "+"),
-        )
-        for it in differences
-        for found in [it.with_people or it.people]
-        if found is not None
-    ]
-    if people:
-        yield _table(("difference by people", "texts rated", "score", "95 %"), people)
-
-
-def _difference(it: PairedDifference) -> tuple[str, ...]:
-    return (
-        f"{it.setting} \u2212 {it.against}",
-        UNKNOWN if it.score is None else f"{it.score.mean:+.3f}",
-        _reach(it.score, "+"),
-        *(str(count) for count in (it.wins, it.losses, it.ties)),
-        UNKNOWN if it.cost_usd is None else dollars(it.cost_usd.mean),
-        UNKNOWN if it.seconds is None else f"{it.seconds.mean:+.1f}",
-        it.verdict,
-    )
+    for rows in (criteria_table(differences), people_table(differences)):
+        if len(rows) > 1:
+            yield _table(rows)
 
 
 WIDTH, HEIGHT, EDGE = 700, 92, 20
@@ -181,8 +104,8 @@ def _chart(it: PairedDifference, gaps: Sequence[float]) -> str:
     found = it.score
     if found is None:
         return ""
-    reach = [*gaps, found.low or 0.0, found.high or 0.0]
-    most = max(0.01, *map(abs, reach))
+    ends = [*gaps, found.low or 0.0, found.high or 0.0]
+    most = max(0.01, *map(abs, ends))
 
     def x(value: float) -> float:
         return round(WIDTH / 2 + value / most * (WIDTH / 2 - EDGE), 1)
@@ -192,7 +115,7 @@ def _chart(it: PairedDifference, gaps: Sequence[float]) -> str:
     if found.low is not None and found.high is not None:
         bar = f'<line class="reach" x1="{x(found.low)}" x2="{x(found.high)}" y1="54" y2="54"/>'
     names = shown(it.against), shown(it.setting)
-    label = f"{names[1]} minus {names[0]}: mean {found.mean:+.3f}, 95 % {_reach(found, '+')}"
+    label = f"{names[1]} minus {names[0]}: mean {found.mean:+z.3f}, 95 % {reach(found, '+z')}"
     return (
         f'<div class="wide"><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
         f'<line class="zero" x1="{x(0)}" x2="{x(0)}" y1="20" y2="70"/>{dots}{bar}'
@@ -229,7 +152,7 @@ def _scores(found: Mapping[str, RefinedText]) -> str:
     parts = []
     for name, score in scores.items():
         kind = ""
-        if score is not None and max(known) - min(known) > 1e-9:
+        if score is not None and max(known) - min(known) > SAME:
             kind = {max(known): "up", min(known): "down"}.get(score, "")
         value = "none" if score is None else f"{score:.3f}"
         parts.append(f'<span class="{kind}">{shown(name)} {value}</span>')
@@ -255,21 +178,33 @@ def _side(name: str, it: RefinedText) -> str:
     parts = [
         f"<h3>{shown(name)}: {score}</h3>",
         f'<p class="soft">{cost} \u00b7 {seconds}{reference}</p>',
-        *(f'<p class="missing">{shown(why)}</p>' for why in (it.failure, *it.not_judged) if why),
+        *(f'<p class="missing">{shown(why)}</p>' for why in _lacks(it)),
         "" if it.draft is None else f"<pre>{shown(it.draft)}</pre>",
         _said(it),
     ]
     return f"<section>{''.join(parts)}</section>"
 
 
+def _lacks(it: RefinedText) -> Iterator[str]:
+    if it.failure is not None:
+        yield it.failure
+    if it.judged_with is None:
+        yield from map(str, it.not_judged)
+
+
 def _said(it: RefinedText) -> str:
-    """Return what the judge and people said of a draft."""
-    lines = [
-        f"{score.criterion} {UNKNOWN if score.score is None else f'{score.score:.2f}'}"
-        + (f": {score.reason}" if score.reason else "")
-        for judged in it.judged
-        for score in judged.scores
-    ]
+    """Return what the judge and people said of a draft; what settings share, at the first one."""
+    shared = [f"The same draft as with {it.judged_with}: judged once for both."]
+    lines = (
+        shared
+        if it.judged_with
+        else [
+            f"{score.criterion} {UNKNOWN if score.score is None else f'{score.score:.2f}'}"
+            + (f": {score.reason}" if score.reason else "")
+            for judged in it.judged
+            for score in judged.scores
+        ]
+    )
     lines += [f"rated {score:.2f} by {by or 'a person'}" for by, score in it.ratings.items()]
     return _list(lines, "soft") if lines else ""
 

@@ -10,12 +10,18 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from app.cli.client import RECONNECTS, Client, CliError, RequestRejected, ServerUnreachable
-from app.cli.comparison import ComparedSettings, PairedDifference, TextOutcome, dollars
+from app.cli.comparison import (
+    ComparedSettings,
+    NoScore,
+    PairedDifference,
+    TextOutcome,
+    dollars,
+)
 from app.cli.root import parse_json
 from app.contract.criteria import AUTO, CRITIC
 from app.contract.drafts import MAX_TEXT
@@ -23,6 +29,7 @@ from app.contract.estimates import Consumption, RefinementEstimate
 from app.contract.output_tokens import BYTES_PER_TOKEN
 from app.contract.snapshot import Iteration, Snapshot
 from app.contract.status import Status
+from app.legible import on_one_line
 
 MOST_TEXTS = 1_000
 SUFFIXES = frozenset({".txt", ".md"})
@@ -418,6 +425,31 @@ class ComparisonRunner:
                 self._pause(1.0)
 
 
+FIXES: Mapping[str, str] = {
+    "canceled": "Begin it anew with another --name.",
+    "budget_exhausted": "Give it a larger budget.",
+    "model_refused": "Correct the name of its model, the API key or the settings of the model.",
+    "model_unavailable": "See that the server of its model works.",
+    "nothing_judged": "Give it a larger budget or more seconds.",
+    "reply_cut_off": "Give it a larger max_output_tokens.",
+    "unreadable_reply": "See that the server of its model speaks the protocol that is configured.",
+    "validator_unavailable": "See that the endpoint or the resource of the validator works.",
+}
+OTHER_FIX = "Try it with another model or other fields."
+
+
+@dataclass(frozen=True)
+class FailedJudgement:
+    """A judgement without a score: why, and its id if it was begun."""
+
+    why: str
+    id: str | None = None
+
+    def __str__(self) -> str:
+        """Return both."""
+        return self.why if self.id is None else f"{self.id}: {self.why}"
+
+
 @dataclass(frozen=True)
 class RefinedText:
     """What came of one text with one setting, and how it was judged."""
@@ -425,9 +457,11 @@ class RefinedText:
     snapshot: Snapshot | None
     failure: str | None = None
     judgements: tuple[Snapshot, ...] = ()
-    not_judged: tuple[str, ...] = ()
+    not_judged: tuple[FailedJudgement, ...] = ()
     judged: tuple[Iteration, ...] = ()
     ratings: Mapping[str, float] = field(default_factory=dict)
+    judged_with: str | None = None
+    """The first setting with the same draft, which is judged once for both."""
 
     @property
     def draft(self) -> str | None:
@@ -439,7 +473,7 @@ class RefinedText:
         """Return the figures."""
         now = self.snapshot
         if now is None:
-            return TextOutcome(has_text=False, cost_usd=0.0)
+            return TextOutcome(has_text=False, no_score=self._no_score(), cost_usd=0.0)
         estimate = now.result.estimate if now.result else None
         by_criterion: dict[str, list[float]] = {}
         for it in (score for judged in self.judged for score in judged.scores):
@@ -449,6 +483,7 @@ class RefinedText:
             has_text=now.result is not None,
             has_ended=now.status.is_terminal,
             judged=tuple(_scores(self.judgements)) if now.status.is_terminal else (),
+            no_score=self._no_score(),
             criteria={name: sum(it) / len(it) for name, it in by_criterion.items()},
             cost_usd=now.usage.cost_usd,
             seconds=_seconds(now),
@@ -458,6 +493,22 @@ class RefinedText:
             own_error=estimate.error if estimate else None,
             ratings=self.ratings,
         )
+
+    def _no_score(self) -> NoScore | None:
+        """Return why it has no score, in the same words for all texts, and what to change."""
+        now = self.snapshot
+        if now is None:
+            return NoScore(self.failure or "it was not begun", "Mend its request.")
+        if not now.status.is_terminal:
+            fix = "Answer its reviews, and run the command again."
+            return NoScore("it waits for a reviewer", fix, blames_setting=False)
+        if now.result is None:
+            code = now.error.code if now.error else now.status
+            return NoScore(self.failure or "it has no result", FIXES.get(code, OTHER_FIX))
+        if self.judgements or not self.not_judged:
+            return None
+        why = f"not judged: {self.not_judged[0].why}"
+        return NoScore(why, "Mend the judge (--judge).", blames_setting=False)
 
 
 def _scores(judgements: Iterable[Snapshot]) -> Iterator[float]:
@@ -495,9 +546,12 @@ def refined_texts(
     complete: RefinedTexts = []
     for text, of_text in zip(plan.texts, found, strict=True):
         complete.append({})
+        firsts: dict[tuple[str, ...], str] = {}
         for name, it in of_text.items():
-            keys_of_draft = _judgement_keys(plan, text, it)
-            complete[-1][name] = _looked_up(runner, it, [judged[key] for key in keys_of_draft])
+            keys_of_draft = tuple(_judgement_keys(plan, text, it))
+            seen = _looked_up(runner, it, [judged[key] for key in keys_of_draft])
+            first = firsts.setdefault(keys_of_draft, name) if keys_of_draft else name
+            complete[-1][name] = replace(seen, judged_with=None if first == name else first)
             done += 1
             on_progress("reading", done, total)
     return complete
@@ -565,12 +619,12 @@ def _looked_up(
     )
 
 
-def _why_not_judged(judged: Snapshot | str) -> str:
+def _why_not_judged(judged: Snapshot | str) -> FailedJudgement:
     if isinstance(judged, str):
-        return judged
+        return FailedJudgement(judged)
     if judged.error is not None:
-        return f"{judged.id}: {judged.error.code}: {judged.error.detail}"
-    return f"{judged.id}: {judged.status}, without a score"
+        return FailedJudgement(f"{judged.error.code}: {judged.error.detail}", judged.id)
+    return FailedJudgement(f"{judged.status}, without a score", judged.id)
 
 
 def _ratings(it: RefinedText, drafts: Iterable[Iteration]) -> dict[str, float]:
@@ -608,8 +662,8 @@ class ComparisonStory:
         return [
             line
             for text, found in zip(self.plan.texts, self.refined, strict=True)
-            for name, it in found.items()
-            for line in _gaps_of(f"{text.name} with {name}", it)
+            for name in found
+            for line in _gaps_of(text.name, name, found)
         ]
 
     def gaps_in_score(self, pair: PairedDifference) -> list[tuple[float, str]]:
@@ -621,7 +675,7 @@ class ComparisonStory:
             and (other := found[pair.against].outcome().score) is not None
         ]
 
-    def about_noise(self) -> list[str]:
+    def _about_noise(self) -> list[str]:
         """Return how much of the differences is the judge's noise, if that is known."""
         noise = self.result.judge_noise
         if noise is None:
@@ -649,16 +703,35 @@ class ComparisonStory:
         }
         return {"refining": _cost(runs.values()), "judging": _cost(judged.values())}
 
+    def notes(self) -> list[str]:
+        """Return what is to be kept in mind: who may be favoured, noise, and how to go on."""
+        return [*self.remarks, *self._about_noise(), *self._how_to_go_on()]
+
+    def _how_to_go_on(self) -> list[str]:
+        """Return how the command is run again, if a setting has no score at all."""
+        if all(it.score is not None for it in self.result.settings):
+            return []
+        said = f"Run it again with --name {self.plan.name}, and with --retry if the files are the"
+        return [f"{said} same: what has a result is not paid again."]
+
     def costs(self) -> str:
         """Return a sentence about what the comparison cost."""
         parts = [f"{what} {_dollars(cost)}" for what, cost in self.spent().items()]
         return f"Cost of the comparison: {', '.join(parts)}."
 
 
-def _gaps_of(what: str, it: RefinedText) -> Iterator[str]:
+def _gaps_of(text: str, name: str, found: Mapping[str, RefinedText]) -> Iterator[str]:
+    """Yield what a setting lacks of a text; a judgement that settings share is named once."""
+    it, what = found[name], on_one_line(text)
     if it.failure is not None:
-        yield f"{what}: {it.failure}"
-    yield from (f"{what}, not judged: {why}" for why in it.not_judged)
+        yield f"{what} with {name}: {on_one_line(it.failure)}"
+    if it.judged_with is None:
+        names = " and ".join(
+            (name, *(other for other in found if found[other].judged_with == name))
+        )
+        yield from (
+            f"{what} with {names}, not judged: {on_one_line(str(why))}" for why in it.not_judged
+        )
 
 
 def _cost(of: Iterable[Snapshot]) -> float | None:

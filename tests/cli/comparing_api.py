@@ -43,8 +43,10 @@ class ComparingApi(ScriptedApi):
     """Every refinement ends at once; a test may say which ones do not succeed."""
 
     score: Callable[[Body], float] = higher_threshold_better
+    writes: Callable[[Body], str] = written
     status_of: Callable[[Body], Status] = lambda _: Status.SUCCEEDED
     refuses: Callable[[Body], CannedResponse | None] = lambda _: None
+    criteria: tuple[str, ...] = ("clarity",)
     cost_usd: float | None = 0.01
     goes_away: int = 0
     """How many of the next requests it does not answer."""
@@ -93,7 +95,7 @@ class ComparingApi(ScriptedApi):
     def _ended(self, refinement_id: str, body: Body) -> Snapshot:
         status = self.status_of(body)
         judges = body.get("strategy") == {"kind": "critique"}
-        text = body["draft"] if judges else written(body)
+        text = body["draft"] if judges else self.writes(body)
         result = Result(
             draft=text,
             iteration=1,
@@ -134,7 +136,10 @@ class ComparingApi(ScriptedApi):
             sha256=result.sha256,
             parent=None,
             score=result.score,
-            scores=(CriterionScore(criterion="clarity", score=result.score, reason="It is so."),),
+            scores=tuple(
+                CriterionScore(criterion=it, score=result.score, reason="It is so.")
+                for it in self.criteria
+            ),
             passed=True,
             findings=(),
             strengths=(),

@@ -11,7 +11,9 @@ from typer.testing import CliRunner, Result
 
 from app.cli import app
 from app.cli.client import Client, ServerUnreachable
+from app.cli.comparison import dollars
 from app.cli.comparison_run import ComparedText, ComparisonPlan, ComparisonRunner
+from app.cli.display import score_text
 from app.contract.status import Status
 from tests.cli.comparing_api import Body, ComparingApi, comparing_api, problem
 
@@ -246,6 +248,24 @@ def test_requests_are_compared_and_a_setting_wins_over_a_field_of_a_text(
     assert "line 2 is no request" in compare("--texts", str(path)).stderr
 
 
+def test_hostile_names_stay_on_their_lines_and_json_has_them_to_the_letter(
+    api: ComparingApi, compare: Compare, folder: Path
+) -> None:
+    names = "tone\nforged \u202e\x1b[2K\x9b", "mail\nforged \u2066\x1b[2K\x9b"
+    api.criteria = (names[0], "clarity")
+    (folder / "texts" / f"{names[1]}.txt").write_text("One more.")
+    api.status_of = lambda body: (
+        Status.FAILED if body["draft"].startswith("One more.") else Status.SUCCEEDED
+    )
+    printed, found = compare().stdout, json.loads(compare("--json").stdout)
+    forged = [it for it in printed.splitlines() if "forged" in it]
+    assert len(forged) == 2
+    assert all("tone" in it or "mail" in it for it in forged)
+    assert not {*printed} & {*"\u202e\u2066\x1b\x9b"}
+    assert names[0] in found["differences"][0]["criteria"]
+    assert f"{names[1]}.txt" in [it["name"] for it in found["texts"]]
+
+
 class Tags(HTMLParser):
     """Every tag of a page with its attributes."""
 
@@ -332,11 +352,247 @@ def test_numbers_that_json_does_not_have_are_refused_in_texts(
     assert "line 1 is not JSON" in done.stderr
 
 
-def test_a_setting_that_always_fails_is_exit_code_1_and_its_reason_is_told_once(
+def test_of_a_setting_that_always_fails_the_reason_is_told_and_the_other_one_recommended(
     api: ComparingApi, compare: Compare
 ) -> None:
     api.status_of = lambda it: Status.FAILED if it.get("threshold") == 0.9 else Status.SUCCEEDED
-    done = compare()
+    done = compare("--name", "spring")
     assert done.exit_code == 1, done.output
-    assert done.stdout.count("the model refuses") == 1
-    assert "and 3 more" in done.stdout
+    assert "Use a: it alone works, and b failed on every text" in done.stdout
+    why = "b has no score on any of 6 texts: model_refused: the model refuses (6 texts)."
+    assert f"{why} Correct the name of its model" in done.stdout
+    assert "Where a text is missing and counts as 0, b and a differ by -0." in done.stdout
+    assert "Run it again with --name spring" in done.stdout
+    assert "and 3 more: model_refused: the model refuses" in done.stdout
+    (difference,) = json.loads(compare("--name", "spring", "--json").stdout)["differences"]
+    assert (difference["score"], difference["verdict"]) == (None, "none")
+    assert difference["counting_missing"]["high"] < 0
+    api.status_of = lambda _: Status.SUCCEEDED
+    mended = compare("--name", "spring", "--retry")
+    assert (mended.exit_code, "Run it again" in mended.stdout) == (0, False)
+
+
+def test_if_every_setting_always_fails_the_reason_of_each_is_told(
+    api: ComparingApi, compare: Compare
+) -> None:
+    api.status_of = lambda _: Status.FAILED
+    done = compare()
+    assert done.exit_code == 1
+    assert "Nothing can be compared or recommended: no text of a and b has a score." in done.stdout
+    for name in ("a", "b"):
+        assert f"{name} has no score on any of 6 texts: model_refused" in done.stdout
+
+
+def test_the_settings_that_work_are_compared_beside_one_that_always_fails(
+    api: ComparingApi, compare: Compare, folder: Path
+) -> None:
+    (folder / "c.json").write_text(json.dumps({**CRITERIA, "threshold": 0.7}))
+    api.status_of = lambda it: Status.FAILED if it.get("threshold") == 0.7 else Status.SUCCEEDED
+    done = compare("--setting", f"c={folder}/c.json")
+    assert done.exit_code == 3, done.output
+    assert "Use b: the judge scores its texts higher" in done.stdout
+    assert "c has no score on any of 6 texts: model_refused" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("status", "why", "fix"),
+    [
+        (Status.FAILED, "not judged: model_refused: the model refuses", "Mend the judge"),
+        (Status.PAUSED, "it waits for a reviewer", "Answer its reviews"),
+    ],
+)
+def test_what_is_no_fault_of_a_setting_recommends_no_other_one(
+    api: ComparingApi, compare: Compare, status: Status, why: str, fix: str
+) -> None:
+    def of(body: Body) -> Status:
+        judges = body["metadata"]["compare_setting"] == "judge"
+        is_b = "(as 0.9)" in body["draft"] or body.get("threshold") == 0.9
+        return status if is_b and judges == (status is Status.FAILED) else Status.SUCCEEDED
+
+    api.status_of = of
+    done = compare()
+    assert done.exit_code == 1
+    assert f"b has no score on any of 6 texts: {why} (6 texts). {fix}" in done.stdout
+    assert "Use a" not in done.stdout
+    assert json.loads(compare("--json").stdout)["recommendation"]["choice"] is None
+
+
+def test_a_judgement_that_settings_share_is_listed_once(
+    api: ComparingApi, compare: Compare, folder: Path
+) -> None:
+    api.writes = lambda body: f"{body['draft']} (as one)"
+    found = json.loads(compare("--json", "--html", f"{folder}/page.html").stdout)
+    assert len(api.runs("judge")) == 6
+    for text in found["texts"]:
+        a, b = text["settings"]["a"], text["settings"]["b"]
+        assert (len(a["judgements"]), a["judged_with"]) == (1, None)
+        assert (b["judgements"], b["judged_with"]) == ([], "a")
+        assert a["score"] == b["score"]
+    page = (folder / "page.html").read_text()
+    assert page.count("clarity 0.") == page.count("The same draft as with a: judged once") == 6
+
+
+def test_a_failed_judgement_that_settings_share_is_named_once(
+    api: ComparingApi, compare: Compare
+) -> None:
+    api.writes = lambda body: f"{body['draft']} (as one)"
+    api.status_of = lambda body: (
+        Status.FAILED
+        if body["metadata"]["compare_setting"] == "judge" and "Text 3" in body["draft"]
+        else Status.SUCCEEDED
+    )
+    found = json.loads(compare("--json").stdout)
+    (line,) = found["missing"]
+    assert line.startswith("mail-3.txt with a and b, not judged: ref_")
+
+
+def ratings_given(api: ComparingApi, compare: Compare, folder: Path) -> None:
+    for number in range(6, 14):
+        (folder / "texts" / f"mail-{number}.txt").write_text(f"Text {number}.")
+    compare()
+    for number, (a, b) in enumerate(zip(api.runs("a"), api.runs("b"), strict=True)):
+        api.rate(a, "Ann", 0.4 + number / 100)
+        api.rate(b, "Ann", 0.9 - number / 90)
+
+
+def few_ratings(api: ComparingApi, compare: Compare, folder: Path) -> None:
+    compare()
+    api.rate(api.runs("a")[0], "Ann", 0.1)
+    api.rate(api.runs("b")[0], "Ann", 0.3)
+
+
+def one_failed(api: ComparingApi, compare: Compare, folder: Path) -> None:
+    api.status_of = lambda body: (
+        Status.FAILED
+        if body["metadata"]["compare_text"] == "mail-3.txt" and body.get("threshold") == 0.9
+        else Status.SUCCEEDED
+    )
+
+
+def one_setting_failed(api: ComparingApi, compare: Compare, folder: Path) -> None:
+    api.status_of = lambda it: Status.FAILED if it.get("threshold") == 0.9 else Status.SUCCEEDED
+
+
+def ties(api: ComparingApi, compare: Compare, folder: Path) -> None:
+    """Differences that are almost 0, too, whose sign nobody is to see."""
+    api.score = lambda body: 0.7 + (0.0001 if "Text 2. (as 0.8)" in body["draft"] else 0)
+
+
+def one_text(api: ComparingApi, compare: Compare, folder: Path) -> None:
+    for number in range(1, 6):
+        (folder / "texts" / f"mail-{number}.txt").unlink()
+
+
+def unknown_dollars(api: ComparingApi, compare: Compare, folder: Path) -> None:
+    api.cost_usd = None
+
+
+@pytest.mark.parametrize(
+    "prepared",
+    [
+        ratings_given,
+        few_ratings,
+        one_failed,
+        one_setting_failed,
+        ties,
+        one_text,
+        unknown_dollars,
+    ],
+)
+def test_tables_json_and_page_agree_in_every_number(
+    api: ComparingApi, compare: Compare, folder: Path, prepared: Callable[..., None]
+) -> None:
+    api.criteria = ("clarity", "tone")
+    prepared(api, compare, folder)
+    printed = compare("--html", f"{folder}/page.html").stdout
+    found = json.loads(compare("--json").stdout)
+    page = Cells((folder / "page.html").read_text())
+    rows = [row for it in found["differences"] for row in rows_of(it)]
+    for row in (*map(row_of_setting, found["settings"]), *rows):
+        assert row in page.rows
+        assert " ".join(row) in in_lines(printed)
+    advice = found["recommendation"]["sentences"]
+    assert [it for it in advice if it not in printed] == []
+    told = [*advice, *found["remarks"], *found["missing"]]
+    assert [it for it in told if it not in page.text] == []
+    for text in found["texts"]:
+        scores = {name: it["score"] for name, it in text["settings"].items()}
+        shown = (f"{name} {'none' if it is None else f'{it:.3f}'}" for name, it in scores.items())
+        assert f"{text['name']}{''.join(shown)}" in page.text
+    pairs = [[it["score"] for it in text["settings"].values()] for text in found["texts"]]
+    assert page.classes.count("dot") == sum(None not in pair for pair in pairs)
+    assert "-0.000" not in printed + page.text
+
+
+def row_of_setting(it: Any) -> tuple[str, ...]:
+    return (
+        it["name"],
+        *mean_and_reach(it["score"], "-"),
+        f"{it['passed']}/{it['texts']}",
+        score_text(it["own_score"]),
+        "unknown" if it["cost_usd"] is None else dollars(it["cost_usd"]["mean"]),
+        "unknown" if it["seconds"] is None else f"{it['seconds']['mean']:.1f}",
+    )
+
+
+def rows_of(it: Any) -> Iterator[tuple[str, ...]]:
+    """The rows of a difference in the tables of differences, criteria and people."""
+    pair = f"{it['setting']} - {it['against']}"
+    cost = it["cost_usd"] and it["cost_usd"]["mean"]
+    yield (
+        pair,
+        *mean_and_reach(it["score"], "+z"),
+        f"{it['wins']}-{it['losses']}-{it['ties']}",
+        "unknown" if cost is None else f"{'+' if cost >= 0 else ''}{dollars(cost)}",
+        "unknown" if it["seconds"] is None else f"{it['seconds']['mean']:+z.1f}",
+        it["verdict"],
+    )
+    for name, difference in it["criteria"].items():
+        yield (pair, name, *mean_and_reach(difference, "+z"))
+    if found := it["with_people"] or it["people"]:
+        of = "all texts" if it["with_people"] else "rated texts"
+        reach = mean_and_reach(found, "+z")
+        yield (pair, of, str(found["count"]), *reach, f"{it['trust']:.2f}")
+
+
+def mean_and_reach(found: Any, sign: str) -> tuple[str, str]:
+    if found is None:
+        return "unknown", "none"
+    mean, low, high = (
+        None if found[it] is None else f"{found[it]:{sign}.3f}" for it in ("mean", "low", "high")
+    )
+    return str(mean), "none" if low is None else f"{low} to {high}"
+
+
+def in_lines(printed: str) -> list[str]:
+    """The lines of tables, with one space between cells."""
+    return [" ".join(line.split()) for line in printed.splitlines()]
+
+
+class Cells(HTMLParser):
+    """The rows of all tables of a page, its whole text, and the classes of its elements."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.rows: list[tuple[str, ...]] = []
+        self.text = ""
+        self.classes: list[str | None] = []
+        self._cells: list[str] | None = None
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.classes.append(dict(attrs).get("class"))
+        if tag == "tr":
+            self._cells = []
+        if tag == "td" and self._cells is not None:
+            self._cells.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "tr" and self._cells is not None:
+            self.rows.append(tuple(self._cells))
+            self._cells = None
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._cells:
+            self._cells[-1] += data

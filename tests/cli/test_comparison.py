@@ -12,7 +12,9 @@ from hypothesis import strategies as some
 from app.cli.comparison import (
     FEWEST_RATED,
     MeanInterval,
+    NoScore,
     TextOutcome,
+    UnscoredTexts,
     compared,
     interval,
     more_texts,
@@ -298,8 +300,21 @@ def test_which_of_three_is_best_is_said_against_each_other_one() -> None:
     assert verdicts == {("b", "a"): "better", ("c", "a"): "better", ("c", "b"): "worse"}
 
 
-def test_without_a_judged_text_nothing_is_recommended() -> None:
-    texts = [{"a": outcome(0.5), "b": outcome(None)}]
-    found = compared("ab", texts, 0.02)
+def test_where_only_one_setting_has_scores_it_is_recommended_if_the_others_are_at_fault() -> None:
+    refused = NoScore("model_refused: no", "Correct the model.")
+    failed = TextOutcome(has_text=False, no_score=refused)
+    for count, verdict in ((6, "shown"), (5, "open")):
+        found = compared("ab", [{"a": outcome(0.5), "b": failed}] * count, 0.02)
+        advice = found.recommendation
+        assert (advice.choice, advice.verdict) == ("a", verdict)
+        assert found.settings[1].unscored == (UnscoredTexts(count, refused),)
+        assert found.differences[0].verdict == "none"
+        assert f"b has no score on any of {count} texts: model_refused: no" in advice.sentences[1]
+
+
+def test_a_setting_that_was_not_judged_makes_no_other_one_the_better() -> None:
+    unjudged = outcome(None, no_score=NoScore("not judged", "Mend it.", blames_setting=False))
+    found = compared("ab", [{"a": outcome(0.5), "b": unjudged}], 0.02)
     assert found.recommendation.choice is None
-    assert "No text of b was judged" in found.recommendation.sentences[0]
+    assert "Only a can be told about" in found.recommendation.sentences[0]
+    assert "no text of b has a score" in found.recommendation.sentences[0]
