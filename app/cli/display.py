@@ -654,7 +654,8 @@ def lines_of(progress: Progress, refinement_id: str) -> list[str]:
         if row.is_judged:
             verdict = "passed" if row.passed else "not good enough yet"
             scores = f"score {score_text(row.score)} ({criteria_text(row.scores)}), {verdict}"
-            lines.append(f"iteration {number}: {scores}")
+            beyond = ", beyond the limit" if number > progress.max_iterations else ""
+            lines.append(f"iteration {number}{beyond}: {scores}")
     lines += progress.retries
     lines += [f"step: {key}" for key in progress.phase]
     lines += _waits(progress)

@@ -103,6 +103,21 @@ def test_a_failure_is_told_in_words_with_its_code() -> None:
     )
 
 
+def test_drafts_that_a_reviewer_asked_for_beyond_the_limit_are_counted_apart() -> None:
+    first = {"iteration": 0, "path": "iterations/0", "draft": "x", "sha256": "0", "parent": None}
+    first |= {"score": None, "passed": False, "usage": UNKNOWN}
+    lists = dict.fromkeys(
+        ("scores", "findings", "strengths", "weaknesses", "suggestions", "asked"), ()
+    )
+    paths = "iterations/0", "iterations/3", "iterations/4", "stages/a/iterations/4"
+    drafts = tuple(
+        Iteration.model_validate({**first, **lists, "iteration": int(it[-1]), "path": it})
+        for it in paths
+    )
+    assert "4 drafts (1 beyond `max_iterations`), 1 model call" in ending(told(judged=drafts))
+    assert "3 drafts, 1 model call" in ending(told(judged=(*drafts[:2], drafts[3])))
+
+
 def test_steps_name_who_stood_in_and_an_unknown_cost_is_unknown() -> None:
     tried = (Tried(model="openai:big", code="model_unavailable", detail="busy"),)
     refused = StepFailed(key="outputs/a", code="model_refused", detail="no", usage=Usage(), next=())

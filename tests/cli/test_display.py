@@ -84,6 +84,16 @@ def test_many_iterations_and_criteria_fit_the_width(width: int) -> None:
     assert all(name.startswith(row) for name, row in zip(names, rows, strict=True))
 
 
+def test_a_draft_that_a_reviewer_asked_for_beyond_the_limit_is_told_as_such() -> None:
+    progress = Progress()
+    for number in (3, 4):
+        data = judged(number, 0.5, passed=False)
+        event = Event(event=number, type=EventType.ITERATION_COMPLETED, at=AT, data=data)
+        progress = progress.after(event)
+    lines = [it.partition(":")[0] for it in lines_of(progress, ID)]
+    assert lines[2:4] == ["iteration 3", "iteration 4, beyond the limit"]
+
+
 HOSTILE = "tone\n\u202eforged 1.00\x1b[2K\x9b1A\r\u2066"
 
 

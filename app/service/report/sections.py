@@ -500,10 +500,14 @@ def _summary(story: Story) -> str:
     it = story.snapshot
     verdict = "Passed" if it.passed else "Not passed" if it.status.is_terminal else "Not ended yet"
     best = "" if it.best is None else f"score {wording.score(it.best.score)}, "
-    took = (
-        f"{counted(len(story.iterations), 'draft')}, {counted(it.usage.calls, 'model call')},"
-        f" {wording.dollars(it.usage)}"
+    beyond = sum(
+        of.path == f"iterations/{of.iteration}" and of.iteration > it.max_iterations
+        for of in story.iterations
     )
+    drafts = counted(len(story.iterations), "draft")
+    if beyond:  # a reviewer may ask for more, and a client may lower the limit
+        drafts += f" ({beyond} beyond `max_iterations`)"
+    took = f"{drafts}, {counted(it.usage.calls, 'model call')}, {wording.dollars(it.usage)}"
     return f"**{verdict}**: {best}threshold {it.threshold:g}; {took}."
 
 
