@@ -488,6 +488,14 @@ Deltas = Annotated[
     Query(description="Also send texts while models write them, as `step.delta` without an id."),
 ]
 EventLimit = Annotated[int, Query(ge=1, le=100, description="Events per page of JSON.")]
+EXCERPT_CHARACTERS = 1_000
+Excerpts = Annotated[
+    bool,
+    Query(
+        description="Send of every text that is longer only the first"
+        f" {EXCERPT_CHARACTERS:,} characters."
+    ),
+]
 
 
 REPORT_TYPES: dict[str, ReportFormat] = {"text/markdown": "md", "text/html": "html"}

@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic_core import from_json, to_json
 from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from app.api.dependencies import JSON, REPORT_TYPES
+from app.api.dependencies import EXCERPT_CHARACTERS, JSON, REPORT_TYPES
+from app.contract import Contract
 from app.contract.batches import BatchPage
 from app.contract.errors import HoneError
 from app.contract.events import DELTA, StepDelta
@@ -122,19 +124,41 @@ def event_page(
     after: int,
     limit: int,
     task_after: Callable[[bool], BackgroundTask | None],
+    *,
+    excerpts: bool = False,
 ) -> Response:
-    """Return one JSON page of stored events, without decoding them.
+    """Return one JSON page of stored events, without decoding them unless `excerpts` are sent.
 
     `has_more` and the link to the next page are set if there are more than `limit` events.
     """
     shown_events, has_more = events[:limit], len(events) > limit
     last = shown_events[-1].number if shown_events else after
-    data = b",".join(event.json for event in shown_events)
+    data = b",".join(excerpt(it).json if excerpts else it.json for it in shown_events)
     more = b"true" if has_more else b"false"
     content = b'{"data":[%b],"has_more":%b,"next_after":%d}' % (data, more, last)
     headers = NEGOTIATED | ({"Link": _next(request, after=last)} if has_more else {})
     task = task_after(tell_all(shown_events))
     return Response(content, headers=headers, media_type=JSON, background=task)
+
+
+def excerpted(page: Contract) -> Response:
+    """Return a page with excerpts of its texts."""
+    return Response(to_json(_cut(page.model_dump(mode="json", by_alias=True))), media_type=JSON)
+
+
+def excerpt(event: StoredEvent) -> StoredEvent:
+    """Return an event with excerpts of its texts. No excerpt is the last that a client is sent."""
+    if len(event.json) <= EXCERPT_CHARACTERS:
+        return event
+    return replace(event, json=to_json(_cut(from_json(event.json))))
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:EXCERPT_CHARACTERS]
+    if isinstance(value, dict):
+        return {name: _cut(it) for name, it in value.items()}
+    return [_cut(it) for it in value] if isinstance(value, list) else value
 
 
 def tell_all(events: Sequence[StoredEvent]) -> bool:
@@ -173,11 +197,14 @@ class EventStream(StreamingResponse):
         self,
         feed: EventFeed,
         task_after: Callable[[bool], BackgroundTask | None] = lambda _: None,
+        *,
+        excerpts: bool = False,
     ) -> None:
         own = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is nginx's
         super().__init__((), headers=own | NEGOTIATED)
         self._feed = feed
         self._task_after = task_after
+        self._excerpts = excerpts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all events; close the source as soon as the client disconnects."""
@@ -193,15 +220,20 @@ class EventStream(StreamingResponse):
         async with aclosing(self._feed.later) as later:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
-            await send(_body(RETRY + b"".join(map(encoded, self._feed.first))))
+            await send(_body(RETRY + b"".join(map(self._encoded, self._feed.first))))
             last = self._feed.first
             async for batch in later:
-                await send(_body(b"".join(map(encoded, batch)) or COMMENT))
+                await send(_body(b"".join(map(self._encoded, batch)) or COMMENT))
                 last = batch
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         events = [it for it in last if isinstance(it, StoredEvent)]
         if task := self._task_after(tell_all(events)):
             await task()
+
+    def _encoded(self, event: StoredEvent | StepDelta) -> bytes:
+        return encoded(
+            excerpt(event) if self._excerpts and isinstance(event, StoredEvent) else event
+        )
 
 
 async def _disconnect(receive: Receive) -> None:

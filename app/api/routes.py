@@ -19,6 +19,7 @@ from app.api.dependencies import (
     Deltas,
     EventLimit,
     EventsAs,
+    Excerpts,
     GroupedBy,
     IdempotencyKey,
     InsightLimit,
@@ -72,6 +73,7 @@ from app.api.responses import (
     Receiver,
     accepted,
     event_page,
+    excerpted,
     listed,
     replayed,
     reported,
@@ -474,6 +476,7 @@ async def events(
     media_type: EventsAs,
     limit: EventLimit = 100,
     deltas: Deltas = False,
+    excerpts: Excerpts = False,
 ) -> Response:
     """Stream the events of a refinement: all past ones, then each new one up to the terminal one.
 
@@ -489,21 +492,29 @@ async def events(
     without an `id`. A piece replaces the text of its step from character `offset` on; 0 begins it
     anew, as when a call is repeated. Pieces are not journaled and may be missing; the text that
     counts is in `step.completed`. A call that began before anybody watched is not always streamed.
+
+    With `excerpts=true` long texts in events are cut, those of pieces are not.
     """
 
     def task_after(is_over: bool) -> BackgroundTask | None:
-        return receiver.task_after(refinement_id, is_over=is_over)
+        # A client that was sent an excerpt has not received the result.
+        return receiver.task_after(refinement_id, is_over=is_over and not excerpts)
 
     if media_type != EVENT_STREAM:
         found = await store.events(tenant, refinement_id, after, limit + 1)
-        return event_page(request, found, after, limit, task_after)
+        return event_page(request, found, after, limit, task_after, excerpts=excerpts)
     feed = await watching.follow(tenant, refinement_id, after, deltas=deltas)
-    return EventStream(feed, task_after) if feed else Response(None, 204, NEGOTIATED)
+    return (
+        EventStream(feed, task_after, excerpts=excerpts)
+        if feed
+        else Response(None, 204, NEGOTIATED)
+    )
 
 
 @journal.get(
     "/iterations",
     operation_id="listIterations",
+    response_model=IterationList,
     responses=problems(RefinementNotFound, NotStored, InvalidRequest),
 )
 async def iterations(
@@ -511,9 +522,11 @@ async def iterations(
     tenant: Tenant,
     service: TheService,
     path: SearchPath | Absent = None,
-) -> IterationList:
+    excerpts: Excerpts = False,
+) -> IterationList | Response:
     """Return all judged drafts, including those of inner searches, or only those of `path`."""
-    return IterationList(data=await service.iterations(tenant, refinement_id, path))
+    page = IterationList(data=await service.iterations(tenant, refinement_id, path))
+    return excerpted(page) if excerpts else page
 
 
 @journal.get(
@@ -535,6 +548,7 @@ async def iteration(
 @journal.get(
     "/steps",
     operation_id="listSteps",
+    response_model=StepPage,
     responses=problems(RefinementNotFound, NotStored, InvalidRequest),
 )
 async def steps(
@@ -544,14 +558,16 @@ async def steps(
     path: StepPath | Absent = None,
     after: AfterStep = 0,
     limit: StepLimit = 20,
-) -> StepPage:
+    excerpts: Excerpts = False,
+) -> StepPage | Response:
     """Return what models were asked and what they said, in the order in which the steps ended.
 
     Checks and tool calls are listed too, as are steps that failed and those that a retry has
     voided. A prompt has its texts unless `HONE_KEEP_PROMPTS` was off. For the next page send
     `next_after` as `after`.
     """
-    return await service.steps(tenant, refinement_id, path, after, limit)
+    page = await service.steps(tenant, refinement_id, path, after, limit)
+    return excerpted(page) if excerpts else page
 
 
 @journal.get(

@@ -167,18 +167,26 @@ class Hone:
         return snapshot
 
     def events(
-        self, refinement: str | models.Snapshot, *, after: int = 0, deltas: bool = False
+        self,
+        refinement: str | models.Snapshot,
+        *,
+        after: int = 0,
+        deltas: bool = False,
+        excerpts: bool = False,
     ) -> Iterator[Event]:
         """Yield each event after the one with number `after`, until the refinement has ended.
 
         A stream that breaks is resumed where it broke: no event is missed or seen twice, also
-        across restarts of the server. With `deltas`, also pieces of text as they are written.
+        across restarts of the server. With `deltas`, also pieces of text as they are written;
+        with `excerpts`, long texts in events are cut.
         Raises ServerUnreachable when no server has answered for two minutes.
         """
         heard, has_ended, failures = time.monotonic(), False, 0
+        asked = {"deltas": deltas, "excerpts": excerpts}
+        query = {name: "true" for name, is_asked in asked.items() if is_asked}
         while not has_ended:
             try:
-                for event in self._stream(refinement, after, deltas=deltas):
+                for event in self._stream(refinement, after, query):
                     heard, failures = time.monotonic(), 0
                     if event is None:
                         return
@@ -282,9 +290,13 @@ class Hone:
 
     # What it did
 
-    def iterations(self, refinement: str | models.Snapshot) -> models.IterationList:
-        """Return each draft that was judged."""
-        return self._get(models.IterationList, "GET", f"{_path(refinement)}/iterations")
+    def iterations(
+        self, refinement: str | models.Snapshot, *, excerpts: bool = False
+    ) -> models.IterationList:
+        """Return each draft that was judged; with `excerpts`, of long texts the beginning."""
+        query = {"excerpts": "true"} if excerpts else None
+        path = f"{_path(refinement)}/iterations"
+        return self._get(models.IterationList, "GET", path, params=query)
 
     def diff(self, refinement: str | models.Snapshot, before: int, after: int) -> models.Diff:
         """Return the difference between two iterations."""
@@ -404,11 +416,11 @@ class Hone:
             time.sleep(max(wait, _pause(failures)))
 
     def _stream(
-        self, refinement: str | models.Snapshot, after: int, *, deltas: bool
+        self, refinement: str | models.Snapshot, after: int, query: dict[str, str]
     ) -> Iterator[Event | None]:
         """Yield the events of one connection; None if there are no more."""
         headers = self._headers | {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
-        url = f"{self.url}{_path(refinement)}/events" + ("?deltas=true" if deltas else "")
+        url = httpx.URL(f"{self.url}{_path(refinement)}/events", params=query)
         timeout = httpx.Timeout(SILENCE_S, connect=10.0)
         with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
             if response.status_code == 204:

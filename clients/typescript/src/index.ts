@@ -150,16 +150,23 @@ export class Hone {
    * Yield each event after the one with number `after`, until the refinement has ended.
    *
    * A stream that breaks is resumed where it broke: no event is missed or seen twice, also across
-   * restarts of the server. With `deltas`, also pieces of text as they are written.
+   * restarts of the server. With `deltas`, also pieces of text as they are written; with
+   * `excerpts`, long texts in events are cut.
    */
   async *events(
     refinement: Named,
-    { after = 0, deltas = false, signal }: { after?: number; deltas?: boolean; signal?: AbortSignal | undefined } = {},
+    {
+      after = 0,
+      deltas = false,
+      excerpts = false,
+      signal,
+    }: { after?: number; deltas?: boolean; excerpts?: boolean; signal?: AbortSignal | undefined } = {},
   ): AsyncGenerator<Event> {
+    const asked = Object.entries({ deltas, excerpts }).flatMap(([name, isAsked]) => (isAsked ? `${name}=true` : []));
     let heard = Date.now();
     for (let failures = 0; ; ) {
       try {
-        for await (const event of this.#stream(refinement, after, deltas, signal)) {
+        for await (const event of this.#stream(refinement, after, asked.join('&'), signal)) {
           if (event === null) return;
           heard = Date.now();
           failures = 0;
@@ -243,9 +250,9 @@ export class Hone {
     await this.#send(path(refinement), { method: 'DELETE' });
   }
 
-  /** Return each draft that was judged. */
-  async iterations(refinement: Named): Promise<schema.IterationList> {
-    return this.request(`${path(refinement)}/iterations`);
+  /** Return each draft that was judged; with `excerpts`, of long texts the beginning. */
+  async iterations(refinement: Named, { excerpts = false } = {}): Promise<schema.IterationList> {
+    return this.request(`${path(refinement)}/iterations`, { query: { excerpts: excerpts ? 'true' : undefined } });
   }
 
   /** Return the difference between two iterations. */
@@ -352,12 +359,12 @@ export class Hone {
   async *#stream(
     refinement: Named,
     after: number,
-    deltas: boolean,
+    query: string,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<Event | null> {
     const silence = new AbortController();
     const headers = { ...this.#headers, Accept: 'text/event-stream', 'Last-Event-ID': `${after}` };
-    const url = `${this.url}${path(refinement)}/events${deltas ? '?deltas=true' : ''}`;
+    const url = `${this.url}${path(refinement)}/events${query && `?${query}`}`;
     const either = signal ? AbortSignal.any([silence.signal, signal]) : silence.signal;
     let timer = setTimeout(() => silence.abort(), SILENCE_MS);
     const alive = new TransformStream<Uint8Array, Uint8Array>({
