@@ -43,20 +43,24 @@ def pytest_configure(config: pytest.Config) -> None:
     """Drop what the caller's shell gave this process, for it and for all that tests start.
 
     That is the variables and the `.env` that Settings reads, and ignored signals: a shell that
-    starts the run in the background has it ignore SIGINT.
+    starts the run in the background has it ignore SIGINT. It is also every certificate that this
+    machine trusts: no test needs one, and each HTTP client would read them all, for longer than
+    most tests take.
     """
     config.stash[STDERR] = os.dup(2)
-    for name in [name for name in os.environ if name.upper().startswith(READ_BY_SETTINGS)]:
+    dropped = (*READ_BY_SETTINGS, "SSL_CERT_FILE")
+    for name in [name for name in os.environ if name.upper().startswith(dropped)]:
         del os.environ[name]
     for number, handler in DEFAULT_HANDLERS.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
     if config.getoption("dist", "no") != "no":
         return  # it only starts processes that run tests, and they find pyproject.toml from here
-    without_env_file = TemporaryDirectory(prefix="hone-tests-")
-    config.add_cleanup(without_env_file.cleanup)
+    empty = TemporaryDirectory(prefix="hone-tests-")
+    config.add_cleanup(empty.cleanup)
     config.add_cleanup(lambda: os.chdir(config.invocation_params.dir))
-    os.chdir(without_env_file.name)
+    os.chdir(empty.name)
+    os.environ["SSL_CERT_DIR"] = empty.name
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
