@@ -13,12 +13,12 @@ from app.access import Keyring
 from app.api.access import NOT_FOR_TOKENS
 from app.contract.access import OPERATOR, KeyRequest, Scope
 from app.contract.providers import BY_NAME
-from app.main import create_app
 from app.settings import Settings
 from app.store import Store, WorkerStore
 from app.store.limits import PermitReport, SharedLimits
 from tests.api.api_client import REQUEST, ended, problem, submitted
 from tests.api.conftest import requiring_keys
+from tests.api.test_offers import OPENAPI
 from tests.waiting import TIMEOUT_S
 
 OWNER, STRANGER = "owner-of-it-all", "stranger"
@@ -46,7 +46,7 @@ def example_of(schema: dict[str, Any]) -> str:
 
 
 def operations() -> Iterator[Operation]:
-    paths = create_app(Settings()).openapi()["paths"]
+    paths = json.loads(OPENAPI.read_text())["paths"]
     for path, methods in paths.items():
         for method, found in methods.items():
             security = found["security"]
