@@ -214,13 +214,13 @@ def _require_few_members(tree: Any) -> None:
             pending.extend(
                 (f"{pointer}/{_escaped(name)}", held)
                 for name, held in value.items()
-                if isinstance(held, dict | list)
+                if held and isinstance(held, dict | list)
             )
         elif isinstance(value, list):
             pending.extend(
                 (f"{pointer}/{index}", held)
                 for index, held in enumerate(value)
-                if isinstance(held, dict | list)
+                if held and isinstance(held, dict | list)
             )
 
 
