@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
+import httpx
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -134,3 +135,7 @@ def test_no_public_class_name_stands_for_two_things(folders: Sequence[str]) -> N
 def test_every_folder_of_tests_is_a_package_so_that_names_may_repeat() -> None:
     folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
     assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_no_client_of_a_test_reads_the_certificates_that_this_machine_trusts() -> None:
+    assert httpx.create_ssl_context().cert_store_stats()["x509"] == 0
