@@ -1,5 +1,6 @@
 """What is shipped, and what it is pinned to."""
 
+import os
 import re
 import subprocess
 import sys
@@ -74,6 +75,20 @@ def test_the_service_loads_nothing_that_only_its_checks_install() -> None:
     distributions = {canonicalize_name(name) for it in loaded for name in owners.get(it, ())}
     shipped = {"hone", *pins("requirements.lock")}
     assert distributions - shipped <= HARMLESS, "`make clean install` removes what is left over"
+
+
+def test_no_target_hands_on_that_modules_are_to_be_compiled_again_by_every_process() -> None:
+    printed = subprocess.run(
+        ["make", "-f", "-", "printed"],
+        input="include Makefile\nprinted:; @env",
+        cwd=ROOT,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "PATH=" in printed
+    assert "PYTHONDONTWRITEBYTECODE" not in printed
 
 
 def test_the_wheel_holds_the_two_packages_and_nothing_else(tmp_path: Path) -> None:
