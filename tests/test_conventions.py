@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import httpx
@@ -18,7 +18,9 @@ ABOUT_MOCKS = (
 )
 """Files about the mocks of the tests that clients send."""
 
-parsed = cache(ast.parse)
+# One at a time: the trees of all files are millions of objects, which slow what this process does
+# after these tests.
+parsed = lru_cache(maxsize=1)(ast.parse)
 
 
 def spells_no_redis_key(path: str, source: str) -> bool:
@@ -99,10 +101,22 @@ def sources() -> list[str]:
     )
 
 
+@cache
+def survey() -> tuple[set[tuple[Callable[[str, str], bool], str]], list[tuple[str, str]]]:
+    """Return which convention is broken by which file, and the public classes with their files."""
+    broken, classes = set(), list[tuple[str, str]]()
+    for path in sources():
+        source = (ROOT / path).read_text()
+        broken |= {(it, path) for it in CONVENTIONS if not it(path, source)}
+        named = (it.name for it in parsed(source).body if isinstance(it, ast.ClassDef))
+        classes += [(name, path) for name in named if not name.startswith("_")]
+    return broken, classes
+
+
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_every_file_keeps_the_convention(convention: Callable[[str, str], bool]) -> None:
-    broken = [path for path in sources() if not convention(path, (ROOT / path).read_text())]
-    assert broken == []
+    broken, _ = survey()
+    assert sorted(path for it, path in broken if it is convention) == []
 
 
 @pytest.mark.parametrize(("convention", "path", "source"), BROKEN)
@@ -119,11 +133,9 @@ def test_every_convention_has_an_example_that_is_noticed() -> None:
 def classes_in(folders: Sequence[str]) -> dict[str, list[str]]:
     """Files by the name of the public class that they define."""
     found: dict[str, list[str]] = {}
-    for path in sources():
+    for name, path in survey()[1]:
         if path.startswith(tuple(f"{folder}/" for folder in folders)):
-            for node in parsed((ROOT / path).read_text()).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    found.setdefault(node.name, []).append(path)
+            found.setdefault(name, []).append(path)
     return found
 
 
