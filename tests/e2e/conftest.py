@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.local_endpoint import SECRET, THIS_MACHINE
 
 ROOT = Path(__file__).parent.parent.parent
 TYPESCRIPT = ROOT / "clients" / "typescript"
+TSC = "node_modules/typescript/bin/tsc"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = [
     "--no-sandbox",
@@ -77,21 +79,47 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The client, compiled by the strict compiler."""
+def compiled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path | str:
+    """The client, compiled by the strict compiler for all processes of the run; or why it is not.
+
+    The process that comes first compiles it, the others wait.
+    """
+    run = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):
+        run = run.parent
+    root = run / "typescript"
+    with (run / "typescript.lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        if not root.exists():
+            attempt = tmp_path_factory.mktemp("typescript")
+            if missing := compile_client(attempt):
+                return missing
+            attempt.rename(root)
+    return root / "clients" / "typescript"
+
+
+def compile_client(root: Path) -> str | None:
+    """Compile a copy of the client; return what is missing for that, if anything is."""
     if not shutil.which("npm"):
-        pytest.skip("npm is not installed")
-    root = tmp_path_factory.mktemp("typescript")
+        return "npm is not installed"
     package = root / "clients" / "typescript"
     ignored = shutil.ignore_patterns("node_modules", "dist")
     shutil.copytree(TYPESCRIPT, package, ignore=ignored)
     shutil.copytree(ROOT / "openapi", root / "openapi")
     installed = run_in(package, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
     if installed.returncode:
-        pytest.skip(f"npm cannot install its compiler: {installed.stderr[-300:]}")
-    compiled = run_in(package, "npx", "--no-install", "tsc")
-    assert compiled.returncode == 0, compiled.stdout
-    return package
+        return f"npm cannot install its compiler: {installed.stderr[-300:]}"
+    done = run_in(package, "node", TSC)
+    assert done.returncode == 0, done.stdout
+    return None
+
+
+@pytest.fixture
+def package(compiled: Path | str) -> Path:
+    """The compiled client; without it the test is skipped."""
+    return compiled if isinstance(compiled, Path) else pytest.skip(compiled)
 
 
 def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,7 @@ import pytest
 from standardwebhooks import Webhook as Signer
 
 from app.cli.processes import free_port
-from tests.e2e.conftest import run_in
+from tests.e2e.conftest import TSC, run_in
 from tests.local_endpoint import SECRET
 from tests.waiting import TIMEOUT_S, eventually
 
@@ -152,7 +152,7 @@ def test_the_samples_in_typescript_compile_strictly_and_print_the_same(
     options = {"rootDir": ".", "outDir": "../built", "declaration": False}
     config = {"extends": "../tsconfig.json", "compilerOptions": options, "include": ["."]}
     (folder / "tsconfig.json").write_text(json.dumps(config))
-    compiled = run_in(package, "npx", "--no-install", "tsc", "-p", "samples")
+    compiled = run_in(package, "node", TSC, "-p", "samples")
     assert compiled.returncode == 0, compiled.stdout
     (package / "built" / "all.mjs").write_text(ALL_SAMPLES)
     sent = json.dumps([BODY.decode(), signed(SECRET), SECRET])

@@ -43,10 +43,11 @@ class Files(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture(scope="session")
-def folder(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def folder(package: Path, tmp_path: Path) -> Path:
     """What the server of the page has: the compiled client, and the page."""
-    folder = tmp_path_factory.mktemp("page")
+    folder = tmp_path / "page"
+    folder.mkdir()
     shutil.copytree(package / "dist", folder / "dist")
     shutil.copy(SCENES, folder)
     (folder / "index.html").write_text(HTML)
