@@ -3,15 +3,13 @@
 import asyncio
 import json
 import re
-import signal
 from pathlib import Path
 
 from app.cli.processes import url_of
 from app.contract import errors
-from benchmarks.model_replies import draft
 from tests.e2e.conftest import TYPESCRIPT, run_in
-from tests.e2e.running_service import RunningService, running_service
-from tests.e2e.scripted_models import hanging_at, slow_at
+from tests.e2e.running_service import RunningService
+from tests.e2e.scripted_models import hanging_at
 
 SCRIPT = Path(__file__).parent / "typescript_client.mjs"
 
@@ -57,21 +55,3 @@ async def test_it_steers(package: Path, service: RunningService) -> None:
     process = await play(package, "steers", url_of(service.settings))
     assert await said(process) == "steered"
     await process.communicate()
-
-
-async def test_what_it_waits_for_survives_restarts(package: Path, tmp_path: Path) -> None:
-    async with running_service(tmp_path, slow_at("iterations/2/critique", 30)) as service:
-        process = await play(package, "survives", url_of(service.settings))
-        assert await said(process) == "watching"
-        await service.until(lambda: service.models.counts.calls == 4)
-        for ended in service.processes:
-            ended.send_signal(signal.SIGKILL)
-            ended.wait()
-        service.models.behaviour = slow_at("iterations/2/critique", 0)
-        service.worker()
-        assert process.stdin
-        process.stdin.write(b"down\n")
-        await asyncio.sleep(0.5)  # nobody listens meanwhile
-        service.start("app.cli", "api")
-        assert await said(process) == draft(4)
-        await process.communicate()

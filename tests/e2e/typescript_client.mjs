@@ -28,7 +28,7 @@ async function survives() {
   assert.notEqual((await refined).score, undefined);
   const listed = [];
   for await (const it of hone.list({ status: 'succeeded' })) listed.push(it.id);
-  assert.equal(listed.length, 2);
+  assert.ok(listed.includes(submitted.id));
   say(ended.result.draft);
 }
 
