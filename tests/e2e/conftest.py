@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 from pydantic import SecretStr
 
 from benchmarks.model_replies import improving
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.sandboxed_worker import MODULE
 from tests.local_endpoint import SECRET, THIS_MACHINE
+from tests.waiting import TIMEOUT_S
 
 ROOT = Path(__file__).parent.parent.parent
 TYPESCRIPT = ROOT / "clients" / "typescript"
@@ -68,10 +69,15 @@ async def service(shared_service: RunningService) -> AsyncIterator[RunningServic
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """A headless Chromium that asks no other host than the one of a test; skipped without one."""
+    """A headless Chromium that asks no other host than the one of a test; skipped without one.
+
+    What a test expects of a page has the time that tests have: the 5 s of Playwright are too few
+    on a busy machine.
+    """
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         pytest.skip("no Chromium here: the package `chromium` of Debian has one")
+    expect.set_options(timeout=1_000 * TIMEOUT_S)
     async with async_playwright() as playwright:
         launched = await playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield launched

@@ -1,8 +1,11 @@
 """Coming in: the list, one refinement as it goes on, keys, read links."""
 
 import asyncio
-from pathlib import Path
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
+import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
 from app.access import Keyring
@@ -44,93 +47,104 @@ async def test_a_phone_shows_everything_without_scrolling_sideways(
         assert not await scrolls_sideways(page)
 
 
-async def test_a_person_signs_in_with_a_key_that_no_script_can_read(
-    browser: Browser, tmp_path: Path
-) -> None:
+@dataclass(frozen=True)
+class GuardedService:
+    """A service that asks for keys and has no worker, what issues keys, and a refinement in it."""
+
+    running: RunningService
+    keyring: Keyring
+    refinement_id: str
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[GuardedService]:
+    """One for all tests of sessions: they leave its API running."""
     async with (
-        running_service(tmp_path, workers=0) as service,
+        running_service(tmp_path_factory.mktemp("guarded"), workers=0) as service,
         open_store(service.settings, RefinementQueue(service.settings.queue)) as store,
     ):
         keyring = Keyring(store.access, service.settings)
         refinement_id = await service.submit()
-        issued = await keyring.create(OPERATOR, KeyRequest())
+        await keyring.create(OPERATOR, KeyRequest())
         await until_refused(service, {})  # the API has noticed the first key
-        context = await browser.new_context(base_url=url_of(service.settings))
-        page = await context.new_page()
-        await page.goto(f"/console/refinements/{refinement_id}")
-        await page.get_by_label("API key").fill("hone_wrong")
-        await page.keyboard.press("Enter")
-        await expect(page.get_by_role("alert")).to_contain_text("unknown, revoked or expired")
-        assert await violations(page) == []
-        await page.get_by_label("API key").fill(issued.key)
-        await page.keyboard.press("Enter")
-        await expect(page.get_by_role("heading", level=1)).to_contain_text(refinement_id)
-        assert await page.evaluate("document.cookie") == ""
-        (cookie,) = await context.cookies()
-        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
-        assert issued.key not in cookie["value"]
+        yield GuardedService(service, keyring, refinement_id)
 
-        headers = {"Authorization": f"Bearer {issued.key}"}
-        reading = await service.client.post(
-            f"/v1/refinements/{refinement_id}/tokens", headers=headers
-        )
-        other = await browser.new_context(base_url=url_of(service.settings))
-        reader = await other.new_page()
-        await reader.goto(f"/console/refinements/{refinement_id}#token={reading.json()['token']}")
-        await expect(reader.get_by_role("heading", level=1)).to_contain_text(refinement_id)
 
-        foreign = {"Cookie": f"{cookie['name']}={cookie['value']}"}
-        path = f"/v1/refinements/{refinement_id}/cancel"
-        assert await status_of(service, path, foreign) == 403
-        assert await status_of(service, path, foreign | {"Sec-Fetch-Site": "same-site"}) == 403
-        assert await status_of(service, path, foreign | {"Sec-Fetch-Site": "same-origin"}) == 202
-        await page.get_by_role("button", name="Sign out").click()
-        await expect(page.get_by_label("API key")).to_be_visible()
-        await keyring.revoke(OPERATOR, issued.id)
-        await until_refused(service, foreign | {"Sec-Fetch-Site": "same-origin"})
-        await context.close()
-        await other.close()
+async def test_a_person_signs_in_with_a_key_that_no_script_can_read(
+    browser: Browser, guarded: GuardedService
+) -> None:
+    service, keyring, refinement_id = guarded.running, guarded.keyring, guarded.refinement_id
+    issued = await keyring.create(OPERATOR, KeyRequest())
+    context = await browser.new_context(base_url=url_of(service.settings))
+    page = await context.new_page()
+    await page.goto(f"/console/refinements/{refinement_id}")
+    await page.get_by_label("API key").fill("hone_wrong")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("unknown, revoked or expired")
+    assert await violations(page) == []
+    await page.get_by_label("API key").fill(issued.key)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text(refinement_id)
+    assert await page.evaluate("document.cookie") == ""
+    (cookie,) = await context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    assert issued.key not in cookie["value"]
+
+    headers = {"Authorization": f"Bearer {issued.key}"}
+    reading = await service.client.post(f"/v1/refinements/{refinement_id}/tokens", headers=headers)
+    other = await browser.new_context(base_url=url_of(service.settings))
+    reader = await other.new_page()
+    await reader.goto(f"/console/refinements/{refinement_id}#token={reading.json()['token']}")
+    await expect(reader.get_by_role("heading", level=1)).to_contain_text(refinement_id)
+
+    foreign = {"Cookie": f"{cookie['name']}={cookie['value']}"}
+    path = f"/v1/refinements/{refinement_id}/cancel"
+    assert await status_of(service, path, foreign) == 403
+    assert await status_of(service, path, foreign | {"Sec-Fetch-Site": "same-site"}) == 403
+    assert await status_of(service, path, foreign | {"Sec-Fetch-Site": "same-origin"}) == 202
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_label("API key")).to_be_visible()
+    await keyring.revoke(OPERATOR, issued.id)
+    await until_refused(service, foreign | {"Sec-Fetch-Site": "same-origin"})
+    await context.close()
+    await other.close()
 
 
 async def test_nothing_typed_is_lost_when_the_session_ends_or_the_server_restarts(
-    browser: Browser, tmp_path: Path
+    browser: Browser, guarded: GuardedService
 ) -> None:
-    async with (
-        running_service(tmp_path, workers=0) as service,
-        open_store(service.settings, RefinementQueue(service.settings.queue)) as store,
-    ):
-        keyring = Keyring(store.access, service.settings)
-        first, second = [await keyring.create(OPERATOR, KeyRequest()) for _ in range(2)]
-        await until_refused(service, {})
-        context = await browser.new_context(base_url=url_of(service.settings))
-        page = await context.new_page()
-        await page.goto("/console/new")
-        await page.get_by_label("API key").fill(first.key)
-        await page.keyboard.press("Enter")
+    service, keyring = guarded.running, guarded.keyring
+    first, second = [await keyring.create(OPERATOR, KeyRequest()) for _ in range(2)]
+    context = await browser.new_context(base_url=url_of(service.settings))
+    page = await context.new_page()
+    await page.goto("/console/new")
+    await page.get_by_label("API key").fill(first.key)
+    await page.keyboard.press("Enter")
+    async with page.expect_response("**/v1/estimates", timeout=1_000 * TIMEOUT_S):
         await page.get_by_label("Draft", exact=True).fill("Keep me.")
-        await keyring.revoke(OPERATOR, first.id)
-        await until_refused(service, {"Authorization": f"Bearer {first.key}"})
-        await page.get_by_role("button", name="Submit", exact=True).click()
-        await expect(page.get_by_role("heading", level=1)).to_have_text("Sign in again")
-        assert await violations(page) == []
-        await page.get_by_label("API key").fill(second.key)
-        await page.keyboard.press("Enter")
-        await expect(page.get_by_label("Draft", exact=True)).to_have_value("Keep me.")
-        await page.get_by_role("button", name="Submit", exact=True).click()
-        await page.wait_for_url("**/refinements/ref_*")
-        refinement_id = page.url.rpartition("/")[2]
-        await expect(page.get_by_role("heading", level=1)).to_contain_text("queued")
+    await keyring.revoke(OPERATOR, first.id)
+    await until_refused(service, {"Authorization": f"Bearer {first.key}"})
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Sign in again")
+    assert await violations(page) == []
+    await page.get_by_label("API key").fill(second.key)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_label("Draft", exact=True)).to_have_value("Keep me.")
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await page.wait_for_url("**/refinements/ref_*")
+    refinement_id = page.url.rpartition("/")[2]
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("queued")
 
-        service.processes[0].terminate()
-        service.processes[0].wait(TIMEOUT_S)
-        away = page.get_by_text("The server does not answer.")
-        await expect(away).to_be_visible(timeout=1_000 * TIMEOUT_S)
-        service.start("app.cli", "api")
-        await expect(away).to_be_hidden(timeout=1_000 * TIMEOUT_S)
-        headers = {"Authorization": f"Bearer {second.key}"}
-        await status_of(service, f"/v1/refinements/{refinement_id}/cancel", headers)
-        await expect(page.get_by_role("heading", level=1)).to_contain_text("canceled")
-        await context.close()
+    service.processes[-1].terminate()
+    service.processes[-1].wait(TIMEOUT_S)
+    away = page.get_by_text("The server does not answer.")
+    await expect(away).to_be_visible()
+    service.start("app.cli", "api")
+    await expect(away).to_be_hidden()
+    headers = {"Authorization": f"Bearer {second.key}"}
+    await status_of(service, f"/v1/refinements/{refinement_id}/cancel", headers)
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("canceled")
+    await context.close()
 
 
 async def status_of(service: RunningService, path: str, headers: dict[str, str]) -> int:
