@@ -7,7 +7,9 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from app.contract.snapshot import Snapshot
 from tests.cli.running_command import RunningCommand, running
 from tests.waiting import eventually
 
+MARKED = "Marmalade"
 REQUEST = {"draft": "In order to utilize the the report, it must be read by you.", "task": "Edit."}
 
 
@@ -25,6 +28,26 @@ def serving(data_dir: Path, port: int, **environment: str) -> Iterator[RunningCo
     variables = {"HONE_DATA_DIR": str(data_dir), "HONE_PORT": str(port), "HONE_GRACE_S": "60"}
     with running("serve", **variables | environment) as serve:
         yield serve
+
+
+@dataclass(frozen=True)
+class RunningServe:
+    """`hone serve`, with its log in JSON."""
+
+    command: RunningCommand
+    data_dir: Path
+    port: int
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServe]:
+    """One that is ready, for the tests that leave it so. It ends as it should, and says no text."""
+    data_dir, port = tmp_path_factory.mktemp("serve"), free_port("127.0.0.1")
+    with serving(data_dir, port, HONE_LOG_FORMAT="json") as command:
+        assert command.says("Hone is ready")
+        yield RunningServe(command, data_dir, port)
+        assert command.interrupt() == 0
+        assert MARKED not in "\n".join(command.lines)
 
 
 def refined(port: int) -> Snapshot:
@@ -46,14 +69,12 @@ def test_one_signal_ends_everything(tmp_path: Path, number: signal.Signals) -> N
 
 
 def test_a_second_one_on_the_same_data_is_refused_with_the_pid_of_the_first(
-    tmp_path: Path,
+    serve: RunningServe,
 ) -> None:
-    with serving(tmp_path, free_port("127.0.0.1")) as first:
-        assert first.says("Hone is ready")
-        holder = first.named("redis.sock")
-        with serving(tmp_path, free_port("127.0.0.1")) as second:
-            assert second.end() == 1
-            assert second.says(f"(pid {holder})")
+    holder = serve.command.named("redis.sock")
+    with serving(serve.data_dir, free_port("127.0.0.1")) as second:
+        assert second.end() == 1
+        assert second.says(f"(pid {holder})")
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
@@ -66,17 +87,15 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
             assert serve.says(f"cannot listen on 127.0.0.1, port {port}")
 
 
-def test_what_is_killed_comes_back_and_goes_on(tmp_path: Path) -> None:
-    port = free_port("127.0.0.1")
-    with serving(tmp_path, port) as serve, Client(f"http://127.0.0.1:{port}") as client:
-        assert serve.says("Hone is ready")
-        before = refined(port)
+def test_what_is_killed_comes_back_and_goes_on(serve: RunningServe) -> None:
+    before = refined(serve.port)
+    with Client(f"http://127.0.0.1:{serve.port}") as client:
         for program in ("redis.sock", "workers", "app.cli api"):
-            os.kill(serve.named(program), signal.SIGKILL)
+            os.kill(serve.command.named(program), signal.SIGKILL)
         assert eventually(lambda: not client.is_ready())
         assert eventually(client.is_ready)
         assert client.get(before.id) == before
-        assert refined(port).status == "succeeded"
+        assert refined(serve.port).status == "succeeded"
 
 
 def test_a_redis_that_is_named_is_used_and_left_running(tmp_path: Path, redis_url: str) -> None:
@@ -99,28 +118,28 @@ def test_a_worker_that_cannot_start_ends_the_service_with_the_reason(tmp_path: P
         assert serve.left() == []
 
 
-def test_the_log_says_what_happened_and_no_text_of_a_user(tmp_path: Path) -> None:
-    marked = "Marmalade"
-    port = free_port("127.0.0.1")
-    with serving(tmp_path, port, HONE_LOG_FORMAT="json") as serve:
-        assert serve.says("Hone is ready")
-        with Client(f"http://127.0.0.1:{port}") as client:
-            body = {
-                "task": f"Edit it, {marked}.",
-                "draft": f"In order to utilize the {marked} report, it must be read by you.",
-                "criteria": [{"name": "readability", "description": f"{marked}?"}],
-                "metadata": {"name": marked},
-                "locked": [marked],
-            }
-            submitted = client.submit(body)
-            assert eventually(lambda: client.get(submitted.id).status.is_terminal)
-        assert serve.says("refinement ended")
-        assert serve.interrupt() == 0
-        lines = [json.loads(it) for it in serve.lines if it.startswith("{")]
-    (ended,) = [it for it in lines if it["message"] == "refinement ended"]
-    assert (ended["refinement"], ended["process"]) == (submitted.id, "worker")
+def test_the_log_says_what_happened_and_no_text_of_a_user(serve: RunningServe) -> None:
+    with Client(f"http://127.0.0.1:{serve.port}") as client:
+        body = {
+            "task": f"Edit it, {MARKED}.",
+            "draft": f"In order to utilize the {MARKED} report, it must be read by you.",
+            "criteria": [{"name": "readability", "description": f"{MARKED}?"}],
+            "metadata": {"name": MARKED},
+            "locked": [MARKED],
+        }
+        submitted = client.submit(body)
+        assert eventually(lambda: client.get(submitted.id).status.is_terminal)
+
+    def logged(message: str) -> list[Any]:
+        lines = [json.loads(it) for it in serve.command.lines if it.startswith("{")]
+        return [it for it in lines if it["message"] == message]
+
+    def about_it(message: str) -> list[Any]:
+        return [it for it in logged(message) if it.get("refinement") == submitted.id]
+
+    assert eventually(lambda: bool(about_it("refinement ended") and about_it("request")))
+    (ended,) = about_it("refinement ended")
+    assert ended["process"] == "worker"
     assert {"status", "stop_reason", "score", "calls", "cost_usd", "seconds"} <= ended.keys()
-    requests = [it for it in lines if it["message"] == "request"]
-    assert submitted.id in {it.get("refinement") for it in requests}
-    assert {it["process"] for it in requests} == {"api"}
-    assert marked not in "\n".join(serve.lines)
+    assert {it["process"] for it in logged("request")} == {"api"}
+    assert MARKED not in "\n".join(serve.command.lines)
