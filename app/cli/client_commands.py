@@ -174,6 +174,8 @@ class Following:
             raise typer.Exit(INTERRUPTED) from None
         with_changes = is_animated(shown) and sys.stdout.isatty()
         show_ending(client, ended, shown, with_changes=with_changes)
+        if self.quiet and ended.error:
+            say(errors(), f"Error: {ended.error.code}: {ended.error.detail}", "red")
         self._deliver(ended)
         raise typer.Exit(0 if ended.passed else NOT_PASSED)
 
@@ -244,7 +246,9 @@ def submit(
 def batch(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="A request per line, as JSON; - reads standard input."),
+        typer.Argument(
+            metavar="FILE", help="JSON Lines of custom_id and request; - reads standard input."
+        ),
     ],
     output: OutputOption = None,
     quiet: QuietOption = False,

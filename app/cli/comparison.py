@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import combinations
-from math import ceil, exp, lgamma, log, log1p, sqrt
+from math import ceil, exp, lgamma, log, log1p, log10, sqrt
 from statistics import NormalDist, fmean, stdev, variance
 from typing import Literal
 
@@ -662,8 +662,14 @@ def _reservations(
 def signed(found: MeanInterval) -> str:
     """Return a difference with its interval, or that there is none."""
     if found.low is None or found.high is None:
-        return f"{found.mean:+z.3f} on every text" if found.sd == 0 else f"{found.mean:+z.3f}"
-    return f"{found.mean:+z.3f}, {found.low:+z.3f} to {found.high:+z.3f}"
+        return with_sign(found.mean) + (" on every text" if found.sd == 0 else "")
+    return f"{with_sign(found.mean)}, {with_sign(found.low)} to {with_sign(found.high)}"
+
+
+def with_sign(value: float) -> str:
+    """Return a difference with three decimals, or with as many as show that it is not 0."""
+    is_tiny = 1e-9 <= abs(value) < 0.0005
+    return f"{value:+z.{ceil(-log10(abs(value))) if is_tiny else 3}f}"
 
 
 def dollars(value: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.cli.comparison import SAME, PairedDifference, dollars, texts_text
+from app.cli.comparison import SAME, PairedDifference, dollars, texts_text, with_sign
 from app.cli.comparison_run import ComparedText, ComparisonPlan, ComparisonStory, RefinedText
 from app.cli.comparison_tables import (
     UNKNOWN,
@@ -115,7 +115,8 @@ def _chart(it: PairedDifference, gaps: Sequence[float]) -> str:
     if found.low is not None and found.high is not None:
         bar = f'<line class="reach" x1="{x(found.low)}" x2="{x(found.high)}" y1="54" y2="54"/>'
     names = shown(it.against), shown(it.setting)
-    label = f"{names[1]} minus {names[0]}: mean {found.mean:+z.3f}, 95 % {reach(found, '+z')}"
+    found_text = f"mean {with_sign(found.mean)}, 95 % {reach(found, is_signed=True)}"
+    label = f"{names[1]} minus {names[0]}: {found_text}"
     return (
         f'<div class="wide"><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
         f'<line class="zero" x1="{x(0)}" x2="{x(0)}" y1="20" y2="70"/>{dots}{bar}'

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.cli.comparison import MeanInterval, PairedDifference, SettingSummary, dollars
+from app.cli.comparison import MeanInterval, PairedDifference, SettingSummary, dollars, with_sign
 from app.cli.display import score_text
 
 UNKNOWN = "unknown"
@@ -49,8 +49,8 @@ def _difference(it: PairedDifference) -> tuple[str, ...]:
     cost = None if it.cost_usd is None else it.cost_usd.mean
     return (
         pair_of(it),
-        UNKNOWN if it.score is None else f"{it.score.mean:+z.3f}",
-        reach(it.score, "+z"),
+        UNKNOWN if it.score is None else f"{with_sign(it.score.mean)}",
+        reach(it.score, is_signed=True),
         f"{it.wins}-{it.losses}-{it.ties}",
         UNKNOWN if cost is None else f"{'+' if cost >= 0 else ''}{dollars(cost)}",
         UNKNOWN if it.seconds is None else f"{it.seconds.mean:+z.1f}",
@@ -62,7 +62,7 @@ def criteria_table(differences: Sequence[PairedDifference]) -> Rows:
     """Return the differences by criterion; of one criterion they are those of the score."""
     head = ("difference", "criterion", "score", "95 %")
     rows = [
-        (pair_of(it), criterion, f"{found.mean:+z.3f}", reach(found, "+z"))
+        (pair_of(it), criterion, f"{with_sign(found.mean)}", reach(found, is_signed=True))
         for it in differences
         if len(it.criteria) > 1
         for criterion, found in it.criteria.items()
@@ -78,8 +78,8 @@ def people_table(differences: Sequence[PairedDifference]) -> Rows:
             pair_of(it),
             "rated texts" if it.with_people is None else "all texts",
             str(found.count),
-            f"{found.mean:+z.3f}",
-            reach(found, "+z"),
+            f"{with_sign(found.mean)}",
+            reach(found, is_signed=True),
             UNKNOWN if it.trust is None else f"{it.trust:.2f}",
         )
         for it in differences
@@ -94,8 +94,9 @@ def pair_of(it: PairedDifference) -> str:
     return f"{it.setting} - {it.against}"
 
 
-def reach(found: MeanInterval | None, sign: str = "") -> str:
+def reach(found: MeanInterval | None, *, is_signed: bool = False) -> str:
     """Return the ends of an interval, or that there is none."""
     if found is None or found.low is None or found.high is None:
         return "none"
-    return f"{found.low:{sign}.3f} to {found.high:{sign}.3f}"
+    low, high = (with_sign(it) if is_signed else f"{it:.3f}" for it in (found.low, found.high))
+    return f"{low} to {high}"

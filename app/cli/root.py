@@ -121,13 +121,23 @@ def read_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        wrong = [f"HONE_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
+        wrong = [
+            f"HONE_{str(it['loc'][0]).upper()}: {it['msg'].removeprefix('Value error, ')}"
+            for it in error.errors()
+        ]
         raise typer.BadParameter("; ".join(wrong)) from None
+
+
+class _Output(Console):
+    """Leaves it to `HoneGroup` what follows when the reader has gone."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 def console() -> Console:
     """Return the console for results: standard output."""
-    return Console(file=sys.stdout)
+    return _Output(file=sys.stdout)
 
 
 def errors(*, quiet: bool = False) -> Console:

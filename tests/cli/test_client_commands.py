@@ -15,6 +15,7 @@ from app.cli.client import Client, CliError
 from app.cli.display import Progress, table_of
 from app.cli.root import write_file
 from app.contract.events import EventType, StepDelta
+from app.contract.snapshot import Failure
 from app.contract.status import Status, StopReason
 from tests.cli.conftest import Run
 from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending, snapshot, stream
@@ -83,6 +84,16 @@ def test_quiet_shows_no_progress_and_json_is_the_last_snapshot(
     done = hone("submit", "-", "--quiet", "--json", stdin="x")
     assert (done.exit_code, done.stderr) == (0, "")
     assert json.loads(done.stdout) == snapshot().model_dump(mode="json")
+
+
+def test_quiet_still_says_why_a_refinement_failed(server: ScriptedApi, hone: Run) -> None:
+    reason = Failure(code="model_refused", detail="the provider says no")
+    failed = snapshot(Status.FAILED, StopReason.ERROR, None).model_copy(update={"error": reason})
+    end = ending(EventType.FAILED, failed)
+    script(server, CannedResponse(stream(*EVENTS, end), media_type="text/event-stream"))
+    done = hone("submit", "-", "--quiet", stdin="x")
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert done.stderr == "Error: model_refused: the provider says no\n"
 
 
 def test_output_is_a_file_with_the_result_and_the_mode_it_had(
@@ -449,9 +460,11 @@ def test_an_open_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert log.read_text() == "one\nmore\nmore\nlast\n"
 
 
-@pytest.mark.parametrize("ended", ["full", "closed"])
-def test_an_output_that_takes_no_more_is_no_traceback(ended: str) -> None:
-    command = [sys.executable, "-m", "app.cli", "openapi"]
+@pytest.mark.parametrize(
+    ("ended", "printed"), [("full", "openapi"), ("closed", "openapi"), ("closed", "config")]
+)
+def test_an_output_that_takes_no_more_is_no_traceback(ended: str, printed: str) -> None:
+    command = [sys.executable, "-m", "app.cli", printed]
     if ended == "full":
         with Path("/dev/full").open("wb") as full:
             done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)

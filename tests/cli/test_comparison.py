@@ -24,7 +24,23 @@ from app.cli.comparison import (
     t_quantile,
     trust_of,
     verdict_on,
+    with_sign,
 )
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.25, "+0.250"),
+        (-0.0, "+0.000"),
+        (-0.000478, "-0.0005"),
+        (-4e-18, "+0.000"),
+        (3e-7, "+0.0000003"),
+    ],
+)
+def test_an_end_that_is_not_0_is_not_shown_as_0(value: float, shown: str) -> None:
+    assert with_sign(value) == shown
+
 
 TABLE = {  # Student's t, two-sided 95 %: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2
     1: 12.706,

@@ -92,6 +92,11 @@ def test_a_text_that_is_read_is_read_the_same_again(text: str) -> None:
     assert text_in(replied(once)) == once
 
 
+def test_half_a_line_end_of_windows_is_not_left_at_the_end() -> None:
+    task = Task("Keep these lines:\r\nAsk us.\r\n", None, ())
+    assert text_in(ReplyReader("Ask us.\r\nOr call.\r\n", Write(task))) == "Ask us.\r\nOr call."
+
+
 @given(st.text() | VALUES.map(json.dumps))
 def test_a_critique_that_is_read_has_scores_from_0_to_1(text: str) -> None:
     try:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-BLANK = " \t\n\ufeff\u200b\u2060"
+BLANK = " \t\r\n\ufeff\u200b\u2060"
 LANGUAGE = r"[ \t]*(?:markdown|md|text|txt|plaintext|plain)?[ \t]*"
 
 THOUGHT = r"think|thinking|thought|thoughts|reasoning|reflection|analysis|scratchpad|seed:think"

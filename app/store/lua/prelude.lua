@@ -641,7 +641,7 @@ local function forget(id)
     unpark(id, tenant)
     leave_line(id, tenant)
     redis.call('ZREM', LIST .. tenant, id)
-    redis.call('HINCRBY', STORED, tenant, -(redis.call('HGET', SUMMARY .. id, 'bytes') or 0))
+    redis.call('HINCRBY', STORED, tenant, 0 - (redis.call('HGET', SUMMARY .. id, 'bytes') or 0))
     if redis.call('EXISTS', LIST .. tenant, LIST .. tenant .. ALL_BATCHES) == 0 then
       redis.call('HDEL', STORED, tenant)
     end
@@ -725,8 +725,8 @@ local function drop_request(batch, id, tenant)
   local bytes = redis.call('MEMORY', 'USAGE', REQUEST .. id, 'SAMPLES', 0)
   if not bytes then return end
   redis.call('UNLINK', REQUEST .. id)
-  redis.call('HINCRBY', STORED, tenant, -bytes)
-  redis.call('HINCRBY', BATCH .. batch, 'bytes', -bytes)
+  redis.call('HINCRBY', STORED, tenant, 0 - bytes)
+  redis.call('HINCRBY', BATCH .. batch, 'bytes', 0 - bytes)
 end
 
 -- Deletes the record of a batch.
@@ -741,7 +741,7 @@ local function forget_batch(batch)
   redis.call('ZREM', OUTBOX, batch .. ' 1')
   if tenant then
     redis.call('ZREM', LIST .. tenant .. ALL_BATCHES, batch)
-    redis.call('HINCRBY', STORED, tenant, -(bytes or 0))
+    redis.call('HINCRBY', STORED, tenant, 0 - (bytes or 0))
     if redis.call('EXISTS', LIST .. tenant, LIST .. tenant .. ALL_BATCHES) == 0 then
       redis.call('HDEL', STORED, tenant)
     end

@@ -41,8 +41,8 @@ local function begin(batch, tenant, id)
   local request = REQUEST .. id
   local stored, prompt_nonce = unpack(redis.call('HMGET', request, 'staged', 'prompt_nonce'))
   local staged, bytes = cjson.decode(stored), redis.call('MEMORY', 'USAGE', request, 'SAMPLES', 0)
-  redis.call('HINCRBY', STORED, tenant, -bytes)
-  redis.call('HINCRBY', BATCH .. batch, 'bytes', -bytes)
+  redis.call('HINCRBY', STORED, tenant, 0 - bytes)
+  redis.call('HINCRBY', BATCH .. batch, 'bytes', 0 - bytes)
   redis.call('HDEL', request, 'staged')
   create(id, tenant, at, staged.deadline, staged.metadata, staged.queued, prompt_nonce, staged.summary)
   redis.call('ZADD', LIST .. tenant .. BY_BATCH .. batch, 0, id)
@@ -76,7 +76,7 @@ local function feed(batch)
     next = next + 1
   end
   redis.call('HSET', hash, 'next', next)
-  redis.call('HINCRBY', hash, 'pending', -begun)
+  redis.call('HINCRBY', hash, 'pending', 0 - begun)
 end
 
 local function look(batch)
