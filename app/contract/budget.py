@@ -5,7 +5,6 @@ Input is estimated as rarely too low, output as what a reply of its kind takes, 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
 
 from app.contract.criteria import AUTO, LONGEST_NAME, LONGEST_QUESTION, MOST_LISTED
@@ -25,6 +24,7 @@ from app.contract.output_tokens import (
 from app.contract.providers import cost_usd, provider_of
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.tools import MAX_RESULT
+from app.contract.values import value
 
 PROMPT_BYTES = 3_000
 """Bytes of instructions around a client's texts; a test keeps every prompt below it."""
@@ -41,7 +41,7 @@ CHECKLIST_TOKENS = MOST_LISTED * (4 * (LONGEST_NAME + LONGEST_QUESTION) + 200) /
 """Tokens of the criteria that a critic lists, in any script, with the markup around them."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Estimate:
     """What one call is expected to consume."""
 
@@ -184,7 +184,7 @@ REWRITTEN_BYTES_PER_TOKEN = 4
 """UTF-8 bytes per token that prose has about, for a draft that is rewritten whole."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Rewriting:
     """The output tokens of rewriting a draft, and the most that a model writes after its input."""
 

@@ -6,10 +6,10 @@ no model calls. Not counted: drafts that a reviewer asks for, and what a later c
 allows.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.contract.criteria import AUTO
+from app.contract.values import value
 
 if TYPE_CHECKING:
     from app.contract.requests import RefinementRequest
@@ -27,7 +27,7 @@ ASKED = 1 + AGAIN
 """Maximum calls for one question."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Rates:
     """What one question, one revision, and judging one draft count.
 
@@ -52,7 +52,7 @@ class Rates:
         return first + (drafts if has_draft else drafts - 1) * (self.revise + self.judge)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Questions:
     """How many questions of each kind a request asks, each counted once however often it is asked.
 

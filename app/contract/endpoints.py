@@ -3,7 +3,6 @@
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Annotated, Any, Self
 
@@ -17,6 +16,7 @@ from pydantic import (
 )
 
 from app.contract import Contract
+from app.contract.values import value
 
 MAX_LABEL = 63
 """Characters between two dots of a host name (RFC 1035, section 2.3.4)."""
@@ -160,7 +160,7 @@ _ENTRY = re.compile(r"(?P<host>\[[^\]]+\]|[^\s:\[\]]+)(?::(?P<port>[0-9]{1,5}))?
 _NAME = re.compile(r"(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)(\.[a-z0-9_-]{1,63})*")
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class AllowedTargets:
     """Hosts and networks that may be called although they are not public, each with its port.
 

@@ -9,11 +9,11 @@ not yet a difference in quality: critics do not give a text the same score twice
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from app.contract.events import IterationCompleted, StepCompleted, StepFailed
 from app.contract.judgement import Usage
 from app.contract.snapshot import Result
+from app.contract.values import value
 
 WRITERS = ("draft", "revise")
 """Steps whose reply is the draft of their iteration."""
@@ -31,7 +31,7 @@ NOTHING = Usage()
 PaidStep = StepCompleted | StepFailed
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class DraftGain:
     """What one draft changed compared with its `base`, and what its steps consumed.
 
@@ -66,7 +66,7 @@ class DraftGain:
         return search_of(self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Gains:
     """The gains of a refinement, in the order in which its drafts were judged.
 

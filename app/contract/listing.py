@@ -1,12 +1,12 @@
 """What a list of refinements is to hold, besides what the indexes tell."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from app.contract.snapshot import Snapshot
+from app.contract.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Selected:
     """Properties that each refinement of a list has; None and empty sets select all.
 

@@ -6,12 +6,12 @@ model that repeats itself writes up to it. So it follows the text, with room to 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.contract.models import ModelChoice, ReasoningEffort
 from app.contract.providers import capacity_of
 from app.contract.validators.text import LengthValidator, Unit
+from app.contract.values import value
 
 if TYPE_CHECKING:
     from app.contract.requests import RefinementRequest
@@ -39,7 +39,7 @@ def tokens_in(text: str) -> int:
     return -(-len(encoded) // BYTES_PER_TOKEN) + split
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ReplySize:
     """The tokens of a reply without thinking: what is expected, and what it may take at most."""
 
@@ -93,7 +93,7 @@ def critique_size(criteria: int) -> ReplySize:
 CHECKLIST = as_long_as(800)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Thinking:
     """Tokens of thinking before a reply: what is expected, and what there is room for."""
 
@@ -127,7 +127,7 @@ def thinking_of(model: str, effort: ReasoningEffort | None) -> Thinking:
     return THINKING[effort] if is_on else NO_THINKING
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class OutputBounds:
     """The output tokens of a call, thinking included: what is expected, and the highest limit."""
 

@@ -1,9 +1,9 @@
 """Optional resources of a server, enabled by settings; some validators and all tools need one."""
 
-from dataclasses import dataclass
+from app.contract.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Resource:
     """A resource that a worker opens under this name if the setting is on."""
 

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
 
 from app.contract.drafts import locked_spans
+from app.contract.values import value
 
 MOST_SECTIONS = 100
 """Sections of a text at most: neighbours share one where there would be more."""
@@ -32,7 +32,7 @@ PARSER = MarkdownIt("commonmark").enable("table").disable("reference")
 """Link definitions are paragraphs to it: they stay where they stand."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Sections:
     """A text taken apart: `gaps[0] + texts[0] + gaps[1] + ... + gaps[-1]` is the text.
 
@@ -57,7 +57,7 @@ class Sections:
         return "".join(gap + section for gap, section in zip(self.gaps, (*placed, ""), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class _Block:
     """A block at the top level of a text, or an item of a list there."""
 

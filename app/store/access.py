@@ -4,13 +4,14 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from datetime import UTC, datetime
 from uuid import uuid4
 
 from app.contract.access import OPERATOR, AuditEntry, AuditPage, Quotas, Scope, TenantUse
 from app.contract.errors import Conflict
 from app.contract.status import Status
+from app.contract.values import value
 from app.store import keys
 from app.store.codec import number_of
 from app.store.committer import Committer
@@ -25,7 +26,7 @@ WATCH_MS = 30_000  # how long a stream counts unless that is renewed
 DEAD_MS = 90 * 24 * 3_600_000  # how long a key is listed that no longer works
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class KeyRecord:
     """What is stored of a key. Times are milliseconds since 1970 by Redis TIME.
 
@@ -72,7 +73,7 @@ def decode_key(text: bytes) -> KeyRecord:
     return KeyRecord(scopes=scopes, replaces=replaces, **known, stored=text.decode())
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class AccessState:
     """`version` changes with every key; `is_closed` stays true once a key was created.
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
@@ -26,6 +25,7 @@ from app.contract.errors import (
     QuotaExceeded,
 )
 from app.contract.status import TERMINAL
+from app.contract.values import value
 from app.store import keys
 from app.store.codec import (
     Summary,
@@ -61,7 +61,7 @@ _COUNTED = {it: it.encode() for it in BatchCounts.model_fields}
 _ENDED = {it.encode() for it in TERMINAL}
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class BatchPlace:
     """Which request of which batch a refinement is made of; `position` counts from 1."""
 

@@ -9,11 +9,11 @@ permit or must end. `create` and `Enqueuer` feed both; the caller need not know 
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
 
+from app.contract.values import value
 from app.store.committer import Committer
 from app.store.scripts import ENQUEUE, TAKE_JOBS, run
 from app.store.state import Job
@@ -62,7 +62,7 @@ class Enqueuer:
 EQUAL_WEIGHTS: Mapping[str, float] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Taken:
     """The ids of jobs and their fields in RQ, and how many more are in the queue."""
 

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -13,12 +12,13 @@ from redis.exceptions import ResponseError
 from ulid import ULID
 
 from app.contract.status import Status
+from app.contract.values import value
 from app.store import keys
 from app.store.committer import Committer
 from app.store.scripts import UNPLAYABLE
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class WorkerFacts:
     """A worker whose lease has not expired; empty texts for what it has not registered."""
 
@@ -31,7 +31,7 @@ class WorkerFacts:
     """The refinements that it holds, queued ones not counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ServerFacts:
     """The Redis of a service.
 
@@ -111,7 +111,7 @@ MOST_TENANTS = 100
 _ROW = ("status", "strategy", "iteration", "phase", "attempt", "holder", "parked", "review")
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class LiveWorker:
     """A worker whose lease has not expired; `free` slots are None if it has not said how many.
 
@@ -127,7 +127,7 @@ class LiveWorker:
     lease_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class LiveRefinement:
     """A refinement that has not ended. `waits_for` names models, or is a review."""
 
@@ -143,7 +143,7 @@ class LiveRefinement:
     waits_for: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Overview:
     """What goes on in a service: the refinements that have not ended, and who works.
 

@@ -6,7 +6,7 @@ the same models. A third one has how far each critic of a tenant can be trusted.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from math import exp, sqrt
 from typing import Any, Self
@@ -18,6 +18,7 @@ from app.contract.criteria import AUTO
 from app.contract.learnt import Learnt
 from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
+from app.contract.values import value
 from app.store import keys
 from app.store.codec import decode_sums
 from app.store.state import Addition
@@ -47,7 +48,7 @@ def critic_of(request: RefinementRequest, models: Mapping[str, str]) -> str:
     return f"{critic} x {samples}" if samples > 1 else critic
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Kind:
     """What refinements have in common that learn from each other.
 
@@ -86,7 +87,7 @@ def _names_of(kind: Kind) -> tuple[str, str]:
     return _digest(list(_by_name(kind).values())), _digest([kind.generator, kind.critic])
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Hypotheses:
     """What the evidence of a version is about, one place for each hypothesis.
 
@@ -98,7 +99,7 @@ class Hypotheses:
     prior: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Agreement:
     """Sums over pairs of drafts that a critic scored and somebody else compared.
 

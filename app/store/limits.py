@@ -10,6 +10,7 @@ from typing import Protocol, cast
 from redis.asyncio import Redis
 
 from app.contract.offers import ModelLimit, OpenBreaker
+from app.contract.values import value
 from app.contract.waiting import WaitReason
 from app.store import keys
 from app.store.committer import Committer
@@ -60,7 +61,7 @@ class PermitReport:
         return json.dumps({k: v for k, v in asdict(self).items() if v is not None})
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Permits:
     """The answer to a report: permits, and the state of the limits and of the breaker.
 
@@ -90,7 +91,7 @@ class PermitExchange(Protocol):
     async def exchange(self, model: str, provider: str, report: PermitReport) -> Permits: ...
 
 
-@dataclass(frozen=True)
+@value()
 class SharedLimits:
     """The exchange through Redis, of one worker."""
 
@@ -115,7 +116,7 @@ def permits_in(answer: bytes) -> Permits:
     return Permits(**json.loads(answer))
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class StoredLimit:
     """The state of a model or a provider, for one key and address, by their fingerprint."""
 

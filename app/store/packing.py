@@ -9,11 +9,11 @@ import asyncio
 import lzma
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from struct import Struct
 from typing import TypeVar
 
+from app.contract.values import value
 from app.store import keys
 from app.store.codec import Summary, has_ended, number_of, paired
 from app.store.committer import Committer, Word
@@ -38,7 +38,7 @@ NOTHING: Summary = {}
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class EndedRecord:
     """What the record of an ended refinement holds beside its summary, as Redis stores it."""
 

@@ -10,7 +10,6 @@ import re
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
@@ -21,6 +20,7 @@ from pydantic_core import from_json, to_json
 
 from app.contract.drafts import draft_of
 from app.contract.requests import RefinementRequest
+from app.contract.values import value
 
 TAG = re.compile(r"(\n?^</?data-[0-9a-f]{64}>$\n?)", re.MULTILINE)
 """The tags around texts in prompts without a nonce."""
@@ -34,7 +34,7 @@ ID_BYTES = 9
 LEVEL = 6
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class KeptPrompt:
     """What a model was sent; `schema` is the JSON Schema of the reply, if it had to have one."""
 

@@ -7,7 +7,6 @@ Python: Redis creates all of them anew at every call, which costs more than most
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from app.contract.events import EventType
 from app.contract.limits import Stop
 from app.contract.status import MOVES, TERMINAL, Status
 from app.contract.usage import OTHER, UNKNOWN_MODEL
+from app.contract.values import value
 from app.contract.webhooks import WEBHOOK_EVENTS
 from app.store import keys
 
@@ -55,7 +55,7 @@ END = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class LuaScript:
     """One script and the SHA-1 by which Redis identifies it."""
 

@@ -6,7 +6,7 @@
 import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -14,6 +14,7 @@ from pydantic_core import to_json
 
 from app.contract.criteria import AUTO
 from app.contract.requests import RefinementRequest
+from app.contract.values import value
 from app.store import keys
 from app.store.codec import decode_sums
 from app.store.committer import Committer
@@ -26,7 +27,7 @@ REMEMBERED_DAYS = 30
 DIGITS = 16
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Achieved:
     """What a model has achieved in the refinements that it was drawn for and that have ended.
 

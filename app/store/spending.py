@@ -1,16 +1,16 @@
 """What tenants spend in a day: workers report it, and learn what is left of the quotas."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
 from app.contract.access import Quotas
+from app.contract.values import value
 from app.store.access import decode_quotas
 from app.store.scripts import SPEND, run
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Spent:
     """Tokens, and dollars as far as costs are known."""
 
@@ -25,7 +25,7 @@ class Spent:
 NOTHING_SPENT = Spent()
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class DaySpending:
     """What a tenant has spent today, and when the day of UTC ends."""
 

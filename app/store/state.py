@@ -9,7 +9,7 @@ StaleLimits       an append relied on limits that a PATCH has replaced; nothing 
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Self
 
@@ -23,11 +23,12 @@ from app.contract.reviews import PendingPause
 from app.contract.snapshot import Best, ContinuedFrom, Failure, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
 from app.contract.usage import ModelUse
+from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class State:
     """The state that every claim, append and look returns to a worker."""
 
@@ -41,7 +42,7 @@ class State:
     is_parked: bool = False  # the claim was given up, until there is a permit for a model
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Entry:
     """One entry to append; the terminal types and `refinement.canceling` have no data."""
 
@@ -49,7 +50,7 @@ class Entry:
     data: Contract | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Fields:
     """The summary fields an append may set; None leaves a field as it is.
 
@@ -75,7 +76,7 @@ class Fields:
 LARGEST = 1e100
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Addition:
     """Numbers that the end of a refinement adds to the sums in the hash `key`, place by place.
 
@@ -101,7 +102,7 @@ class Addition:
             raise ValueError("a number to add must be finite, and less than 1e100")
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Parking:
     """What a refinement waits for without a worker: a permit for one of `models`."""
 
@@ -132,7 +133,7 @@ class StaleLimits(Exception):
         self.state = state
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Claimed:
     """A claim made `at` a time of Redis.
 
@@ -157,7 +158,7 @@ class Claimed:
     learnt: Learnt | None = None  # of its kind, when it was claimed for the first time
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Submitted:
     """The request that a worker processes, and the model of each role as chosen at submission."""
 
@@ -167,7 +168,7 @@ class Submitted:
     prompt_nonce: str | None = None  # in the tags around texts in prompts, and shown nowhere else
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Loaded:
     """What a worker reads of a refinement; `last_event` is the number of its last entry."""
 
@@ -182,7 +183,7 @@ def new_prompt_nonce() -> str:
     return f"{secrets.randbelow(1_000_000):06}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class NewRefinement:
     """A refinement to store."""
 
@@ -201,7 +202,7 @@ class NewRefinement:
     origin: str = ""  # request id and place in a trace; the store does not read it
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Created:
     """A new refinement, or the one that the same key and body created before."""
 
@@ -214,7 +215,7 @@ class Created:
         return self.snapshot.id
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class StoredEvent:
     """One journal entry as a client sees it; `json` is the whole event, ready to send.
 
@@ -228,7 +229,7 @@ class StoredEvent:
     is_last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Job:
     """A refinement that needs a worker, and the id of its RQ job; `is_first` in the queue."""
 

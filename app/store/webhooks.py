@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -10,6 +10,7 @@ from uuid import uuid4
 from pydantic import TypeAdapter
 
 from app.contract.errors import BatchNotFound, Conflict, NotFound, RefinementNotFound
+from app.contract.values import value
 from app.contract.webhooks import (
     Attempt,
     Delivery,
@@ -45,7 +46,7 @@ MOST_ATTEMPTS = 50
 """Attempts that are kept of a webhook: the last ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class DeliveryState:
     """What is stored of a webhook. `tried` counts attempts since it was last made due by hand."""
 
@@ -63,7 +64,7 @@ class DeliveryState:
 _STATE = TypeAdapter(DeliveryState)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class TakenWebhook:
     """A webhook that this process is to send, about a refinement or a batch."""
 

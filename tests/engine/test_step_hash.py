@@ -1,11 +1,12 @@
 """What a step is about: the same in every process and release, whatever the words of its prompt."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
 from app.contract.judgement import CriterionScore, Critique, Finding
 from app.contract.requests import ContextDocument, Criterion
+from app.contract.values import value
 from workers.engine.asking import again, question
 from workers.engine.moves import Ask, Call, Check, StepMove
 from workers.engine.prompt_requests import Prompt, PromptRequest, Task
@@ -87,7 +88,7 @@ def test_arguments_are_compared_whatever_their_order() -> None:
     assert about(call) != about(Call("steps/1/call", "search", {"a": 1, "b": [3]}))
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Grown(Revise):
     """A request to revise as a later release has it: with an optional field more."""
 
@@ -100,7 +101,7 @@ def test_a_field_that_a_later_release_adds_counts_once_it_is_used() -> None:
     assert about(replace(ASK, prompt_request=replace(grown, tone="warm"))) != about(ASK)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Undescribed(PromptRequest):
     """A request with data that has no canonical form."""
 

@@ -1,12 +1,13 @@
 """Asks a model for a reply in a given form, and again with the error if it is unreadable."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
 from app.contract.events import DroppedItem
+from app.contract.values import value
 from workers.engine.moves import Ask, Role, StepError
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts import fenced
@@ -150,7 +151,7 @@ def text_in(reply: ReplyReader) -> str:
     return reply.text()
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class WrittenText:
     """A text, and whether the journal's readers find it in the recorded reply by `draft_of`."""
 

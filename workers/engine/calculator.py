@@ -6,8 +6,9 @@ the result at most. Everything else is passed over.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
+
+from app.contract.values import value
 
 LONGEST = 300
 """Characters of an equation that is calculated."""
@@ -53,7 +54,7 @@ class _CannotRead(Exception):
     """This is nothing that is calculated."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Calculation:
     """Two sides of an equation; `value` is what the left one makes."""
 

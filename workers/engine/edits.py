@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
 
 from app.contract.drafts import lacking, locked_spans
 from app.contract.judgement import Span
+from app.contract.values import value
 
 PIECES = (
     re.compile(r"[^\n]*\n|[^\n]+"),
@@ -27,7 +27,7 @@ class CannotApply(Exception):
     """An edit that cannot be applied; the message names it and says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class SearchReplace:
     """Words that occur in a draft exactly once, and their replacement."""
 
@@ -35,7 +35,7 @@ class SearchReplace:
     replace: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Edited:
     """A draft with every edit applied; `untouched` is the share of its characters left alone."""
 
@@ -44,7 +44,7 @@ class Edited:
     untouched: float
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class _Change:
     """The characters `start` to `end` of a draft become `text`."""
 
@@ -84,7 +84,7 @@ def applied(draft: str, edits: Sequence[SearchReplace], locked: Sequence[str] = 
     return Edited(text, len(changes), round(1 - touched / len(draft), 6))
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Replaced:
     """A draft with other passages, and where these are; all around them is as it was."""
 

@@ -8,9 +8,10 @@ the best draft is revised, not the last.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from app.contract.judgement import Finding, IssueState
+from app.contract.values import value
 from workers.engine.matching import even, jaccard
 
 SAME_MESSAGE = 0.5
@@ -28,7 +29,7 @@ MOST = 100
 WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Tracked:
     """An issue: `path` and `number` identify the finding that reported it first.
 
@@ -84,7 +85,7 @@ class Tracked:
         return alike if alike >= SAME_MESSAGE else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class IssueTracker:
     """The open issues of one draft, those of its parent that it resolved, and those before."""
 

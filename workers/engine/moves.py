@@ -1,7 +1,7 @@
 """The moves that a strategy awaits, their replies, and the drafts and judgements they carry."""
 
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.caveats import Caveat
@@ -21,12 +21,13 @@ from app.contract.limits import Limits
 from app.contract.models import Role
 from app.contract.reviews import PlannedCall, ReviewAction, ReviewPlan, ReviewWhen
 from app.contract.status import StopReason
+from app.contract.values import value
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.prompt_requests import Prompt, PromptRequest
 from workers.engine.replies import ReplyReader
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Draft:
     """One version of the text; `parent` is the path of the iteration it was revised from.
 
@@ -50,7 +51,7 @@ class Draft:
     """The passages that alone may differ from the draft it was made from; empty if all may."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Scored:
     """A draft with the verdict on exactly this text; `score_from` says what the score measures."""
 
@@ -81,7 +82,7 @@ class Scored:
         return replace(self, findings=made, valid=valid).passes(threshold)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Judgement:
     """A scored draft with its path and its number in its own search."""
 
@@ -203,7 +204,7 @@ def first_of(refusals: Sequence[Refusal]) -> Refusal:
     return first
 
 
-@dataclass(frozen=True)
+@value()
 class Move(Generic[Reply]):
     """Something a strategy asks for; awaiting it returns the reply."""
 
@@ -225,7 +226,7 @@ class Move(Generic[Reply]):
         return move
 
 
-@dataclass(frozen=True)
+@value()
 class Ask(Move[str]):
     """Asks a model for a text; `prompt` is `prompt_request` put into words.
 
@@ -254,7 +255,7 @@ class Ask(Move[str]):
         return self.role if self.member is None else f"{self.role}/{self.member}"
 
 
-@dataclass(frozen=True)
+@value()
 class Check(Move[FindingsReply]):
     """Asks what the request's validators say of a draft, or its tools of a plan.
 
@@ -270,7 +271,7 @@ class Check(Move[FindingsReply]):
     prepares: ClassVar[bool] = False
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ToolResult:
     """The answer of a tool, or why there is none: a failure is a result."""
 
@@ -278,7 +279,7 @@ class ToolResult:
     text: str
 
 
-@dataclass(frozen=True)
+@value()
 class Call(Move[ToolResult]):
     """Asks for a tool's result; it only prepares a draft, like an `Ask` with `prepares`.
 
@@ -296,7 +297,7 @@ StepMove = Ask | Check | Call
 """Moves that are performed outside the strategy and journaled as steps."""
 
 
-@dataclass(frozen=True)
+@value()
 class Judged(Move[Limits]):
     """Reports a judged draft. The reply is the limits now in force.
 
@@ -312,7 +313,7 @@ class Judged(Move[Limits]):
     """What the best draft is probably worth."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ReviewerReply:
     """A reviewer's decision; `draft` or `arguments` go with replace, `spans` with the feedback of
     revise, and `score` overrides the draft's."""
@@ -328,7 +329,7 @@ class ReviewerReply:
     spans: tuple[Passage, ...] = ()
 
 
-@dataclass(frozen=True)
+@value()
 class Review(Move[ReviewerReply]):
     """Asks reviewers about a judged draft. A pause begins when nothing else can go on."""
 
@@ -347,7 +348,7 @@ class Review(Move[ReviewerReply]):
         return self.path.rpartition("reviews/")[0] + self.judgement.path
 
 
-@dataclass(frozen=True)
+@value()
 class Approval(Move[ReviewerReply]):
     """Asks a person whether a tool may be called; never within a part or side by side.
 
@@ -360,7 +361,7 @@ class Approval(Move[ReviewerReply]):
     """Why the arguments that the reviewer gave before cannot be sent."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ReviewedResult:
     """What is known of a finished work beside its best draft."""
 
@@ -370,7 +371,7 @@ class ReviewedResult:
     estimate: QualityEstimate | None = None
 
 
-@dataclass(frozen=True)
+@value()
 class Together(Move[tuple[Any, ...]]):
     """Plays independent strategies side by side; the reply is what they returned, in order."""
 
@@ -414,7 +415,7 @@ async def relayed(
         part.close()
 
 
-@dataclass(frozen=True)
+@value()
 class _Relay(Generic[Reply]):
     part: MoveCoroutine[Reply]
     outward: Callable[[Move[Any]], Move[Any]]
@@ -437,7 +438,7 @@ class _Relay(Generic[Reply]):
             return result
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class PartResults(Generic[Reply]):
     """The results of parts side by side, None for a refused one, and why it was refused."""
 

@@ -7,9 +7,9 @@ sentences around the passage again. What is around a passage stands in the draft
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from app.contract.judgement import Span
+from app.contract.values import value
 from workers.engine.edits import Replaced, replaced
 from workers.engine.replies import Refused, ReplyModel, ReplyReader, Unreadable
 from workers.engine.text_replies import DECLINING, HERE, PLEASED, REVISED
@@ -79,7 +79,7 @@ def passages_in(
     return read
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class _Place:
     """A passage in its draft, and what a reviewer said about it."""
 

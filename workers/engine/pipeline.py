@@ -1,7 +1,7 @@
 """Plays a whole request: checklist, strategy, review, comparison and further outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
@@ -32,6 +32,7 @@ from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
 from app.contract.strategies import STRATEGIES, Strategy
+from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION, PLAYABLE
 from workers.engine import strategies
 from workers.engine.asking import ask, question, text_in
@@ -134,7 +135,7 @@ def preference_in(reply: ReplyReader) -> _Preference:
     return _Preference.model_validate({"reason": said.reason, "better": better})
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Earlier:
     """The draft that a result is compared with."""
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from app.contract.criteria import Critics
@@ -11,13 +10,14 @@ from app.contract.judgement import Span
 from app.contract.learnt import Learnt
 from app.contract.requests import ContextDocument, Criterion, Grounding, RoleInstructions
 from app.contract.tools import Tool
+from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION
 
 IN_WORDS = "in_words"
 """Metadata of a field that says in words what other fields hold: no part of the step's hash."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class PlannedStep:
     """One step of a plan; without a tool, a model carries out the instruction."""
 
@@ -48,7 +48,7 @@ class PlannedStep:
         return f"{self.tool} {canonical(self.arguments)}" if has_call else None
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Observation:
     """The result of the step with that number; `ok` is false when its tool failed."""
 
@@ -58,7 +58,7 @@ class Observation:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Revision:
     """A revised plan: the steps that remain, and whether the goal is met already.
 
@@ -75,7 +75,7 @@ def canonical(arguments: Mapping[str, Any] | None) -> str:
     return json.dumps(arguments or {}, ensure_ascii=False, sort_keys=True)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Place:
     """Where a part stands in a larger text: its number, from 1, and the titles of all parts."""
 
@@ -87,7 +87,7 @@ class Place:
     """Whether how many parts there will be is open; then the titles are those before it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class JsonDocument:
     """A text that is one JSON object: a strict schema of it, and what else is checked, in words."""
 
@@ -95,7 +95,7 @@ class JsonDocument:
     checks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ValidatorScore:
     """A score that a validator gives: where it comes from, and what it counts as."""
 
@@ -105,7 +105,7 @@ class ValidatorScore:
     """Whether it is the score of the draft, whatever critics say."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ItemChecks:
     """What the validators of one stage, pass or part demand of its drafts."""
 
@@ -117,7 +117,7 @@ class ItemChecks:
     """How many of them count as passed or failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Task:
     """What the text must achieve, what it is judged on and what may be used."""
 
@@ -146,7 +146,7 @@ class Task:
     """What is to change in the client's draft before one is judged."""
     spans: tuple[Span, ...] = ()
     """The passages of the client's draft that alone may change; empty if all may."""
-    critics: Critics = Critics()  # noqa: RUF009 - frozen
+    critics: Critics = Critics()
     """Who judges every draft."""
     edits: EditMode = "full"
     """How a draft is revised."""
@@ -160,7 +160,7 @@ class Task:
     """The number in the tags around texts; None for refinements that were submitted without one."""
     grounding: Grounding = "context"
     """Which facts may be used."""
-    instructions: RoleInstructions = RoleInstructions()  # noqa: RUF009 - frozen
+    instructions: RoleInstructions = RoleInstructions()
     """The house style of each role."""
     checks: tuple[str, ...] = ()
     """What the validators check, in words."""
@@ -203,7 +203,7 @@ class Task:
         return self.whole if self.has_validators and self.place is None else None
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Prompt:
     """What is sent to a language model. `schema` (JSON Schema) is set if the reply must be JSON."""
 
@@ -226,7 +226,7 @@ class Prompt:
         return self.schema is None or self.is_document
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class PromptRequest:
     """What a model is asked to do about a task, as data; `prompt` puts it into words.
 

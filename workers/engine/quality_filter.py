@@ -10,12 +10,12 @@ refinements taught is the prior of the next one (empirical Bayes).
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from itertools import compress, product, repeat
 from math import exp, log, pi, sqrt
 
 from app.contract.judgement import QualityEstimate
 from app.contract.learnt import Learnt
+from app.contract.values import value
 
 BANK = 2
 """Version of the hypotheses: evidence about others is not read."""
@@ -54,7 +54,7 @@ Rates = tuple[float, float, float, float]
 """What a revision keeps of a quality, what it adds, its variance, and the variance of a score."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Hypothesis:
     """What may hold for a reviser and a critic, in units of the score.
 

@@ -1,11 +1,12 @@
 """Reviews before completion, for every strategy."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies import Strategy
+from app.contract.values import value
 from workers.engine.drafting import Revised, propose
 from workers.engine.judging import judge
 from workers.engine.moves import (
@@ -30,12 +31,12 @@ WHOLE = ("iterations/", "reviews/")
 """Paths of drafts that are judged as a whole; other drafts are judged as a part of the work."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ReviewPolicy:
     """How a strategy judges a draft as a whole, and how it revises one."""
 
     judge: Callable[[Task, Draft], MoveCoroutine[Scored]] = judge
-    own: LimitOverrides = LimitOverrides()  # noqa: RUF009 - frozen
+    own: LimitOverrides = LimitOverrides()
     revised: Revised | None = None
 
 

@@ -1,7 +1,7 @@
 """A search: iterations until a stop rule holds, and the draft to return."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -13,6 +13,7 @@ from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
+from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION
 from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import averaged, critiqued, errors_in
@@ -34,7 +35,7 @@ from workers.engine.ranking import Ranking
 GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Outcome:
     """What a strategy decided: its best judged draft, and why it stopped.
 
@@ -71,7 +72,7 @@ class Outcome:
         return self.best.scored.score_from
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class LimitOverrides:
     """Limits of an inner search that replace the refinement's; a PATCH does not change them."""
 
@@ -88,7 +89,7 @@ class LimitOverrides:
         return limits.model_copy(update=given) if given else limits
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class RequestedRevision:
     """What a reviewer asked for next: the draft they saw, and their decision."""
 

@@ -1,13 +1,14 @@
 """Parts of a text one after the other: their outline, and what each knows of those before it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from app.contract.caveats import Caveat
 from app.contract.criteria import Criterion
 from app.contract.limits import Limits
 from app.contract.sections import items_of
 from app.contract.strategies.parts import NestedStrategy
+from app.contract.values import value
 from workers.engine.asking import ask, question, text_in
 from workers.engine.bodies import refined
 from workers.engine.judging import critiqued
@@ -35,7 +36,7 @@ what it says. {grounded}
 Answer with the list alone: no preamble, no comment, no list within it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Outline(PromptRequest):
     """List the parts of a text."""
 
@@ -54,7 +55,7 @@ what happened or was said, how it ends. Add nothing.
 Answer with the summary alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Summarize(PromptRequest):
     """Sum up a part for those who write the parts after it."""
 
@@ -67,7 +68,7 @@ class Summarize(PromptRequest):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Piece:
     """One part to refine; `text` is its present text, if there is one."""
 
@@ -85,7 +86,7 @@ class Piece:
         return f"parts/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class PartsPlayed:
     """The parts that were played, in their order, and what came of each."""
 

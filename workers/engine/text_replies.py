@@ -8,7 +8,8 @@ whether something else shows that the text is framed (a line before it, a code f
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from app.contract.values import value
 
 BLANK = " \t\r\n\ufeff\u200b\u2060"
 LANGUAGE = r"[ \t]*(?:markdown|md|text|txt|plaintext|plain)?[ \t]*"
@@ -222,7 +223,7 @@ class NoText(Exception):
     """A reply that contains no text; the message says what it contains."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class TextRequest:
     """What a model was given when it was asked for a text.
 

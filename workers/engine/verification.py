@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from app.contract.caveats import Caveat
 from app.contract.judgement import Finding, OnFail, Quotation
 from app.contract.tools import Tool
+from app.contract.values import value
 from workers.engine.asking import ask, question, text_in
 from workers.engine.judging import is_valid, judge
 from workers.engine.matching import Source
@@ -102,7 +103,7 @@ Answered = tuple[str, str]
 """A question and its answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ChosenCall:
     """A call of a tool that may answer a question."""
 
@@ -119,7 +120,7 @@ LookUps = tuple[ChosenCall | None, ...]
 """What is called for each question; None where nothing is."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class AnsweredQuestion:
     """A question and its answer, what was called for it, and why that call failed if it did."""
 
@@ -141,7 +142,7 @@ class AnsweredQuestion:
         return self.asked, f"{self.answer}\n[looked up: {self.call.in_words[:MOST_SHOWN]}]"
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Verification:
     """What a verification found, and what it lacks."""
 

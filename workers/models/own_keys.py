@@ -1,11 +1,11 @@
 """Calls models under the tenant's own key for their provider, where it has one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from app.contract.errors import Unavailable
 from app.contract.providers import Provider
+from app.contract.values import value
 from app.contract.waiting import OWN_KEY_OF, own_key_name
 from app.store.provider_keys import TenantKeys
 from workers.models.port import Model, ModelCall, ModelReply, ModelWaits
@@ -34,7 +34,7 @@ OpenGate = Callable[[str, str, Provider, str], ModelGate]
 """Returns the gate of a name for calls of a model, `provider:name`, with a key."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class _Own:
     model: Model
     gate: ModelGate

@@ -16,11 +16,11 @@ ModelWaits            the same, with the time of the next try; this is what call
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 from app.contract.judgement import Usage
 from app.contract.models import ReasoningEffort, Role
+from app.contract.values import value
 from app.contract.waiting import WaitReason
 from workers.engine.prompt_requests import Prompt, PromptRequest
 from workers.engine.replies import CUT_OFF, DECLINED
@@ -95,7 +95,7 @@ LimitOf = Literal["requests", "tokens", "input_tokens", "output_tokens"]
 """What a provider limits: calls, or tokens: those of prompts, of replies, or of both together."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ReportedLimit:
     """What a server says of one of its limits; `reset_s`: until all of it is there again."""
 
@@ -165,7 +165,7 @@ class TextFollower(Protocol):
         """Follow what `text` returns, in place of what was followed before: a try begins."""
 
 
-@dataclass(frozen=True)
+@value()
 class ModelCall:
     """One call to one model. `key` is the same whenever the same step is repeated.
 
@@ -197,7 +197,7 @@ class ModelCall:
         return call
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ModelReply:
     """The reply of a model; `usage.calls` counts the requests made for it.
 

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
@@ -14,6 +13,7 @@ from app.contract.judgement import Usage
 from app.contract.models import EFFORTS, ReasoningEffort
 from app.contract.output_tokens import tokens_in
 from app.contract.providers import TokenCount, capacity_of, cost_usd
+from app.contract.values import value
 from workers.engine.prompt_requests import Prompt
 from workers.engine.strict_schema import unbounded
 from workers.models.port import (
@@ -203,7 +203,7 @@ FEWEST_OUTPUT = 512
 """Smaller numbers in an error, such as its status, are no maximum of output tokens."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ChatReply:
     """The reply of a model; `tokens` is None when the server did not count them.
 

@@ -9,11 +9,11 @@ A stream that ends before the model has finished is a failed call.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from pydantic_core import from_json, to_json
 
+from app.contract.values import value
 from workers.outbound.transport import StreamFailed, UnusableResponse
 
 STATUS_OF: Mapping[str, int] = {
@@ -56,7 +56,7 @@ class StreamParts(Protocol):
 OTHER_TEXT = "another text"
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class _Pattern:
     """A line of a stream but for its text, a JSON string: what stands before it and after it.
 

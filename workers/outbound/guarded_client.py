@@ -15,7 +15,6 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, Protocol
@@ -28,6 +27,7 @@ from aiohttp.connector import SocketFactoryType
 
 from app.contract.endpoints import AllowedTargets, Endpoint, signing_key
 from app.contract.errors import Unavailable
+from app.contract.values import value
 from app.contract.waiting import WaitReason
 from workers.outbound.aiohttp_client import AiohttpClient
 from workers.outbound.http1 import (
@@ -145,7 +145,7 @@ class EndpointClient(Protocol):
     ) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Answered:
     """What became of one request: a status of None if there was no answer."""
 
@@ -317,7 +317,7 @@ def _masked(values: Iterable[str]) -> tuple[str, ...]:
 SHORTEST_SECRET = 8
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Sessions:
     """One session that checks every address, and one for names that the operator allows."""
 

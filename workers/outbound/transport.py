@@ -19,7 +19,7 @@ import random
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Protocol
@@ -27,6 +27,7 @@ from urllib.parse import quote, urlsplit
 
 from multidict import CIMultiDict
 
+from app.contract.values import value
 from app.telemetry import current_span
 from workers.outbound.deadlines import Deadline, Deadlines
 from workers.outbound.http1 import (
@@ -46,7 +47,7 @@ PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 that are temporary: timeout, conflict, too early, too many requests."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class RetryPolicy:
     """Limits of one step: seconds to connect, to the first byte, and in total; at most `tries`.
 
@@ -129,7 +130,7 @@ GZIP_OR_ZLIB = 47
 """`wbits` of zlib that accepts either header."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Request:
     """One POST. `secret` and `more_secrets` never appear in an error, whatever the server says."""
 
@@ -185,7 +186,7 @@ class UnusableKey(RequestRefused):
     """A header field has a line end; of all the fields only the key is not Hone's own."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ErrorResponse:
     """A response that is no 2xx.
 

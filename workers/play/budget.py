@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
@@ -35,6 +34,7 @@ from app.contract.output_tokens import (
     tokens_in,
 )
 from app.contract.requests import RefinementRequest
+from app.contract.values import value
 from workers.engine.moves import Ask
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts.drafting import (
@@ -86,7 +86,7 @@ def reply_size(prompt_request: PromptRequest, request: RefinementRequest) -> Rep
     return size
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Spendable:
     """Tokens and US dollars; infinite where nothing limits them."""
 

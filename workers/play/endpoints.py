@@ -8,11 +8,12 @@ import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from app.contract.endpoints import Endpoint
+from app.contract.values import value
 from app.settings import Settings
 from app.store import open_permit_exchange
 from workers.models.port import ModelWaits, NotServed
@@ -94,7 +95,7 @@ async def open_endpoint_limiter(
         yield EndpointLimiter(limiter, models)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class EndpointCall:
     """One call in the line for an endpoint."""
 
@@ -103,7 +104,7 @@ class EndpointCall:
     progress: int = 0
 
 
-@dataclass(frozen=True)
+@value()
 class LimitedEndpoints:
     """Posts to the endpoints of one claimed refinement, each when it may be called."""
 

@@ -5,7 +5,7 @@ from asyncio import get_running_loop
 from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from app.contract.drafts import sha256_of
@@ -25,6 +25,7 @@ from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
+from app.contract.values import value
 from app.contract.waiting import own_key_name
 from app.telemetry.metrics import count_call
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
@@ -55,7 +56,7 @@ MOST_FLAWS = 5
 NO_KEY = "calls cannot be signed: HONE_SECRET_KEY is not set"
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Served:
     """A reply with the usage of every attempt, and the models that failed before it."""
 
@@ -236,7 +237,7 @@ class DraftChecks(Protocol):
     ) -> FindingsReply: ...
 
 
-@dataclass(frozen=True)
+@value()
 class StepExecutor:
     """Performs the steps of one refinement and returns their journal entries."""
 

@@ -5,7 +5,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
@@ -27,6 +26,7 @@ from app.contract.reviews import Paused, PendingPause, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
 from app.contract.status import Status, StopReason
 from app.contract.usage import ModelUse
+from app.contract.values import value
 from app.contract.waiting import REFUSALS, Waiting
 from app.store import (
     Addition,
@@ -103,7 +103,7 @@ def result_of(
     )
 
 
-@dataclass(frozen=True)
+@value()
 class Ending:
     """The status in which a refinement ends or pauses, and the `Fields` that change with it.
 
@@ -284,7 +284,7 @@ def _choices(plan: ReviewPlan) -> str:
     return f"{rest} or give a text in its place. It takes {plan.approvals_needed} approvals."
 
 
-@dataclass(frozen=True)
+@value()
 class JudgedDraft:
     """A judged draft for the journal; `result` is set if the result may change with it."""
 
@@ -354,7 +354,7 @@ def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
 Pending = RecordedStep | JudgedDraft | Stopping | Waiting
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class InsightScope:
     """Where the gains of a refinement count; `now` returns the time of Redis."""
 
@@ -376,7 +376,7 @@ class JournalUnwritable(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class _Append:
     """One append, and what it makes durable."""
 

@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from redis.exceptions import RedisError
@@ -15,6 +15,7 @@ from app.contract.editor import EDITOR
 from app.contract.errors import RefinementNotFound
 from app.contract.models import ModelChoice
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
+from app.contract.values import value
 from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
 from app.telemetry import (
     NO_TRACES,
@@ -48,7 +49,7 @@ PACK_EVERY_S = 1.0
 RESTART_AFTER_S = 0.5
 
 
-@dataclass(frozen=True)
+@value()
 class HeldRefinement:
     """A refinement that this worker has claimed and is playing."""
 

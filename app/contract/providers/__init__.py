@@ -10,7 +10,6 @@ sources and the day they were read. What is missing is unknown: None, never 0.
 import pkgutil
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Literal, Self
@@ -18,6 +17,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from app.contract import Contract
+from app.contract.values import value
 
 DATED = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
 """The end of a snapshot's name, such as `gpt-5-mini-2025-08-07`; it costs what its model costs."""
@@ -72,7 +72,7 @@ class Provider(Contract):
         return self.api_key_setting.upper()
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class TokenCount:
     """The tokens of one call. `input` includes those read from the cache and those written to it,
     `output` includes `thinking`."""

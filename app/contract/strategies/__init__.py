@@ -8,7 +8,6 @@ there is no list to edit. The engine has a module of the same name as its `kind`
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
@@ -23,6 +22,7 @@ from app.contract.models import ROLES, Role
 from app.contract.reviews import ReviewPlan
 from app.contract.tools import Tool
 from app.contract.validators import ItemValidators
+from app.contract.values import value
 
 if TYPE_CHECKING:
     from app.contract.requests import RefinementRequest
@@ -32,7 +32,7 @@ DEEPEST = 4
 """How many strategies may be within each other at most, the outermost counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class LanguageNeed:
     """What only a language model can do for a strategy, and in which roles."""
 

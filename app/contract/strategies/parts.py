@@ -1,7 +1,6 @@
 """Strategies that consist of inner searches: passes, stages and parts."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -18,6 +17,7 @@ from app.contract.sections import MOST_SECTIONS, items_of, split
 from app.contract.strategies import DEEPEST, LanguageNeed, Strategy
 from app.contract.strategies.loops import DEFAULT
 from app.contract.validators import AnyValidator, ItemValidators
+from app.contract.values import value
 
 if TYPE_CHECKING:
     from app.contract.requests import RefinementRequest
@@ -566,7 +566,7 @@ def _within(body: Strategy, scope: str, pointer: str) -> Iterator[ItemValidators
         yield it._replace(scope=f"{scope}{it.scope}", pointer=f"{pointer}/body{it.pointer}")
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class _Item:
     """A stage, pass or part, as what its body is given says; `draft` may be `UNWRITTEN`."""
 

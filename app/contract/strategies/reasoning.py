@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 from unicodedata import normalize
@@ -16,6 +16,7 @@ from app.contract.models import ROLES, Role
 from app.contract.regexes import PatternError, compiled
 from app.contract.strategies import LanguageNeed, Strategy
 from app.contract.tools import Tool
+from app.contract.values import value
 
 LONGEST = 2_000
 """Characters at the end of a text in which its answer is looked for."""
@@ -97,7 +98,7 @@ class NotAChain(ValueError):
     """The steps do not count 1, 2, 3 ...; the message says where."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Chain:
     """A text whose lines that begin with a number and a full stop count 1, 2, 3 ... in order.
 

@@ -1,10 +1,9 @@
 """List ideas, then write a draft from them."""
 
-from dataclasses import dataclass
-
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.strategies.brainstorm import BrainstormStrategy
+from app.contract.values import value
 from workers.engine.asking import ask, question, text_in
 from workers.engine.drafting import propose
 from workers.engine.judging import judge
@@ -21,7 +20,7 @@ Give one line to each idea. {grounded}
 Answer with the list alone: no preamble, no comment."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ListIdeas(PromptRequest):
     """List `count` ideas for a text."""
 

@@ -1,8 +1,9 @@
 """First drafts, revisions and further texts."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from app.contract.judgement import Critique, Finding, Span
+from app.contract.values import value
 from workers.engine.matching import repeats
 from workers.engine.prompt_requests import IN_WORDS, JsonDocument, Prompt, PromptRequest, Task
 from workers.engine.prompts import (
@@ -25,7 +26,7 @@ Write one text that does what the task asks and meets every criterion. {grounded
 Answer with the text alone: no preamble, no comment, no code fence around it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Write(PromptRequest):
     """Write a first draft."""
 
@@ -42,7 +43,7 @@ First reason, step by step and as long as you need. Then write the text that the
 the form it asks for, between {OPENS} and {CLOSES}. Only what stands there is read."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Solve(PromptRequest):
     """Reason, and write a text as the answer."""
 
@@ -70,7 +71,7 @@ the review says they are wrong; locked text stays as it is. {grounded}
 Answer with the whole revised text alone: no preamble, no comment, no code fence around it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Revise(PromptRequest):
     """Revise a draft: fix what failed, and keep what is good."""
 
@@ -171,7 +172,7 @@ Answer with one JSON object and nothing else:
 {{"edits": {{"first": {{"search": "...", "replace": "..."}}, "more": [...]}}}}"""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Amend(PromptRequest):
     """Revise a draft by search/replace edits of it."""
 
@@ -198,7 +199,7 @@ SURROUNDINGS = 2_000
 """Characters of a draft before and after a passage that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class RevisePassages(PromptRequest):
     """Revise passages of a draft; what is around them stays."""
 
@@ -258,7 +259,7 @@ order asks for another one.
 Answer with the further text alone: no preamble, no comment, no code fence around it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Derive(PromptRequest):
     """Write a further text, as ordered, from a finished one."""
 
@@ -288,7 +289,7 @@ Do what the task asks in numbered steps, and meet every criterion.
 Answer with the steps alone: no comment, no code fence around them."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Reason(PromptRequest):
     """Write a first draft in numbered steps."""
 
@@ -308,7 +309,7 @@ Answer with the new steps alone: no comment, no code fence around them.
 Begin with step {{first}}."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Redo(PromptRequest):
     """Redo the steps from number `first` on; the `kept` text before them stays."""
 

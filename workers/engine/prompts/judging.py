@@ -1,7 +1,6 @@
 """Critique, comparison and checklist, all blind to a draft's iteration and earlier scores."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from app.contract.criteria import (
@@ -11,6 +10,7 @@ from app.contract.criteria import (
     MOST_LISTED,
     PanelMember,
 )
+from app.contract.values import value
 from workers.engine.prompt_requests import Prompt, PromptRequest, Task
 from workers.engine.prompts import (
     DIVERSE,
@@ -57,7 +57,7 @@ You judge with the eyes of the reader described under perspective: what counts f
 criteria and the scale stay as they are."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Judge(PromptRequest):
     """Judge a draft, blind: no threshold, no earlier score, no iteration, no author.
 
@@ -169,7 +169,7 @@ Answer with one JSON object and nothing else: {"reason": "<why>", "better": "A"}
 COMPARE_SCHEMA = closed({"reason": TEXT, "better": {"type": "string", "enum": ["A", "B", "tie"]}})
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Compare(PromptRequest):
     """Say which of two texts does the task better, blind like a critique."""
 
@@ -207,7 +207,7 @@ Answer with one JSON object and nothing else:
   "more": [...]}}}}"""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class ListCriteria(PromptRequest):
     """List what a text will be judged on, from the task; from its draft only if there is none."""
 

@@ -1,7 +1,8 @@
 """Verification questions about what a draft states (Chain-of-Verification, arXiv:2309.11495)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from app.contract.values import value
 from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest
 from workers.engine.prompts import TEXT, VERDICT, assembled, closed, described, each, fenced, listed
 
@@ -21,7 +22,7 @@ Answer with one JSON object and nothing else:
 QUESTIONS_SCHEMA = listed("questions", closed({"claim": TEXT, "question": TEXT}))
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Question(PromptRequest):
     """Ask at most `most` open questions about what a draft states."""
 
@@ -60,7 +61,7 @@ _LOOKED_UP = closed(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class LookUp(PromptRequest):
     """Say which tool is called, with which arguments, before each question is answered."""
 
@@ -92,7 +93,7 @@ they say it, else from what you know for certain. Answer in one to three sentenc
 itself. If you do not know for certain, answer with this one English word: unknown"""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Answer(PromptRequest):
     """Answer one question without seeing the draft it is about."""
 
@@ -138,7 +139,7 @@ _CONTRADICTIONS: dict[str, object] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Contradict(PromptRequest):
     """Say where a draft and independent answers (question, answer) contradict each other."""
 
@@ -179,7 +180,7 @@ Answer with one JSON object and nothing else, with a verdict on every step, s1 f
 _CHECKED = closed({"why": TEXT, "correct": {"type": "boolean"}})
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class CheckSteps(PromptRequest):
     """Say of each numbered step whether it is correct."""
 
@@ -216,7 +217,7 @@ number, and an answer that no other shares has a number of its own.
 Answer with one JSON object and nothing else: {"groups": {"a1": 1, "a2": 2, "a3": 1}}"""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Vote(PromptRequest):
     """Say which of several answers to a task are the same."""
 
@@ -253,7 +254,7 @@ Answer with one JSON object and nothing else:
 {"a1": {"why": "<one sentence>", "score": 0.9}, "a2": {"why": "<one sentence>", "score": 0.1}}"""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Weigh(PromptRequest):
     """Say how likely each of several different answers is right, from the reasoning behind it."""
 

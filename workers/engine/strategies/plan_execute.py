@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
 
 from pydantic import Field
@@ -15,6 +15,7 @@ from app.contract.requests import ContextDocument
 from app.contract.reviews import PlannedCall
 from app.contract.strategies.planning import PlanExecuteStrategy
 from app.contract.tools import MAX_RESULT
+from app.contract.values import value
 from workers.engine.asking import (
     again,
     ask,
@@ -101,7 +102,7 @@ def _step_schema(version: int) -> dict[str, object]:
     return closed(IN_TURN if version < SIDE_BY_SIDE else IN_TURN | needs)
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Plan(PromptRequest):
     """Plan how to reach the task's goal; at most `most` steps are carried out."""
 
@@ -147,7 +148,7 @@ Answer with one JSON object and nothing else:
  "steps": [{step}]}}"""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Replan(PromptRequest):
     """Say whether the goal is met, and what remains to be done after the last observation."""
 
@@ -218,7 +219,7 @@ Say which facts are missing.
 Answer with the result of the step alone: no preamble, no comment."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Do(PromptRequest):
     """Carry out one step that names no tool."""
 
@@ -449,7 +450,7 @@ WORD = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\W{UNSPACED}]+(?:[.,:/-]\d+)*")
 """A word; where there are no spaces, two characters."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Pursuit:
     """What was observed, in order, and why the goal is not shown to be met; None if it is."""
 

@@ -1,7 +1,7 @@
 """Answer several times and return the answer that most samples give."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.reasoning import SelfConsistencyStrategy, answer_in, normalized
+from app.contract.values import value
 from workers.engine.asking import ask, question
 from workers.engine.drafting import propose
 from workers.engine.judging import check, corrected, skipped_in
@@ -53,7 +54,7 @@ NO_ANSWER = Finding(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Sample:
     """One draft, its findings, and the answer it votes for; None if it has no vote."""
 
@@ -146,7 +147,7 @@ def same(answers: Sequence[str]) -> tuple[Group, ...]:
     return tuple(map(tuple, groups.values()))
 
 
-@dataclass(frozen=True, slots=True)
+@value(slots=True)
 class Tally:
     """The result of a vote over the samples made; `missing` more failed, `spared` were not needed.
 
