@@ -2,16 +2,19 @@
 
 import json
 import re
+from cProfile import Profile
 from pathlib import Path
 
 import pytest
 from redis import Redis
 
 from benchmarks.contenders import CONTENDERS, HONE
+from benchmarks.layers import LAYERS, ROOT, costs
 from benchmarks.measuring import MeasuredRun
 from benchmarks.model_replies import AskedPrompt, climbing
 from benchmarks.scale import Plot, Sweep, multiply, section
 from benchmarks.table import CAPACITY, PRINTED, SCALE, carried, rendered, varied, write
+from workers.engine.text_replies import TextRequest
 
 FIGURES = {
     **dict.fromkeys(("count", "p50_s", "p99_s", "peak_mb", "in_flight"), 1.0),
@@ -94,3 +97,17 @@ def test_pages_have_the_marks_between_which_tables_are_written(
     copy.write_text(path.read_text())
     write((copy, mark), "NEW")
     assert f"<!-- {mark}: begin -->\n\nNEW\n\n<!-- {mark}: end -->" in copy.read_text()
+
+
+def test_the_layers_of_a_model_call_name_modules_that_exist() -> None:
+    missing = [at for layer in LAYERS for at in layer.paths if not (ROOT / at).exists()]
+    assert not missing
+
+
+def test_what_a_library_does_counts_for_the_layer_that_calls_it() -> None:
+    with Profile() as profile:
+        for _ in range(100):
+            TextRequest(task="Answer the customer.").is_about(re.compile("customer"))
+    found = costs(profile.getstats())
+    (reading,) = (layer for layer in LAYERS if "workers/engine/text_replies.py" in layer.paths)
+    assert found[reading].calls >= 200  # of is_about, and of the pattern's search
