@@ -186,8 +186,9 @@ class Directory:
         """Return whether the caller would still be let in; while Redis is away, as before."""
         if self._settings.auth == "off":
             return True
-        with suppress(HoneError):
-            await self._be_fresh()
+        if self._is_outdated():
+            with suppress(HoneError):
+                await self._refresh()
         if self.now_ms() >= caller.ends_at:
             return False
         if caller.key_id is None:
@@ -293,8 +294,11 @@ class Directory:
         return self.now_ms() < record.ends_at
 
     async def _be_fresh(self) -> None:
-        if asyncio.get_running_loop().time() - self._read_at > TRUSTED_S:
+        if self._is_outdated():
             await self._refresh()
+
+    def _is_outdated(self) -> bool:
+        return asyncio.get_running_loop().time() - self._read_at > TRUSTED_S
 
     async def _refresh(self) -> None:
         """Read what has changed; callers share a reading."""

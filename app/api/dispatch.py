@@ -81,13 +81,14 @@ def is_direct(route: BaseRoute) -> bool:
 
 
 def _is_direct(dependant: Dependant) -> bool:
-    fields = (it for name in _PARAMETERS for it in getattr(dependant, name))
+    fields = [it for name in _PARAMETERS for it in getattr(dependant, name)]
     annotations = [it.field_info.annotation for it in fields]
     return (
         inspect.iscoroutinefunction(dependant.call)
         and dependant.use_cache
         and not any(getattr(dependant, name) for name in _UNSUPPORTED)
         and not any(isinstance(it, type) and issubclass(it, BaseModel) for it in annotations)
+        and not any(it.field_info.default_factory for it in fields)
         and all(map(_is_direct, dependant.dependencies))
     )
 
@@ -163,6 +164,9 @@ class _Given:
         self.request = request
         self.response = Response(status_code=204)  # without a content-length
         self.response.status_code = 0  # unless a function sets one
+        self.headers: dict[bytes, list[bytes]] = {}
+        for name, value in request.scope["headers"]:
+            self.headers.setdefault(name, []).append(value)
         self.found: dict[Callable[..., Any], Any] = {}
         self.errors: list[Any] = []
 
@@ -186,11 +190,16 @@ class _Call:
         for call in self._needed:
             if call.function not in given.found:
                 before = len(given.errors)
-                inner = await call.arguments(given)
+                inner = await call.arguments(given) if call._needed else call._read(given)
                 if len(given.errors) > before:
                     continue
                 given.found[call.function] = await call.function(**inner)
             arguments[call._name] = given.found[call.function]
+        return arguments | self._read(given)
+
+    def _read(self, given: _Given) -> dict[str, Any]:
+        """Return the arguments that need no other function."""
+        arguments: dict[str, Any] = {}
         for parameter in self._parameters:
             arguments[parameter.name] = parameter.read(given)
         if self._request_name:
@@ -212,14 +221,16 @@ class _Parameter:
         alias = declared.validation_alias or declared.alias
         is_converted = self._where == "header" and alias == declared.name
         self._alias = alias.replace("_", "-") if is_converted else alias
+        self._header = self._alias.lower().encode("latin-1")
         self._is_list = get_origin(info.annotation) is list
+        self._default = None if info.is_required() else declared.get_default()
 
     def read(self, given: _Given) -> Any:
         """Return the valid value or the default, or add to `given.errors`."""
-        value = self._sent(given.request)
+        value = self._sent(given)
         if value is None or value == []:
             if not self._field.field_info.is_required():
-                return copy(self._field.get_default())
+                return copy(self._default) if self._is_list else self._default
             given.errors.append(
                 {"type": "missing", "loc": self._loc, "msg": "Field required", "input": None}
             )
@@ -232,8 +243,14 @@ class _Parameter:
     def _loc(self) -> tuple[str, str]:
         return self._where, self._alias
 
-    def _sent(self, request: Request) -> Any:
+    def _sent(self, given: _Given) -> Any:
+        request = given.request
         if self._where == "path":
             return request.path_params[self._alias]
-        sent = request.query_params if self._where == "query" else request.headers
-        return sent.getlist(self._alias) if self._is_list else sent.get(self._alias)
+        if self._where == "header":
+            sent = [it.decode("latin-1") for it in given.headers.get(self._header, ())]
+            return sent if self._is_list else next(iter(sent), None)
+        if not request.scope["query_string"]:
+            return None
+        query = request.query_params
+        return query.getlist(self._alias) if self._is_list else query.get(self._alias)
