@@ -124,6 +124,8 @@ class Models(Contract):
 
     def drawn_from(self) -> Mapping[str, tuple[str, tuple[ModelName, ...]]]:
         """Return the roles whose model is drawn, each with the field of its candidates and them."""
+        if not (self.candidates or self.critic_candidates):
+            return {}
         named: dict[str, tuple[str, tuple[ModelName, ...]]] = {
             "generator": ("candidates", self.candidates),
             "critic": ("critic_candidates", self.critic_candidates),

@@ -254,8 +254,9 @@ class Watching:
 
 def _to_the_end(events: Events) -> Events:
     """Return events without the ratings that people gave after the work had ended."""
-    to_the_end = sum(not it.is_last for it in events) + 1
-    return events[:to_the_end]
+    while len(events) > 1 and events[-2].is_last:
+        events = events[:-1]
+    return events
 
 
 def _end_texts(texts: TextCursor | None, events: Events) -> None:

@@ -8,8 +8,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
+from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -100,7 +101,8 @@ class EventBuffer(ChangeSignal):
         """Keep events until they are taken; if there are too many, none: see `miss`."""
         if events and self._is_complete:
             self._events += events
-            self._bytes += sum(len(event.json) for event in events)
+            for event in events:
+                self._bytes += len(event.json)
         if not events or self._bytes > MOST_BUFFERED:
             self.miss()
         self.set()
@@ -115,10 +117,12 @@ class EventBuffer(ChangeSignal):
         That is so the first time, and whenever one may be missing. What is published from then on
         is kept; call `miss` if reading failed or did not reach the end.
         """
-        was_complete, new = self._is_complete, tuple(it for it in self._events if it.number > after)
+        is_complete, kept = self._is_complete, self._events
         self._events, self._bytes, self._is_complete = [], 0, True
-        follows = all(it.number == after + place for place, it in enumerate(new, start=1))
-        return new if was_complete and follows else None
+        new = [it for it in kept if it.number > after]
+        for number, event in enumerate(new, start=after + 1):
+            is_complete = is_complete and event.number == number
+        return tuple(new) if is_complete else None
 
 
 S = TypeVar("S", bound=ChangeSignal)
@@ -219,12 +223,19 @@ class Wakeups:
     async def _receive(self, connection: AbstractConnection) -> None:
         self._to_send = dict.fromkeys(self._watchers, True)
         sending = asyncio.create_task(self._send(connection))
+        parser: Any = connection._parser
         try:
             while True:
-                kind, name, *rest = await connection.read_response()
+                reply = await connection.read_response()
                 self._unanswered = 0
-                if kind != b"pong":
-                    self._receive_reply(kind, name.decode(), *rest)
+                while reply is not NOT_ENOUGH_DATA:
+                    if isinstance(reply, Exception):
+                        raise reply
+                    kind, name, *rest = reply
+                    if kind != b"pong":
+                        self._receive_reply(kind, name.decode(), *rest)
+                    # What has come with it: redis-py would take longer to return it than this does.
+                    reply = parser._reader.gets()
         finally:
             sending.cancel()
 
