@@ -5,7 +5,8 @@ A thread reads both ports of metrics, as Prometheus would, and a process takes t
 collector would. The cost is CPU time of API and worker per model call. Whatever else runs on the
 machine only adds to it, so that the least of many rounds says most. With `--instructions` valgrind
 counts those of the processor instead (the kernel's are not among them), which hardly depend on what
-else runs: once each, in about six minutes.
+else runs: the least of as many rounds as `--rounds` says, by default one. A round takes about six
+minutes on a quiet machine.
 """
 
 import argparse
@@ -137,30 +138,40 @@ def rendered(runs: list[MeasuredRun], others: float) -> str:
     return "\n".join(lines)
 
 
-def counted() -> str:
-    """Return a table of the instructions of each per model call, relative to everything off."""
+def counted(rounds: int) -> str:
+    """Return a table of the instructions of each per model call, relative to everything off.
+
+    Of several rounds it is the least of each process: how much of the work shares a turn of the
+    event loop differs between runs, and so do the timers that go off.
+    """
+    least: dict[str, dict[str, float]] = {it.name: {} for it in CONTENDERS}
+    for number in range(rounds):
+        for contender in CONTENDERS[:: -1 if number % 2 else 1]:
+            few, many = (instructions(contender, LATENCY_MS, count) for count in (FEW, MANY))
+            mine = least[contender.name]
+            for process in many:
+                per_call = (many[process] - few[process]) / (MANY - FEW) / CALLS / 1e6
+                mine[process] = min(per_call, mine.get(process, per_call))
+            print(f"round {number + 1}, {contender.name}: {mine}", file=sys.stderr, flush=True)
+    off = sum(least[OFF].values())
+    counted_in = f"{MANY - FEW} refinements, least of {rounds} rounds"
     lines = [
-        f"Instructions per model call, millions; {MANY - FEW} refinements of {CALLS} calls:",
+        f"Millions of instructions per model call; {counted_in}:",
         "",
         "| | API | worker | together | of off |",
         "|---|--:|--:|--:|--:|",
     ]
-    off = 0.0
-    for contender in CONTENDERS:
-        few, many = (instructions(contender, LATENCY_MS, count) for count in (FEW, MANY))
-        per_call = {it: (many[it] - few[it]) / (MANY - FEW) / CALLS / 1e6 for it in many}
-        together = sum(per_call.values())
-        off = off or together
-        figures = f"{per_call['api']:.3f} | {per_call['worker 1']:.3f} | {together:.3f}"
-        lines.append(f"| {contender.name} | {figures} | {together / off:.3f} |")
-        print(lines[-1], file=sys.stderr, flush=True)
+    for name, mine in least.items():
+        together = sum(mine.values())
+        figures = f"{mine['api']:.3f} | {mine['worker 1']:.3f} | {together:.3f}"
+        lines.append(f"| {name} | {figures} | {together / off:.3f} |")
     return "\n".join(lines)
 
 
 def main() -> None:
     """Measure each in turn; the order is reversed in every second round."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--rounds", type=int, help=f"default: {ROUNDS}, or 1 with --instructions")
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--instructions", action="store_true")
     parser.add_argument("--collect", action="store_true", help=argparse.SUPPRESS)
@@ -170,10 +181,10 @@ def main() -> None:
         return
     allow_many_files()
     if arguments.instructions:
-        print(counted())
+        print(counted(arguments.rounds or 1))
         return
     others, runs = os.getloadavg()[0], list[MeasuredRun]()
-    for number in range(arguments.rounds):
+    for number in range(arguments.rounds or ROUNDS):
         for contender in CONTENDERS[:: -1 if number % 2 else 1]:
             began = time.monotonic()
             run = measure(contender, LATENCY_MS, arguments.count)
