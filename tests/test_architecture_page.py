@@ -51,7 +51,11 @@ def fields_in_lua() -> set[str]:
         r"redis\.call\('(?:HSET|HDEL|HINCRBY)', (?:key|SUMMARY \.\. id),(.*?)\)", re.DOTALL
     )
     return {
-        name for text in scripts for call in writes.findall(text) for name in IN_LUA.findall(call)
+        name
+        for text in scripts
+        for call in writes.findall(text)
+        for name in IN_LUA.findall(call)
+        if not name.isdigit()
     }
 
 

@@ -138,14 +138,16 @@ def encode_append(
     encoded = encode_fields(fields)
     models = b"" if parking is None else to_json(parking.models)
     waited_ms = round(waited_s * 1000)
-    parts = (word for name, part in prompts.items() for word in (b"+" + name, part))
-    written = (*encode_entries(entries), *parts, *encode_additions(additions))
-    return (to or "", models, waited_ms, len(encoded), *encoded, *written)
+    written = encode_entries(entries)
+    parts = [word for part in prompts.items() for word in part]
+    counts = (len(encoded), len(written), len(parts))
+    added = encode_additions(additions)
+    return (to or "", models, waited_ms, *counts, *encoded, *written, *parts, *added)
 
 
 def encode_additions(additions: Iterable[Addition]) -> list[str | bytes]:
     """Return key and content of what is added to sums, one after the other."""
-    return [word for it in additions for word in (f"={it.key}", encode_addition(it))]
+    return [word for it in additions for word in (it.key, encode_addition(it))]
 
 
 def encode_addition(it: Addition) -> bytes:
@@ -510,7 +512,7 @@ def stored_event(entry_id: bytes, entry: Summary, final: bytes, is_last: bool) -
 
 def published_events(message: bytes) -> tuple[StoredEvent, ...]:
     """Return the entries in a message of prelude.lua's `publish` as events; none is terminal."""
-    return tuple(_published(*line.split(b" ", 3)) for line in message.splitlines())
+    return tuple(_published(*line.split(b" ", 3)) for line in message.split(b"\n") if line)
 
 
 def _published(number: bytes, at: bytes, kind: bytes, data: bytes = b"{}") -> StoredEvent:

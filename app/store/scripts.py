@@ -6,7 +6,7 @@ Python: Redis creates all of them anew at every call, which costs more than most
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,10 @@ def _tables() -> Iterable[str]:
     yield f"local function end_of(status) return {ends} end\n"
 
 
-COMMENT = re.compile(r"(?<![^\s])--.*")
+COMMENT = re.compile(r"(?<![^\s])--(?![{}]).*")
+BLOCK = re.compile(r"--[{}]")
+"""Around what runs seldom: what only such a block uses is defined in it, when it runs."""
+
 NEXT_DEFINITION = re.compile(r"^(?=local )", re.MULTILINE)
 DEFINED = re.compile(r"local (?:function )?(\w+)")
 WORD = re.compile(r"\w+")
@@ -142,14 +145,23 @@ _DEFINITIONS = tuple(
 )
 
 
-def _load(name: str) -> LuaScript:
-    text = _read(name)
-    used = {*WORD.findall(text)}
-    for defined, words, definition in reversed(_DEFINITIONS):
-        if defined in used:
+def _with_definitions(text: str, has: Collection[str] = ()) -> tuple[str, set[str]]:
+    """Return a text after what it uses of the definitions and has not, and the names of those."""
+    used, names = {*WORD.findall(text)}, set[str]()
+    for name, words, definition in reversed(_DEFINITIONS):
+        if name in used and name not in has:
             used |= words
+            names.add(name)
             text = definition + text
-    return LuaScript(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    return text, names
+
+
+def _load(name: str) -> LuaScript:
+    parts = BLOCK.split(_read(name))
+    before, names = _with_definitions("\0".join(parts[::2]))
+    for block in parts[1::2]:
+        before = before.replace("\0", _with_definitions(block, names)[0], 1)
+    return LuaScript(name, before, hashlib.sha1(before.encode(), usedforsecurity=False).hexdigest())
 
 
 SCRIPTS = {

@@ -69,7 +69,7 @@ async def _append(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
         "",
         "",
         0,
-        len(fields),
+        *(len(fields), 2, 0),
         *fields,
         "step.completed",
         "{}",
@@ -89,7 +89,7 @@ async def _pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
         "paused",
         "",
         0,
-        0,
+        *(0, 2 + len(asked), 0),
         "iteration.completed",
         "{}",
         *asked,
@@ -99,7 +99,7 @@ async def _pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 async def _end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     adds = encode_additions([Addition("test:sums", {"a": (1,)}, decay=0.5, listed_in="test:list")])
-    ends = (1, 2, "", 1, "failed", "", 0, 0, "refinement.failed", "")
+    ends = (1, 2, "", 1, "failed", "", 0, *(0, 2, 0), "refinement.failed", "")
     return (held.id, held.claimed.nonce, *ends, *adds)
 
 
@@ -116,7 +116,7 @@ async def _end_while_canceling(store: Store, worker: WorkerStore, _: Redis) -> S
         "succeeded",
         "",
         0,
-        0,
+        *(0, 2, 0),
         "refinement.completed",
         "",
     )
@@ -355,7 +355,7 @@ async def _park(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
         "",
         f'["{MODEL}"]',
         0,
-        0,
+        *(0, 2, 0),
         "step.waiting",
         "{}",
     )
@@ -717,3 +717,11 @@ def test_nothing_is_counted_down_by_a_sign_before_it() -> None:
     """The minus of a 0 is -0, which the HINCRBY of Redis before 7.2 refuses: 0 less it is 0."""
     calls = re.compile(r"'(?:HINCRBY|INCRBY|DECRBY)'[^\n]*,\s*-\s*[a-zA-Z(]")
     assert [it.name for it in DIRECTORY.glob("*.lua") if calls.search(it.read_text())] == []
+
+
+def test_an_append_that_ends_nothing_defines_no_function_of_an_ending() -> None:
+    before_its_body, _, _ = SCRIPTS["append"].text.partition("local id, nonce")
+    assert "local function publish(" in before_its_body
+    for name in ("ended", "add", "tally", "park", "begin_pause"):
+        assert f"local function {name}(" not in before_its_body
+        assert f"local function {name}(" in SCRIPTS["append"].text

@@ -1,10 +1,13 @@
 -- Appends entries for a worker: all of them or none.
 -- id, nonce of the claim, op, last event known, limits_seq relied on or '', limits_seq known, status to move to
--- or '', models under which it is parked (JSON) or '', ms that it has waited, number of summary
--- arguments, those (name, value), the entries (type, data), parts of prompts (`+` and name, content), numbers
--- that its end adds to sums (`=` and key, as `add` takes them).
+-- or '', models under which it is parked (JSON) or '', ms that it has waited, numbers of the arguments for the summary,
+-- the entries and the parts of prompts; then those (name, value), (type, data) and (name, content), and last what its
+-- end adds to sums (key, and what `add` takes).
+-- What runs seldom stands between --{ and --}: functions that nothing else uses are defined there (BLOCK in scripts.py).
 local id, nonce, op, seen, relied, known, to, models, waited_ms = unpack(ARGV, 1, 9)
-local first = 11 + ARGV[10]
+local first = 13 + ARGV[10]
+local last_entry = first - 1 + ARGV[11]
+local last_part = last_entry + ARGV[12]
 local key = SUMMARY .. id
 local held, holder, status, last, done, seq, stopping, finish_requested, tenant, retention_ms,
   steps, attempt, parked_at, pause = unpack(redis.call('HMGET', key, 'nonce', 'holder', 'status', 'last_event',
@@ -31,16 +34,16 @@ local overruled = status == 'canceling' and (to == 'succeeded' or to == 'failed'
 if overruled then to = 'canceled' end
 if to == 'paused' then  -- one that ends anyway does not pause for a review
   local ends_anyway = status == 'canceling' or stopping or finish_requested
-  for i = first, #ARGV, 2 do ends_anyway = ends_anyway or ARGV[i] == 'refinement.stopping' end
+  for i = first, last_entry, 2 do ends_anyway = ends_anyway or ARGV[i] == 'refinement.stopping' end
   if ends_anyway then to = '' end
 end
 if to ~= '' and not is_move(status .. '>' .. to) then
   return redis.error_reply('MOVE ' .. status .. ' to ' .. to .. ' is not in the table')
 end
 
-local at = clock()
-local n, recorded, progress, asked, prompts, additions = tonumber(last), 0, false, {}, {}, {}
-for i = first, #ARGV, 2 do
+local _, at = instant()
+local n, recorded, progress, asked = tonumber(last), 0, false, {}
+for i = first, last_entry, 2 do
   local kind, data = ARGV[i], ARGV[i + 1]
   local left_out = kind == 'refinement.stopping' and stopping
     or kind == 'refinement.paused' and to ~= 'paused'
@@ -49,57 +52,54 @@ for i = first, #ARGV, 2 do
   if kind == 'iteration.completed' then progress = true end
   if kind == 'refinement.paused' then asked[#asked + 1] = data end
   if is_end(kind) then kind = end_of(to) or kind end
-  local mark = string.sub(kind, 1, 1)
-  if mark == '+' then
-    prompts[#prompts + 1] = string.sub(kind, 2); prompts[#prompts + 1] = data
-  elseif mark == '=' then
-    additions[#additions + 1] = { string.sub(kind, 2), data }
-  elseif not left_out then
+  if not left_out then
     n = n + 1
     write(id, n, at, kind, data)
   end
 end
 
-if #prompts > 0 then redis.call('HSET', PROMPTS .. id, unpack(prompts)) end
+if last_part > last_entry then redis.call('HSET', PROMPTS .. id, unpack(ARGV, last_entry + 1, last_part)) end
 local parks = models ~= '' and status == 'running' and not stopping and not pause
-local set = { 'op', op, 'last_event', n }
+local set = { 'op', op, 'last_event', string.format('%d', n) }
 if n > tonumber(last) then  -- a summary changes only with an entry
-  for i = 11, first - 1 do set[#set + 1] = ARGV[i] end
+  for i = 13, first - 1 do set[#set + 1] = ARGV[i] end
 end
 if waited_ms ~= '0' then set[#set + 1] = 'waited_ms'; set[#set + 1] = waited_ms end
 if stopping then set[#set + 1] = 'stopping'; set[#set + 1] = stopping end
 if recorded > 0 or progress then
-  if attempt ~= '0' then set[#set + 1] = 'attempt'; set[#set + 1] = 0 end
+  if attempt ~= '0' then set[#set + 1] = 'attempt'; set[#set + 1] = '0' end
   attempt = 0
-  set[#set + 1] = 'steps'; set[#set + 1] = steps + recorded
+  set[#set + 1] = 'steps'; set[#set + 1] = string.format('%d', steps + recorded)
 end
-if to ~= '' and is_terminal(to) then
-  redis.call('HSET', key, unpack(set))
-  set = {}
-  for _, v in ipairs({ ended(id, tenant, status, to, at, retention_ms) }) do set[#set + 1] = v end
-elseif to == 'paused' then
-  for _, v in ipairs({ paused(id, tenant, status, at, asked) }) do set[#set + 1] = v end
-elseif to ~= '' then
-  relist(id, tenant, status, to)
-  set[#set + 1] = 'status'; set[#set + 1] = to
-end
+if to ~= '' then  --{
+  if is_terminal(to) then
+    redis.call('HSET', key, unpack(set))
+    set = {}
+    for _, v in ipairs({ ended(id, tenant, status, to, at, retention_ms) }) do set[#set + 1] = v end
+  elseif to == 'paused' then
+    for _, v in ipairs({ begin_pause(id, tenant, status, at, asked) }) do set[#set + 1] = v end
+  else
+    relist(id, tenant, status, to)
+    set[#set + 1] = 'status'; set[#set + 1] = to
+  end
+end  --}
 if overruled then set[#set + 1] = 'stop_reason'; set[#set + 1] = 'canceled' end
 redis.call('HSET', key, unpack(set))
 if overruled then redis.call('HDEL', key, 'error') end
-if to == 'succeeded' or to == 'failed' then
+if to == 'succeeded' or to == 'failed' then  --{
   tally(id, tenant, at, 1)
   -- Not again after a retry: its drafts would count twice.
   -- Sums have names of criteria: what is not to be stored adds to none.
   local is_stored = redis.call('HGET', key, 'store') ~= '0'
-  if #additions > 0 and is_stored and redis.call('HSETNX', key, 'added', 1) == 1 then
-    for _, addition in ipairs(additions) do add(addition[1], addition[2], at) end
+  if #ARGV > last_part and is_stored and redis.call('HSETNX', key, 'added', '1') == 1 then
+    for i = last_part + 1, #ARGV, 2 do add(ARGV[i], ARGV[i + 1], at) end
   end
-end
-if parks then
+end  --}
+if parks then  --{
   release(id)
   redis.call('HSET', key, 'attempt', math.max(attempt - 1, 0))
   park(id, tenant, at, models, steps + recorded)
-end
+end  --}
 publish(id)
 
 last = n

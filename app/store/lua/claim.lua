@@ -16,7 +16,7 @@ local waited_ms, parked, parked_at, deadline, permit, pause = unpack(redis.call(
 waited_ms = tonumber(waited_ms or 0)
 if not status or is_terminal(status) then return false end
 
-local at = clock()
+local at, text = instant()
 local function granted(resumed)
   return { token, attempt, resumed, at - started - (paused_ms or 0) - waited_ms, tenant,
     state('OK', status, last, stopping, finish_requested, pause, seq, limits),
@@ -89,13 +89,13 @@ end
 
 token, attempt, last = token + 1, attempt + 1, n
 if started then
-  write(id, n, at, 'refinement.resumed', '{"token":' .. token .. ',"replayed":' .. steps .. '}')
+  write(id, n, text, 'refinement.resumed', '{"token":' .. token .. ',"replayed":' .. steps .. '}')
 else
-  write(id, n, at, 'refinement.started', '{"token":' .. token .. '}')
+  write(id, n, text, 'refinement.started', '{"token":' .. token .. '}')
 end
 if not started then copy_learnt() end
 local resumed = started and 1 or 0
-started = started or at
+started = started or text
 if parked_at then
   waited_ms = waited_ms + at - parked_at
   redis.call('HDEL', key, 'parked_at')
@@ -107,7 +107,7 @@ if anew then  -- after a retry the limits of time count from this claim
   redis.call('HSET', key, 'paused_ms', paused_ms)
   redis.call('HDEL', key, 'anew')
 end
-redis.call('HSET', key, 'token', token, 'nonce', nonce, 'attempt', attempt, 'op', 0, 'holder', name, 'lease', UNLIMITED,
+redis.call('HSET', key, 'token', token, 'nonce', nonce, 'attempt', attempt, 'op', '0', 'holder', name, 'lease', UNLIMITED,
   'claimant', claimant, 'started_at', started, 'last_event', n, 'phase', '[]')
 redis.call('SADD', HELD .. name, id)
 redis.call('ZADD', WORKERS, 'GT', at + lease_ms, name)

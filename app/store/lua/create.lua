@@ -27,7 +27,7 @@ if memory == '1' then return 'MEMORY' end
 local quota, limit = reached(tenant)
 if quota then return 'QUOTA ' .. quota .. ' ' .. limit end
 
-local at = clock()
+local at, text = instant()
 if start_after ~= '' and start_after - at > DEADLINE_MS then return 'LATE' end
 if deadline ~= '' then
   if tonumber(deadline) <= at then return 'PAST' end
@@ -44,7 +44,7 @@ else
 end
 redis.call('HSET', REQUEST .. id, 'request', request, 'models', models)
 if secrets ~= '' then redis.call('HSET', REQUEST .. id, 'secrets', secrets) end
-create(id, tenant, at, deadline, metadata, queued, prompt_nonce, { unpack(ARGV, 20, 19 + fields) })
+create(id, tenant, text, deadline, metadata, queued, prompt_nonce, { unpack(ARGV, 20, 19 + fields) })
 if record ~= '' then
   redis.call('HSET', key, 'idempotency', record)
   redis.call('SET', record, body .. ' ' .. id, 'EX', record_s)

@@ -1,9 +1,17 @@
 -- Functions shared by all scripts. scripts.py puts in the values of what is written in capitals, and adds is_move,
 -- is_terminal, is_end, is_told and end_of.
 
-local function clock()
+-- Returns the time in ms, as a number and as text: for a command, Redis takes as long to write a number of 13 digits
+-- as to read three fields.
+local function instant()
   local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
+  local text = t[1] .. string.sub('00000' .. t[2], -6, -4)
+  return tonumber(text), text
+end
+
+local function clock()
+  local at = instant()
+  return at
 end
 
 -- Returns since when workers have reached Redis without a break of half a lease. After a longer one
@@ -122,7 +130,7 @@ end
 local function count_bytes(id, tenant)
   local bytes = 0
   for _, kind in ipairs({ SUMMARY, JOURNAL, REQUEST, PROMPTS }) do
-    bytes = bytes + (redis.call('MEMORY', 'USAGE', kind .. id, 'SAMPLES', 0) or 0)
+    bytes = bytes + (redis.call('MEMORY', 'USAGE', kind .. id, 'SAMPLES', '0') or 0)
   end
   local before = redis.call('HGET', SUMMARY .. id, 'bytes') or 0
   redis.call('HSET', SUMMARY .. id, 'bytes', bytes)
@@ -221,28 +229,34 @@ local function tell(id, n, at, kind)
   redis.call('ZADD', OUTBOX, at, id .. ' ' .. n)
 end
 
+-- Writes entry `n` of a journal; `at` may be a text.
 local function write(id, n, at, kind, data)
   if is_told(kind) then tell(id, n, at, kind) end
+  local number = string.format('%d', n)
   if data and data ~= '' then
-    redis.call('XADD', JOURNAL .. id, n .. '-0', 'type', kind, 'at', at, 'data', data)
+    redis.call('XADD', JOURNAL .. id, number .. '-0', 'type', kind, 'at', at, 'data', data)
   else
-    redis.call('XADD', JOURNAL .. id, n .. '-0', 'type', kind, 'at', at)
+    redis.call('XADD', JOURNAL .. id, number .. '-0', 'type', kind, 'at', at)
   end
-  unpublished[id] = unpublished[id] or {}
-  table.insert(unpublished[id], { n, at, kind, data })
+  local entries = unpublished[id] or {}
+  entries[#entries + 1] = { kind, number .. ' ' .. at .. ' ' .. kind, data }
+  unpublished[id] = entries
 end
 
 -- Returns the message with these entries, a line each: number, time, type, data. It is empty if watchers must
 -- read the journal: a terminal event is composed from the summary, and a long message would be kept for
 -- every slow watcher.
 local function message(entries)
-  local lines, size = {}, 0
+  local words, size = {}, 0
   for i, entry in ipairs(entries) do
-    lines[i] = table.concat(entry, ' ')
-    size = size + #lines[i]
-    if is_end(entry[3]) or size > MOST_PUBLISHED then return '' end
+    local kind, head, data = unpack(entry)
+    if data and data ~= '' then words[#words + 1] = head .. ' '; words[#words + 1] = data
+    else words[#words + 1] = head end
+    if i < #entries then words[#words + 1] = '\n' end
+    size = size + #head + #(data or '')
+    if is_end(kind) or size > MOST_PUBLISHED then return '' end
   end
-  return table.concat(lines, '\n')
+  return table.concat(words)  -- at once: Lua reads every byte of every text that it makes
 end
 
 -- Tells the watchers of a refinement what was appended, or that something else has changed. API processes
@@ -263,7 +277,7 @@ end
 local function create(id, tenant, at, deadline, metadata, queued, prompt_nonce, summary)
   local key = SUMMARY .. id
   redis.call('HSET', key, 'tenant', tenant, 'metadata', metadata, 'status', 'queued', 'created_at', at,
-    'last_event', 1, 'limits_seq', 1, 'token', 0, 'attempt', 0, 'steps', 0, 'jobs', 1, unpack(summary))
+    'last_event', '1', 'limits_seq', '1', 'token', '0', 'attempt', '0', 'steps', '0', 'jobs', '1', unpack(summary))
   if deadline ~= '' then
     redis.call('HSET', key, 'deadline', deadline)
     redis.call('ZADD', DEADLINES, deadline, id)
@@ -272,16 +286,16 @@ local function create(id, tenant, at, deadline, metadata, queued, prompt_nonce, 
   redis.call('SET', of_day, prompt_nonce, 'NX', 'PX', DAY_MS)
   redis.call('HSET', REQUEST .. id, 'prompt_nonce', redis.call('GET', of_day))
   write(id, 1, at, 'refinement.queued', queued)
-  redis.call('ZADD', LIST .. tenant, 0, id)
-  redis.call('ZADD', LIST .. tenant .. BY_STATUS .. 'queued', 0, id)
+  redis.call('ZADD', LIST .. tenant, '0', id)
+  redis.call('ZADD', LIST .. tenant .. BY_STATUS .. 'queued', '0', id)
   for name, value in pairs(cjson.decode(metadata)) do
-    redis.call('ZADD', LIST .. tenant .. BY_METADATA .. name .. '=' .. value, 0, id)
+    redis.call('ZADD', LIST .. tenant .. BY_METADATA .. name .. '=' .. value, '0', id)
   end
 end
 
 local function relist(id, tenant, from, to)
   redis.call('ZREM', LIST .. tenant .. BY_STATUS .. from, id)
-  redis.call('ZADD', LIST .. tenant .. BY_STATUS .. to, 0, id)
+  redis.call('ZADD', LIST .. tenant .. BY_STATUS .. to, '0', id)
 end
 
 -- Returns the reviews that are open, in order, each with its data and its deadline. The first is in fields of its
@@ -314,7 +328,7 @@ end
 
 -- Returns the summary fields of a refinement that waits for reviews, and updates everything else: no worker
 -- holds it. `asked` has the data of each refinement.paused.
-local function paused(id, tenant, from, at, asked)
+local function begin_pause(id, tenant, from, at, asked)
   local open = {}
   for i, it in ipairs(asked) do
     local deadline = at + math.floor(cjson.decode(it).timeout_s * 1000)
@@ -497,14 +511,13 @@ end
 -- Returns the numbers of sums: they are packed after a `d`, and a release before stored JSON. Sums that cannot be read
 -- are none: an error in the middle of a claim or an ending would leave half of it.
 local function numbers_of(stored)
-  local is_packed = string.sub(stored, 1, 1) == 'd'
-  local ok, numbers = pcall(function()
-    if not is_packed then return cjson.decode(stored) end
-    return { struct.unpack('<' .. string.rep('d', (#stored - 1) / 8), stored, 2) }
-  end)
-  if not ok or type(numbers) ~= 'table' then return {} end
-  if is_packed then numbers[#numbers] = nil end  -- where unpacking has ended
-  return numbers
+  if string.sub(stored, 1, 1) == 'd' and #stored % 8 == 1 then
+    local numbers = { struct.unpack('<' .. string.rep('d', (#stored - 1) / 8), stored, 2) }
+    numbers[#numbers] = nil  -- where unpacking has ended
+    return numbers
+  end
+  local ok, numbers = pcall(cjson.decode, stored)
+  return ok and type(numbers) == 'table' and numbers or {}
 end
 
 -- Lets a key expire KEPT_MS after now, or up to a day earlier: that need not be written every time.

@@ -1,5 +1,5 @@
 -- Journals a person's rating, in any status: id, tenant, command id, what was asked for, number of the last
--- event that the snapshot is of, data of refinement.rated, snapshot, what it adds to sums (`=` and key, as `add` takes it).
+-- event that the snapshot is of, data of refinement.rated, snapshot, what it adds to sums (key, and what `add` takes).
 -- Returns OK, or for a repeated command REPLAYED, and the number of the event; or MISMATCH, MISSING, UNSTORED, STALE or RATED.
 local id, owner, command, asked, from, data, snapshot = unpack(ARGV, 1, 7)
 local key = SUMMARY .. id
@@ -28,7 +28,7 @@ else
 end
 redis.call('HSET', key, 'last_event', n)
 redis.call('HINCRBY', key, 'ratings', 1)
-for i = 8, is_stored and #ARGV or 0, 2 do add(string.sub(ARGV[i], 2), ARGV[i + 1], at) end
+for i = 8, is_stored and #ARGV or 0, 2 do add(ARGV[i], ARGV[i + 1], at) end
 record(id, 'rate', command, digest .. ' ' .. n)
 publish(id)
 return 'OK ' .. n
