@@ -74,7 +74,12 @@ Callers = Annotated[Directory, Depends(the_directory)]
 async def session(request: Request) -> dict[str, Any]:
     """Return who this browser acts as: by its session, or without one where no key is needed."""
     caller: Caller = request.state.caller
-    return {"tenant": caller.tenant, "scopes": sorted(caller.scopes), "key_id": caller.key_id}
+    return {
+        "tenant": caller.tenant,
+        "scopes": sorted(caller.scopes),
+        "key_id": caller.key_id,
+        "reviews_as": caller.reviews_as,
+    }
 
 
 @router.post("/console/session")

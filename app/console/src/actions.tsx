@@ -2,12 +2,12 @@
 import type { schema, Snapshot } from 'hone';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { hone, readToken, type Session } from './api.js';
+import { hone, mayDecide, readToken, type Session } from './api.js';
 import { Ask, Dialog } from './dialog.js';
 import type { Live } from './live.js';
 import { Copy, Failure, scoreText } from './parts.js';
 import { readObject } from './review.js';
-import { hrefOf, Link, navigate } from './router.js';
+import { hrefOf, Link, navigate, useRoute } from './router.js';
 
 /** What every command is given. */
 interface Commanded {
@@ -93,6 +93,11 @@ const REVIEW_KEYS: [string, string][] = [
   ['x', 'go to “Reject”'],
 ];
 
+const DRAFTS_KEYS: [string, string][] = [
+  ['n', 'next change'],
+  ['p', 'previous change'],
+];
+
 const KEYS_OFF = 'hone.keys_off';
 
 interface Steered {
@@ -104,9 +109,11 @@ interface Steered {
 
 export function Actions({ snapshot, live, session, say }: Steered) {
   const [open, setOpen] = useState<string>();
+  const isDrafts = useRoute().path[2] === 'drafts';
   const isEnded = ENDED.includes(snapshot.status);
   const possible = COMMANDS.filter((it) => session.scopes.includes(it.scope) && it.isPossible(snapshot, isEnded));
-  const reviewKeys = session.scopes.includes('review') && (snapshot.reviews ?? []).length ? REVIEW_KEYS : [];
+  const isReviewer = session.scopes.includes('review') && (snapshot.reviews ?? []).some((it) => mayDecide(session, it.reviewers ?? []));
+  const reviewKeys = isReviewer ? REVIEW_KEYS : [];
   const shortcuts = new Map(possible.flatMap((it) => (it.shortcut ? [[it.shortcut, it.name] as const] : [])));
   useShortcuts((key) => {
     const name = key === '?' ? key : shortcuts.get(key);
@@ -134,7 +141,7 @@ export function Actions({ snapshot, live, session, say }: Steered) {
         ?
       </button>
       {chosen?.dialog({ snapshot, live, done, close })}
-      {open === '?' && <ShortcutsDialog of={[...reviewKeys, ...shortcuts]} close={close} />}
+      {open === '?' && <ShortcutsDialog of={[...reviewKeys, ...shortcuts, ...(isDrafts ? DRAFTS_KEYS : [])]} close={close} />}
     </section>
   );
 }
@@ -143,7 +150,7 @@ export function Actions({ snapshot, live, session, say }: Steered) {
  * Call a function with each single key that is pressed outside of fields and dialogs, unless shortcuts
  * are switched off. It returns whether the key means something to it.
  */
-function useShortcuts(pressed: (key: string) => boolean): void {
+export function useShortcuts(pressed: (key: string) => boolean): void {
   useEffect(() => {
     const look = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || localStorage.getItem(KEYS_OFF)) return;

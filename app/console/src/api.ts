@@ -1,5 +1,5 @@
 /** The service behind the console: the client of Hone, and the session of this browser. */
-import { ApiError, Hone } from 'hone';
+import { ApiError, Hone, type schema } from 'hone';
 
 export const root = document.documentElement.dataset['root'] ?? '';
 
@@ -10,6 +10,7 @@ export const readToken = fragment.get('token');
 /** How the server answered last: as ever, not at all, or that the session has ended. */
 export type Connection = 'there' | 'away' | 'signed out';
 
+let sessions = 0; // how often somebody has signed in here
 const AWAY = new Set([502, 503, 504]);
 let connection: Connection = 'there';
 const watchers = new Set<(now: Connection) => void>();
@@ -27,11 +28,12 @@ function connectionIs(now: Connection): void {
 }
 
 const watchedFetch: typeof fetch = async (...call) => {
+  const before = sessions;
   try {
     const response = await fetch(...call);
     if (AWAY.has(response.status)) connectionIs('away');
-    else if (response.status === 401) connectionIs('signed out');
-    else connectionIs('there');
+    else if (response.status !== 401) connectionIs('there');
+    else if (before === sessions) connectionIs('signed out'); // else it was asked in the session before
     return response;
   } catch (failure) {
     if (!(failure instanceof DOMException && failure.name === 'AbortError')) connectionIs('away');
@@ -50,10 +52,16 @@ export interface Session {
   tenant: string;
   scopes: string[];
   key_id: string | null;
+  /** The ids by which reviews know the key: its own, and those of the keys that it replaces. */
+  reviews_as: string[];
 }
 
 /** What the bearer of a read link may do. */
-const READER: Session = { tenant: '', scopes: ['read'], key_id: null };
+const READER: Session = { tenant: '', scopes: ['read'], key_id: null, reviews_as: [] };
+
+/** A review without reviewers is anybody's; without keys, reviewers are names of people. */
+export const mayDecide = (session: Session, reviewers: readonly string[]): boolean =>
+  !reviewers.length || session.key_id === null || session.reviews_as.some((it) => reviewers.includes(it));
 
 /** Return who this browser acts as; null if a key is needed first. */
 export async function session(): Promise<Session | null> {
@@ -68,10 +76,21 @@ export async function session(): Promise<Session | null> {
 
 export async function signIn(key: string): Promise<void> {
   await hone.request('/console/session', { method: 'POST', json: { key } });
+  sessions++;
 }
 
 export async function signOut(): Promise<void> {
   await hone.request('/console/session', { method: 'DELETE' });
+}
+
+/** Return the iteration at a path, such as `reviews/1/iterations/2`, with its whole text. */
+export async function readDraft(id: string, path: string, signal?: AbortSignal): Promise<schema.Iteration> {
+  const [, search = '', number] = /^(?:(.*)\/)?iterations\/(\d+)$/.exec(path) ?? [];
+  if (number !== undefined) return hone.request(`/v1/refinements/${id}/iterations/${number}`, { query: { path: search }, signal });
+  const found = (await hone.iterations(id)).data.filter((it) => it.path === path);
+  const last = found.at(-1);
+  if (!last) throw new Error(`There is no draft at ${path}.`);
+  return last;
 }
 
 /** Return what to show of a failure: an error of the API says what is wrong and where. */

@@ -2,8 +2,10 @@
 import type { Batch } from 'hone';
 import { useEffect, useState } from 'preact/hooks';
 import { hone, type Session } from './api.js';
-import { download, Failure, Loading, Status, When, useLoaded, useRepeated } from './parts.js';
+import { Ask } from './dialog.js';
+import { download, Failure, Loading, Name, Status, useLoaded, useRepeated, When } from './parts.js';
 import { hrefOf, Link, navigate, setQuery } from './router.js';
+import { Deliveries } from './webhooks.js';
 
 interface Page {
   data: Batch[];
@@ -107,12 +109,13 @@ export function BatchPage({ id, session }: { id: string; session: Session }) {
             {batch.errors.map((it) => (
               <li>
                 Line {it.line}
-                {it.custom_id && ` (${it.custom_id})`}: {it.error.detail}
+                {it.custom_id && <> (<Name of={it.custom_id} />)</>}: <Name of={it.error.detail} />
               </li>
             ))}
           </ul>
         </section>
       )}
+      {batch.ended_at && <Deliveries of={`/v1/batches/${id}`} session={session} />}
       <Actions of={batch} session={session} reload={reload} />
     </>
   );
@@ -125,7 +128,11 @@ function Actions({ of, session, reload }: { of: Batch; session: Session; reload:
     setFailure(undefined);
     call().then(after, setFailure);
   };
-  const erase = () => act(() => hone.request(`/v1/batches/${of.id}`, { method: 'DELETE' }), () => navigate(hrefOf('batches')));
+  const erase = async () => {
+    await hone.request(`/v1/batches/${of.id}`, { method: 'DELETE' });
+    navigate(hrefOf('batches'));
+    return '';
+  };
   return (
     <section>
       <h2>Actions</h2>
@@ -134,20 +141,16 @@ function Actions({ of, session, reload }: { of: Batch; session: Session; reload:
         {session.scopes.includes('submit') && !of.ended_at && (
           <button onClick={() => act(() => hone.cancelBatch(of.id), reload)}>Cancel what has not ended</button>
         )}
-        {session.scopes.includes('submit') && !isDeleting && (
-          <button class="danger" onClick={() => setDeleting(true)}>
-            Delete
+        {session.scopes.includes('submit') && (
+          <button class="danger" aria-haspopup="dialog" onClick={() => setDeleting(true)}>
+            Delete…
           </button>
         )}
       </p>
       {isDeleting && (
-        <p role="alert">
-          Delete the batch and all of its refinements, for good?{' '}
-          <button class="danger" onClick={erase}>
-            Delete all
-          </button>{' '}
-          <button onClick={() => setDeleting(false)}>Keep</button>
-        </p>
+        <Ask title="Delete the batch?" label="Delete all" isDanger run={erase} done={() => undefined} close={() => setDeleting(false)}>
+          <p>The batch and all of its refinements are deleted, for good.</p>
+        </Ask>
       )}
       {failure !== undefined && <Failure of={failure} />}
     </section>

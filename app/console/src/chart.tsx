@@ -2,9 +2,9 @@
 import { scaleLinear } from 'd3-scale';
 import { area, line } from 'd3-shape';
 import type { Snapshot } from 'hone';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Journaled, Live } from './live.js';
-import { scoreText } from './parts.js';
+import { Name, scoreText } from './parts.js';
 import { SCORES_FROM } from './words.js';
 
 type Judged = Extract<Journaled, { type: 'iteration.completed' }>['data'];
@@ -48,17 +48,22 @@ export function Chart({ live, snapshot }: { live: Live; snapshot: Snapshot }) {
   const reader = useRef<Judgements>(undefined);
   reader.current ??= new Judgements();
   const [chosen, setChosen] = useState<string>();
-  const searches = new Map<string, Point[]>();
-  for (const it of reader.current.readAll(live.events).values()) {
-    const search = searchOf(it.path);
-    const known = searches.get(search);
-    if (known) known.push(it);
-    else searches.set(search, [it]);
-  }
-  if (!searches.size) return null;
-  const names = [...searches.keys()].sort((one, other) => one.localeCompare(other, 'en', { numeric: true }));
+  const judgements = reader.current;
+  // The page is drawn ten times a second while a model writes; what was judged changes with an event.
+  const searches = useMemo(() => bySearch(judgements.readAll(live.events).values()), [live.events.length]);
+  const names = [...searches.keys()];
   const search = names.find((it) => it === chosen) ?? names[0] ?? '';
-  const points = (searches.get(search) ?? []).sort((one, other) => one.iteration - other.iteration);
+  const points = searches.get(search) ?? [];
+  const drawn = useMemo(
+    () => points.length > 0 && (
+      <>
+        <Drawing key={search} of={points} threshold={snapshot.threshold} snapshot={snapshot} isWhole={search === ''} />
+        <AsTable of={points} />
+      </>
+    ),
+    [points, snapshot],
+  );
+  if (!searches.size) return null;
   return (
     <section class="chart">
       <h2>Scores</h2>
@@ -74,10 +79,22 @@ export function Chart({ live, snapshot }: { live: Live; snapshot: Snapshot }) {
           </select>
         </label>
       )}
-      <Drawing key={search} of={points} threshold={snapshot.threshold} snapshot={snapshot} isWhole={search === ''} />
-      <AsTable of={points} />
+      {drawn}
     </section>
   );
+}
+
+/** Return the points of each search in their order, by the path of the search. */
+function bySearch(all: Iterable<Point>): Map<string, Point[]> {
+  const found = new Map<string, Point[]>();
+  for (const it of all) {
+    const search = searchOf(it.path);
+    const known = found.get(search);
+    if (known) known.push(it);
+    else found.set(search, [it]);
+  }
+  for (const points of found.values()) points.sort((one, other) => one.iteration - other.iteration);
+  return new Map([...found].sort(([one], [other]) => one.localeCompare(other, 'en', { numeric: true })));
 }
 
 const HEIGHT = 260;
@@ -107,6 +124,7 @@ function Drawing({ of: points, threshold, snapshot, isWhole }: Drawn) {
   const width = useWidth(frame);
   const [chosen, setChosen] = useState<number>();
   const [marked, setMarked] = useState<string>();
+  const [isAll, setAll] = useState(false);
   const series = seriesOf(points);
   const best = bestOf(points);
   const at = Math.min(chosen ?? points.indexOf(best), points.length - 1);
@@ -207,7 +225,7 @@ function Drawing({ of: points, threshold, snapshot, isWhole }: Drawn) {
           )}
         </svg>
       </div>
-      <Values of={shown} isBest={shown === best} estimate={bands[at] ?? null} threshold={threshold} />
+      <Values of={shown} isBest={shown === best} estimate={bands[at] ?? null} threshold={threshold} most={isAll ? Infinity : FEW} />
       <ul class="legend">
         <li>
           <i class="key score" aria-hidden="true" /> score (filled: passed; circled: best)
@@ -221,8 +239,8 @@ function Drawing({ of: points, threshold, snapshot, isWhole }: Drawn) {
             <i class="key estimate" aria-hidden="true" /> estimate of the best, ± its error
           </li>
         )}
-        {series.map((it, index) => (
-          <li>
+        {series.slice(0, isAll ? undefined : FEW).map((it, index) => (
+          <li key={it.name}>
             <button
               aria-pressed={marked === it.name}
               title="Emphasise this criterion"
@@ -231,15 +249,24 @@ function Drawing({ of: points, threshold, snapshot, isWhole }: Drawn) {
               <svg class={`criterion hue${index % HUES}`} width="26" height="8" aria-hidden="true">
                 <path d="M0,4H26" stroke-dasharray={DASHES[Math.floor(index / HUES) % DASHES.length]} />
               </svg>{' '}
-              {it.name}
+              <Name of={it.name} />
             </button>
           </li>
         ))}
+        {series.length > FEW && (
+          <li>
+            <button aria-expanded={isAll} onClick={() => setAll(!isAll)}>
+              {isAll ? 'Fewer criteria' : `All ${series.length} criteria`}
+            </button>
+          </li>
+        )}
       </ul>
     </>
   );
 }
 
+/** Criteria whose names and values are shown at first: twenty fill a phone. */
+const FEW = 6;
 const HUES = 7;
 const DASHES = ['', '6 3', '2 3'];
 
@@ -260,8 +287,17 @@ function inWords(it: Point, isBest: boolean): string {
   return `Iteration ${it.iteration}${isBest ? ', the best' : ''}: score ${scoreText(it.score)}, ${it.passed ? 'passed' : 'not passed'}; ${criteria}`;
 }
 
+interface Valued {
+  of: Point;
+  isBest: boolean;
+  estimate: Estimate | null;
+  threshold: number;
+  /** How many criteria at most. */
+  most: number;
+}
+
 /** The values of the iteration under the pointer, or chosen with the arrow keys. */
-function Values({ of, isBest, estimate, threshold }: { of: Point; isBest: boolean; estimate: Estimate | null; threshold: number }) {
+function Values({ of, isBest, estimate, threshold, most }: Valued) {
   return (
     <div class="values">
       <strong>Iteration {of.iteration}</strong> {isBest && '(the best) '}
@@ -275,9 +311,9 @@ function Values({ of, isBest, estimate, threshold }: { of: Point; isBest: boolea
           estimate of the best {scoreText(estimate.value)} ± {scoreText(estimate.error)}
         </span>
       )}
-      {of.scores.map((it) => (
+      {of.scores.slice(0, most).map((it) => (
         <span title={it.reason}>
-          {it.criterion} {scoreText(it.score)}
+          <Name of={it.criterion} /> {scoreText(it.score)}
           {it.spread != null && ` (spread ${scoreText(it.spread)})`}
         </span>
       ))}
@@ -300,7 +336,9 @@ function AsTable({ of: points }: { of: Point[] }) {
                 <th>Iteration</th>
                 <th>Score</th>
                 {names.map((it) => (
-                  <th>{it.name}</th>
+                  <th>
+                    <Name of={it.name} />
+                  </th>
                 ))}
                 <th>Passed</th>
                 <th>Findings</th>

@@ -66,7 +66,7 @@ export function Ask({ title, label, isDanger, isDisabled, run, done, close, chil
           <button class={isDanger ? 'danger' : 'main'} disabled={isSending || isDisabled}>
             {label}
           </button>
-          <button type="button" onClick={close}>
+          <button type="button" autoFocus={isDanger} onClick={close}>
             Back
           </button>
         </p>

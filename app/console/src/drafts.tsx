@@ -1,9 +1,11 @@
 /** The drafts of a refinement: how each was judged, what changed between any two, and where the problems are. */
 import type { schema } from 'hone';
+import type { VNode } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { hone } from './api.js';
+import { useShortcuts } from './actions.js';
+import { hone, readDraft } from './api.js';
 import { difference, type Hunk, offsetsOf, type Word } from './differences.js';
-import { Copy, costText, download, Failure, Loading, scoreText, useLoaded } from './parts.js';
+import { Copy, costText, download, Failure, Loading, Name, scoreText, Text, useLoaded } from './parts.js';
 import type { View } from './refinement.js';
 import { setQuery, useRoute } from './router.js';
 
@@ -14,7 +16,7 @@ const STATES = ['new', 'carried', 'returned', 'resolved'] as const;
 
 export function Drafts({ id, snapshot }: View) {
   const judged = snapshot.scores.length;
-  const { value, failure } = useLoaded(() => hone.iterations(id), [id, judged, snapshot.status]);
+  const { value, failure } = useLoaded(() => hone.iterations(id, { excerpts: true }), [id, judged, snapshot.status]);
   const { query } = useRoute();
   if (!value) return failure === undefined ? <Loading /> : <Failure of={failure} />;
   const drafts = value.data;
@@ -29,10 +31,38 @@ export function Drafts({ id, snapshot }: View) {
         <Choice name="from" title="Difference from" drafts={drafts} chosen={from} />
         <Choice name="to" title="to" drafts={drafts} chosen={to} />
       </div>
-      {from && from !== to ? <Difference key={`${from.sha256} ${to.sha256}`} from={from} to={to} /> : <p class="quiet">Choose two drafts to see what changed.</p>}
-      <Judgement key={to.path} of={to} id={id} />
+      <Texts id={id} from={from} to={to} />
     </>
   );
+}
+
+/** The texts of the drafts that were chosen; those of others are not kept. */
+function Texts({ id, from, to }: { id: string; from: Draft | undefined; to: Draft }) {
+  const before = useText(id, from);
+  const after = useText(id, to);
+  const failure = before.failure ?? after.failure;
+  return (
+    <>
+      {failure !== undefined && <Failure of={failure} />}
+      {!from || from === to ? (
+        <p class="quiet">Choose two drafts to see what changed.</p>
+      ) : before.value && after.value ? (
+        <Difference key={`${from.sha256} ${to.sha256}`} from={before.value} to={after.value} />
+      ) : (
+        <Loading what="Loading the drafts" />
+      )}
+      {after.value && <Judgement key={to.path} of={after.value} id={id} />}
+    </>
+  );
+}
+
+/** A draft with its whole text, of which the list has the beginning. */
+function useText(id: string, of: Draft | undefined): { value?: Draft; failure?: unknown } {
+  const { value, failure } = useLoaded(
+    (signal) => (of ? readDraft(id, of.path, signal) : Promise.resolve(undefined)),
+    [of?.path, of?.sha256],
+  );
+  return { ...(value && value.path === of?.path && value.sha256 === of.sha256 ? { value } : {}), failure };
 }
 
 interface Chosen {
@@ -69,7 +99,9 @@ function Table({ drafts, best, shown }: { drafts: Draft[]; best: string | undefi
             <th>Draft</th>
             <th>Score</th>
             {criteria.map((it) => (
-              <th>{it}</th>
+              <th>
+                <Name of={it} />
+              </th>
             ))}
             <th>Problems</th>
             <th>Cost</th>
@@ -124,14 +156,10 @@ function Difference({ from, to }: { from: Draft; to: Draft }) {
     changes[next]?.scrollIntoView({ block: 'center' });
     setSaid(`Change ${next + 1} of ${changes.length}`);
   };
-  useEffect(() => {
-    const pressed = (event: KeyboardEvent) => {
-      if ((event.target as HTMLElement).matches('input, textarea, select') || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.key === 'n') go(1);
-      if (event.key === 'p') go(-1);
-    };
-    addEventListener('keydown', pressed);
-    return () => removeEventListener('keydown', pressed);
+  useShortcuts((key) => {
+    if (key === 'n') go(1);
+    if (key === 'p') go(-1);
+    return key === 'n' || key === 'p';
   });
   const changes = hunks?.filter((it) => !it.isSame).length ?? 0;
   return (
@@ -158,7 +186,7 @@ function Difference({ from, to }: { from: Draft; to: Draft }) {
       </p>
       {hunks && (
         <div ref={box} class={isSplit ? 'difference split' : 'difference'}>
-          <Hunks of={hunks} isSplit={isSplit} />
+          <Hunks key={`${isSplit}`} of={hunks} isSplit={isSplit} />
         </div>
       )}
     </section>
@@ -166,27 +194,42 @@ function Difference({ from, to }: { from: Draft; to: Draft }) {
 }
 
 const SHOWN_HUNKS = 400;
+const DRAWN_AT_ONCE = 20;
 
+/** The hunks, drawn a few at a time, and of very many the first. */
 function Hunks({ of, isSplit }: { of: Hunk[]; isSplit: boolean }) {
   const [most, setMost] = useState(SHOWN_HUNKS);
+  const [drawn, setDrawn] = useState(DRAWN_AT_ONCE);
+  const shown = Math.min(most, of.length);
+  useEffect(() => {
+    if (drawn >= shown) return;
+    const timer = setTimeout(() => setDrawn(drawn + DRAWN_AT_ONCE));
+    return () => clearTimeout(timer);
+  }, [drawn, shown]);
+  const nodes = useRef<VNode[]>([]); // what was drawn is not looked at again
+  for (let at = nodes.current.length; at < Math.min(drawn, shown); at++)
+    nodes.current.push(<OneHunk key={at} of={of[at] as Hunk} isSplit={isSplit} isFirst={at === 0} isLast={at === of.length - 1} />);
   return (
     <>
-      {of.slice(0, most).map((it, at) =>
-        it.isSame ? (
-          <Unchanged key={at} text={it.words[0]?.text ?? ''} isFirst={at === 0} isLast={at === of.length - 1} />
-        ) : isSplit ? (
-          <div key={at} class="changed" data-change tabIndex={-1}>
-            <Words of={it.words} without="added" />
-            <Words of={it.words} without="removed" />
-          </div>
-        ) : (
-          <div key={at} class="changed" data-change tabIndex={-1}>
-            <Words of={it.words} />
-          </div>
-        ),
-      )}
+      {[...nodes.current]}
       {of.length > most && <button onClick={() => setMost(most + SHOWN_HUNKS)}>Show {of.length - most} more passages</button>}
     </>
+  );
+}
+
+function OneHunk({ of, isSplit, isFirst, isLast }: { of: Hunk; isSplit: boolean; isFirst: boolean; isLast: boolean }) {
+  if (of.isSame) return <Unchanged text={of.words[0]?.text ?? ''} isFirst={isFirst} isLast={isLast} />;
+  return (
+    <div class="changed" data-change tabIndex={-1}>
+      {isSplit ? (
+        <>
+          <Words of={of.words} without="added" />
+          <Words of={of.words} without="removed" />
+        </>
+      ) : (
+        <Words of={of.words} />
+      )}
+    </div>
   );
 }
 
@@ -217,9 +260,24 @@ function Words({ of, without }: { of: Word[]; without?: Word['change'] }) {
       {of.map((it) => {
         if (it.change === without) return null;
         if (it.change === 'added') return <ins>{visible(it.text)}</ins>;
-        return it.change === 'removed' ? <del>{visible(it.text)}</del> : it.text;
+        return it.change === 'removed' ? <del>{visible(it.text)}</del> : <Same text={it.text} />;
       })}
     </pre>
+  );
+}
+
+/** What did not change within a line; of much only what is next to a change. */
+function Same({ text }: { text: string }) {
+  const [isOpen, setOpen] = useState(text.length <= FOLDED);
+  if (isOpen) return <>{text}</>;
+  return (
+    <>
+      {text.slice(0, KEPT)}
+      <button class="fold" onClick={() => setOpen(true)}>
+        … {(text.length - 2 * KEPT).toLocaleString('en')} unchanged characters
+      </button>
+      {text.slice(-KEPT)}
+    </>
   );
 }
 
@@ -244,9 +302,9 @@ function Judgement({ of, id }: { of: Draft; id: string }) {
           {of.scores.map((it) => (
             <p>
               <strong>
-                {it.criterion} {scoreText(it.score)}
+                <Name of={it.criterion} /> {scoreText(it.score)}
               </strong>{' '}
-              {it.reason}
+              <Name of={it.reason} />
             </p>
           ))}
           <Problems of={problems} />
@@ -260,19 +318,26 @@ function Judgement({ of, id }: { of: Draft; id: string }) {
   );
 }
 
-const SHOWN_CHARACTERS = 20_000;
-
 /** A text in which problems that have a place are marked; a mark leads to its problem. */
 function Marked({ text, problems }: { text: string; problems: Issue[] }) {
-  const [isWhole, setWhole] = useState(text.length <= SHOWN_CHARACTERS);
-  const shown = isWhole ? text : text.slice(0, SHOWN_CHARACTERS);
-  const pieces = useMemo(() => piecesOf(shown, problems), [shown, problems]);
+  const pieces = useMemo(() => piecesOf(text, problems), [text, problems]);
+  const draw = (shown: string) => {
+    let at = 0;
+    return pieces.map((it) => {
+      const part = it.text.slice(0, Math.max(0, shown.length - at));
+      at += it.text.length;
+      if (it.problem === null || !part) return part;
+      return (
+        <mark title={problems[it.problem]?.message}>
+          {part}
+          <sup>{it.problem + 1}</sup>
+        </mark>
+      );
+    });
+  };
   return (
     <div>
-      <pre class="text">
-        {pieces.map((it) => (it.problem === null ? it.text : <mark title={problems[it.problem]?.message}>{it.text}<sup>{it.problem + 1}</sup></mark>))}
-      </pre>
-      {!isWhole && <button onClick={() => setWhole(true)}>Show all {text.length.toLocaleString('en')} characters</button>}
+      <Text of={text} draw={draw} />
     </div>
   );
 }
@@ -311,9 +376,18 @@ function Problems({ of }: { of: Issue[] }) {
       <ol>
         {ordered.slice(0, most).map((it) => (
           <li key={it.id}>
-            <span class={`state ${it.state}`}>{it.state}</span> {it.kind}: {it.message}
-            {it.quote && <q>{it.quote}</q>}
-            {it.fix && <span class="quiet"> {it.fix}</span>}
+            <span class={`state ${it.state}`}>{it.state}</span> {it.kind}: <Name of={it.message} />
+            {it.quote && (
+              <q>
+                <Name of={it.quote} />
+              </q>
+            )}
+            {it.fix && (
+              <span class="quiet">
+                {' '}
+                <Name of={it.fix} />
+              </span>
+            )}
             {it.state !== 'new' && <span class="quiet"> since {it.since}</span>}
           </li>
         ))}
@@ -330,7 +404,7 @@ function Remarks({ title, of }: { title: string; of: string[] }) {
       <h3>{title}</h3>
       <ul>
         {of.map((it) => (
-          <li>{it}</li>
+          <li dir="auto">{it}</li>
         ))}
       </ul>
     </>

@@ -1,17 +1,19 @@
 /** The journal: every event with its number, time and data. */
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
+import { hone } from './api.js';
 import type { Journaled } from './live.js';
-import { Text } from './parts.js';
+import { Failure, Loading, Text, useLoaded } from './parts.js';
 import type { View } from './refinement.js';
 import { setQuery } from './router.js';
 
 const PER_PAGE = 100;
 
-export function Events({ live }: View) {
+export function Events({ id, live }: View) {
   const query = new URLSearchParams(location.search);
   const type = query.get('type') ?? '';
-  const types = [...new Set(live.events.map((it) => it.type))].sort();
-  const found = type ? live.events.filter((it) => it.type === type) : live.events;
+  const count = live.events.length; // events are added, never changed
+  const types = useMemo(() => [...new Set(live.events.map((it) => it.type))].sort(), [count]);
+  const found = useMemo(() => (type ? live.events.filter((it) => it.type === type) : live.events), [type, count]);
   const pages = Math.max(1, Math.ceil(found.length / PER_PAGE));
   const page = Math.min(pages, Math.max(1, Number(query.get('page')) || 1));
   const turn = (to: number) => () => setQuery({ page: to === 1 ? '' : String(to) });
@@ -45,14 +47,14 @@ export function Events({ live }: View) {
       </div>
       <ol class="events">
         {found.slice((page - 1) * PER_PAGE, page * PER_PAGE).map((it) => (
-          <EventRow key={it.event} of={it} />
+          <EventRow key={it.event} id={id} of={it} />
         ))}
       </ol>
     </section>
   );
 }
 
-function EventRow({ of }: { of: Journaled }) {
+function EventRow({ id, of }: { id: string; of: Journaled }) {
   const [isOpen, setOpen] = useState(false);
   const { key, path } = of.data as { key?: string; path?: string };
   return (
@@ -62,10 +64,26 @@ function EventRow({ of }: { of: Journaled }) {
           <span class="number">{of.event}</span> <time dateTime={of.at}>{timeText(of.at)}</time> <strong>{of.type}</strong>{' '}
           <span>{key ?? path ?? ''}</span>
         </summary>
-        {isOpen && <Text of={JSON.stringify(of.data, null, 2)} />}
+        {isOpen && <Whole id={id} of={of} />}
       </details>
     </li>
   );
+}
+
+/** The data of an event with its texts, of which the stream has excerpts. */
+function Whole({ id, of }: { id: string; of: Journaled }) {
+  const { value, failure } = useLoaded(
+    (signal) =>
+      hone.request<{ data: Journaled[] }>(`/v1/refinements/${id}/events`, {
+        query: { after: of.event - 1, limit: 1 },
+        headers: { Accept: 'application/json' },
+        signal,
+      }),
+    [],
+  );
+  const text = useMemo(() => JSON.stringify(value?.data[0]?.data, null, 2), [value]);
+  if (!value) return failure === undefined ? <Loading /> : <Failure of={failure} />;
+  return <Text of={text} />;
 }
 
 /** The time of the day to the millisecond, as the clock of the reader. */

@@ -1,15 +1,17 @@
 /** The frame of every page: who is signed in, where one can go, and what the address names. */
 import { useEffect, useState } from 'preact/hooks';
 import { type Connection, hone, readToken, root, type Session, session, signOut, watchConnection } from './api.js';
+import { useKeptFocus } from './focus.js';
 import { BatchList, BatchPage } from './batches.js';
 import { RefinementList } from './list.js';
-import { Failure, Loading } from './parts.js';
+import { Failure, Loading, Name } from './parts.js';
 import { RefinementPage } from './refinement.js';
 import { hrefOf, Link, type Route, useRoute } from './router.js';
 import { SignIn } from './sign_in.js';
 import { SubmitPage } from './submit.js';
 
 export function Console() {
+  useKeptFocus();
   const route = useRoute();
   const [signedIn, setSignedIn] = useState<Session | null>();
   const [failure, setFailure] = useState<unknown>();
@@ -30,7 +32,7 @@ export function Console() {
   const isExpired = Boolean(signedIn) && !readToken && connection === 'signed out';
   return (
     <>
-      <a class="skip" href="#main">
+      <a class="skip" href="#main" onClick={skip}>
         Skip to content
       </a>
       <header>
@@ -40,7 +42,7 @@ export function Console() {
         {signedIn && !readToken && <Navigation at={route.path[0] ?? ''} />}
         {signedIn?.key_id && (
           <span class="who">
-            {signedIn.tenant} <button onClick={leave}>Sign out</button>
+            <Name of={signedIn.tenant} /> <button onClick={leave}>Sign out</button>
           </span>
         )}
       </header>
@@ -60,6 +62,12 @@ export function Console() {
       </main>
     </>
   );
+}
+
+/** The fragment stays as it is: it may be the token of a read link. */
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById('main')?.focus();
 }
 
 const ASKED_AGAIN_MS = 3_000;

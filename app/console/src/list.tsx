@@ -1,9 +1,9 @@
 /** The list of refinements, newest first, and what waits for a person or a provider on top. */
 import type { Snapshot } from 'hone';
 import { useEffect } from 'preact/hooks';
-import { hone, type Session } from './api.js';
+import { hone, mayDecide, type Session } from './api.js';
 import { Filters, isFiltered } from './filters.js';
-import { Failure, Loading, Status, When, costText, scoreText, useLoaded, useRepeated } from './parts.js';
+import { costText, Failure, Loading, Name, scoreText, Status, useLoaded, useRepeated, When } from './parts.js';
 import { hrefOf, Link, setQuery } from './router.js';
 
 const PAGE = 25;
@@ -107,12 +107,17 @@ function Row({ of }: { of: Snapshot }) {
     <tr>
       <td>
         <Link href={hrefOf('refinements', of.id)}>{of.id}</Link>
-        {of.custom_id && <span class="quiet"> {of.custom_id}</span>}
+        {of.custom_id && (
+          <span class="quiet">
+            {' '}
+            <Name of={of.custom_id} />
+          </span>
+        )}
         {named.length > 0 && (
           <span class="tags">
             {named.map(([name, value]) => (
               <Link href={`${hrefOf()}?metadata=${encodeURIComponent(`${name}=${value}`)}`}>
-                {name}={value}
+                <Name of={name} />=<Name of={value} />
               </Link>
             ))}
           </span>
@@ -185,7 +190,7 @@ function WaitingForMe({ session }: { session: Session }) {
       <ul>
         {mine.slice(0, SHOWN_WAITING).map((it) => (
           <li key={it.id}>
-            <Link href={hrefOf('refinements', it.id)}>{it.review?.question || it.id}</Link>
+            <Link href={hrefOf('refinements', it.id)}><Name of={it.review?.question || it.id} /></Link>
             <span class="quiet">
               {' '}
               {it.id}, score {scoreText(it.best?.score)}
@@ -202,10 +207,6 @@ function WaitingForMe({ session }: { session: Session }) {
     </section>
   );
 }
-
-/** A review without reviewers is anybody's; without keys, reviewers are names of people. */
-const mayDecide = (session: Session, reviewers: string[]): boolean =>
-  !reviewers.length || session.key_id === null || reviewers.includes(session.key_id);
 
 /** What waits for a model's provider, by model and reason. */
 function WaitingForProviders() {

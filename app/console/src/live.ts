@@ -2,13 +2,14 @@
 import { ApiError, type DeltaEvent, type Event, type Snapshot } from 'hone';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { hone, watchConnection } from './api.js';
+import { offsetsOf } from './differences.js';
 
 export type Journaled = Exclude<Event, DeltaEvent>;
 const isDelta = (event: Event): event is DeltaEvent => event.type === 'step.delta';
 
 export interface Live {
   snapshot?: Snapshot;
-  /** Everything that happened so far, in order. */
+  /** Everything that happened so far, in order. Of long texts they have the beginning. */
   events: Journaled[];
   /** The texts that models are writing now, by step key. */
   texts: Map<string, string>;
@@ -25,8 +26,12 @@ export interface Live {
 
 const SHOWN_EVERY_MS = 100;
 
-/** The code points of a text: the server counts these, strings count UTF-16 units. */
-const pointsOf = (text: string): string[] => [...text];
+/** Return how many code points a text has: the server counts these, strings count UTF-16 units. */
+function pointsIn(text: string): number {
+  let count = text.length;
+  for (let at = 0; at < text.length - 1; at++) if ((text.codePointAt(at) ?? 0) > 0xffff) count--;
+  return count;
+}
 
 /** Follow a refinement until the component leaves. A retry or a new decision is followed too. */
 export function useRefinement(id: string): Live {
@@ -49,7 +54,9 @@ export function useRefinement(id: string): Live {
     const read = async () => {
       needsReading = false;
       try {
-        state.snapshot = await hone.get(id);
+        const seen = state.snapshot && `"${state.snapshot.last_event}"`;
+        const now = await hone.request<Snapshot | null>(`/v1/refinements/${id}`, { headers: { 'If-None-Match': seen } });
+        if (now) state.snapshot = now; // else it is as it was
         state.failure = undefined;
       } catch (failure) {
         if (!ending.signal.aborted) state.failure = failure;
@@ -63,8 +70,8 @@ export function useRefinement(id: string): Live {
           if (isDelta(event)) {
             const { key, offset, text } = event.data;
             const known = state.texts.get(key) ?? '';
-            state.texts.set(key, (offset === lengths.get(key) ? known : pointsOf(known).slice(0, offset).join('')) + text);
-            lengths.set(key, offset + pointsOf(text).length);
+            state.texts.set(key, (offset === lengths.get(key) ? known : known.slice(0, offsetsOf(known, [offset]).get(offset))) + text);
+            lengths.set(key, offset + pointsIn(text));
             changed(false);
             continue;
           }
@@ -84,7 +91,7 @@ export function useRefinement(id: string): Live {
     async function* eventsFrom(after: () => number) {
       while (!ending.signal.aborted) {
         try {
-          return yield* hone.events(id, { after: after(), deltas: true, signal: ending.signal });
+          return yield* hone.events(id, { after: after(), deltas: true, excerpts: true, signal: ending.signal });
         } catch (failure) {
           const isLasting = failure instanceof ApiError && failure.status < 500 && failure.status !== 401;
           if (ending.signal.aborted || isLasting) throw failure;

@@ -2,7 +2,7 @@
 import type { Snapshot } from 'hone';
 import { readToken, root } from './api.js';
 import { Chart } from './chart.js';
-import { Copy, scoreText, Text } from './parts.js';
+import { Copy, Name, scoreText, Text } from './parts.js';
 import type { View } from './refinement.js';
 import { TimelineView } from './timeline.js';
 import { SCORES_FROM } from './words.js';
@@ -64,8 +64,10 @@ function Result({ of, id }: { of: NonNullable<Snapshot['result']>; id: string })
       <Text of={of.draft} />
       {outputs.map(([name, text]) => (
         <section key={name}>
-          <h3>{name}</h3>
-          <Copy text={text} label={`Copy ${name}`} />
+          <h3>
+            <Name of={name} />
+          </h3>
+          <Copy text={text} label={<>Copy <Name of={name} /></>} />
           <Text of={text} />
         </section>
       ))}

@@ -8,6 +8,31 @@ export function Status({ of }: { of: string }) {
   return <span class={`status ${of}`}>{of}</span>;
 }
 
+const CONTROLS = /[\u202a-\u202e\u2066-\u2069]/g;
+
+/** Show the characters that turn the direction of what follows as what they are. Marks (U+200E, U+200F) may stay: they turn nothing. */
+const turnless = (text: string): string =>
+  text.replace(CONTROLS, (it) => `[U+${it.charCodeAt(0).toString(16).toUpperCase()}]`);
+
+/** A name, or another short text of somebody, among other words: it reads in its own direction, and turns no other. */
+export function Name({ of }: { of: string | null | undefined }) {
+  return <bdi>{turnless(of ?? '')}</bdi>;
+}
+
+/** Names with commas between them. */
+export function Names({ of }: { of: readonly string[] }) {
+  return (
+    <>
+      {of.map((it, at) => (
+        <>
+          {at > 0 && ', '}
+          <Name of={it} />
+        </>
+      ))}
+    </>
+  );
+}
+
 /** A score with two to four decimals, truncated: never rounded up to a threshold that was missed. */
 export const scoreText = (score: number | null | undefined): string =>
   score == null ? '–' : (Math.trunc(score * 10_000 + 1e-6) / 10_000).toFixed(4).replace(/0{1,2}$/, '');
@@ -55,11 +80,19 @@ export function useNow(isGoing: boolean): number {
 
 const FOLDED = 4_000;
 
-/** A text as it is. A long one is folded: its beginning is shown, or its end while it is being written. */
-export function Text({ of, isEnd = false }: { of: string; isEnd?: boolean }) {
+interface Shown {
+  of: string;
+  /** Whether its end is shown if it is long: while it is being written. */
+  isEnd?: boolean;
+  /** Return what to draw of the text that is shown, such as the text with its marks. */
+  draw?: (shown: string) => ComponentChildren;
+}
+
+/** A text as it is. A long one is folded: its beginning is shown. */
+export function Text({ of, isEnd = false, draw = (it) => it }: Shown) {
   const [isWhole, setWhole] = useState(false);
   const isLong = of.length > FOLDED * 1.5;
-  if (!isLong) return <pre class="text">{of}</pre>;
+  if (!isLong) return <pre class="text">{draw(of)}</pre>;
   const cut = isEnd ? of.slice(-FOLDED) : of.slice(0, FOLDED);
   // Half of a surrogate pair is no character.
   const shown = isWhole ? of : cut.replace(isEnd ? /^[\uDC00-\uDFFF]/ : /[\uD800-\uDBFF]$/, '');
@@ -67,7 +100,7 @@ export function Text({ of, isEnd = false }: { of: string; isEnd?: boolean }) {
   return (
     <div class="folded">
       {!isWhole && isEnd && <p class="quiet">… {left} characters before</p>}
-      <pre class="text">{shown}</pre>
+      <pre class="text">{draw(shown)}</pre>
       {!isWhole && !isEnd && <p class="quiet">… {left} more characters</p>}
       <button onClick={() => setWhole(!isWhole)}>{isWhole ? 'Fold the text' : 'Show the whole text'}</button>
     </div>
@@ -75,7 +108,7 @@ export function Text({ of, isEnd = false }: { of: string; isEnd?: boolean }) {
 }
 
 /** A button that copies a text. */
-export function Copy({ text, label = 'Copy' }: { text: string; label?: string }) {
+export function Copy({ text, label = 'Copy' }: { text: string; label?: ComponentChildren }) {
   const [said, setSaid] = useState('');
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);

@@ -7,7 +7,7 @@ import { Drafts } from './drafts.js';
 import { type Live, useRefinement } from './live.js';
 import { Events } from './events.js';
 import { Overview } from './overview.js';
-import { Failure, Loading, Status, When, costText, scoreText, secondsText, useLoaded, useNow } from './parts.js';
+import { costText, Failure, Loading, Name, Names, scoreText, secondsText, Status, useLoaded, useNow, When } from './parts.js';
 import { RequestView } from './request.js';
 import { hrefOf, Link } from './router.js';
 import { Steer } from './steer.js';
@@ -95,12 +95,17 @@ function Origin({ of, live }: { of: Snapshot; live: Live }) {
       {of.batch && (
         <span>
           in batch <Link href={hrefOf('batches', of.batch)}>{of.batch}</Link>
-          {of.custom_id && ` as ${of.custom_id}`}
+          {of.custom_id && (
+            <>
+              {' '}
+              as <Name of={of.custom_id} />
+            </>
+          )}
         </span>
       )}
       {metadata.map(([name, value]) => (
         <span>
-          {name}: {value}
+          <Name of={name} />: <Name of={value} />
         </span>
       ))}
       {of.erased_at && (
@@ -159,8 +164,8 @@ function Facts({ of, live }: { of: Snapshot; live: Live }) {
           {scoreText(estimate.value)} <small>± {scoreText(estimate.error)}</small>
         </Fact>
       )}
-      <Fact name="Iteration">
-        {of.iteration ?? '–'} <small>of {of.max_iterations}</small>
+      <Fact name="Iteration" {...beyond(of, live)}>
+        {of.iteration === null ? '–' : Math.min(of.iteration, of.max_iterations)} <small>of {of.max_iterations}</small>
       </Fact>
       <Fact
         name="Calls"
@@ -174,6 +179,14 @@ function Facts({ of, live }: { of: Snapshot; live: Live }) {
       </Fact>
     </dl>
   );
+}
+
+/** Say what the limit does not count: a review may ask for one more, and the limit may be lowered. */
+function beyond(of: Snapshot, live: Live): { note?: string } {
+  const more = (of.iteration ?? 0) - of.max_iterations;
+  if (more <= 0) return {};
+  const asked = live.events.filter((it) => it.type === 'refinement.reviewed' && ['revise', 'replace'].includes(it.data.action));
+  return { note: asked.length >= more ? `and ${more} more that reviews asked for` : `and ${more} more before the limit was lowered` };
 }
 
 interface Named {
@@ -205,7 +218,9 @@ function Standing({ of, live }: { of: Snapshot; live: Live }) {
         </p>
         <span class="unseen">
           {of.waiting && `Waits for ${calledName(of.waiting.model)}.`}
-          {reviews.map((it) => it.question).join(' ')}
+          {reviews.map((it) => (
+            <Name of={it.question} />
+          ))}
         </span>
       </div>
       {of.waiting && (
@@ -224,17 +239,29 @@ function Standing({ of, live }: { of: Snapshot; live: Live }) {
       )}
       {reviews.map((it) => (
         <p class="notice" key={it.key}>
-          <strong>{it.question}</strong> {it.when === 'requested' ? 'Paused' : 'Asked'} <When at={it.asked_at} />
-          {it.reviewers?.length ? `; of ${it.reviewers.join(', ')}` : ''}
+          <strong>
+            <Name of={it.question} />
+          </strong> {it.when === 'requested' ? 'Paused' : 'Asked'} <When at={it.asked_at} />
+          {it.reviewers?.length ? (
+            <>
+              ; of <Names of={it.reviewers} />
+            </>
+          ) : null}
           {(it.approvals_needed ?? 1) > 1 && `; ${it.approvals?.length ?? 0} of ${it.approvals_needed} approvals given`}
-          {it.approvals?.length ? ` by ${it.approvals.map((by) => by.reviewer).join(', ')}` : ''}. Without a decision{' '}
+          {it.approvals?.length ? (
+            <>
+              {' '}
+              by <Names of={it.approvals.map((by) => by.reviewer)} />
+            </>
+          ) : null}
+          . Without a decision{' '}
           {TIMEOUTS[it.on_timeout] ?? it.on_timeout} <When at={it.deadline} />.
         </p>
       ))}
       {of.error && (
         <div class="failure" role="alert">
           <p>
-            <strong>{of.error.code}</strong>: {of.error.detail}
+            <strong>{of.error.code}</strong>: <Name of={of.error.detail} />
           </p>
           {of.error.steps?.length ? <p class="quiet">At {of.error.steps.join(', ')}.</p> : null}
           <p>{fixOf(of.error.code)}</p>
@@ -273,7 +300,7 @@ function Caveats({ of }: { of: Snapshot }) {
         ))}
         {caveats.map((it) => (
           <li>
-            <strong>{CAVEATS[it.code] ?? it.code}</strong> ({it.path}): {it.detail}
+            <strong>{CAVEATS[it.code] ?? it.code}</strong> ({it.path}): <Name of={it.detail} />
           </li>
         ))}
       </ul>

@@ -3,6 +3,7 @@ import type { schema } from 'hone';
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import type { Remark, Words } from './kept.js';
+import { Name } from './parts.js';
 
 const MOST = 20;
 
@@ -85,7 +86,10 @@ export function Remarks({ words, keep, draft, wrong, setWrong }: Remarking) {
         <ol>
           {words.remarks.map((it) => (
             <li>
-              <mark>{it.quote.length > 160 ? `${it.quote.slice(0, 160)}…` : it.quote}</mark> {it.text}{' '}
+              <mark>
+                <Name of={it.quote.length > 160 ? `${it.quote.slice(0, 160)}…` : it.quote} />
+              </mark>{' '}
+              <Name of={it.text} />{' '}
               <button aria-label={`Remove the remark on ${it.quote.slice(0, 60)}`} onClick={() => without(it)}>
                 Remove
               </button>

@@ -3,12 +3,13 @@ import type { RefinementRequest, Snapshot } from 'hone';
 import { useState } from 'preact/hooks';
 import { hone } from './api.js';
 import type { Live } from './live.js';
-import { Copy, Failure, Loading, scoreText, Text, useLoaded } from './parts.js';
+import { Copy, Failure, Loading, Name, Names, scoreText, Text, useLoaded } from './parts.js';
 import type { View } from './refinement.js';
+import { Deliveries } from './webhooks.js';
 
 type Limits = Extract<Live['events'][number], { type: 'refinement.queued' }>['data']['limits'];
 
-export function RequestView({ id, snapshot, live }: View) {
+export function RequestView({ id, snapshot, live, session }: View) {
   const { value, failure } = useLoaded((signal) => hone.request<RefinementRequest>(`/v1/refinements/${id}/request`, { signal }), [id]);
   if (!value) return failure === undefined ? <Loading /> : <Failure of={failure} />;
   return (
@@ -19,6 +20,7 @@ export function RequestView({ id, snapshot, live }: View) {
       <LimitsTable of={value} live={live} snapshot={snapshot} />
       <ModelsTable live={live} />
       <Further of={value} />
+      {value.webhook && <Deliveries key={snapshot.status} of={`/v1/refinements/${id}`} session={session} />}
       <section>
         <h2>As JSON</h2>
         <p class="quiet">As it was received, with its preset and all defaults; secrets are masked.</p>
@@ -44,13 +46,17 @@ function Texts({ of }: { of: RefinementRequest }) {
           <Text of={of.feedback} />
           {(of.spans ?? []).length > 0 && (
             <p class="quiet">
-              About: {(of.spans ?? []).map((it) => it.quote ?? `characters ${it.start} to ${it.end}`).join(' · ')}
+              About: <Names of={(of.spans ?? []).map((it) => it.quote ?? `characters ${it.start} to ${it.end}`)} />
             </p>
           )}
         </>
       )}
       {(of.context ?? []).map((it) => (
-        <Unfolded title={`Document ${it.name}, ${counted(it.text)}`}>
+        <Unfolded title={
+            <>
+              Document <Name of={it.name} />, {counted(it.text)}
+            </>
+          }>
           <Text of={it.text} />
         </Unfolded>
       ))}
@@ -61,7 +67,7 @@ function Texts({ of }: { of: RefinementRequest }) {
 const counted = (text: string): string => `${text.length.toLocaleString('en')} characters`;
 
 /** Something long that is drawn only once it is unfolded. */
-function Unfolded({ title, children }: { title: string; children: preact.ComponentChildren }) {
+function Unfolded({ title, children }: { title: preact.ComponentChildren; children: preact.ComponentChildren }) {
   const [isOpen, setOpen] = useState(false);
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -93,11 +99,13 @@ function Criteria({ of }: { of: RefinementRequest }) {
           <tbody>
             {criteria.map((it) => (
               <tr>
-                <th scope="row">{it.name}</th>
+                <th scope="row">
+                  <Name of={it.name} />
+                </th>
                 <td>{it.weight ?? 1}</td>
                 <td>{scoreText(it.floor)}</td>
                 <td>
-                  {it.description}
+                  <Name of={it.description} />
                   {it.examples?.length ? <small class="quiet"> {it.examples.length} scored examples</small> : null}
                 </td>
               </tr>
@@ -107,7 +115,11 @@ function Criteria({ of }: { of: RefinementRequest }) {
       )}
       {(panel.length > 0 || samples > 1) && (
         <p>
-          {panel.length > 0 && `Critics: ${panel.map((it) => it.name).join(', ')}. `}
+          {panel.length > 0 && (
+            <>
+              Critics: <Names of={panel.map((it) => it.name)} />.{' '}
+            </>
+          )}
           {samples > 1 && `Each is asked ${samples} times.`}
         </p>
       )}
@@ -137,8 +149,12 @@ function Validators({ of }: { of: RefinementRequest }) {
               <td>
                 {Object.entries(rest)
                   .filter(([, value]) => !isEmpty(value))
-                  .map(([name, value]) => `${name}: ${shortened(JSON.stringify(value))}`)
-                  .join(', ')}
+                  .map(([name, value], at) => (
+                    <>
+                      {at > 0 && ', '}
+                      {name}: <Name of={shortened(JSON.stringify(value))} />
+                    </>
+                  ))}
               </td>
             </tr>
           ))}

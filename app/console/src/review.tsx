@@ -1,12 +1,13 @@
 /** One review: the draft or the call that a person decides about, and the decision. */
 import { ApiError, type schema } from 'hone';
+import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { hone, type Session } from './api.js';
+import { hone, readDraft, type Session } from './api.js';
 import { Ask } from './dialog.js';
 import { Editor } from './editor.js';
 import { type Change, feedbackOf, NOTHING, type Words } from './kept.js';
 import type { Journaled } from './live.js';
-import { Failure, Loading, scoreText, useLoaded, When } from './parts.js';
+import { Failure, Loading, Name, Names, scoreText, useLoaded, When } from './parts.js';
 import { MarkedDraft, Remarks, spansOf, withRemark } from './remarks.js';
 import { ACTIONS } from './words.js';
 
@@ -98,20 +99,39 @@ function Since({ events, after }: { events: Journaled[]; after: number }) {
 }
 
 /** Return what somebody decided, in a sentence; nothing for other events. */
-export function saidIn(event: Journaled): string {
+export function saidIn(event: Journaled): ComponentChildren {
   if (event.type === 'refinement.approval_given')
-    return `${event.data.reviewer} approved it${quoted(event.data.feedback)} (${event.data.given} of ${event.data.needed}).`;
+    return (
+      <>
+        <Name of={event.data.reviewer} /> approved it
+        <Quoted of={event.data.feedback} /> ({event.data.given} of {event.data.needed}).
+      </>
+    );
   if (event.type === 'refinement.reviewed') {
     const { by, reviewer, approved_by, action, feedback, score } = event.data;
-    const who = by === 'timeout' ? 'The time-out' : (reviewer ?? ((approved_by ?? []).join(' and ') || 'Another reviewer'));
-    return `${who} was first: ${ACTIONS[action] ?? action}${score == null ? '' : `, score ${scoreText(score)}`}${quoted(feedback)}.`;
+    const known = reviewer ? [reviewer] : (approved_by ?? []);
+    return (
+      <>
+        {by === 'timeout' ? 'The time-out' : known.length ? <Names of={known} /> : 'Another reviewer'} was first:{' '}
+        {ACTIONS[action] ?? action}
+        {score != null && `, score ${scoreText(score)}`}
+        <Quoted of={feedback} />.
+      </>
+    );
   }
   if (event.type === 'refinement.changed') return 'Somebody changed the limits.';
   if (event.type === 'refinement.rated') return `Somebody rated ${event.data.path}.`;
-  return '';
+  return null;
 }
 
-const quoted = (feedback: string | null | undefined): string => (feedback ? `, “${feedback}”` : '');
+function Quoted({ of }: { of: string | null | undefined }) {
+  if (!of) return null;
+  return (
+    <>
+      , “<Name of={of} />”
+    </>
+  );
+}
 
 function Approvals({ of }: { of: schema.PendingReview }) {
   const given = of.approvals ?? [];
@@ -125,9 +145,12 @@ function Approvals({ of }: { of: schema.PendingReview }) {
       <ul>
         {given.map((it) => (
           <li>
-            <strong>{it.reviewer}</strong> approved it <When at={it.at} />
+            <strong>
+              <Name of={it.reviewer} />
+            </strong>{' '}
+            approved it <When at={it.at} />
             {it.score != null && `, score ${scoreText(it.score)}`}
-            {quoted(it.feedback)}
+            <Quoted of={it.feedback} />
           </li>
         ))}
       </ul>
@@ -178,7 +201,7 @@ function CallReview({ call, words, keep, send }: Deciding & { call: schema.Plann
   return (
     <>
       <p>
-        It wants to call <code>{call.tool}</code>. {call.why}
+        It wants to call <code>{call.tool}</code>. <Name of={call.why} />
       </p>
       <label class="line">
         Arguments (JSON)
@@ -263,17 +286,6 @@ function DraftReview(of: Deciding) {
   );
 }
 
-/** Return the iteration at a path, such as `reviews/1/iterations/2`. */
-async function readDraft(id: string, path: string): Promise<schema.Iteration> {
-  const [, search = '', number] = /^(?:(.*)\/)?iterations\/(\d+)$/.exec(path) ?? [];
-  if (number !== undefined)
-    return hone.request(`/v1/refinements/${encodeURIComponent(id)}/iterations/${number}`, { query: { path: search } });
-  const found = (await hone.iterations(id)).data.filter((it) => it.path === path);
-  const last = found.at(-1);
-  if (!last) throw new Error(`There is no draft at ${path}.`);
-  return last;
-}
-
 function Judgement({ of }: { of: schema.Iteration }) {
   return (
     <details class="folding">
@@ -283,16 +295,21 @@ function Judgement({ of }: { of: schema.Iteration }) {
       <ul>
         {of.scores.map((it) => (
           <li>
-            <strong>{it.criterion}</strong> {scoreText(it.score)}: {it.reason}
+            <strong>
+              <Name of={it.criterion} />
+            </strong>{' '}
+            {scoreText(it.score)}: <Name of={it.reason} />
           </li>
         ))}
         {of.findings.map((it) => (
           <li>
-            {it.source}: {it.message}
+            {it.source}: <Name of={it.message} />
             {it.quote && (
               <>
                 {' '}
-                <q>{it.quote}</q>
+                <q>
+                  <Name of={it.quote} />
+                </q>
               </>
             )}
           </li>

@@ -2,10 +2,10 @@
 import type { Snapshot } from 'hone';
 import { useRef, useState } from 'preact/hooks';
 import { Actions } from './actions.js';
-import type { Session } from './api.js';
+import { mayDecide, type Session } from './api.js';
 import { NOTHING, textOf, useKept, type Words } from './kept.js';
 import type { Journaled, Live } from './live.js';
-import { Copy } from './parts.js';
+import { Copy, Names } from './parts.js';
 import { isEmpty, ReviewPanel, saidIn } from './review.js';
 import { ACTIONS } from './words.js';
 
@@ -20,7 +20,9 @@ export function Steer({ snapshot, live, session }: Steered) {
   const [isSending, setSending] = useState(false);
   const isBusy = useRef(false); // a button pressed twice acts once
   const [said, setSaid] = useState('');
-  const reviews = session.scopes.includes('review') ? (snapshot.reviews ?? []) : [];
+  const open = session.scopes.includes('review') ? (snapshot.reviews ?? []) : [];
+  const reviews = open.filter((it) => mayDecide(session, it.reviewers ?? []));
+  const others = open.filter((it) => !reviews.includes(it));
   const sending = async (action: () => Promise<void>) => {
     if (isBusy.current) return;
     isBusy.current = true;
@@ -31,7 +33,7 @@ export function Steer({ snapshot, live, session }: Steered) {
     setSending(false);
     live.refresh();
   };
-  const left = isSending ? [] : Object.keys(kept).filter((key) => !reviews.some((it) => it.key === key));
+  const left = isSending ? [] : Object.keys(kept).filter((key) => !open.some((it) => it.key === key));
   return (
     <div class="steer">
       <p role="status">{said}</p>
@@ -57,6 +59,12 @@ export function Steer({ snapshot, live, session }: Steered) {
           sending={sending}
           say={setSaid}
         />
+      ))}
+      {others.map((it) => (
+        <p class="notice" key={it.key}>
+          The review of {it.path ?? 'the call'} is not yours: only <Names of={it.reviewers ?? []} /> may decide. You are{' '}
+          <Names of={session.reviews_as.slice(0, 1)} />.
+        </p>
       ))}
       <Actions snapshot={snapshot} live={live} session={session} say={setSaid} />
     </div>

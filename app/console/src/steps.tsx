@@ -2,14 +2,13 @@
 import type { schema } from 'hone';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { hone } from './api.js';
-import { costText, Failure, Loading, secondsText } from './parts.js';
+import { costText, Failure, Loading, Name, secondsText, Text, useLoaded } from './parts.js';
 import type { View } from './refinement.js';
 
 type Step = schema.StepPage['data'][number];
 
 const PAGE = 20;
 const KINDS: Record<string, string> = { ask: 'model', check: 'validators', call: 'tool' };
-const SHOWN_CHARACTERS = 20_000;
 
 export function Steps({ id, snapshot }: View) {
   const [steps, setSteps] = useState<Step[]>();
@@ -23,7 +22,7 @@ export function Steps({ id, snapshot }: View) {
     if (isReading.current) return; // the same page twice
     isReading.current = true;
     try {
-      const query = { after, limit: PAGE };
+      const query = { after, limit: PAGE, excerpts: 'true' };
       const page = await hone.request<schema.StepPage>(`/v1/refinements/${id}/steps`, { query });
       setSteps((it) => [...(it ?? []), ...page.data]);
       setAfter(page.next_after);
@@ -67,7 +66,7 @@ export function Steps({ id, snapshot }: View) {
       </div>
       {!shown.length && <p class="quiet">No steps.</p>}
       {shown.map((it) => (
-        <OneStep key={it.event} of={it} />
+        <OneStep key={it.event} id={id} of={it} />
       ))}
       {hasMore && <button onClick={() => void read()}>More steps</button>}
     </>
@@ -122,7 +121,7 @@ const sum = (steps: Step[], of: 'input_tokens' | 'output_tokens' | 'cached_token
 const total = (steps: Step[]): number | null =>
   steps.reduce<number | null>((all, { usage }) => (all === null || usage.cost_usd == null ? null : all + usage.cost_usd), 0);
 
-function OneStep({ of }: { of: Step }) {
+function OneStep({ id, of }: { id: string; of: Step }) {
   const [isOpen, setOpen] = useState(false);
   const { usage } = of;
   return (
@@ -137,9 +136,21 @@ function OneStep({ of }: { of: Step }) {
           {of.kind === 'ask' && `, ${usage.input_tokens ?? 0} + ${usage.output_tokens ?? 0} tokens, ${costText(usage.cost_usd)}`}
         </span>
       </summary>
-      {isOpen && <Inside of={of} />}
+      {isOpen && <Whole id={id} of={of} />}
     </details>
   );
+}
+
+/** A step with its texts, of which the list has excerpts. */
+function Whole({ id, of }: { id: string; of: Step }) {
+  const query = { path: of.key, after: of.event - 1, limit: 1 };
+  const { value, failure } = useLoaded(
+    (signal) => hone.request<schema.StepPage>(`/v1/refinements/${id}/steps`, { query, signal }),
+    [of.event],
+  );
+  const step = value?.data[0];
+  if (!step) return failure === undefined ? <Loading /> : <Failure of={failure} />;
+  return <Inside of={step} />;
 }
 
 function Inside({ of }: { of: Step }) {
@@ -148,7 +159,7 @@ function Inside({ of }: { of: Step }) {
     <>
       {of.tried?.map((it) => (
         <p>
-          {it.model} was asked first: {it.code.replaceAll('_', ' ')}, {it.detail}
+          {it.model} was asked first: {it.code.replaceAll('_', ' ')}, <Name of={it.detail} />
         </p>
       ))}
       {prompt && prompt.user === null && (
@@ -156,16 +167,16 @@ function Inside({ of }: { of: Step }) {
           Asked with prompt {prompt.name}, version {prompt.version}; its text was not kept (HONE_KEEP_PROMPTS is off).
         </p>
       )}
-      {prompt?.system && <Text title="Instructions" text={prompt.system} />}
-      {prompt?.user && <Text title="Asked" text={prompt.user} />}
+      {prompt?.system && <Titled title="Instructions" text={prompt.system} />}
+      {prompt?.user && <Titled title="Asked" text={prompt.user} />}
       {reply && <Reply of={reply} />}
-      {of.detail && <Text title="Why it failed" text={of.detail} />}
+      {of.detail && <Titled title="Why it failed" text={of.detail} />}
     </>
   );
 }
 
 function Reply({ of }: { of: NonNullable<Step['reply']> }) {
-  if (of.kind !== 'findings') return <Text title={of.kind === 'tool' && !of.ok ? 'The tool failed' : 'Answered'} text={of.text} />;
+  if (of.kind !== 'findings') return <Titled title={of.kind === 'tool' && !of.ok ? 'The tool failed' : 'Answered'} text={of.text} />;
   return (
     <>
       <h2>Found</h2>
@@ -173,23 +184,28 @@ function Reply({ of }: { of: NonNullable<Step['reply']> }) {
       <ul>
         {of.findings?.map((it) => (
           <li>
-            {it.kind}: {it.message} {it.quote && <q>{it.quote}</q>} <span class="quiet">{it.fix}</span>
+            {it.kind}: <Name of={it.message} />{' '}
+            {it.quote && (
+              <q>
+                <Name of={it.quote} />
+              </q>
+            )}{' '}
+            <span class="quiet">
+              <Name of={it.fix} />
+            </span>
           </li>
         ))}
       </ul>
-      {of.text && <Text title="As corrected" text={of.text} />}
+      {of.text && <Titled title="As corrected" text={of.text} />}
     </>
   );
 }
 
-/** A text under a heading; of a long one the beginning, until all of it is asked for. */
-function Text({ title, text }: { title: string; text: string }) {
-  const [isWhole, setWhole] = useState(text.length <= SHOWN_CHARACTERS);
+function Titled({ title, text }: { title: string; text: string }) {
   return (
     <>
       <h2>{title}</h2>
-      <pre class="text">{isWhole ? text : text.slice(0, SHOWN_CHARACTERS)}</pre>
-      {!isWhole && <button onClick={() => setWhole(true)}>Show all {text.length.toLocaleString('en')} characters</button>}
+      <Text of={text} />
     </>
   );
 }

@@ -1,7 +1,7 @@
 /** The tree of stages, parts, iterations and steps as a time line. */
 import { useRef, useState } from 'preact/hooks';
 import type { Journaled, Live } from './live.js';
-import { scoreText, secondsText, useNow } from './parts.js';
+import { Name, scoreText, secondsText, useNow } from './parts.js';
 
 
 export type SpanKind = 'work' | 'wait' | 'pause' | 'queue' | 'idle';
@@ -307,11 +307,11 @@ function TimelineRow({ of, depth, isOpen, now, at, toggle }: Drawn) {
       <td class="what" style={{ paddingLeft: `${0.9 * Math.min(depth, 6)}rem` }}>
         {isGroup ? (
           <button class="fold" aria-expanded={isOpen} onClick={toggle}>
-            {titleOf(of)}
+            <Name of={titleOf(of)} />
           </button>
         ) : (
           <span class="leaf" title={of.path}>
-            {titleOf(of)}
+            <Name of={titleOf(of)} />
           </span>
         )}
         {of.score !== undefined && <small> {scoreText(of.score)}</small>}
