@@ -1,7 +1,11 @@
-"""Makes the pictures of docs/console.md: `python -m tests.e2e.console.screenshots [NAME...]`."""
+"""Makes the pictures of docs/console.md: `python -m tests.e2e.console.screenshots [NAME...]`.
+
+ImageMagick, where there is one, makes them a third as large: with a palette.
+"""
 
 import asyncio
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -14,6 +18,7 @@ from tests.e2e.conftest import FLAGS, NAMES
 from tests.e2e.running_service import RunningService, running_service
 
 FOLDER = Path(__file__).parents[3] / "docs" / "console"
+COLOURS = "48"
 SIZE = ViewportSize(width=860, height=800)
 LETTER = (
     "Dear customer, in order to utilize the refund procedure, it is necessary that the form is"
@@ -115,6 +120,10 @@ async def main(names: list[str]) -> None:
                     clip = FloatRect(x=0, y=0, width=width, height=1300)
                     await page.screenshot(path=path, full_page=True, clip=clip)
                 await page.close()
+                if convert := shutil.which("convert"):
+                    subprocess.run(  # noqa: ASYNC221
+                        [convert, path, "-strip", "-colors", COLOURS, f"PNG8:{path}"], check=True
+                    )
             await browser.close()
 
 

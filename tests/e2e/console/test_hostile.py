@@ -90,3 +90,60 @@ async def test_hostile_text_runs_nothing_and_asks_no_other_host(
         assert await page.locator("main img, main script").count() == 0, path
     assert await page.title() != "ran"
     assert asked == {url_of(service.settings)}
+
+
+LEFT_OF = """([what, words]) => {
+    const walker = document.createTreeWalker(document.querySelector(what), NodeFilter.SHOW_TEXT);
+    const places = Object.fromEntries(words.map((it) => [it, null]));
+    while (walker.nextNode()) {
+        for (const it of words) {
+            const at = walker.currentNode.data.indexOf(it);
+            if (at < 0 || places[it] !== null) continue;
+            const range = document.createRange();
+            range.setStart(walker.currentNode, at);
+            range.setEnd(walker.currentNode, at + it.length);
+            places[it] = range.getBoundingClientRect().left;
+        }
+    }
+    return words.map((it) => places[it]);
+}"""
+TURNING = "\u2069\u202emoc"
+HEBREW = "\u05e9\u05dc\u05d5\u05dd"
+ARABIC = "\u0645\u0631\u062d\u0628\u0627"
+
+
+async def test_a_name_turns_nothing_around_it_and_a_text_reads_in_its_own_direction(
+    page: Page, service: RunningService
+) -> None:
+    text = f"{ARABIC} {HEBREW} 1.\n\nAnd this one is English.\n"
+    service.models.behaviour = answering(
+        lambda key, _: chat(
+            verdict(1, 0.4, HEBREW, TURNING) if key.endswith("critique") else f"{text}\n{ARABIC}."
+        )
+    )
+    refinement_id = await service.submit(
+        draft=text,
+        criteria=[{"name": HEBREW}, {"name": TURNING}],
+        metadata={"of": TURNING},
+        max_iterations=1,
+    )
+    await service.ended(refinement_id)
+    await page.goto("/console")
+    await expect(page.locator(".tags").first).to_contain_text("of=[U+2069][U+202E]moc")
+    await page.goto(f"/console/refinements/{refinement_id}")
+    judged = page.locator(".values > span[title]")
+    await expect(judged).to_have_count(2)
+    for name, span in (("moc", ":last-child"), (HEBREW, ":nth-last-child(2)")):
+        places = await page.evaluate(LEFT_OF, [f".values > {span}", [name, "0.40"]])
+        assert places == sorted(places), name
+    await page.goto(
+        f"/console/refinements/{refinement_id}/drafts?from=iterations/0&to=iterations/1"
+    )
+    await expect(page.locator("ins").first).to_be_visible()
+    for box in (".judgement pre", ".difference pre"):
+        places = await page.evaluate(LEFT_OF, [box, ["And", HEBREW, ARABIC]])
+        assert places == sorted(places), box
+        middle = await page.locator(box).first.evaluate(
+            "(it) => it.getBoundingClientRect().left + it.clientWidth / 2"
+        )
+        assert places[0] < middle < places[1], box
