@@ -1,0 +1,70 @@
+"""What the console tells: who may decide, what the limit counts, and what became of webhooks."""
+
+import json
+
+from aiohttp import web
+from playwright.async_api import Page, Route, expect
+
+from tests.e2e.console.conftest import violations
+from tests.e2e.running_service import RunningService
+from tests.e2e.test_reviews import until_asked
+from tests.local_endpoint import endpoint
+
+
+async def test_a_reviewer_who_may_not_decide_is_told_who_may(
+    page: Page, service: RunningService
+) -> None:
+    review = {"when": "each_iteration", "reviewers": ["key_ann"]}
+    refinement_id = await service.submit(review=review)
+    await until_asked(service, refinement_id, "iterations/1/review")
+    session = {"tenant": "default", "scopes": ["read", "review", "submit"], "key_id": "key_bob"}
+    known = ["key_bob"]
+
+    async def answer(route: Route) -> None:
+        await route.fulfill(body=json.dumps(session | {"reviews_as": known}), headers=JSON)
+
+    await page.route("**/console/session", answer)
+    await page.goto(f"/console/refinements/{refinement_id}")
+    await expect(page.get_by_text("only key_ann may decide. You are key_bob.")).to_be_visible()
+    await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+    assert await violations(page) == []
+    known.append("key_ann")  # a key that replaces hers
+    await page.reload()
+    await expect(page.get_by_role("button", name="Approve")).to_be_visible()
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+async def test_an_iteration_beyond_the_limit_is_told_apart(
+    page: Page, service: RunningService
+) -> None:
+    refinement_id = await service.submit(review={"when": "each_iteration"}, max_iterations=1)
+    await until_asked(service, refinement_id, "iterations/1/review")
+    decision = {"action": "replace", "draft": "Mine."}
+    await service.client.post(f"/v1/refinements/{refinement_id}/reviews", json=decision)
+    await until_asked(service, refinement_id, "iterations/2/review")
+    await page.goto(f"/console/refinements/{refinement_id}")
+    await expect(page.get_by_text("1 of 1and 1 more that reviews asked for")).to_be_visible()
+
+
+async def test_a_webhook_is_shown_with_its_attempts_and_sent_again(
+    page: Page, service: RunningService
+) -> None:
+    calls: list[str] = []
+
+    async def receive(request: web.Request) -> web.Response:
+        calls.append(request.headers["webhook-id"])
+        return web.Response(status=204)
+
+    async with endpoint(receive) as (url, *_):
+        refinement_id = await service.submit(webhook={"url": url})
+        await service.ended(refinement_id)
+        await service.until(lambda: len(calls) == 1)
+        await page.goto(f"/console/refinements/{refinement_id}/request")
+        await expect(page.get_by_text("refinement.completed")).to_be_visible()
+        await page.get_by_role("button", name="Send it again").click()
+        await expect(page.get_by_text("It is sent again.")).to_be_visible()
+        assert await violations(page) == []
+        await service.until(lambda: len(calls) == 2)
+    assert calls[0] == calls[1]
