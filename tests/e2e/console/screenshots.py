@@ -1,13 +1,15 @@
 """Makes the pictures of docs/console.md: `python -m tests.e2e.console.screenshots [NAME...]`.
 
-ImageMagick, where there is one, makes them a third as large: with a palette.
+A picture has a palette, which makes it smaller.
 """
 
 import asyncio
 import shutil
-import subprocess
+import struct
 import sys
 import tempfile
+import zlib
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from tests.e2e.conftest import FLAGS, NAMES
 from tests.e2e.running_service import RunningService, running_service
 
 FOLDER = Path(__file__).parents[3] / "docs" / "console"
-COLOURS = "48"
+COLOURS = 64
 SIZE = ViewportSize(width=860, height=800)
 LETTER = (
     "Dear customer, in order to utilize the refund procedure, it is necessary that the form is"
@@ -102,6 +104,63 @@ PICTURES: dict[str, Callable[[Page, RunningService], Awaitable[Locator | None]]]
 }
 
 
+def with_palette(png: bytes) -> bytes:
+    """Return a picture with its most frequent colours; each other one becomes the nearest."""
+    width, height, _, kind = struct.unpack(">IIBB", png[16:26])
+    channels = {2: 3, 6: 4}[kind]
+    data, at = b"", 8
+    while at < len(png):
+        (size,) = struct.unpack(">I", png[at : at + 4])
+        data += png[at + 8 : at + 8 + size] if png[at + 4 : at + 8] == b"IDAT" else b""
+        at += size + 12
+    rows = _unfiltered(zlib.decompress(data), width * channels, channels)
+    pixels = [row[at : at + 3] for row in rows for at in range(0, len(row), channels)]
+    counts = Counter(pixels)
+    palette = [colour for colour, _ in counts.most_common(COLOURS)]
+
+    def nearest(colour: bytes) -> int:
+        return min(
+            range(len(palette)),
+            key=lambda it: sum((a - b) ** 2 for a, b in zip(palette[it], colour, strict=True)),
+        )
+
+    index = {colour: nearest(colour) for colour in counts}
+    drawn = bytes(index[it] for it in pixels)
+    lines = b"".join(b"\0" + drawn[at : at + width] for at in range(0, width * height, width))
+    head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+    parts = {
+        b"IHDR": head,
+        b"PLTE": b"".join(palette),
+        b"IDAT": zlib.compress(lines, 9),
+        b"IEND": b"",
+    }
+    return png[:8] + b"".join(
+        struct.pack(">I", len(it)) + name + it + struct.pack(">I", zlib.crc32(name + it))
+        for name, it in parts.items()
+    )
+
+
+def _unfiltered(data: bytes, stride: int, size: int) -> list[bytes]:
+    """Return the rows of a PNG without their filters (ISO/IEC 15948, 9.2)."""
+    rows = [bytes(stride)]
+    for start in range(0, len(data), stride + 1):
+        kind, row, above = data[start], bytearray(data[start + 1 : start + 1 + stride]), rows[-1]
+        for at in range(stride if kind else 0):
+            left, up, corner = (
+                (row[at - size], above[at], above[at - size]) if at >= size else (0, above[at], 0)
+            )
+            row[at] = (
+                row[at] + (0, left, up, (left + up) // 2, _paeth(left, up, corner))[kind]
+            ) % 256
+        rows.append(bytes(row))
+    return rows[1:]
+
+
+def _paeth(left: int, up: int, corner: int) -> int:
+    guess = left + up - corner
+    return min((left, up, corner), key=lambda it: abs(guess - it))
+
+
 async def main(names: list[str]) -> None:
     """Make these pictures, or all."""
     executable = next(filter(None, map(shutil.which, NAMES)))
@@ -120,10 +179,7 @@ async def main(names: list[str]) -> None:
                     clip = FloatRect(x=0, y=0, width=width, height=1300)
                     await page.screenshot(path=path, full_page=True, clip=clip)
                 await page.close()
-                if convert := shutil.which("convert"):
-                    subprocess.run(  # noqa: ASYNC221
-                        [convert, path, "-strip", "-colors", COLOURS, f"PNG8:{path}"], check=True
-                    )
+                path.write_bytes(with_palette(path.read_bytes()))
             await browser.close()
 
 
