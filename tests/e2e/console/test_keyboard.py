@@ -1,5 +1,6 @@
 """Everything of the console with the keyboard alone: the focus is seen, and is never lost."""
 
+import asyncio
 import re
 from typing import Any
 
@@ -9,6 +10,7 @@ from benchmarks.model_replies import draft
 from tests.e2e.console.conftest import violations
 from tests.e2e.running_service import RunningService
 from tests.e2e.test_reviews import until_asked
+from tests.waiting import TIMEOUT_S
 
 MOST_STOPS = 150
 FOCUSED = """() => {
@@ -35,7 +37,10 @@ async def reach(page: Page, name: str, key: str = "Tab") -> None:
         await page.keyboard.press(key)
         if not (now := await focused(page)):
             continue  # once around, by way of the browser's own controls
-        assert now["isSeen"], now
+        async with asyncio.timeout(TIMEOUT_S):
+            while not now["isSeen"]:  # the browser scrolls to it
+                await page.wait_for_timeout(20)
+                now = await focused(page)
         passed.append(now["name"][:30])
         if re.match(name, now["name"]):
             return
@@ -71,6 +76,7 @@ async def test_a_refinement_is_found_and_all_its_parts_are_read(
     await page.keyboard.press("Home")
     await expect(page.get_by_text("score 0.40").first).to_be_visible()
     await use(page, "As a table")
+    await expect(page.get_by_role("region", name="Scores as a table")).to_be_visible()
     await use(page, "Drafts")
     await expect(page.get_by_text("changed", exact=False).last).to_be_visible()
     await page.keyboard.press("?")

@@ -68,7 +68,7 @@ async def test_a_page_is_sent_the_texts_that_it_shows_and_excerpts_of_the_others
     assert json.loads(shown)["reply"]["text"] == draft(1)
 
 
-async def test_a_difference_has_the_words_of_both_drafts_and_folds_what_is_the_same(
+async def test_a_difference_has_the_words_of_both_drafts(
     page: Page, service: RunningService
 ) -> None:
     refinement_id = await judged(service, 3)
@@ -77,14 +77,16 @@ async def test_a_difference_has_the_words_of_both_drafts_and_folds_what_is_the_s
         await page.goto(f"{address}?from=iterations/{first}&to=iterations/{second}")
         await expect(page.get_by_text("places changed")).to_be_visible()
         await page.get_by_role("button", name="In one column").click()
-        while await page.locator(".difference .fold").count():
-            await page.locator(".difference .fold").first.click()
-        texts = await page.evaluate(
-            "['ins', 'del'].map((without) => { const box = document.querySelector('.difference')"
-            ".cloneNode(true); box.querySelectorAll(without).forEach((it) => it.remove());"
-            " return box.textContent; })"
+        # It is drawn a few passages at a time.
+        await page.wait_for_function(
+            "(texts) => ['ins', 'del'].every((without, at) => {"
+            " const shown = document.querySelector('.difference');"
+            " shown.querySelectorAll('.fold').forEach((it) => it.click());"
+            " const box = shown.cloneNode(true);"
+            " box.querySelectorAll(without).forEach((it) => it.remove());"
+            " return box.textContent === texts[at]; })",
+            arg=[draft(first), draft(second)],
         )
-        assert texts == [draft(first), draft(second)]
     await expect(page.locator("ins").first).to_have_text("3")  # the word, not its sentence
     assert await violations(page) == []
 
