@@ -49,7 +49,7 @@ def _difference(it: PairedDifference) -> tuple[str, ...]:
     cost = None if it.cost_usd is None else it.cost_usd.mean
     return (
         pair_of(it),
-        UNKNOWN if it.score is None else f"{with_sign(it.score.mean)}",
+        UNKNOWN if it.score is None else with_sign(it.score.mean),
         reach(it.score, is_signed=True),
         f"{it.wins}-{it.losses}-{it.ties}",
         UNKNOWN if cost is None else f"{'+' if cost >= 0 else ''}{dollars(cost)}",
@@ -62,7 +62,7 @@ def criteria_table(differences: Sequence[PairedDifference]) -> Rows:
     """Return the differences by criterion; of one criterion they are those of the score."""
     head = ("difference", "criterion", "score", "95 %")
     rows = [
-        (pair_of(it), criterion, f"{with_sign(found.mean)}", reach(found, is_signed=True))
+        (pair_of(it), criterion, with_sign(found.mean), reach(found, is_signed=True))
         for it in differences
         if len(it.criteria) > 1
         for criterion, found in it.criteria.items()
@@ -78,7 +78,7 @@ def people_table(differences: Sequence[PairedDifference]) -> Rows:
             pair_of(it),
             "rated texts" if it.with_people is None else "all texts",
             str(found.count),
-            f"{with_sign(found.mean)}",
+            with_sign(found.mean),
             reach(found, is_signed=True),
             UNKNOWN if it.trust is None else f"{it.trust:.2f}",
         )

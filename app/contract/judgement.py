@@ -172,7 +172,7 @@ class Usage(Contract):
     def __add__(self, other: "Usage") -> "Usage":
         """Add two usages; a sum with an unknown cost is unknown."""
         known = self.cost_usd is not None and other.cost_usd is not None
-        return self.changed(
+        return Usage(
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,

@@ -551,7 +551,7 @@ class Driver:
         """
         if limits.max_cost_usd is None:
             return self._replay.spent
-        return self._replay.spent.changed(cost_usd=self._replay.spent_usd)
+        return self._replay.spent.model_copy(update={"cost_usd": self._replay.spent_usd})
 
     async def _perform_traced(self, move: moves.StepMove) -> StepCompleted | StepFailed:
         with step_span(move, self._models) as span:
@@ -580,7 +580,7 @@ class Driver:
                     move = granted
             else:
                 has_more = tries or spent.calls
-                return done.changed(usage=spent + done.usage) if has_more else done
+                return done.model_copy(update={"usage": spent + done.usage}) if has_more else done
 
     async def _wait(self, move: moves.StepMove, refusal: StepWaits, spent: Usage) -> None:
         """Wait until the models that refused a step may take it; it has `spent` that so far.

@@ -120,7 +120,7 @@ async def ask_in_turn(
 
 def _taken(usage: Usage) -> Usage:
     """Return the usage of a call that was not served: no call, unless a part of the reply came."""
-    return usage if usage.input_tokens else usage.changed(calls=0)
+    return usage if usage.input_tokens else usage.model_copy(update={"calls": 0})
 
 
 def _all_failed(last: ModelError, tried: tuple[Tried, ...], spent: Usage) -> ModelError:
@@ -287,11 +287,11 @@ class StepExecutor:
                 next=(),
             )
         seconds = round(clock() - started, 6)
-        usage = entry.usage.changed(seconds=seconds)
+        usage = entry.usage.model_copy(update={"seconds": seconds})
         known: dict[str, Any] = {"usage": usage, "about": about(move)}
         if isinstance(entry, StepCompleted):
             known["seconds"] = seconds
-        return entry.changed(**known)
+        return entry.model_copy(update=known)
 
     async def _done(self, move: StepMove, progress: int, tries: int) -> StepCompleted:
         match move:
