@@ -13,8 +13,11 @@ export function Dialog({ title, close, children }: Shown) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const before = document.activeElement;
-    dialog.current?.showModal();
+    const shown = dialog.current;
+    shown?.showModal();
     return () => {
+      const now = document.activeElement;
+      if (now && now !== document.body && !shown?.contains(now)) return; // the browser gave it back, and it went on
       const isThere = before instanceof HTMLElement && before !== document.body && before.isConnected;
       (isThere ? before : document.getElementById('main'))?.focus();
     };

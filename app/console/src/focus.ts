@@ -3,6 +3,8 @@ import { useEffect } from 'preact/hooks';
 
 const FOCUSABLE = 'a[href], button:not(:disabled), input:not(:disabled), select:not(:disabled), textarea:not(:disabled), summary, [tabindex]';
 
+const FIELDS = 'input, textarea, select';
+
 interface Place {
   element: Element;
   /** Where it stands among its neighbours. */
@@ -39,10 +41,13 @@ export function useKeptFocus(): void {
   }, []);
 }
 
-/** Return what can have the focus at this place of an element: the next such thing, else the one before. */
+/**
+ * Return what can have the focus at this place of an element: the next such thing, else the last one. A field is
+ * the last choice, for the next key would be typed into it.
+ */
 function nextTo(around: Element, index: number): HTMLElement | null {
   const found = [...around.querySelectorAll<HTMLElement>(FOCUSABLE)].filter((it) => it.tabIndex >= 0 && it.getClientRects().length > 0);
   const at = around.children[index];
   const isAfter = (it: Element) => at && (at.contains(it) || Boolean(at.compareDocumentPosition(it) & Node.DOCUMENT_POSITION_FOLLOWING));
-  return found.find(isAfter) ?? found.at(-1) ?? null;
+  return found.find((it) => isAfter(it) && !it.matches(FIELDS)) ?? found.find(isAfter) ?? found.at(-1) ?? null;
 }

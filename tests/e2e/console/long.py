@@ -85,7 +85,7 @@ def writing(asked: AskedPrompt) -> ModelServerReply:
 
 
 @dataclass
-class MeasuredTab:
+class PageCost:
     """What one thing that a person does has cost the page."""
 
     what: str
@@ -103,7 +103,7 @@ class Meter:
         self._page = page
         self._devtools = devtools
         self._received = 0
-        self.rows: list[MeasuredTab] = []
+        self.rows: list[PageCost] = []
         devtools.on("Network.dataReceived", self._receive)
 
     def _receive(self, event: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ class Meter:
         tasks = tasks_in(json.loads(await self._browser.stop_tracing())["traceEvents"])
         await self._devtools.send("HeapProfiler.collectGarbage")
         used = (await self._devtools.send("Runtime.getHeapUsage"))["usedSize"]
-        row = MeasuredTab(
+        row = PageCost(
             what,
             max((it["dur"] for it in tasks), default=0) / 1_000,
             max((it.get("tdur", 0) for it in tasks), default=0) / 1_000,
@@ -151,7 +151,7 @@ async def until_iteration(page: Page, number: int) -> None:
     )
 
 
-async def measured(browser: Browser, service: RunningService, iterations: int) -> list[MeasuredTab]:
+async def measured(browser: Browser, service: RunningService, iterations: int) -> list[PageCost]:
     """Follow a refinement while it goes on, on every tab, and look at all of it afterwards."""
     service.models.behaviour = writing
     context = await browser.new_context(base_url=url_of(service.settings), viewport=DESKTOP)
