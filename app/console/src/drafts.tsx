@@ -404,7 +404,9 @@ function Remarks({ title, of }: { title: string; of: string[] }) {
       <h3>{title}</h3>
       <ul>
         {of.map((it) => (
-          <li dir="auto">{it}</li>
+          <li>
+            <Name of={it} />
+          </li>
         ))}
       </ul>
     </>

@@ -83,6 +83,7 @@ async def refinements(page: Page, service: RunningService) -> None:
     await service.submit(review={"when": "each_iteration"}, metadata={"ticket": "4714"})
     await page.goto("/console")
     await expect(page.get_by_role("heading", name="Waiting for your review")).to_be_visible()
+    await expect(page.get_by_role("link", name="ticket=4711")).to_be_visible()
 
 
 async def new(page: Page, service: RunningService) -> None:

@@ -140,6 +140,8 @@ async def test_a_name_turns_nothing_around_it_and_a_text_reads_in_its_own_direct
         f"/console/refinements/{refinement_id}/drafts?from=iterations/0&to=iterations/1"
     )
     await expect(page.locator("ins").first).to_be_visible()
+    asked = page.get_by_role("listitem").filter(has_text="[U+202E]moc")
+    await expect(asked).to_contain_text("Version 1")
     for box in (".judgement pre", ".difference pre"):
         places = await page.evaluate(LEFT_OF, [box, ["And", HEBREW, ARABIC]])
         assert places == sorted(places), box
