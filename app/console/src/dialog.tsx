@@ -1,6 +1,6 @@
 /** A dialog that holds the focus until it is closed, and gives it back. Esc closes it. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure } from './parts.js';
 
 interface Shown {
@@ -11,7 +11,7 @@ interface Shown {
 
 export function Dialog({ title, close, children }: Shown) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     const shown = dialog.current;
     shown?.showModal();

@@ -26,6 +26,7 @@ async def test_a_refinement_is_followed_from_the_list_to_its_result(
     service.models.behaviour = slow_at("iterations/2/critique", 1)
     refinement_id = await service.submit()
     await page.goto("/console")
+    await expect(page.get_by_role("link", name=refinement_id)).to_be_visible()
     assert await violations(page) == []
     await page.get_by_role("link", name=refinement_id).click()
     await expect(page.get_by_text(draft(4))).to_be_visible()

@@ -83,6 +83,7 @@ async def test_a_refinement_is_found_and_all_its_parts_are_read(
     await expect(page.get_by_role("dialog")).to_contain_text("next change")
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("link", name="Drafts")).to_be_focused()
+    await expect(page.locator("[data-change]").first).to_be_attached()
     await page.keyboard.press("n")
     await expect(page.locator("[data-change]").first).to_be_focused()
     await page.keyboard.press("p")
