@@ -172,8 +172,10 @@ def commands_of(block: str) -> Iterator[tuple[str, str]]:
         yield command, output
 
 
-def played(page: str, service: RunningService, folder: Path) -> Iterator[PlayedSession]:
-    """Run every command of a page in its order."""
+def played(
+    page: str, service: RunningService, folder: Path, leave_out: tuple[str, ...] = ()
+) -> Iterator[PlayedSession]:
+    """Run every command of a page in its order, but those with a part that is to be left out."""
     for name, text in FILES.items():
         (folder / name).write_text(text)
     port, own = str(service.settings.port), str(free_port("127.0.0.1"))
@@ -195,6 +197,8 @@ def played(page: str, service: RunningService, folder: Path) -> Iterator[PlayedS
     pressed = dict(INTERRUPTED)
     for block in BLOCK.findall(page):
         for command, shown in commands_of(block):
+            if any(it in command for it in leave_out):
+                continue
             part = next((it for it in pressed if it in command), None)
             at = pressed.pop(part) if part else None
             script = (

@@ -17,13 +17,17 @@ from tests.e2e.terminal_sessions import (
     with_ids,
 )
 
+TRIED_ELSEWHERE = "hone batch", "hone insights", "hone serve"
+"""120 refinements, what is learnt from them, and a port of its own: tests/cli tries these."""
+
 
 @pytest.mark.skipif(not (shutil.which("jq") and shutil.which("setsid")), reason="no jq or setsid")
 async def test_every_session_on_the_page_about_the_command_line_runs(tmp_path: Path) -> None:
     part = sessions_of(PAGE.read_text(encoding="utf-8"))
     (tmp_path / "home").mkdir()
     async with running_service(tmp_path, **WITHOUT_KEY) as service:
-        found = await asyncio.to_thread(lambda: [*played(part, service, tmp_path / "home")])
+        home = tmp_path / "home"
+        found = await asyncio.to_thread(lambda: [*played(part, service, home, TRIED_ELSEWHERE)])
     assert len(found) > 25
     differing = {
         it.command: (steady(with_ids(it.shown, it.ids)), steady(it.now))

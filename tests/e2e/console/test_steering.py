@@ -253,6 +253,7 @@ async def test_the_keyboard_is_enough_and_a_read_link_steers_nothing(
     await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("edit the")
     assert await violations(page) == []
     await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_be_hidden()
     await page.keyboard.press("r")
     await page.keyboard.type("a fallen star")  # in a field, letters are letters
     await expect(page.get_by_label("What to change")).to_have_value("a fallen star")
