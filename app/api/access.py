@@ -29,6 +29,9 @@ NOT_FOR_TOKENS = ("/request", "/webhooks")
 """What has the addresses of endpoints, which the page of a reader has no use for."""
 
 TOKEN = b"token="
+NO_KEY = "none"
+"""What `Hone-Session` says of a page that was loaded without a session."""
+
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
 BEARER = b"bearer "
 TRUSTED_S = 1.0
@@ -93,7 +96,7 @@ class AccessControl:
 
 async def _caller(directory: Directory, scope: Scope) -> Caller:
     """Return who a request comes from: by its key, its token, or the session of its browser."""
-    sent = _credentials(scope["headers"])
+    sent = _credentials(scope)
     token = _token_in_query(scope) if TOKEN in scope["query_string"] else None
     if sent.key is None and token is not None:
         return await directory.reader(token)
@@ -101,8 +104,21 @@ async def _caller(directory: Directory, scope: Scope) -> Caller:
         if scope["method"] not in SAFE and not sent.is_of_own_page:
             raise CrossSite("a session works for the pages of this server only: send an API key")
         if (caller := await directory.in_session(sent.session)) is not None:
-            return caller
-    return await directory.caller(sent.key, is_forwarded=sent.is_forwarded)
+            return _expected(caller, sent.expected)
+    caller = await directory.caller(sent.key, is_forwarded=sent.is_forwarded)
+    return caller if sent.key is not None else _expected(caller, sent.expected)
+
+
+def _expected(caller: Caller, key_id: bytes | None) -> Caller:
+    """Return the caller if it is who the page acts as, as `Hone-Session` says.
+
+    All tabs of a browser share its cookie: a page must not act as who has signed in since.
+    """
+    if key_id is not None and key_id != (caller.key_id or NO_KEY).encode():
+        raise Unauthenticated(
+            "another key has signed in, or this one out, in this browser since the page was loaded"
+        )
+    return caller
 
 
 async def _counted(state: dict[str, Any], caller: Caller) -> RequestsLeft | None:
@@ -208,11 +224,12 @@ class _Credentials:
     session: bytes | None = None
     is_forwarded: bool = False  # by a proxy
     is_of_own_page: bool = False  # as the browser says
+    expected: bytes | None = None  # the id of the key that the page acts as
 
 
-def _credentials(headers: list[tuple[bytes, bytes]]) -> _Credentials:
+def _credentials(scope: Scope) -> _Credentials:
     found = _Credentials()
-    for name, value in headers:
+    for name, value in scope["headers"]:
         if name == b"authorization":
             is_key = value[:7].lower() == BEARER and found.key is None
             found.key = value[7:].strip() if is_key else b""
@@ -220,6 +237,8 @@ def _credentials(headers: list[tuple[bytes, bytes]]) -> _Credentials:
             found.session = session_in(value) or found.session
         elif name == b"sec-fetch-site":
             found.is_of_own_page = value == b"same-origin"
+        elif name == b"hone-session":
+            found.expected = value
         elif name in FORWARDED:
             found.is_forwarded = True
     return found

@@ -353,3 +353,22 @@ async def test_what_a_later_release_stored_with_a_key_is_kept(
         await keyring.revoke(OPERATOR, issued.id)
         assert json.loads(redis.hget(API_KEYS, issued.id) or b"")["mood"] == "good"
     assert (await keyring.get(OPERATOR, issued.id)).scopes == (Scope.READ,)
+
+
+async def test_a_page_acts_as_the_key_that_it_was_loaded_with_or_not_at_all(
+    guarded: str, keyring: Keyring
+) -> None:
+    first, second = [await keyring.create(OPERATOR, EVERYTHING) for _ in range(2)]
+    async with client(guarded) as page:
+        page.headers["Sec-Fetch-Site"] = "same-origin"
+        await page.post("/console/session", json={"key": second.key})
+        for path in ("/v1/refinements", "/v1/refinements/ref_1/events"):
+            refused = await page.get(path, headers={"Hone-Session": first.id})
+            problem(refused, 401, "unauthenticated")
+        for said, status in ((first.id, 401), ("none", 401), (second.id, 202)):
+            headers = {"Hone-Session": said}
+            response = await page.post("/v1/refinements", json=REQUEST, headers=headers)
+            assert response.status_code == status
+        await page.delete("/console/session")
+        refused = await page.get("/v1/refinements", headers={"Hone-Session": second.id})
+        problem(refused, 401, "unauthenticated")

@@ -10,7 +10,8 @@ export const readToken = fragment.get('token');
 /** How the server answered last: as ever, not at all, or that the session has ended. */
 export type Connection = 'there' | 'away' | 'signed out';
 
-let sessions = 0; // how often somebody has signed in here
+let sessions = 0; // how often this page began to act as somebody
+let actsAs: string | undefined; // the key that it acts as
 const AWAY = new Set([502, 503, 504]);
 let connection: Connection = 'there';
 const watchers = new Set<(now: Connection) => void>();
@@ -32,8 +33,8 @@ const watchedFetch: typeof fetch = async (...call) => {
   try {
     const response = await fetch(...call);
     if (AWAY.has(response.status)) connectionIs('away');
-    else if (response.status !== 401) connectionIs('there');
-    else if (before === sessions) connectionIs('signed out'); // else it was asked in the session before
+    else if (response.status === 401) before === sessions && connectionIs('signed out'); // else it was asked as somebody before
+    else if (connection === 'away') connectionIs('there');
     return response;
   } catch (failure) {
     if (!(failure instanceof DOMException && failure.name === 'AbortError')) connectionIs('away');
@@ -41,12 +42,16 @@ const watchedFetch: typeof fetch = async (...call) => {
   }
 };
 
-export const hone = new Hone({
-  url: location.origin + root,
-  maxRetries: 2,
-  fetch: watchedFetch,
-  ...(readToken ? { apiKey: readToken } : {}),
-});
+/** Say with every request whom the page shows: the cookie may be of somebody who has signed in in another tab since. */
+const actingFetch: typeof fetch = (address, init) => {
+  const headers = new Headers(init?.headers);
+  if (actsAs) headers.set('Hone-Session', actsAs);
+  return watchedFetch(address, { ...init, headers });
+};
+
+const SERVER = { url: location.origin + root, maxRetries: 2 };
+const browser = new Hone({ ...SERVER, fetch: watchedFetch });
+export const hone = new Hone({ ...SERVER, fetch: actingFetch, ...(readToken ? { apiKey: readToken } : {}) });
 
 export interface Session {
   tenant: string;
@@ -63,24 +68,40 @@ const READER: Session = { tenant: '', scopes: ['read'], key_id: null, reviews_as
 export const mayDecide = (session: Session, reviewers: readonly string[]): boolean =>
   !reviewers.length || session.key_id === null || session.reviews_as.some((it) => reviewers.includes(it));
 
-/** Return who this browser acts as; null if a key is needed first. */
+/** Return who this browser is signed in as; null if a key is needed first. */
 export async function session(): Promise<Session | null> {
   if (readToken) return READER;
   try {
-    return await hone.request<Session>('/console/session');
+    return await browser.request<Session>('/console/session');
   } catch (error) {
     if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return null;
     throw error;
   }
 }
 
-export async function signIn(key: string): Promise<void> {
-  await hone.request('/console/session', { method: 'POST', json: { key } });
+/** Let the page act as somebody from now on. */
+export function actAs(session: Session): void {
+  if (!readToken) actsAs = session.key_id ?? 'none';
   sessions++;
+  connectionIs('there');
+}
+
+export async function signIn(key: string): Promise<void> {
+  await browser.request('/console/session', { method: 'POST', json: { key } });
+  tabs.postMessage('signed in');
 }
 
 export async function signOut(): Promise<void> {
-  await hone.request('/console/session', { method: 'DELETE' });
+  await browser.request('/console/session', { method: 'DELETE' });
+  tabs.postMessage('signed out');
+}
+
+const tabs = new BroadcastChannel(`hone ${root}`);
+
+/** Have a function called when somebody signs in or out in another tab, until the returned one is called. */
+export function watchTabs(watcher: () => void): () => void {
+  tabs.addEventListener('message', watcher);
+  return () => tabs.removeEventListener('message', watcher);
 }
 
 /** Return the iteration at a path, such as `reviews/1/iterations/2`, with its whole text. */

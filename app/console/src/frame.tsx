@@ -1,6 +1,6 @@
 /** The frame of every page: who is signed in, where one can go, and what the address names. */
-import { useEffect, useState } from 'preact/hooks';
-import { type Connection, hone, readToken, root, type Session, session, signOut, watchConnection } from './api.js';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { actAs, type Connection, hone, readToken, root, type Session, session, signOut, watchConnection, watchTabs } from './api.js';
 import { useKeptFocus } from './focus.js';
 import { BatchList, BatchPage } from './batches.js';
 import { RefinementList } from './list.js';
@@ -16,20 +16,37 @@ export function Console() {
   const [signedIn, setSignedIn] = useState<Session | null>();
   const [failure, setFailure] = useState<unknown>();
   const connection = useConnection();
+  const [other, setOther] = useState<Session>();
+  const shown = useRef<Session>(undefined);
+  const show = (it: Session | null) => {
+    if (it) actAs(it);
+    shown.current = it ?? undefined;
+    setSignedIn(it);
+    setOther(undefined);
+  };
   const look = () =>
     session().then((it) => {
-      setSignedIn(it);
       setFailure(undefined);
+      show(it);
     }, setFailure);
+  /** See whose session it is now: what another tab did must not change whom this page acts as. */
+  const check = (isSignedOut: boolean) =>
+    session().then((it) => {
+      if (!it && !isSignedOut) return; // the session has ended: one signs in again, and nothing is lost
+      if (it && shown.current && it.key_id !== shown.current.key_id) setOther(it);
+      else show(it);
+    }, () => undefined);
   useEffect(() => void look(), []);
+  useEffect(() => (readToken ? undefined : watchTabs(() => void check(true))), []);
   useEffect(() => {
     if (connection === 'there' && failure !== undefined) void look();
+    if (connection === 'signed out' && shown.current && !readToken) void check(false);
   }, [connection]);
   const leave = async () => {
-    await signOut().then(() => setSignedIn(null), setFailure);
+    await signOut().then(() => show(null), setFailure);
   };
   // What was typed stays in the page, which is shown again after signing in.
-  const isExpired = Boolean(signedIn) && !readToken && connection === 'signed out';
+  const isExpired = Boolean(signedIn) && !readToken && (connection === 'signed out' || other !== undefined);
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>
@@ -42,7 +59,7 @@ export function Console() {
         {signedIn && !readToken && <Navigation at={route.path[0] ?? ''} />}
         {signedIn?.key_id && (
           <span class="who">
-            <Name of={signedIn.tenant} /> <button onClick={leave}>Sign out</button>
+            <Name of={signedIn.tenant} /> {signedIn.key_id && <code>{signedIn.key_id}</code>} <button onClick={leave}>Sign out</button>
           </span>
         )}
       </header>
@@ -53,7 +70,8 @@ export function Console() {
         <p role="status" class={connection === 'away' ? 'notice' : 'unseen'}>
           {connection === 'away' && 'The server does not answer. What you see may be old; the page goes on by itself.'}
         </p>
-        {isExpired && <SignIn done={look} isAgain />}
+        {isExpired && other && <Other of={other} former={signedIn?.key_id} />}
+        {isExpired && <SignIn done={look} isAgain={other ? 'replaced' : 'ended'} />}
         {signedIn && (
           <div key={signedIn.tenant} hidden={isExpired}>
             <Page route={route} session={signedIn} />
@@ -61,6 +79,19 @@ export function Console() {
         )}
       </main>
     </>
+  );
+}
+
+/** Tells that another tab has signed in as somebody else. */
+function Other({ of, former }: { of: Session; former: string | null | undefined }) {
+  return (
+    <div class="notice" role="alert">
+      <p>
+        You are signed in as <code>{of.key_id ?? 'nobody'}</code> (<Name of={of.tenant} />) in another tab. This page was of{' '}
+        <code>{former ?? 'nobody'}</code>: nothing is done with it, and nothing that you typed is lost.
+      </p>
+      <button onClick={() => location.reload()}>Reload the page as {of.key_id ?? 'nobody'}</button>
+    </div>
   );
 }
 

@@ -33,8 +33,8 @@ export type Kept = Record<string, Words>;
 
 export type Change = Words | undefined | ((before?: Words) => Words | undefined);
 
-export function useKept(id: string): [Kept, (key: string, change?: Change) => void] {
-  const place = `hone.review/${id}`;
+export function useKept(id: string, owner: string | null): [Kept, (key: string, change?: Change) => void] {
+  const place = `hone.review/${id} ${owner ?? ''}`;
   const [kept, setKept] = useState<Kept>(() => read(place));
   const keep = (key: string, change?: Change) =>
     setKept((it) => {

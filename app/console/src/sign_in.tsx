@@ -3,7 +3,7 @@ import { signIn } from './api.js';
 import { Failure } from './parts.js';
 
 /** Asks for an API key. The server answers with a cookie that no script can read. */
-export function SignIn({ done, isAgain = false }: { done: () => void; isAgain?: boolean }) {
+export function SignIn({ done, isAgain }: { done: () => void; isAgain?: 'ended' | 'replaced' }) {
   const [key, setKey] = useState('');
   const [failure, setFailure] = useState<unknown>();
   useEffect(() => {
@@ -17,7 +17,8 @@ export function SignIn({ done, isAgain = false }: { done: () => void; isAgain?: 
   return (
     <form class="sign-in" onSubmit={submit}>
       <h1>{isAgain ? 'Sign in again' : 'Sign in'}</h1>
-      {isAgain && <p role="alert">The session has ended. Nothing that you typed is lost.</p>}
+      {isAgain === 'ended' && <p role="alert">The session has ended. Nothing that you typed is lost.</p>}
+      {isAgain === 'replaced' && <p>Or go on here with the key of this page.</p>}
       <label>
         API key
         <input

@@ -16,7 +16,7 @@ export interface Steered {
 }
 
 export function Steer({ snapshot, live, session }: Steered) {
-  const [kept, keep] = useKept(snapshot.id);
+  const [kept, keep] = useKept(snapshot.id, session.key_id);
   const [isSending, setSending] = useState(false);
   const isBusy = useRef(false); // a button pressed twice acts once
   const [said, setSaid] = useState('');

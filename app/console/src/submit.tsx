@@ -31,13 +31,15 @@ export function SubmitPage({ from, session }: { from: string | null; session: Se
       <h1>New refinement</h1>
       {(failure ?? copied.failure) !== undefined && <Failure of={failure ?? copied.failure} />}
       {(!schema || copied.value === undefined) && failure === undefined && <Loading />}
-      {schema && copied.value !== undefined && <RequestForm key={from ?? ''} schema={schema} from={copied.value} keptAs={`${KEPT} ${session.tenant}`} />}
+      {schema && copied.value !== undefined && <RequestForm key={from ?? ''} schema={schema} from={copied.value} keptAs={`${KEPT} ${session.tenant} ${session.key_id ?? ''}`} />}
     </>
   );
 }
 
 function RequestForm({ schema, from, keptAs }: { schema: Schema; from: Request | null; keptAs: string }) {
-  const [request, setRequest] = useState<Request>(() => (from ? withoutSecrets(from)[0] : kept(keptAs)));
+  const sentAs = `${keptAs} sent`;
+  const [request, setRequest] = useState<Request>(() => (isOfSent() ? kept(sentAs) : from ? withoutSecrets(from)[0] : kept(keptAs)));
+  const first = useRef(request); // what is not changed need not be kept, such as what was sent
   const [failure, setFailure] = useState<unknown>();
   const [isSending, setSending] = useState(false);
   const form = useRef<HTMLFormElement>(null);
@@ -45,10 +47,14 @@ function RequestForm({ schema, from, keptAs }: { schema: Schema; from: Request |
   const key = useMemo(() => [...crypto.getRandomValues(new Uint8Array(16))].join('-'), [request]);
   const errors = useMemo(() => errorsOf(failure), [failure]);
   const { value: models } = useLoaded((signal) => hone.request<{ data: { model: string }[] }>('/v1/models', { signal }), []);
+  const unkept = useRef<() => void>(undefined);
+  unkept.current = request === first.current ? undefined : () => keep(keptAs, request);
   useEffect(() => {
-    const timer = setTimeout(() => keep(keptAs, request), SETTLED_MS);
+    if (request !== first.current && isOfSent()) history.replaceState(null, '');
+    const timer = setTimeout(() => unkept.current?.(), SETTLED_MS);
     return () => clearTimeout(timer);
   }, [request]);
+  useEffect(() => () => unkept.current?.(), []);
   useEffect(() => {
     const wrong = form.current?.querySelector<HTMLElement>('[aria-invalid="true"]');
     wrong?.closest('details')?.setAttribute('open', '');
@@ -64,6 +70,9 @@ function RequestForm({ schema, from, keptAs }: { schema: Schema; from: Request |
     sent
       .then((made) => {
         sessionStorage.removeItem(keptAs);
+        keep(sentAs, request);
+        history.replaceState({ isSent: true }, ''); // the way back leads to what was sent
+        unkept.current = undefined;
         navigate(hrefOf('refinements', made.id));
       }, setFailure)
       .finally(() => setSending(false));
@@ -104,7 +113,10 @@ function RequestForm({ schema, from, keptAs }: { schema: Schema; from: Request |
   );
 }
 
-/** What was typed outlives a reload, and a session that ends; each tenant has its own. */
+/** Whether this entry of the browser's history is of a form that was sent. */
+const isOfSent = (): boolean => Boolean((history.state as { isSent?: boolean } | null)?.isSent);
+
+/** What was typed outlives a reload, and a session that ends; each key has its own. */
 function kept(name: string): Request {
   try {
     return JSON.parse(sessionStorage.getItem(name) ?? '{}') as Request;

@@ -105,3 +105,18 @@ async def first_listed(service: RunningService) -> str:
             if found := page.json()["data"]:
                 return str(found[0]["id"])
             await asyncio.sleep(0.05)
+
+
+async def test_the_way_back_leads_to_what_was_sent_and_a_new_form_is_empty(
+    page: Page, service: RunningService
+) -> None:
+    await page.goto("/console/new")
+    sent = page.get_by_label("Draft", exact=True)
+    await sent.fill("Sent once.")
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await page.wait_for_url("**/refinements/ref_*")
+    await page.go_back()
+    await expect(sent).to_have_value("Sent once.")
+    await page.get_by_role("link", name="Refinements", exact=True).click()
+    await page.get_by_role("link", name="New", exact=True).click()
+    await expect(sent).to_have_value("")
