@@ -714,7 +714,7 @@ def test_the_names_of_constants_are_replaced_by_their_values_but_not_in_strings(
 
 
 def test_nothing_is_counted_down_by_a_sign_before_it() -> None:
-    """The minus of a 0 is -0, which the HINCRBY of Redis before 7.2 refuses: 0 less it is 0."""
+    """The minus of a 0 is -0, which the HINCRBY of Redis 7.0 refuses: 0 less it is 0."""
     calls = re.compile(r"'(?:HINCRBY|INCRBY|DECRBY)'[^\n]*,\s*-\s*[a-zA-Z(]")
     assert [it.name for it in DIRECTORY.glob("*.lua") if calls.search(it.read_text())] == []
 
