@@ -54,7 +54,8 @@ class TextCursor:
         return tuple(found)
 
     def end(self, key: str) -> None:
-        """Skip the text of a step that was completed, until the step begins anew."""
+        """Drop the text of a step that has ended, and skip it until the step begins anew."""
+        self._texts.pop(key, None)
         self._over.add(key)
 
     def replaced(self, key: str, offset: int) -> None:

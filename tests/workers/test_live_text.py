@@ -82,8 +82,23 @@ async def test_only_what_is_new_is_published_and_a_new_try_begins_anew() -> None
         ("a", 0, "Dear"),
         ("a", 4, " customer"),
         ("a", 0, "Hello"),
-        ("a", 0, None),
     ]
+
+
+async def test_the_text_of_a_failed_call_is_taken_back() -> None:
+    channel = Channel()
+    texts = TextPublisher(channel.publish)
+    texts.watched(WATCHED)
+
+    async def fail() -> None:
+        with texts.writing("ref_1", "a") as follower:
+            follower.follow(lambda: "Dear")
+            await channel.until(1)
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        await fail()
+    assert channel.sent == [("a", 0, "Dear"), ("a", 0, None)]
 
 
 async def test_who_needs_the_whole_text_gets_it() -> None:
@@ -167,6 +182,8 @@ async def test_a_text_whose_step_has_ended_is_not_sent_until_the_step_begins_ane
     async with texts.watch("ref_1", ChangeSignal()) as cursor:
         texts.receive(encode_piece("ref_1", "a", 0, "Dear"))
         cursor.end("a")
+        async with texts.watch("ref_1", ChangeSignal()) as later:
+            assert later.take() == ()
         texts.receive(encode_piece("ref_1", "a", 4, "!"))
         assert cursor.take() == ()
         texts.receive(encode_piece("ref_1", "a", 0, "Hi"))

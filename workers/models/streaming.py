@@ -93,16 +93,17 @@ class _Pattern:
     def texts_in(self, lines: Sequence[bytes]) -> list[str]:
         """Return the texts of the first events, each a line and an empty one; none if in doubt.
 
-        No line has a line end, so that each is one text, unless that ends with a backslash or has
-        more quotes: then it is read alone.
+        No line has a line end, so that what stands between two texts is as it should be or makes
+        the whole no JSON: then each line is read alone. So are texts that end with a backslash or
+        have more quotes.
         """
-        start, end, least = len(self.before), -len(self.after), len(self.before) + len(self.after)
-        said: list[bytes] = []
-        for line, empty in zip(lines[::2], lines[1::2], strict=False):
-            is_like = line.startswith(self.before) and line.endswith(self.after)
-            if empty or not is_like or len(line) < least:
-                break
-            said.append(line[start:end])
+        if not lines[0].startswith(self.before):
+            return []
+        end = self.after + b"\n"
+        *said, last = b"\n".join(lines)[len(self.before) :].split(end + b"\n" + self.before)
+        last, ended, rest = last.partition(end)
+        if ended and rest[:1] in (b"", b"\n"):
+            said.append(last)
         joined = b'["' + b'","'.join(said) + b'"]'
         if b'\\","' in joined:
             return []

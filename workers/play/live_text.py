@@ -92,7 +92,10 @@ class TextPublisher:
 
     @contextmanager
     def writing(self, refinement_id: str, key: str) -> Iterator[PublishedText]:
-        """Publish the text that is followed in the context, if somebody watches."""
+        """Publish the text that is followed in the context, if somebody watches.
+
+        Where the call fails it is taken back; else the event of its step ends it.
+        """
         text = PublishedText(
             lambda: self._begin(refinement_id), lambda: self._is_watched(refinement_id)
         )
@@ -100,12 +103,14 @@ class TextPublisher:
         texts[key] = text
         try:
             yield text
+        except BaseException:
+            if text.is_known:
+                self._send(refinement_id, key, 0, None)
+            raise
         finally:
             del texts[key]
             if not texts:
                 del self._writing[refinement_id]
-            if text.is_known:
-                self._send(refinement_id, key, 0, None)
 
     def _is_watched(self, refinement_id: str) -> bool:
         return self._watched_until.get(refinement_id, 0.0) > self._loop.time()
