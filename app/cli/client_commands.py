@@ -29,7 +29,7 @@ from app.cli.display import (
     watch,
     watch_batch,
 )
-from app.cli.processes import url_of
+from app.cli.processes import check_port, url_of
 from app.cli.root import (
     INTERRUPTED,
     NOT_PASSED,
@@ -63,6 +63,7 @@ from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.contract.steps import Step
 from app.legible import on_one_line
+from app.telemetry.logs import configure_logs
 
 
 @dataclass(frozen=True)
@@ -860,8 +861,10 @@ def mcp_command(
         from app.cli.mcp_server import mcp_server  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         raise CliError(f"{missing}; install it with: pip install 'hone[mcp]'") from None
+    configure_logs("mcp", level="warning")
     with connected(server) as hone:
         if http is None:
             mcp_server(hone).run("stdio")
         else:
+            check_port("127.0.0.1", http, "--http")
             mcp_server(hone).run("streamable-http", host="127.0.0.1", port=http)

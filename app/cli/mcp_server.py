@@ -4,16 +4,21 @@ Each tool is a request to a Hone server; progress notifications follow its event
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from importlib.metadata import version
 from typing import Any, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.cli.client import Client, CliError
 from app.contract.events import Event, EventType, IterationCompleted
-from app.contract.reviews import ReviewAction
+from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
 
 Answer = TypeVar("Answer")
@@ -51,39 +56,67 @@ class Refined(BaseModel):
     notes: list[str] = Field(description="What a person is asked, what failed or is missing.")
 
 
+class RefineArguments(BaseModel):
+    """What `refine` takes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    draft: str | None = Field(None, description="The text to improve.")
+    task: str | None = Field(None, description="What to write, if there is no draft.")
+    criteria: list[Wanted] | None = None
+    threshold: float | None = Field(
+        None, ge=0, le=1, description="The score that is good enough; 0.85 by default."
+    )
+    max_iterations: int | None = Field(None, ge=1)
+    options: dict[str, Any] | None = Field(
+        None,
+        description="Further fields of a request of Hone, such as `strategy`, `validators`,"
+        " `context`, `review` or `models`.",
+    )
+
+
+class RefinementArguments(BaseModel):
+    """What `get_refinement` takes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    refinement_id: str = Field(description="The `id` that `refine` returned.")
+
+
+class ReviewArguments(ReviewDecision):
+    """What `review` takes: every field of a decision, and the refinement that it is about."""
+
+    refinement_id: str = Field(description="The `id` that `refine` returned.")
+
+
+class AnyArguments(ArgModelBase):
+    """Arguments as they came: the API judges them, and says what is wrong in its own words."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def model_dump_one_level(self) -> dict[str, Any]:
+        """Return them as the one argument of a method of AssistantTools, without nulls."""
+        return {"given": _without_nulls(self.model_extra or {})}
+
+
 class AssistantTools:
     """Each method is a tool, and its docstring what the assistant reads of it."""
 
     def __init__(self, hone: Client) -> None:
         self._hone = hone
 
-    async def refine(
-        self,
-        context: Context[Any, Any],
-        draft: str | None = None,
-        task: str | None = None,
-        criteria: list[Wanted] | None = None,
-        threshold: float | None = None,
-        max_iterations: int | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> Refined:
+    async def refine(self, context: Context[Any, Any], given: dict[str, Any]) -> Refined:
         """Improve `draft`, or write a text for `task`, and return the best draft with its score.
 
-        `threshold` (0 to 1, 0.85) is the score that is good enough; `options` has further fields of
-        a request of Hone, such as `strategy`, `validators`, `context` or `models`. Waits until it
-        has ended or asks a person. When the call is cancelled, the refinement is canceled.
+        Waits until it has ended or asks a person. When the call is cancelled, the refinement is
+        canceled.
         """
-        given = {
-            "draft": draft,
-            "task": task,
-            "threshold": threshold,
-            "max_iterations": max_iterations,
-            "criteria": [it.model_dump(exclude_none=True) for it in criteria or ()] or None,
-        }
-        asked = _known(given)
-        if twice := sorted(asked.keys() & (options or {}).keys()):
+        options = given.pop("options", {})
+        if not isinstance(options, dict):
+            raise ToolError("`options` must be an object with further fields of a request")
+        if twice := sorted(given.keys() & options.keys()):
             raise ToolError(f"{', '.join(twice)}: given both as an argument and in `options`")
-        started = await _ask(self._hone.submit, asked | (options or {}))
+        started = await _ask(self._hone.submit, given | options)
         try:
             await _follow(self._hone, started.id, context)
         except asyncio.CancelledError:
@@ -91,41 +124,71 @@ class AssistantTools:
             raise
         return await _ask(_state, self._hone, started.id)
 
-    async def get_refinement(self, refinement_id: str) -> Refined:
+    async def get_refinement(self, given: dict[str, Any]) -> Refined:
         """Return how far a refinement is, with its best draft."""
+        refinement_id = _refinement_id(given)
+        if given:
+            raise ToolError(f"{', '.join(sorted(given))}: only `refinement_id` is an argument")
         return await _ask(_state, self._hone, refinement_id)
 
-    async def review(
-        self,
-        refinement_id: str,
-        action: ReviewAction,
-        feedback: str | None = None,
-        draft: str | None = None,
-        reviewer: str | None = None,
-    ) -> Refined:
+    async def review(self, given: dict[str, Any]) -> Refined:
         """Tell a paused refinement what a person decided; only after asking the person.
 
-        `revise` needs `feedback`, `replace` the new `draft`. Where several people decide,
-        `reviewer` is the name of the one.
+        `revise` needs `feedback`; `replace` the new `draft`, or the new `arguments` of a call;
+        `rate` the `score`. `path` is the key of the review, where several are open. Where several
+        people decide, `reviewer` is the name of the one.
         """
-        given = {"action": action, "feedback": feedback, "draft": draft, "reviewer": reviewer}
-        await _ask(self._hone.review, refinement_id, _known(given))
+        refinement_id = _refinement_id(given)
+        await _ask(self._hone.review, refinement_id, given)
         return await _ask(_state, self._hone, refinement_id)
 
 
 def mcp_server(hone: Client) -> MCPServer[Any]:
     """Return a server whose tools use this client."""
-    server: MCPServer[Any] = MCPServer(
-        "hone", title="Hone", instructions=INSTRUCTIONS, log_level="WARNING"
-    )
     tools = AssistantTools(hone)
-    for tool in (tools.refine, tools.get_refinement, tools.review):
-        server.add_tool(tool)
-    return server
+    return MCPServer(
+        "hone",
+        title="Hone",
+        instructions=INSTRUCTIONS,
+        version=version("hone"),
+        log_level="WARNING",
+        tools=[
+            _tool(tools.refine, RefineArguments, context_kwarg="context"),
+            _tool(tools.get_refinement, RefinementArguments),
+            _tool(tools.review, ReviewArguments),
+        ],
+    )
 
 
-def _known(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: it for name, it in given.items() if it is not None}
+def _tool(
+    method: Callable[..., Awaitable[Refined]],
+    arguments: type[BaseModel],
+    context_kwarg: str | None = None,
+) -> Tool:
+    return Tool(
+        fn=method,
+        name=method.__name__,
+        description=inspect.getdoc(method) or "",
+        parameters=arguments.model_json_schema(),
+        fn_metadata=FuncMetadata(arg_model=AnyArguments, output_model=Refined),
+        is_async=True,
+        context_kwarg=context_kwarg,
+    )
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a value of JSON without the fields that are null: assistants name every field."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(it) for name, it in value.items() if it is not None}
+    return [_without_nulls(it) for it in value] if isinstance(value, list) else value
+
+
+def _refinement_id(given: dict[str, Any]) -> str:
+    """Take the id out of the arguments."""
+    refinement_id = given.pop("refinement_id", None)
+    if not isinstance(refinement_id, str) or not refinement_id:
+        raise ToolError("`refinement_id` is required: the `id` that `refine` returned")
+    return refinement_id
 
 
 async def _ask(function: Callable[..., Answer], *arguments: Any) -> Answer:
@@ -176,9 +239,12 @@ def _notes(now: Snapshot) -> Iterator[str]:
     for review in now.reviews or (now.review,):
         if review:
             given = [it.reviewer for it in review.approvals]
-            yield f"a person is asked: {review.question}" + (
+            yield f"a person is asked about `{review.key}`: {review.question}" + (
                 f" Approved so far by: {', '.join(given)}." if given else ""
             )
+            if review.call:
+                arguments = json.dumps(review.call.arguments, ensure_ascii=False)
+                yield f"the call is {review.call.tool} with {arguments}"
     if now.waiting:
         yield f"waits for {now.waiting.model}: {now.waiting.reason}"
     if now.error:

@@ -80,15 +80,15 @@ def python() -> tuple[str, ...]:
     return (sys.executable,) if str(Path.cwd()) in sys.path else (sys.executable, "-P")
 
 
-def check_port(host: str, port: int) -> None:
-    """Raise ServiceFailed if a server cannot listen there now."""
+def check_port(host: str, port: int, setting: str = "HONE_PORT") -> None:
+    """Raise ServiceFailed if a server cannot listen there now; `setting` is what gives the port."""
     with socket.socket(_family(host)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as error:
             raise ServiceFailed(
-                f"cannot listen on {host}, port {port}: {error.strerror}. Set another HONE_PORT."
+                f"cannot listen on {host}, port {port}: {error.strerror}. Set another {setting}."
             ) from None
 
 

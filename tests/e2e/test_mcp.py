@@ -4,12 +4,15 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from subprocess import run
 from typing import Any
+from urllib.parse import urlsplit
 
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from app.cli.processes import free_port, url_of
+from app.contract.reviews import ReviewDecision
 from benchmarks.model_replies import draft
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import hanging_at
@@ -43,11 +46,38 @@ async def test_an_assistant_refines_and_sees_progress(service: RunningService) -
         assert seen[0][1] == "iterations/1: score 0.4, not passed yet"
         same = await client.call_tool("get_refinement", {"refinement_id": refined["id"]})
         assert content(same) == refined
-        wrong = await client.call_tool("refine", {"task": "T", "options": {"treshold": 1}})
-        assert wrong.is_error
-        assert "/treshold" in str(wrong.content)
-        twice = await client.call_tool("refine", {"draft": "a", "options": {"draft": "b"}})
-        assert "draft: given both" in str(twice.content)
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("refine", {"task": "T", "options": {"treshold": 1}}, "/treshold"),
+    ("refine", {"task": "T", "treshold": 0.9}, "/treshold"),
+    ("refine", {"task": "T", "threshold": 7}, "/threshold"),
+    ("refine", {"task": 5}, "/task"),
+    ("refine", {"task": "T", "criteria": [{"weight": 1}]}, "/criteria/0/name"),
+    ("refine", {}, "a task or a draft is required"),
+    ("refine", {"draft": "a", "options": {"draft": "b"}}, "draft: given both"),
+    ("refine", {"draft": "a", "options": "concise"}, "`options` must be an object"),
+    ("get_refinement", {}, "`refinement_id` is required"),
+    ("get_refinement", {"refinement_id": "ref_1", "iteration": 2}, "iteration: only"),
+    ("get_refinement", {"refinement_id": "ref_1"}, "ref_1"),
+    ("review", {"refinement_id": 1, "action": "approve"}, "`refinement_id` is required"),
+    ("review", {"refinement_id": "ref_1", "action": "accept"}, "/action"),
+]
+
+
+async def test_its_tools_say_what_they_take_and_refuse_the_rest_in_the_words_of_the_api(
+    service: RunningService,
+) -> None:
+    async with over_stdio(service) as client:
+        schemas = {it.name: it.input_schema for it in (await client.list_tools()).tools}
+        for tool, arguments, said in REFUSED:
+            refused = await client.call_tool(tool, arguments)
+            assert refused.is_error, arguments
+            assert said in (words := str(refused.content))
+            assert "pydantic" not in words
+    assert schemas["review"]["properties"].keys() == {*ReviewDecision.model_fields, "refinement_id"}
+    assert schemas["review"]["required"] == ["action", "refinement_id"]
+    assert all(it["additionalProperties"] is False for it in schemas.values())
 
 
 async def test_a_person_decides_through_an_assistant(service: RunningService) -> None:
@@ -60,6 +90,10 @@ async def test_a_person_decides_through_an_assistant(service: RunningService) ->
         await client.call_tool("review", decision)
         ended = await service.ended(paused["id"])
         assert (ended["stop_reason"], ended["result"]["draft"]) == ("approved", draft(4))
+        other = content(await client.call_tool("refine", asking))
+        rating = {"refinement_id": other["id"], "action": "rate", "score": 1, "feedback": None}
+        content(await client.call_tool("review", rating))
+        assert (await service.ended(other["id"]))["result"]["score"] == 1
 
 
 async def test_a_call_that_is_cancelled_cancels_the_refinement(service: RunningService) -> None:
@@ -94,6 +128,15 @@ async def test_it_serves_http_too(service: RunningService) -> None:
         process.terminate()
         process.wait()
         service.processes.remove(process)
+
+
+async def test_a_port_that_is_taken_is_an_error_that_says_so(service: RunningService) -> None:
+    port = urlsplit(url := url_of(service.settings)).port
+    command = (sys.executable, "-m", "app.cli", "mcp", "--server", url, "--http", str(port))
+    ended = await asyncio.to_thread(run, command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.count(f"port {port}") == 1
+    assert "another --http" in ended.stderr
 
 
 async def answers(port: int) -> bool:
