@@ -121,6 +121,16 @@ def variables() -> set[str]:
     return {variable(name, field) for name, field in fields if name != "providers"}
 
 
+def test_no_page_installs_a_package_of_the_same_name_from_a_registry() -> None:
+    folders = ("docs", "examples", "clients/python", "deploy")
+    pages = [*ROOT.glob("*.md"), *(it for name in folders for it in (ROOT / name).rglob("*.md"))]
+    installing = re.compile(
+        r"(?:pip|pipx|uvx?|npm|npx) (?:install |add |i )?(?:-\S+ )*['\"]?hone\b(?!-)"
+    )
+    found = [f"{page}: {it[0]}" for page in pages for it in installing.finditer(page.read_text())]
+    assert found == []
+
+
 def test_the_example_of_an_env_file_names_every_setting() -> None:
     named = re.findall(r"(?m)^# (\w+)=", (ROOT / ".env.example").read_text())
     providers = {name for name in named if name.startswith("HONE_PROVIDER_")}

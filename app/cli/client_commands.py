@@ -860,7 +860,7 @@ def mcp_command(
         # The package is an extra, because a service does not need it.
         from app.cli.mcp_server import mcp_server  # noqa: PLC0415
     except ModuleNotFoundError as missing:
-        raise CliError(f"{missing}; install it with: pip install 'hone[mcp]'") from None
+        raise CliError(f"{missing}; install its SDK: {sys.executable} -m pip install mcp") from None
     configure_logs("mcp", level="warning")
     with connected(server) as hone:
         if http is None:

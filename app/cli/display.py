@@ -376,14 +376,22 @@ def show_follow_ups(result: Result, console: Console) -> None:
         say(console, verdict, "bold")
 
 
+SHORTEST_TEXT = 12
+"""Columns of a terminal that must be left for the beginnings of texts."""
+
 LIST_HEAD = ("refinement", "status", "score", "passed", "cost", "created", "iterations")
 
 
 def show_list(found: Iterable[Snapshot], console: Console) -> None:
-    """Print refinements: on a terminal the columns that fit, else all, with tabs between them."""
+    """Print refinements: on a terminal the columns that fit, else all, with tabs between them.
+
+    The last column has the beginning of the text, of which a terminal shows what fits.
+    """
+    found = list(found)
+    texts = [on_one_line(it.excerpt or "") for it in found]
     if not console.file.isatty():
-        for it in found:
-            print("\t".join(_listed(it)), file=console.file)
+        for it, text in zip(found, texts, strict=True):
+            print("\t".join((*_listed(it), text)), file=console.file)
         return
     rows = [_listed(it) for it in found]
     if not rows:
@@ -391,9 +399,11 @@ def show_list(found: Iterable[Snapshot], console: Console) -> None:
         return
     widths = [max(map(cell_len, column)) + 1 for column in zip(LIST_HEAD, *rows, strict=True)]
     fits = sum(end <= console.width + 1 for end in accumulate(widths))
-    for number, row in enumerate((LIST_HEAD, *rows)):
-        cells = (set_cell_size(it, width) for it, width in zip(row[:fits], widths, strict=False))
-        say(console, "".join(cells).rstrip(), "" if number else "bold")
+    left = console.width - sum(widths) if fits == len(widths) else 0
+    texts = [set_cell_size(it, left) if left >= SHORTEST_TEXT else "" for it in ("text", *texts)]
+    for number, (row, text) in enumerate(zip((LIST_HEAD, *rows), texts, strict=True)):
+        cells = [set_cell_size(it, width) for it, width in zip(row[:fits], widths, strict=False)]
+        say(console, "".join((*cells, text)).rstrip(), "" if number else "bold")
 
 
 def _listed(it: Snapshot) -> tuple[str, ...]:

@@ -200,8 +200,9 @@ async def _ask(function: Callable[..., Answer], *arguments: Any) -> Answer:
 
 
 async def _follow(hone: Client, refinement_id: str, context: Context[Any, Any]) -> None:
-    """Report each judged draft, until it has ended or waits for a person."""
+    """Report the id and each judged draft, until it has ended or waits for a person."""
     events = hone.follow(refinement_id)
+    await context.report_progress(0, message=f"{refinement_id} has begun")
     judged = 0
     while (event := await _ask(next, events, END)) is not END:
         if isinstance(event, Event) and event.type is EventType.PAUSED:

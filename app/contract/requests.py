@@ -131,6 +131,10 @@ def _enough_iterations(given: dict[str, Any]) -> int:
     return max(3, given["strategy"].drawn_at_least() if "strategy" in given else 0)
 
 
+EXCERPT = 80
+"""Characters of `excerpt` at most."""
+
+
 class RefinementRequest(Contract):
     """A draft to improve, or a task to write a draft for."""
 
@@ -291,6 +295,13 @@ class RefinementRequest(Contract):
                 )
             taken.add(counts.name)
         return self
+
+    @property
+    def excerpt(self) -> str:
+        """Return the beginning of the draft, or else of the task, on one line."""
+        beginning = (self.draft or self.task or "")[: 4 * EXCERPT]
+        words = " ".join(beginning.split())
+        return words if len(words) <= EXCERPT else f"{words[: EXCERPT - 1].rstrip()}…"
 
     def judged_on(self) -> tuple[Criterion, ...]:
         """Return the criteria, or the default criterion if there are none, or none yet."""

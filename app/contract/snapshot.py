@@ -110,6 +110,11 @@ class Snapshot(Contract):
     """
 
     id: str
+    excerpt: str | None = Field(
+        None,
+        description="The beginning of the draft that was given, or else of the task, on one line,"
+        " to tell refinements apart: at most 80 characters; null once its text is erased.",
+    )
     status: StoredStatus
     passed: bool | None
     stop_reason: StoredReason | None

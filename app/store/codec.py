@@ -348,6 +348,7 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
 
     members = {
         b"id": b'"%b"' % refinement_id.encode(),
+        b"excerpt": summary.get(b"excerpt", b"null"),
         b"status": quoted(b"status"),
         b"passed": summary.get(b"best_passed", b"null") if judged else b"null",
         b"stop_reason": quoted(b"stop_reason"),

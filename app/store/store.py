@@ -1063,6 +1063,8 @@ class Creation:
 
     def _fields(self, new: NewRefinement) -> tuple[Word, ...]:
         return (
+            "excerpt",
+            to_json(new.request.excerpt),
             "strategy",
             new.request.strategy.kind,
             "limits",

@@ -91,7 +91,8 @@ async def test_reading_the_final_snapshot_erases_all_text(
 ) -> None:
     refinement_id, manual = await judged(api, worker)
     path = f"/v1/refinements/{refinement_id}"
-    assert (await api.get(path)).json()["status"] == "running"
+    before = (await api.get(path)).json()
+    assert (before["status"], before["excerpt"]) == ("running", UNSTORED["draft"])
     await manual.complete()
     assert await marked(redis_url)
     read = await api.get(path)
@@ -100,7 +101,7 @@ async def test_reading_the_final_snapshot_erases_all_text(
     await all_erased(redis_url)
     after = (await api.get(path)).json()
     assert (after["result"], after["metadata"], after["best"]["sha256"]) == (None, {}, "")
-    assert after["erased_at"]
+    assert (after["excerpt"], bool(after["erased_at"])) == (None, True)
     kept = ("id", "status", "stop_reason", "passed", "scores", "usage", "created_at", "ended_at")
     assert [after[it] for it in kept] == [read.json()[it] for it in kept]
     assert [it["score"] for it in after["scores"]] == [0.4, 0.9]

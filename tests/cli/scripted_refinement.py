@@ -64,6 +64,7 @@ def snapshot(
         result = Result(**score(1, 0.91).model_dump(), draft=draft, sha256="0" * 64)
     return Snapshot(
         id=ID,
+        excerpt="Short, please.",
         status=status,
         passed=draft is not None,
         stop_reason=stop_reason,

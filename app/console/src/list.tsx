@@ -107,6 +107,11 @@ function Row({ of }: { of: Snapshot }) {
     <tr>
       <td>
         <Link href={hrefOf('refinements', of.id)}>{of.id}</Link>
+        {of.excerpt && (
+          <span class="excerpt">
+            <Name of={of.excerpt} />
+          </span>
+        )}
         {of.custom_id && (
           <span class="quiet">
             {' '}

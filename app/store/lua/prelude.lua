@@ -614,7 +614,7 @@ local function erase_text(id)
   unlist_metadata(id, tenant, metadata)
   for _, member in ipairs(outbox_of(id)) do redis.call('ZREM', OUTBOX, member) end
   redis.call('UNLINK', DELIVERIES .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
-  redis.call('HDEL', key, 'result', 'phase', 'origin', 'reviewed')
+  redis.call('HDEL', key, 'excerpt', 'result', 'phase', 'origin', 'reviewed')
   redis.call('HSET', key, 'metadata', '{}', 'erased_at', at)
   if best then redis.call('HSET', key, 'best', judged(cjson.decode(best))) end
   if scores then

@@ -1990,6 +1990,7 @@ class Snapshot:
     last_event: int
     metadata: dict[str, str]
     links: Links
+    excerpt: str | None = None
     review: PendingReview | None = None
     reviews: list[PendingReview] | None = None
     reviewed: LastReview | None = None

@@ -4243,6 +4243,12 @@ export interface components {
         Snapshot: {
             /** Id */
             id: string;
+            /**
+             * Excerpt
+             * @description The beginning of the draft that was given, or else of the task, on one line, to tell refinements apart: at most 80 characters; null once its text is erased.
+             * @default null
+             */
+            excerpt?: string | null;
             status: components["schemas"]["Status"];
             /** Passed */
             passed: boolean | null;

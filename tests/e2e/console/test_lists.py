@@ -28,6 +28,7 @@ async def test_filters_stand_in_the_address_and_hold_after_a_reload(
     await page.reload()
     await expect(rows).to_have_count(1)
     await expect(rows).to_contain_text(running)
+    await expect(rows).to_contain_text("Explain refunds.")
     assert "status=running" in page.url
     assert await violations(page) == []
     await page.emulate_media(color_scheme="dark")
