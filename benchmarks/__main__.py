@@ -23,7 +23,7 @@ from benchmarks.contenders import (
     AT_ONCE,
     CONTENDERS,
     HONE,
-    MANY_IN_FLIGHT,
+    IN_FLIGHT,
     VARIANTS,
     Contender,
 )
@@ -111,14 +111,15 @@ def compared(arguments: argparse.Namespace, count: int) -> list[MeasuredRun]:
 
 
 def variants(count: int, most: int) -> list[MeasuredRun]:
-    """Measure Hone's variants in turn, and once with many in flight, of at most `most` each."""
+    """Measure Hone's variants in turn, and once with few and many in flight, of `most` at most."""
     hone = next(it for it in CONTENDERS if it.name == HONE)
     runs = [
         measured_once(contender, VARIED_MS, count)
         for _ in range(VARIED_ROUNDS)
         for contender in (hone, *VARIANTS)
     ]
-    runs += [measured_once(it, ms, min(it.at_once, most)) for it, ms in MANY_IN_FLIGHT]
+    for it, latency_ms in IN_FLIGHT:
+        runs.append(measured_once(it, latency_ms, min(max(it.at_once, count), most)))
     return runs
 
 

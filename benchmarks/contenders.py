@@ -193,11 +193,13 @@ VARIANTS = (
 )
 """Hone in other ways, with the load of the contenders."""
 
-MANY_IN_FLIGHT = (
+IN_FLIGHT = (
+    (Contender("50 in flight", "", hone, at_once=50), 200),
+    (Contender("100 in flight", "", hone, at_once=100), 200),
     (Contender("2,000 in flight", "", hone, at_once=2_000), 2_000),
     (Contender("5,000 in flight", "", hone, at_once=5_000), 5_000),
 )
-"""Hone with many refinements, and the milliseconds that a model call takes."""
+"""Hone with few and with many refinements, and the milliseconds that a model call takes."""
 
 
 def free_port() -> int:

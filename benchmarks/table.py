@@ -5,7 +5,7 @@ from math import ceil
 from pathlib import Path
 from statistics import median
 
-from benchmarks.contenders import AT_ONCE, CONTENDERS, HONE, SAQ, Contender
+from benchmarks.contenders import AT_ONCE, CONTENDERS, HONE, IN_FLIGHT, SAQ, Contender
 from benchmarks.loop import CALLS
 from benchmarks.measuring import MeasuredRun
 
@@ -43,6 +43,7 @@ def varied(runs: Sequence[MeasuredRun]) -> str:
     """Return a table of Hone's variants; ratios are to Hone as it was in the same run."""
     names = list(dict.fromkeys((run.contender, run.latency_ms) for run in runs))
     plain = _medians_of(runs, *names[0])
+    bounded = {it.name for it, _ in IN_FLIGHT}
     lines = [
         "Hone in other ways; a model call takes as long as it says, medians of the runs:",
         "",
@@ -58,7 +59,7 @@ def varied(runs: Sequence[MeasuredRun]) -> str:
             name,
             f"{latency_ms} ms",
             f"{it['per_s']:.0f}",
-            f"{it['per_s'] / plain['per_s']:.2f}" if latency_ms == names[0][1] else "-",
+            "-" if name in bounded else f"{it['per_s'] / plain['per_s']:.2f}",
             *(f"{it[f'cpu_ms/{role}']:.2f}" for role in ("worker", "api", "redis")),
             f"{it['submitted/p99_ms']:.0f}",
             f"{it['since_reply/p99_ms']:.0f}" if "since_reply/p99_ms" in it else "-",
