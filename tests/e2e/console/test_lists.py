@@ -42,7 +42,8 @@ async def test_filters_stand_in_the_address_and_hold_after_a_reload(
 async def test_a_review_that_waits_stands_on_top(page: Page, service: RunningService) -> None:
     await page.set_viewport_size(PHONE)
     await page.goto("/console")
-    await service.submit(review={"when": "each_iteration"})
+    task = "Explain to customers who have waited for three weeks when their refund will come."
+    await service.submit(task=task, review={"when": "each_iteration"})
     heading = page.get_by_role("heading", name="Waiting for your review: 1")
     await expect(heading).to_be_visible()
     assert not await scrolls_sideways(page)
