@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access import Caller, Directory, Metering, RequestsLeft, session_in
+from app.api.origins import Sender, sender_of
 from app.api.problems import CrossSite, response_of
 from app.contract import access
 from app.contract.errors import Forbidden, HoneError, Unauthenticated
@@ -101,7 +102,7 @@ async def _caller(directory: Directory, scope: Scope) -> Caller:
     if sent.key is None and token is not None:
         return await directory.reader(token)
     if sent.key is None and sent.session is not None:
-        if scope["method"] not in SAFE and not sent.is_of_own_page:
+        if scope["method"] not in SAFE and sender_of(scope) is not Sender.OWN_PAGE:
             raise CrossSite("a session works for the pages of this server only: send an API key")
         if (caller := await directory.in_session(sent.session)) is not None:
             return _expected(caller, sent.expected)
@@ -223,7 +224,6 @@ class _Credentials:
     key: bytes | None = None  # in `Authorization`
     session: bytes | None = None
     is_forwarded: bool = False  # by a proxy
-    is_of_own_page: bool = False  # as the browser says
     expected: bytes | None = None  # the id of the key that the page acts as
 
 
@@ -235,8 +235,6 @@ def _credentials(scope: Scope) -> _Credentials:
             found.key = value[7:].strip() if is_key else b""
         elif name == b"cookie":
             found.session = session_in(value) or found.session
-        elif name == b"sec-fetch-site":
-            found.is_of_own_page = value == b"same-origin"
         elif name == b"hone-session":
             found.expected = value
         elif name in FORWARDED:

@@ -225,7 +225,7 @@ def configured(
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nothing here asks for the address or the scheme of a client
+        proxy_headers=False,  # the boundary reads the scheme; nothing needs the address
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=max(1, math.floor(settings.grace_s - 1)),
     )

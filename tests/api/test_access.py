@@ -372,3 +372,29 @@ async def test_a_page_acts_as_the_key_that_it_was_loaded_with_or_not_at_all(
         await page.delete("/console/session")
         refused = await page.get("/v1/refinements", headers={"Hone-Session": second.id})
         problem(refused, 401, "unauthenticated")
+
+
+async def test_without_fetch_metadata_a_session_acts_for_the_origin_of_the_server_alone(
+    guarded: str, keyring: Keyring
+) -> None:
+    """Browsers send no `Sec-Fetch-Site` over plain HTTP, unless it is to loopback."""
+    key = await keyring.create(OPERATOR, EVERYTHING)
+    async with client(guarded) as page:
+        signed_in = await page.post("/console/session", json={"key": key.key})
+        assert "secure" not in signed_in.headers["set-cookie"].lower()
+        secure = guarded.replace("http:", "https:")
+        proxied = {"X-Forwarded-Proto": "https"}
+        for headers, status in (
+            ({"Origin": guarded}, 202),
+            ({"Origin": secure}, 403),
+            ({"Origin": secure, **proxied}, 202),
+            ({"Origin": guarded, **proxied}, 403),
+            ({"Origin": guarded, "Sec-Fetch-Site": "same-site"}, 403),
+            ({"Origin": "http://127.0.0.1"}, 403),
+            ({}, 403),
+        ):
+            said = {"Hone-Session": key.id, **headers}
+            response = await page.post("/v1/refinements", json=REQUEST, headers=said)
+            assert response.status_code == status, headers
+        signed_in = await page.post("/console/session", json={"key": key.key}, headers=proxied)
+        assert "secure" in signed_in.headers["set-cookie"].lower()

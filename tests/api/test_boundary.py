@@ -148,12 +148,19 @@ async def test_a_request_must_be_for_a_host_that_this_server_is(
         ("POST", [], 200),
         ("POST", [OWN], 200),
         ("POST", [OWN, ("Sec-Fetch-Site", "same-origin")], 200),
+        ("POST", [OWN, ("Sec-Fetch-Site", "same-site")], 403),
+        ("POST", [("Origin", "HTTP://LOCALHOST:8080")], 200),
+        ("POST", [("Origin", "https://localhost:8080")], 403),
+        ("POST", [("Origin", "http://localhost:8080.evil.example")], 403),
+        ("POST", [("Origin", "http://localhost")], 403),
+        ("POST", [("Sec-Fetch-Site", "same-site")], 403),
         ("POST", [("Origin", "http://evil.example")], 403),
         ("POST", [("Origin", "http://localhost:3000")], 403),
         ("POST", [("Origin", "null")], 403),
         ("POST", [("Origin", "")], 403),
         ("POST", [("Sec-Fetch-Site", "cross-site")], 403),
         ("POST", [("Sec-Fetch-Site", "none")], 200),
+        ("POST", [("Sec-Fetch-Site", "none"), ("Origin", "http://evil.example")], 403),
         ("POST", [("Origin", PAGE), ("Sec-Fetch-Site", "cross-site")], 200),
         ("DELETE", [("Origin", "http://evil.example")], 403),
         ("PATCH", [("Sec-Fetch-Site", "cross-site")], 403),
@@ -170,9 +177,22 @@ async def test_pages_of_other_origins_change_nothing(
         assert response.extensions["seen"] == []
 
 
-async def test_a_proxy_that_ends_tls_keeps_the_origin_its_own() -> None:
-    headers = [("Host", "hone.example"), ("Origin", "https://hone.example")]
-    assert (await answered("POST", headers)).status_code == 200
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (("X-Forwarded-Proto", "https"), 200),
+        (("X-Forwarded-Proto", "https, http"), 200),
+        (("X-Forwarded-Proto", "http"), 403),
+        (("Forwarded", 'for=192.0.2.1;Proto="https", for=10.0.0.1;proto=http'), 200),
+        (("Sec-Fetch-Site", "same-origin"), 200),
+        (("Accept", "*/*"), 403),
+    ],
+)
+async def test_the_scheme_of_the_origin_is_the_one_before_a_proxy(
+    said: tuple[str, str], status: int
+) -> None:
+    headers = [("Host", "hone.example"), ("Origin", "https://hone.example"), said]
+    assert (await answered("POST", headers)).status_code == status
 
 
 async def test_only_listed_origins_may_read_answers() -> None:
