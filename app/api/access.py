@@ -102,12 +102,25 @@ async def _caller(directory: Directory, scope: Scope) -> Caller:
     if sent.key is None and token is not None:
         return await directory.reader(token)
     if sent.key is None and sent.session is not None:
-        if scope["method"] not in SAFE and sender_of(scope) is not Sender.OWN_PAGE:
-            raise CrossSite("a session works for the pages of this server only: send an API key")
+        _require_own_page(scope)
         if (caller := await directory.in_session(sent.session)) is not None:
             return _expected(caller, sent.expected)
     caller = await directory.caller(sent.key, is_forwarded=sent.is_forwarded)
     return caller if sent.key is not None else _expected(caller, sent.expected)
+
+
+def _require_own_page(scope: Scope) -> None:
+    """Raise CrossSite unless a session may be used: browsers add its cookie to requests of others.
+
+    What a person opens at its address comes from no page, and has no effect.
+    """
+    sender = sender_of(scope)
+    is_read = scope["method"] in SAFE and sender is Sender.NO_PAGE
+    if sender is not Sender.OWN_PAGE and not is_read:
+        raise CrossSite(
+            "a session works for the pages of this server only: open it from the console, or send"
+            " an API key"
+        )
 
 
 def _expected(caller: Caller, key_id: bytes | None) -> Caller:

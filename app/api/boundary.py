@@ -31,6 +31,10 @@ Headers = list[tuple[bytes, bytes]]
 
 NOSNIFF = (b"x-content-type-options", b"nosniff")
 NO_STORE = (b"cache-control", b"no-store")
+OWN_PAGES_ONLY = (b"cross-origin-resource-policy", b"same-origin")
+NOT_IN_FRAMES = (b"content-security-policy", b"frame-ancestors 'none'")
+"""An `<object>` of a foreign page that may not be shown fails, whatever the status is."""
+
 MAY_BE_READ = (
     b"ETag, Idempotency-Replayed, Link, Location, Preference-Applied, RateLimit, RateLimit-Policy,"
     b" Retry-After, WWW-Authenticate, X-Request-Id"
@@ -174,7 +178,7 @@ class Boundary:
     requests of foreign web pages, 413 to bodies that are too large, 503 if too many large ones
     arrive at once, and preflight requests of the
     origins in `HONE_CORS_ORIGINS`. It answers HEAD as GET without the body, adds the root path, and
-    forbids browsers to store responses and to guess their types.
+    forbids browsers to store responses, to guess their types, and to embed them in foreign pages.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -274,12 +278,14 @@ class Boundary:
         if head.origin is not None and head.origin in self._origins:
             extra.append((b"access-control-allow-origin", head.origin))
             extra.append((b"access-control-expose-headers", MAY_BE_READ))
+        else:
+            extra.append(OWN_PAGES_ONLY)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [*message["headers"], *extra]
-                if not any(name == b"cache-control" for name, _ in headers):
-                    headers.append(NO_STORE)
+                given = {name for name, _ in headers}
+                headers += [it for it in (NO_STORE, NOT_IN_FRAMES) if it[0] not in given]
                 message = {**message, "headers": self._rooted_location(headers)}
             await send(message)
 

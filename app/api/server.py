@@ -175,6 +175,8 @@ class Connection(HttpToolsProtocol):
         status = HTTPStatus(error.status)
         head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
         head += "cache-control: no-store\r\nx-content-type-options: nosniff\r\n"
+        head += "cross-origin-resource-policy: same-origin\r\n"
+        head += "content-security-policy: frame-ancestors 'none'\r\n"
         head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)
         self.transport.close()

@@ -398,3 +398,29 @@ async def test_without_fetch_metadata_a_session_acts_for_the_origin_of_the_serve
             assert response.status_code == status, headers
         signed_in = await page.post("/console/session", json={"key": key.key}, headers=proxied)
         assert "secure" in signed_in.headers["set-cookie"].lower()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+    ],
+)
+async def test_pages_of_other_origins_read_nothing_with_a_session(
+    guarded: str, keyring: Keyring, headers: dict[str, str], status: int
+) -> None:
+    key = await keyring.create(OPERATOR, EVERYTHING)
+    async with client(guarded) as page:
+        await page.post("/console/session", json={"key": key.key})
+        for path in ("/v1/refinements", "/console/session"):
+            response = await page.get(path, headers=headers)
+            assert response.status_code == status
+        missing = await page.get("/v1/refinements/ref_1", headers=headers)
+        assert missing.status_code == (404 if status == 200 else 403)
+        assert (await page.get("/console/new", headers=headers)).status_code == 200

@@ -215,11 +215,15 @@ async def test_a_preflight_is_answered_for_listed_origins_only() -> None:
     assert "access-control-allow-methods" not in foreign.headers
 
 
-async def test_every_answer_forbids_to_store_it_and_to_guess_its_type() -> None:
+async def test_every_answer_forbids_to_store_it_to_guess_its_type_and_to_embed_it() -> None:
     for headers in ([HOST], [("Host", "evil.example")], [HOST, ("Content-Length", "999999999")]):
         response = await answered("GET", headers)
         assert response.headers["cache-control"] == "no-store"
         assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["cross-origin-resource-policy"] == "same-origin"
+        assert response.headers["content-security-policy"] == "frame-ancestors 'none'"
+    listed = await answered("GET", [HOST, ("Origin", PAGE)])
+    assert "cross-origin-resource-policy" not in listed.headers
 
 
 async def test_behind_a_path_addresses_have_it_whether_or_not_the_proxy_strips_it() -> None:
