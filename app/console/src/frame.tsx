@@ -5,6 +5,7 @@ import { useKeptFocus } from './focus.js';
 import { BatchList, BatchPage } from './batches.js';
 import { RefinementList } from './list.js';
 import { Failure, Loading, Name } from './parts.js';
+import { reading, watchReturns } from './reading.js';
 import { RefinementPage } from './refinement.js';
 import { hrefOf, Link, type Route, useRoute } from './router.js';
 import { SignIn } from './sign_in.js';
@@ -24,11 +25,16 @@ export function Console() {
     setSignedIn(it);
     setOther(undefined);
   };
-  const look = () =>
-    session().then((it) => {
-      setFailure(undefined);
-      show(it);
-    }, setFailure);
+  const [looks] = useState(() =>
+    reading(
+      session,
+      (it) => {
+        setFailure(undefined);
+        show(it);
+      },
+      setFailure,
+    ),
+  );
   /** See whose session it is now: what another tab did must not change whom this page acts as. */
   const check = (isSignedOut: boolean) =>
     session().then((it) => {
@@ -36,10 +42,10 @@ export function Console() {
       if (it && shown.current && it.key_id !== shown.current.key_id) setOther(it);
       else show(it);
     }, () => undefined);
-  useEffect(() => void look(), []);
+  useEffect(() => looks.ask(), []);
   useEffect(() => (readToken ? undefined : watchTabs(() => void check(true))), []);
+  useEffect(() => (readToken ? undefined : watchReturns(() => void check(true))), []);
   useEffect(() => {
-    if (connection === 'there' && failure !== undefined) void look();
     if (connection === 'signed out' && shown.current && !readToken) void check(false);
   }, [connection]);
   const leave = async () => {
@@ -66,12 +72,12 @@ export function Console() {
       <main id="main" tabIndex={-1}>
         {failure !== undefined && <Failure of={failure} />}
         {signedIn === undefined && failure === undefined && <Loading />}
-        {signedIn === null && <SignIn done={look} />}
+        {signedIn === null && <SignIn done={looks.ask} />}
         <p role="status" class={connection === 'away' ? 'notice' : 'unseen'}>
           {connection === 'away' && 'The server does not answer. What you see may be old; the page goes on by itself.'}
         </p>
         {isExpired && other && <Other of={other} former={signedIn?.key_id} />}
-        {isExpired && <SignIn done={look} isAgain={other ? 'replaced' : 'ended'} />}
+        {isExpired && <SignIn done={looks.ask} isAgain={other ? 'replaced' : 'ended'} />}
         {signedIn && (
           <div key={signedIn.tenant} hidden={isExpired}>
             <Page route={route} session={signedIn} />
