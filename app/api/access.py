@@ -102,17 +102,18 @@ async def _caller(directory: Directory, scope: Scope) -> Caller:
     if sent.key is None and token is not None:
         return await directory.reader(token)
     if sent.key is None and sent.session is not None:
-        _require_own_page(scope)
+        _require_own_page(scope, sent.expected)
         if (caller := await directory.in_session(sent.session)) is not None:
             return _expected(caller, sent.expected)
     caller = await directory.caller(sent.key, is_forwarded=sent.is_forwarded)
     return caller if sent.key is not None else _expected(caller, sent.expected)
 
 
-def _require_own_page(scope: Scope) -> None:
+def _require_own_page(scope: Scope, key_id: bytes | None) -> None:
     """Raise CrossSite unless a session may be used: browsers add its cookie to requests of others.
 
-    What a person opens at its address comes from no page, and has no effect.
+    What a person opens at its address comes from no page, and has no effect. What has one says in
+    `Hone-Session` whom its page acts as.
     """
     sender = sender_of(scope)
     is_read = scope["method"] in SAFE and sender is Sender.NO_PAGE
@@ -121,6 +122,8 @@ def _require_own_page(scope: Scope) -> None:
             "a session works for the pages of this server only: open it from the console, or send"
             " an API key"
         )
+    if scope["method"] not in SAFE and key_id is None:
+        raise CrossSite("the page does not say for which key it acts (`Hone-Session`): reload it")
 
 
 def _expected(caller: Caller, key_id: bytes | None) -> Caller:

@@ -365,8 +365,12 @@ async def test_a_page_acts_as_the_key_that_it_was_loaded_with_or_not_at_all(
         for path in ("/v1/refinements", "/v1/refinements/ref_1/events"):
             refused = await page.get(path, headers={"Hone-Session": first.id})
             problem(refused, 401, "unauthenticated")
-        for said, status in ((first.id, 401), ("none", 401), (second.id, 202)):
-            headers = {"Hone-Session": said}
+        for headers, status in (
+            ({"Hone-Session": first.id}, 401),
+            ({"Hone-Session": "none"}, 401),
+            ({"Hone-Session": second.id}, 202),
+            ({}, 403),
+        ):
             response = await page.post("/v1/refinements", json=REQUEST, headers=headers)
             assert response.status_code == status
         await page.delete("/console/session")
@@ -391,6 +395,7 @@ async def test_without_fetch_metadata_a_session_acts_for_the_origin_of_the_serve
             ({"Origin": guarded, **proxied}, 403),
             ({"Origin": guarded, "Sec-Fetch-Site": "same-site"}, 403),
             ({"Origin": "http://127.0.0.1"}, 403),
+            ({"Origin": guarded, "Hone-Session": ""}, 401),
             ({}, 403),
         ):
             said = {"Hone-Session": key.id, **headers}

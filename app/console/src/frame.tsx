@@ -88,6 +88,16 @@ export function Console() {
   );
 }
 
+/** Said in place of everything else: the page has neither a token that works nor a reason to ask for a key. */
+export function BrokenLink() {
+  return (
+    <main id="main">
+      <h1>The link is not complete</h1>
+      <p role="alert">Copy the whole link, with all that follows the “#”, or ask who sent it for another one.</p>
+    </main>
+  );
+}
+
 /** Tells that another tab has signed in as somebody else. */
 function Other({ of, former }: { of: Session; former: string | null | undefined }) {
   return (
@@ -146,11 +156,17 @@ function Navigation({ at }: { at: string }) {
 /** What the address names. */
 function Page({ route, session }: { route: Route; session: Session }) {
   const [place = '', id, part] = route.path;
+  const isNamed = id === undefined || /^\w+$/.test(id); // other characters would change the address that is asked
+  if (!isNamed) return <Nothing />;
   if (place === 'refinements' && id) return <RefinementPage key={id} id={id} part={part ?? ''} session={session} />;
   if (place === '' || place === 'refinements') return <RefinementList query={route.query} session={session} />;
   if (place === 'batches' && id) return <BatchPage key={id} id={id} session={session} />;
   if (place === 'batches') return <BatchList query={route.query} />;
   if (place === 'new') return <SubmitPage from={route.query.get('from')} session={session} />;
+  return <Nothing />;
+}
+
+function Nothing() {
   return (
     <>
       <h1>Nothing here</h1>

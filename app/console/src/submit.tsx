@@ -2,7 +2,7 @@
 import { ApiError, type RefinementRequest, type schema as types } from 'hone';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { hone, root, type Session } from './api.js';
-import { inCurl, inPython, inTypeScript } from './code.js';
+import { inCurl, inPython, inTypeScript, jsonOf } from './code.js';
 import { costText, Failure, Loading, useLoaded } from './parts.js';
 import { isLasting, reading } from './reading.js';
 import { hrefOf, navigate } from './router.js';
@@ -300,7 +300,7 @@ function AsJson({ request, setRequest }: OfRequest) {
               rows={16}
               spellcheck={false}
               aria-invalid={Boolean(wrong)}
-              value={text ?? JSON.stringify(request, null, 2)}
+              value={text ?? jsonOf(request, 2)}
               onInput={(event) => edit(event.currentTarget.value)}
               onBlur={() => wrong || setText(undefined)}
             />
