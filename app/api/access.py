@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access import Caller, Directory, Metering, RequestsLeft, session_in
+from app.api.origins import Sender, sender_of
 from app.api.problems import CrossSite, response_of
 from app.contract import access
 from app.contract.errors import Forbidden, HoneError, Unauthenticated
@@ -101,12 +102,28 @@ async def _caller(directory: Directory, scope: Scope) -> Caller:
     if sent.key is None and token is not None:
         return await directory.reader(token)
     if sent.key is None and sent.session is not None:
-        if scope["method"] not in SAFE and not sent.is_of_own_page:
-            raise CrossSite("a session works for the pages of this server only: send an API key")
+        _require_own_page(scope, sent.expected)
         if (caller := await directory.in_session(sent.session)) is not None:
             return _expected(caller, sent.expected)
     caller = await directory.caller(sent.key, is_forwarded=sent.is_forwarded)
     return caller if sent.key is not None else _expected(caller, sent.expected)
+
+
+def _require_own_page(scope: Scope, key_id: bytes | None) -> None:
+    """Raise CrossSite unless a session may be used: browsers add its cookie to requests of others.
+
+    What a person opens at its address comes from no page, and has no effect. What has one says in
+    `Hone-Session` whom its page acts as.
+    """
+    sender = sender_of(scope)
+    is_read = scope["method"] in SAFE and sender is Sender.NO_PAGE
+    if sender is not Sender.OWN_PAGE and not is_read:
+        raise CrossSite(
+            "a session works for the pages of this server only: open it from the console, or send"
+            " an API key"
+        )
+    if scope["method"] not in SAFE and key_id is None:
+        raise CrossSite("the page does not say for which key it acts (`Hone-Session`): reload it")
 
 
 def _expected(caller: Caller, key_id: bytes | None) -> Caller:
@@ -223,7 +240,6 @@ class _Credentials:
     key: bytes | None = None  # in `Authorization`
     session: bytes | None = None
     is_forwarded: bool = False  # by a proxy
-    is_of_own_page: bool = False  # as the browser says
     expected: bytes | None = None  # the id of the key that the page acts as
 
 
@@ -235,8 +251,6 @@ def _credentials(scope: Scope) -> _Credentials:
             found.key = value[7:].strip() if is_key else b""
         elif name == b"cookie":
             found.session = session_in(value) or found.session
-        elif name == b"sec-fetch-site":
-            found.is_of_own_page = value == b"same-origin"
         elif name == b"hone-session":
             found.expected = value
         elif name in FORWARDED:

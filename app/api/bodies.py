@@ -237,8 +237,32 @@ def _refusal(detail: str, pointer: str = "") -> InvalidRequest:
     return InvalidRequest(f"{where}{detail}", errors=(FieldError(pointer=pointer, detail=detail),))
 
 
+PATTERNS = {
+    r"^[A-Za-z0-9_.-]+$": "letters from A to Z, digits, dots, underscores and hyphens only",
+    r"^[A-Za-z0-9_-]{1,64}$": "at most 64 letters from A to Z, digits, underscores and hyphens",
+    r"^[a-z0-9][a-z0-9_-]*$": "small letters from a to z, digits, underscores and hyphens only,"
+    " with a letter or digit first",
+    r"^[a-z0-9][a-z0-9._-]{0,63}$": "at most 64 small letters from a to z, digits, dots,"
+    " underscores and hyphens, with a letter or digit first",
+    r"^[a-z0-9][a-z0-9_-]{0,62}$": "at most 63 small letters from a to z, digits, underscores and"
+    " hyphens, with a letter or digit first",
+    r"^[a-z0-9_]+:.+$": "a provider and a model, such as openai:gpt-5-mini",
+    r"^https?://[^\s/?#@\\]+([/?#]\S*)?$": "an address that begins with http:// or https:// and has"
+    " neither a user name nor spaces",
+    r"^#{0,6}\s*[^#\s]": "a heading, with or without # before it",
+    r"^[A-Z]{1,4}[0-9]{0,4}$": "a rule of ruff or the beginning of one, such as E501 or F",
+    r"^\S([^\x00-\x1f]*\S)?$": "one line without spaces around it",
+}
+"""What is expected where the contract has a pattern."""
+
+
 def _field_error(error: ErrorDetails, tree: Any) -> FieldError:
     detail = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "string_pattern_mismatch":
+        pattern = error["ctx"]["pattern"]
+        detail = f"expected {PATTERNS[pattern]}" if pattern in PATTERNS else detail
+    if error["loc"][-1:] == ("[key]",):
+        detail = f"the name is wrong: {detail}"
     return FieldError(
         pointer=_pointer(error["loc"], tree, is_missing=error["type"] == "missing")
         + getattr(error.get("ctx", {}).get("error"), "pointer", ""),

@@ -10,6 +10,7 @@ from math import inf
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.origins import DEFAULT_PORTS, Sender, sender_of
 from app.api.problems import CrossSite, Misdirected, response_of
 from app.contract.errors import BodyTooLarge, HoneError, MalformedHeader, Overloaded
 from app.settings import Settings
@@ -17,7 +18,7 @@ from app.settings import Settings
 HOST = re.compile(
     rb"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::[0-9]{0,5})?", re.IGNORECASE
 )
-DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
+FORWARDED_SCHEME = re.compile(rb'[^,]*\bproto="?([a-z]+)', re.IGNORECASE)
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 BATCHES = "/v1/batches"
 MOST_KNOWN = 1_000
@@ -30,6 +31,10 @@ Headers = list[tuple[bytes, bytes]]
 
 NOSNIFF = (b"x-content-type-options", b"nosniff")
 NO_STORE = (b"cache-control", b"no-store")
+OWN_PAGES_ONLY = (b"cross-origin-resource-policy", b"same-origin")
+NOT_IN_FRAMES = (b"content-security-policy", b"frame-ancestors 'none'")
+"""An `<object>` of a foreign page that may not be shown fails, whatever the status is."""
+
 MAY_BE_READ = (
     b"ETag, Idempotency-Replayed, Link, Location, Preference-Applied, RateLimit, RateLimit-Policy,"
     b" Retry-After, WWW-Authenticate, X-Request-Id"
@@ -79,8 +84,9 @@ class _Head:
     hosts: int = 0
     host: bytes = b""
     origin: bytes | None = None
-    is_cross_site: bool = False
+    is_of_browser: bool = False  # which says what page it is of
     is_preflight: bool = False
+    scheme: bytes | None = None  # that the browser sees, as a proxy says
     length: int | None = None  # of the body, if it was announced
     has_body: bool = False
 
@@ -93,8 +99,9 @@ def _read(headers: Headers) -> _Head:
             head.host = value
         elif name == b"origin":
             head.origin = value
+            head.is_of_browser = True
         elif name == b"sec-fetch-site":
-            head.is_cross_site = value == b"cross-site"
+            head.is_of_browser = True
         elif name == b"content-length":
             head.has_body = True
             head.length = int(value) if value.isdigit() else None
@@ -102,6 +109,11 @@ def _read(headers: Headers) -> _Head:
             head.has_body = True
         elif name == b"access-control-request-method":
             head.is_preflight = True
+        elif name == b"x-forwarded-proto":
+            head.scheme = value.partition(b",")[0].strip().lower()
+        elif name == b"forwarded" and head.scheme is None:
+            said = FORWARDED_SCHEME.match(value)
+            head.scheme = said[1].lower() if said else None
     return head
 
 
@@ -166,7 +178,7 @@ class Boundary:
     requests of foreign web pages, 413 to bodies that are too large, 503 if too many large ones
     arrive at once, and preflight requests of the
     origins in `HONE_CORS_ORIGINS`. It answers HEAD as GET without the body, adds the root path, and
-    forbids browsers to store responses and to guess their types.
+    forbids browsers to store responses, to guess their types, and to embed them in foreign pages.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -185,11 +197,14 @@ class Boundary:
         head = _read(scope["headers"])
         if self._root:
             scope = self._rooted(scope)
+        if head.scheme in DEFAULT_PORTS:
+            # No foreign page can say it: its browser would ask first, with a preflight.
+            scope = {**scope, "scheme": head.scheme.decode()}
         answer = self._answering(head, send)
         arriving = self._arriving_with(scope)
         try:
             self._require_known_host(head)
-            self._require_own_page(head, scope["method"])
+            self._require_own_page(head, scope)
             if head.length is not None:
                 arriving.require_room_for_one(head.length)
         except HoneError as refusal:
@@ -241,16 +256,14 @@ class Boundary:
         if len(self._known) < MOST_KNOWN:
             self._known.add(head.host)
 
-    def _require_own_page(self, head: _Head, method: str) -> None:
+    def _require_own_page(self, head: _Head, scope: Scope) -> None:
         """Raise CrossSite for a state-changing request of a page that is not of this server."""
-        if method in SAFE or (head.origin is None and not head.is_cross_site):
+        if scope["method"] in SAFE or not head.is_of_browser or head.origin in self._origins:
             return
-        if head.origin is None:
-            raise CrossSite("the request comes from a page of another site")
-        if head.origin not in self._origins and not _is_own(head.origin, head.host):
+        if sender_of(scope) is Sender.FOREIGN_PAGE:
             raise CrossSite(
                 "the request comes from a page of another origin; the setting HONE_CORS_ORIGINS"
-                " allows origins"
+                " allows origins, and a proxy that ends TLS must send X-Forwarded-Proto"
             )
 
     def _arriving_with(self, scope: Scope) -> _Arriving:
@@ -265,23 +278,18 @@ class Boundary:
         if head.origin is not None and head.origin in self._origins:
             extra.append((b"access-control-allow-origin", head.origin))
             extra.append((b"access-control-expose-headers", MAY_BE_READ))
+        else:
+            extra.append(OWN_PAGES_ONLY)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [*message["headers"], *extra]
-                if not any(name == b"cache-control" for name, _ in headers):
-                    headers.append(NO_STORE)
+                given = {name for name, _ in headers}
+                headers += [it for it in (NO_STORE, NOT_IN_FRAMES) if it[0] not in given]
                 message = {**message, "headers": self._rooted_location(headers)}
             await send(message)
 
         return answer
-
-
-def _is_own(origin: bytes, host: bytes) -> bool:
-    """Return whether an origin has the host and port of the request; a proxy may end TLS."""
-    scheme, _, authority = origin.lower().partition(b"://")
-    port = DEFAULT_PORTS.get(scheme, b"")
-    return bool(port) and authority.removesuffix(port) == host.lower().removesuffix(port)
 
 
 def _without_body(answer: Send) -> Callable[[Message], Awaitable[None]]:

@@ -41,6 +41,14 @@ SwaggerUIBundle({
   deepLinking: true,
   layout: "BaseLayout",
   presets: [SwaggerUIBundle.presets.apis],
+  // With a session of the console, what has an effect must say for which key it acts.
+  requestInterceptor: async (request) => {
+    const hasEffect = !request.loadSpec && request.method !== "GET";
+    if (!hasEffect || request.headers.Authorization) return request;
+    const session = await fetch("console/session");
+    if (session.ok) request.headers["Hone-Session"] = (await session.json()).key_id ?? "none";
+    return request;
+  },
 });
 """
 DOCS_POLICY = (

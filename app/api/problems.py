@@ -100,7 +100,12 @@ class PresetUsed:
         return InvalidRequest(f"with the preset {self.name}: {error.detail}", errors=errors)
 
 
-OF_A_DEFECT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+OF_A_DEFECT = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MEDIA_TYPE = "application/problem+json"
 

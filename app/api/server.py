@@ -175,6 +175,8 @@ class Connection(HttpToolsProtocol):
         status = HTTPStatus(error.status)
         head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
         head += "cache-control: no-store\r\nx-content-type-options: nosniff\r\n"
+        head += "cross-origin-resource-policy: same-origin\r\n"
+        head += "content-security-policy: frame-ancestors 'none'\r\n"
         head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)
         self.transport.close()
@@ -225,7 +227,7 @@ def configured(
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nothing here asks for the address or the scheme of a client
+        proxy_headers=False,  # the boundary reads the scheme; nothing needs the address
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=max(1, math.floor(settings.grace_s - 1)),
     )

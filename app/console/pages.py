@@ -149,13 +149,12 @@ async def page(request: Request) -> HTMLResponse:
 
 
 def _set(response: Response, request: Request, text: str, seconds: int) -> None:
-    is_secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
     response.set_cookie(
         SESSION_COOKIE,
         text,
         max_age=seconds,
         path=request.scope.get("root_path", "") or "/",
-        secure=is_secure,
+        secure=request.url.scheme == "https",
         httponly=True,
         samesite="strict",
     )

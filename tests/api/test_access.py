@@ -365,10 +365,67 @@ async def test_a_page_acts_as_the_key_that_it_was_loaded_with_or_not_at_all(
         for path in ("/v1/refinements", "/v1/refinements/ref_1/events"):
             refused = await page.get(path, headers={"Hone-Session": first.id})
             problem(refused, 401, "unauthenticated")
-        for said, status in ((first.id, 401), ("none", 401), (second.id, 202)):
-            headers = {"Hone-Session": said}
+        for headers, status in (
+            ({"Hone-Session": first.id}, 401),
+            ({"Hone-Session": "none"}, 401),
+            ({"Hone-Session": second.id}, 202),
+            ({}, 403),
+        ):
             response = await page.post("/v1/refinements", json=REQUEST, headers=headers)
             assert response.status_code == status
         await page.delete("/console/session")
         refused = await page.get("/v1/refinements", headers={"Hone-Session": second.id})
         problem(refused, 401, "unauthenticated")
+
+
+async def test_without_fetch_metadata_a_session_acts_for_the_origin_of_the_server_alone(
+    guarded: str, keyring: Keyring
+) -> None:
+    """Browsers send no `Sec-Fetch-Site` over plain HTTP, unless it is to loopback."""
+    key = await keyring.create(OPERATOR, EVERYTHING)
+    async with client(guarded) as page:
+        signed_in = await page.post("/console/session", json={"key": key.key})
+        assert "secure" not in signed_in.headers["set-cookie"].lower()
+        secure = guarded.replace("http:", "https:")
+        proxied = {"X-Forwarded-Proto": "https"}
+        for headers, status in (
+            ({"Origin": guarded}, 202),
+            ({"Origin": secure}, 403),
+            ({"Origin": secure, **proxied}, 202),
+            ({"Origin": guarded, **proxied}, 403),
+            ({"Origin": guarded, "Sec-Fetch-Site": "same-site"}, 403),
+            ({"Origin": "http://127.0.0.1"}, 403),
+            ({"Origin": guarded, "Hone-Session": ""}, 401),
+            ({}, 403),
+        ):
+            said = {"Hone-Session": key.id, **headers}
+            response = await page.post("/v1/refinements", json=REQUEST, headers=said)
+            assert response.status_code == status, headers
+        signed_in = await page.post("/console/session", json={"key": key.key}, headers=proxied)
+        assert "secure" in signed_in.headers["set-cookie"].lower()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+    ],
+)
+async def test_pages_of_other_origins_read_nothing_with_a_session(
+    guarded: str, keyring: Keyring, headers: dict[str, str], status: int
+) -> None:
+    key = await keyring.create(OPERATOR, EVERYTHING)
+    async with client(guarded) as page:
+        await page.post("/console/session", json={"key": key.key})
+        for path in ("/v1/refinements", "/console/session"):
+            response = await page.get(path, headers=headers)
+            assert response.status_code == status
+        missing = await page.get("/v1/refinements/ref_1", headers=headers)
+        assert missing.status_code == (404 if status == 200 else 403)
+        assert (await page.get("/console/new", headers=headers)).status_code == 200

@@ -148,12 +148,19 @@ async def test_a_request_must_be_for_a_host_that_this_server_is(
         ("POST", [], 200),
         ("POST", [OWN], 200),
         ("POST", [OWN, ("Sec-Fetch-Site", "same-origin")], 200),
+        ("POST", [OWN, ("Sec-Fetch-Site", "same-site")], 403),
+        ("POST", [("Origin", "HTTP://LOCALHOST:8080")], 200),
+        ("POST", [("Origin", "https://localhost:8080")], 403),
+        ("POST", [("Origin", "http://localhost:8080.evil.example")], 403),
+        ("POST", [("Origin", "http://localhost")], 403),
+        ("POST", [("Sec-Fetch-Site", "same-site")], 403),
         ("POST", [("Origin", "http://evil.example")], 403),
         ("POST", [("Origin", "http://localhost:3000")], 403),
         ("POST", [("Origin", "null")], 403),
         ("POST", [("Origin", "")], 403),
         ("POST", [("Sec-Fetch-Site", "cross-site")], 403),
         ("POST", [("Sec-Fetch-Site", "none")], 200),
+        ("POST", [("Sec-Fetch-Site", "none"), ("Origin", "http://evil.example")], 403),
         ("POST", [("Origin", PAGE), ("Sec-Fetch-Site", "cross-site")], 200),
         ("DELETE", [("Origin", "http://evil.example")], 403),
         ("PATCH", [("Sec-Fetch-Site", "cross-site")], 403),
@@ -170,9 +177,22 @@ async def test_pages_of_other_origins_change_nothing(
         assert response.extensions["seen"] == []
 
 
-async def test_a_proxy_that_ends_tls_keeps_the_origin_its_own() -> None:
-    headers = [("Host", "hone.example"), ("Origin", "https://hone.example")]
-    assert (await answered("POST", headers)).status_code == 200
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (("X-Forwarded-Proto", "https"), 200),
+        (("X-Forwarded-Proto", "https, http"), 200),
+        (("X-Forwarded-Proto", "http"), 403),
+        (("Forwarded", 'for=192.0.2.1;Proto="https", for=10.0.0.1;proto=http'), 200),
+        (("Sec-Fetch-Site", "same-origin"), 200),
+        (("Accept", "*/*"), 403),
+    ],
+)
+async def test_the_scheme_of_the_origin_is_the_one_before_a_proxy(
+    said: tuple[str, str], status: int
+) -> None:
+    headers = [("Host", "hone.example"), ("Origin", "https://hone.example"), said]
+    assert (await answered("POST", headers)).status_code == status
 
 
 async def test_only_listed_origins_may_read_answers() -> None:
@@ -195,11 +215,15 @@ async def test_a_preflight_is_answered_for_listed_origins_only() -> None:
     assert "access-control-allow-methods" not in foreign.headers
 
 
-async def test_every_answer_forbids_to_store_it_and_to_guess_its_type() -> None:
+async def test_every_answer_forbids_to_store_it_to_guess_its_type_and_to_embed_it() -> None:
     for headers in ([HOST], [("Host", "evil.example")], [HOST, ("Content-Length", "999999999")]):
         response = await answered("GET", headers)
         assert response.headers["cache-control"] == "no-store"
         assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["cross-origin-resource-policy"] == "same-origin"
+        assert response.headers["content-security-policy"] == "frame-ancestors 'none'"
+    listed = await answered("GET", [HOST, ("Origin", PAGE)])
+    assert "cross-origin-resource-policy" not in listed.headers
 
 
 async def test_behind_a_path_addresses_have_it_whether_or_not_the_proxy_strips_it() -> None:

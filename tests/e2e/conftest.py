@@ -67,6 +67,12 @@ async def service(shared_service: RunningService) -> AsyncIterator[RunningServic
     await shared_service.erase_unfinished()
 
 
+def chromium() -> str:
+    """Return the path of Chromium; without one the test is skipped."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    return path or pytest.skip("no Chromium here: the package `chromium` of Debian has one")
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """A headless Chromium that asks no other host than the one of a test; skipped without one.
@@ -74,9 +80,7 @@ async def browser() -> AsyncIterator[Browser]:
     What a test expects of a page has the time that tests have: the 5 s of Playwright are too few
     on a busy machine.
     """
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        pytest.skip("no Chromium here: the package `chromium` of Debian has one")
+    path = chromium()
     expect.set_options(timeout=1_000 * TIMEOUT_S)
     async with async_playwright() as playwright:
         launched = await playwright.chromium.launch(executable_path=path, args=FLAGS)

@@ -5,7 +5,18 @@ export const root = document.documentElement.dataset['root'] ?? '';
 
 // A read link has its token in the fragment, which browsers send to no server.
 const fragment = new URLSearchParams(location.hash.slice(1));
-export const readToken = fragment.get('token');
+const token = fragment.get('token');
+const TOKEN = /^honet_[\w-]+\.[\w-]+$/;
+export const readToken = token !== null && TOKEN.test(token) ? token : null;
+
+/** Whether the page was opened with a read link of which something is missing. */
+export const isLinkBroken = token !== null && readToken === null;
+
+// Another link in the same tab changes the fragment alone, at which browsers load nothing.
+addEventListener('hashchange', () => {
+  const now = new URLSearchParams(location.hash.slice(1)).get('token');
+  if (now !== null && now !== token) location.reload();
+});
 
 /** How the server answered last: as ever, not at all, or that the session has ended. */
 export type Connection = 'there' | 'away' | 'signed out';

@@ -1,5 +1,6 @@
 import './console.css';
 import { render } from 'preact';
-import { Console } from './frame.js';
+import { isLinkBroken } from './api.js';
+import { BrokenLink, Console } from './frame.js';
 
-render(<Console />, document.body);
+render(isLinkBroken ? <BrokenLink /> : <Console />, document.body);

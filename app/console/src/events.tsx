@@ -1,6 +1,7 @@
 /** The journal: every event with its number, time and data. */
 import { useMemo, useState } from 'preact/hooks';
 import { hone } from './api.js';
+import { jsonOf } from './code.js';
 import type { Journaled } from './live.js';
 import { Failure, Loading, Text, useLoaded } from './parts.js';
 import type { View } from './refinement.js';
@@ -81,7 +82,7 @@ function Whole({ id, of }: { id: string; of: Journaled }) {
       }),
     [],
   );
-  const text = useMemo(() => JSON.stringify(value?.data[0]?.data, null, 2), [value]);
+  const text = useMemo(() => jsonOf(value?.data[0]?.data, 2), [value]);
   if (!value) return failure === undefined ? <Loading /> : <Failure of={failure} />;
   return <Text of={text} />;
 }

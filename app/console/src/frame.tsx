@@ -5,6 +5,7 @@ import { useKeptFocus } from './focus.js';
 import { BatchList, BatchPage } from './batches.js';
 import { RefinementList } from './list.js';
 import { Failure, Loading, Name } from './parts.js';
+import { reading, watchReturns } from './reading.js';
 import { RefinementPage } from './refinement.js';
 import { hrefOf, Link, type Route, useRoute } from './router.js';
 import { SignIn } from './sign_in.js';
@@ -24,11 +25,16 @@ export function Console() {
     setSignedIn(it);
     setOther(undefined);
   };
-  const look = () =>
-    session().then((it) => {
-      setFailure(undefined);
-      show(it);
-    }, setFailure);
+  const [looks] = useState(() =>
+    reading(
+      session,
+      (it) => {
+        setFailure(undefined);
+        show(it);
+      },
+      setFailure,
+    ),
+  );
   /** See whose session it is now: what another tab did must not change whom this page acts as. */
   const check = (isSignedOut: boolean) =>
     session().then((it) => {
@@ -36,10 +42,10 @@ export function Console() {
       if (it && shown.current && it.key_id !== shown.current.key_id) setOther(it);
       else show(it);
     }, () => undefined);
-  useEffect(() => void look(), []);
+  useEffect(() => looks.ask(), []);
   useEffect(() => (readToken ? undefined : watchTabs(() => void check(true))), []);
+  useEffect(() => (readToken ? undefined : watchReturns(() => void check(true))), []);
   useEffect(() => {
-    if (connection === 'there' && failure !== undefined) void look();
     if (connection === 'signed out' && shown.current && !readToken) void check(false);
   }, [connection]);
   const leave = async () => {
@@ -66,12 +72,12 @@ export function Console() {
       <main id="main" tabIndex={-1}>
         {failure !== undefined && <Failure of={failure} />}
         {signedIn === undefined && failure === undefined && <Loading />}
-        {signedIn === null && <SignIn done={look} />}
+        {signedIn === null && <SignIn done={looks.ask} />}
         <p role="status" class={connection === 'away' ? 'notice' : 'unseen'}>
           {connection === 'away' && 'The server does not answer. What you see may be old; the page goes on by itself.'}
         </p>
         {isExpired && other && <Other of={other} former={signedIn?.key_id} />}
-        {isExpired && <SignIn done={look} isAgain={other ? 'replaced' : 'ended'} />}
+        {isExpired && <SignIn done={looks.ask} isAgain={other ? 'replaced' : 'ended'} />}
         {signedIn && (
           <div key={signedIn.tenant} hidden={isExpired}>
             <Page route={route} session={signedIn} />
@@ -79,6 +85,16 @@ export function Console() {
         )}
       </main>
     </>
+  );
+}
+
+/** Said in place of everything else: the page has neither a token that works nor a reason to ask for a key. */
+export function BrokenLink() {
+  return (
+    <main id="main">
+      <h1>The link is not complete</h1>
+      <p role="alert">Copy the whole link, with all that follows the “#”, or ask who sent it for another one.</p>
+    </main>
   );
 }
 
@@ -140,11 +156,17 @@ function Navigation({ at }: { at: string }) {
 /** What the address names. */
 function Page({ route, session }: { route: Route; session: Session }) {
   const [place = '', id, part] = route.path;
+  const isNamed = id === undefined || /^\w+$/.test(id); // other characters would change the address that is asked
+  if (!isNamed) return <Nothing />;
   if (place === 'refinements' && id) return <RefinementPage key={id} id={id} part={part ?? ''} session={session} />;
   if (place === '' || place === 'refinements') return <RefinementList query={route.query} session={session} />;
   if (place === 'batches' && id) return <BatchPage key={id} id={id} session={session} />;
   if (place === 'batches') return <BatchList query={route.query} />;
   if (place === 'new') return <SubmitPage from={route.query.get('from')} session={session} />;
+  return <Nothing />;
+}
+
+function Nothing() {
   return (
     <>
       <h1>Nothing here</h1>

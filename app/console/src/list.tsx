@@ -61,7 +61,8 @@ function queryOf(query: URLSearchParams): Query {
   for (const name of new Set(query.keys())) {
     const values = query.getAll(name).filter(Boolean);
     if (IGNORED.includes(name) || !values.length) continue;
-    asked[name] = TIME_FIELDS.includes(name) ? new Date(values[0] ?? '').toISOString() : values;
+    const at = Date.parse(values[0] ?? '');
+    asked[name] = TIME_FIELDS.includes(name) && !Number.isNaN(at) ? new Date(at).toISOString() : values;
   }
   for (const pair of query.getAll('metadata')) {
     const at = pair.indexOf('=');

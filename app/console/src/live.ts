@@ -3,6 +3,7 @@ import { ApiError, type DeltaEvent, type Event, type Snapshot } from 'hone';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { hone, watchConnection } from './api.js';
 import { offsetsOf } from './differences.js';
+import { isLasting, reading, recovered, watchReturns } from './reading.js';
 
 export type Journaled = Exclude<Event, DeltaEvent>;
 const isDelta = (event: Event): event is DeltaEvent => event.type === 'step.delta';
@@ -25,6 +26,7 @@ export interface Live {
 }
 
 const SHOWN_EVERY_MS = 100;
+const LOOKED_AGAIN_MS = 5_000;
 
 /** Return how many code points a text has: the server counts these, strings count UTF-16 units. */
 function pointsIn(text: string): number {
@@ -40,27 +42,35 @@ export function useRefinement(id: string): Live {
   useEffect(() => {
     const ending = new AbortController();
     const state = live.current;
+    const draw = () => show((it) => it + 1);
+    const read = async (signal: AbortSignal) => {
+      const seen = state.snapshot && `"${state.snapshot.last_event}"`;
+      return hone.request<Snapshot | null>(`/v1/refinements/${id}`, { headers: { 'If-None-Match': seen }, signal });
+    };
+    const snapshot = reading(
+      read,
+      (now) => {
+        if (now) state.snapshot = now; // else it is as it was
+        state.failure = undefined;
+        goesOn();
+        draw();
+      },
+      (failure) => {
+        state.failure = failure;
+        draw();
+      },
+    );
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let needsReading = false;
     // Many events arrive at once: the page is drawn, and the snapshot read, a few times a second.
     const changed = (isRead: boolean) => {
       needsReading ||= isRead;
-      timer ??= setTimeout(async () => {
+      timer ??= setTimeout(() => {
         timer = undefined;
-        if (needsReading) await read();
-        show((it) => it + 1);
+        if (needsReading) snapshot.ask();
+        else draw();
+        needsReading = false;
       }, SHOWN_EVERY_MS);
-    };
-    let needsReading = false;
-    const read = async () => {
-      needsReading = false;
-      try {
-        const seen = state.snapshot && `"${state.snapshot.last_event}"`;
-        const now = await hone.request<Snapshot | null>(`/v1/refinements/${id}`, { headers: { 'If-None-Match': seen } });
-        if (now) state.snapshot = now; // else it is as it was
-        state.failure = undefined;
-      } catch (failure) {
-        if (!ending.signal.aborted) state.failure = failure;
-      }
     };
     const follow = async () => {
       let after = 0;
@@ -87,55 +97,52 @@ export function useRefinement(id: string): Live {
         await ended(after);
       }
     };
+    let stream = new AbortController();
     /** Yield the events to come; where the server is away or the session has ended, those after that too. */
     async function* eventsFrom(after: () => number) {
       while (!ending.signal.aborted) {
+        stream = new AbortController();
+        const signal = AbortSignal.any([ending.signal, stream.signal]);
         try {
-          return yield* hone.events(id, { after: after(), deltas: true, excerpts: true, signal: ending.signal });
+          return yield* hone.events(id, { after: after(), deltas: true, excerpts: true, signal });
         } catch (failure) {
-          const isLasting = failure instanceof ApiError && failure.status < 500 && failure.status !== 401;
-          if (ending.signal.aborted || isLasting) throw failure;
-          await connected();
+          if (ending.signal.aborted) throw failure;
+          if (stream.signal.aborted) continue;
+          if (isLasting(failure)) throw failure;
+          await recovered(LOOKED_AGAIN_MS, ending.signal);
+          changed(true);
         }
       }
     }
-    /** Return once the server answers as ever, or after a while. */
-    const connected = () =>
-      new Promise<void>((done) => {
-        const left = watchConnection((now) => now === 'there' && go());
-        const timer = setTimeout(() => go(), 5_000);
-        const go = () => {
-          clearTimeout(timer);
-          left();
-          done();
-          changed(true);
-        };
-      });
+    let goesOn: () => void = () => undefined;
     /** Return once a refinement that had ended goes on. */
     const ended = async (after: number) => {
       state.texts.clear();
-      await read(); // it may go on already, after a retry
-      changed(false);
-      while (!ending.signal.aborted && (state.snapshot?.last_event ?? 0) <= after) {
-        await new Promise((done) => {
-          wake = done;
-          setTimeout(done, 5_000);
-        });
-        if (!document.hidden) await read();
-      }
+      const looks = setInterval(() => document.hidden || snapshot.ask(), LOOKED_AGAIN_MS);
+      await new Promise<void>((done) => {
+        goesOn = () => (state.snapshot?.last_event ?? 0) > after && done();
+        ending.signal.addEventListener('abort', () => done());
+        changed(true); // it may go on already, after a retry
+      });
+      clearInterval(looks);
     };
-    let wake: (value?: unknown) => void = () => undefined;
-    state.refresh = () => {
-      wake();
+    const again = () => {
+      stream.abort(); // the connection may be of long ago
       changed(true);
     };
-    read().then(() => show((it) => it + 1));
+    state.refresh = () => changed(true);
+    snapshot.ask();
     follow().catch((failure: unknown) => {
       if (ending.signal.aborted) return;
       if (!(failure instanceof ApiError && failure.status === 404 && state.snapshot === undefined)) state.failure = failure;
-      show((it) => it + 1);
+      draw();
     });
-    return () => ending.abort();
+    const left = [watchReturns(again), watchConnection((now) => now === 'there' && again())];
+    return () => {
+      for (const leave of left) leave();
+      snapshot.end();
+      ending.abort();
+    };
   }, [id]);
   return live.current;
 }

@@ -1,7 +1,8 @@
 /** What several pages show in the same way. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { messageOf, watchConnection } from './api.js';
+import { messageOf } from './api.js';
+import { type Reading, reading, watchReturns } from './reading.js';
 
 /** The status of a refinement or batch, as a word with a colour. */
 export function Status({ of }: { of: string }) {
@@ -169,27 +170,28 @@ export function Loading({ what = 'Loading' }: { what?: string }) {
   );
 }
 
-/** What a function returned last, called again when `keys` change; the last value stays meanwhile. */
+/** What a function returned last, called again when `keys` change and after a failure that need not last; the last value stays meanwhile. */
 export function useLoaded<Value>(
   load: (signal: AbortSignal) => Promise<Value>,
   keys: unknown[],
 ): { value?: Value; failure?: unknown; reload: () => void } {
   const [state, setState] = useState<{ value?: Value; failure?: unknown }>({});
-  const [turn, setTurn] = useState(0);
+  const current = useRef<Reading>(undefined);
   useEffect(() => {
-    const ending = new AbortController();
-    load(ending.signal).then(
-      (value) => !ending.signal.aborted && setState({ value }),
-      (failure: unknown) => !ending.signal.aborted && setState((it) => ({ ...it, failure })),
+    const reads = reading(
+      load,
+      (value) => setState({ value }),
+      (failure) => setState((it) => ({ ...it, failure })),
     );
-    return () => ending.abort();
-  }, [...keys, turn]);
-  const hasFailed = 'failure' in state;
-  useEffect(() => {
-    if (!hasFailed) return;
-    return watchConnection((now) => now === 'there' && setTurn((it) => it + 1));
-  }, [hasFailed]);
-  return { ...state, reload: () => setTurn((it) => it + 1) };
+    current.current = reads;
+    reads.ask();
+    const unwatch = watchReturns(reads.ask);
+    return () => {
+      unwatch();
+      reads.end();
+    };
+  }, keys);
+  return { ...state, reload: () => current.current?.ask() };
 }
 
 const REPEATED_MS = 2_000;

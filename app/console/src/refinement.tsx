@@ -27,6 +27,8 @@ interface Tab {
   path: string;
   title: string;
   view: ComponentType<View>;
+  /** Whether it has what a read link does not show, such as the addresses of endpoints. */
+  isForKeys?: boolean;
 }
 
 /** The parts of the page, in order; the first one is shown where the address names none. */
@@ -34,7 +36,7 @@ const TABS: Tab[] = [
   { path: 'overview', title: 'Overview', view: Overview },
   { path: 'drafts', title: 'Drafts', view: Drafts },
   { path: 'steps', title: 'Steps', view: Steps },
-  { path: 'request', title: 'Request', view: RequestView },
+  { path: 'request', title: 'Request', view: RequestView, isForKeys: true },
   { path: 'events', title: 'Events', view: Events },
 ];
 
@@ -45,7 +47,8 @@ export function RefinementPage({ id, part, session }: { id: string; part: string
     document.title = `${snapshot ? `${snapshot.status} – ` : ''}${id} – Hone`;
   }, [snapshot?.status]);
   if (!snapshot) return failure === undefined ? <Loading /> : <Failure of={failure} />;
-  const tab = TABS.find((it) => it.path === (part || 'overview'));
+  const tabs = TABS.filter((it) => !(readToken && it.isForKeys));
+  const tab = tabs.find((it) => it.path === (part || 'overview'));
   const view = { id, snapshot, live, session };
   return (
     <>
@@ -58,13 +61,13 @@ export function RefinementPage({ id, part, session }: { id: string; part: string
       <Standing of={snapshot} live={live} />
       <Steer snapshot={snapshot} live={live} session={session} />
       <nav class="tabs" aria-label="Parts of the refinement">
-        {TABS.map((it) => (
+        {tabs.map((it) => (
           <Link href={hrefOf('refinements', id, it.path)} aria-current={it === tab ? 'page' : undefined}>
             {it.title}
           </Link>
         ))}
       </nav>
-      {tab ? <tab.view {...view} /> : <p>The refinement has no part with this name.</p>}
+      {tab ? <tab.view {...view} /> : <p>{readToken && part === 'request' ? 'A read link does not show the request: sign in with a key to see it.' : 'The refinement has no part with this name.'}</p>}
     </>
   );
 }

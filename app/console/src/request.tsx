@@ -2,6 +2,7 @@
 import type { RefinementRequest, Snapshot } from 'hone';
 import { useState } from 'preact/hooks';
 import { hone } from './api.js';
+import { jsonOf } from './code.js';
 import type { Live } from './live.js';
 import { Copy, Failure, Loading, Name, Names, scoreText, Text, useLoaded } from './parts.js';
 import type { View } from './refinement.js';
@@ -255,7 +256,7 @@ function Further({ of }: { of: RefinementRequest }) {
           {rest.map(([name, value]) => (
             <tr>
               <th scope="row">{name}</th>
-              <td>{typeof value === 'object' ? shortened(JSON.stringify(value)) : valueText(value)}</td>
+              <td>{typeof value === 'object' ? shortened(jsonOf(value)) : valueText(value)}</td>
             </tr>
           ))}
         </tbody>
@@ -276,7 +277,7 @@ function Scrolled({ label, children }: { label: string; children: preact.Compone
 function Json({ of }: { of: unknown }) {
   const [isOpen, setOpen] = useState(false);
   if (!isOpen) return <button onClick={() => setOpen(true)}>Show the JSON</button>;
-  const text = JSON.stringify(of, null, 2);
+  const text = jsonOf(of, 2);
   return (
     <>
       <Copy text={text} label="Copy the JSON" />

@@ -3,6 +3,7 @@ import { ApiError, type schema } from 'hone';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { hone, readDraft, type Session } from './api.js';
+import { jsonOf } from './code.js';
 import { Ask } from './dialog.js';
 import { Editor } from './editor.js';
 import { type Change, feedbackOf, NOTHING, type Words } from './kept.js';
@@ -192,7 +193,7 @@ interface Deciding extends Reviewed {
 
 /** A call of a tool: make it, make it with other arguments, or do not make it. */
 function CallReview({ call, words, keep, send }: Deciding & { call: schema.PlannedCall }) {
-  const planned = JSON.stringify(call.arguments, null, 2);
+  const planned = jsonOf(call.arguments, 2);
   const text = words.arguments ?? planned;
   const [changed, wrong] = readObject(text);
   const edit = (next: string) => keep({ ...words, arguments: next === planned ? undefined : next });

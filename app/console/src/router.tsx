@@ -13,7 +13,16 @@ export interface Route {
 
 function current(): Route {
   const parts = location.pathname.slice(base.length).split('/').filter(Boolean);
-  return { path: parts.map(decodeURIComponent), query: new URLSearchParams(location.search) };
+  return { path: parts.map(decoded), query: new URLSearchParams(location.search) };
+}
+
+/** Return what a part of a path says, or the part itself if it is not encoded as it must be. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Return the address of a path in the console, such as `('refinements', id)`. */

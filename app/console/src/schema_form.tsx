@@ -270,8 +270,10 @@ function Variants(properties: FieldProperties) {
   );
 }
 
+const NAMED: Record<string, string> = { integer: 'a whole number', number: 'a number', object: 'names and values', boolean: 'yes or no' };
+
 const wordFor = (schema: Schema): string =>
-  schema.type === 'array' ? 'a list' : schema.properties ? 'with settings' : schema.enum ? schema.enum.join(' or ') : schema.type === 'string' ? 'by name' : `a ${schema.type}`;
+  schema.type === 'array' ? 'a list' : schema.properties ? 'with settings' : schema.enum ? schema.enum.join(' or ') : schema.type === 'string' ? 'by name' : (NAMED[schema.type ?? ''] ?? `of type ${schema.type}`);
 
 function fits(schema: Schema, value: unknown): boolean {
   if (schema.const !== undefined) return value === schema.const;
@@ -412,6 +414,7 @@ function Pairs({ schema, value, onChange, name, pointer }: FieldProperties) {
         <div class="item pair" key={at}>
           <input
             aria-label={`Name ${at + 1} of ${name}`}
+            aria-invalid={errors.has(pointerTo(pointer, key))}
             value={key}
             onChange={(event) => set(pairs.map((it, place) => (place === at ? [event.currentTarget.value, text] : it)))}
           />
@@ -426,6 +429,7 @@ function Pairs({ schema, value, onChange, name, pointer }: FieldProperties) {
           <button type="button" onClick={() => set(pairs.filter((_, place) => place !== at))} aria-label={`Remove ${key || 'pair'}`}>
             Remove
           </button>
+          {errors.has(pointerTo(pointer, key)) && <p class="error">{errors.get(pointerTo(pointer, key))}</p>}
         </div>
       ))}
       <button type="button" onClick={() => set([...pairs, ['', '']])} disabled={pairs.some(([key]) => !key)}>

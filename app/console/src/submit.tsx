@@ -2,8 +2,9 @@
 import { ApiError, type RefinementRequest, type schema as types } from 'hone';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { hone, root, type Session } from './api.js';
-import { inCurl, inPython, inTypeScript } from './code.js';
+import { inCurl, inPython, inTypeScript, jsonOf } from './code.js';
 import { costText, Failure, Loading, useLoaded } from './parts.js';
+import { isLasting, reading } from './reading.js';
 import { hrefOf, navigate } from './router.js';
 import { FormContext, Properties, type Schema, withMember } from './schema_form.js';
 
@@ -249,10 +250,16 @@ function Estimate({ of }: { of: Request }) {
   useEffect(() => {
     setEstimate(undefined);
     if (!of['draft'] && !of['task'] && !of['preset']) return;
-    const timer = setTimeout(() => {
-      hone.request<types.RefinementEstimate>('/v1/estimates', { method: 'POST', json: of }).then(setEstimate, () => setEstimate(null));
-    }, SETTLED_MS);
-    return () => clearTimeout(timer);
+    const reads = reading(
+      (signal) => hone.request<types.RefinementEstimate>('/v1/estimates', { method: 'POST', json: of, signal }),
+      setEstimate,
+      (failure) => isLasting(failure) && setEstimate(null),
+    );
+    const timer = setTimeout(reads.ask, SETTLED_MS);
+    return () => {
+      clearTimeout(timer);
+      reads.end();
+    };
   }, [of]);
   return (
     <p role="status" class="quiet">
@@ -293,7 +300,7 @@ function AsJson({ request, setRequest }: OfRequest) {
               rows={16}
               spellcheck={false}
               aria-invalid={Boolean(wrong)}
-              value={text ?? JSON.stringify(request, null, 2)}
+              value={text ?? jsonOf(request, 2)}
               onInput={(event) => edit(event.currentTarget.value)}
               onBlur={() => wrong || setText(undefined)}
             />

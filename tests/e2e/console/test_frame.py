@@ -48,6 +48,43 @@ async def test_a_phone_shows_everything_without_scrolling_sideways(
         assert not await scrolls_sideways(page)
 
 
+async def test_a_read_link_shows_no_request_and_a_part_of_one_says_so(
+    page: Page, service: RunningService
+) -> None:
+    refinement_id = await service.submit()
+    await service.ended(refinement_id)
+    made = await service.client.post(f"/v1/refinements/{refinement_id}/tokens")
+    token = made.json()["token"]
+    address = f"/console/refinements/{refinement_id}"
+    heading = page.get_by_role("heading", level=1)
+    for part in ("%00", "", token[:20], f"{token}%20"):
+        await page.goto(f"{address}#token={part}")
+        await expect(heading).to_have_text("The link is not complete")
+    assert await violations(page) == []
+    await page.goto(f"{address}#token={token}")
+    await expect(heading).to_contain_text("succeeded")
+    await expect(page.get_by_role("link", name="Events")).to_be_visible()
+    await expect(page.get_by_role("link", name="Request")).to_have_count(0)
+    await page.goto(f"{address}/request#token={token}")
+    await expect(page.get_by_text("A read link does not show the request")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("/refinements/%E0%A4%A", "Nothing here"),
+        ("/refinements/..%2Fkeys", "Nothing here"),
+        ("/refinements/ref_1%3Fwait=9", "Nothing here"),
+        ("?submitted_from=x", "Refinements"),
+    ],
+)
+async def test_an_address_that_means_nothing_breaks_no_page(
+    page: Page, address: str, said: str
+) -> None:
+    await page.goto(f"/console{address}")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(said)
+
+
 @dataclass(frozen=True)
 class GuardedService:
     """A service that asks for keys and has no worker, what issues keys, and a refinement in it."""
@@ -98,7 +135,7 @@ async def test_a_person_signs_in_with_a_key_that_no_script_can_read(
     await reader.goto(f"/console/refinements/{refinement_id}#token={reading.json()['token']}")
     await expect(reader.get_by_role("heading", level=1)).to_contain_text(refinement_id)
 
-    foreign = {"Cookie": f"{cookie['name']}={cookie['value']}"}
+    foreign = {"Cookie": f"{cookie['name']}={cookie['value']}", "Hone-Session": issued.id}
     path = f"/v1/refinements/{refinement_id}/cancel"
     assert await status_of(service, path, foreign) == 403
     assert await status_of(service, path, foreign | {"Sec-Fetch-Site": "same-site"}) == 403

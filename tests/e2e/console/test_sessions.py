@@ -1,16 +1,22 @@
 """Sessions of a browser with several tabs: none acts as who has signed in elsewhere."""
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from app.access import Keyring
 from app.cli.processes import url_of
 from app.contract.access import OPERATOR, IssuedKey, KeyRequest
+from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
+from app.settings import Settings
 from app.store import open_store
+from tests.api.conftest import requiring_keys, running
 from tests.e2e.console.conftest import violations
 from tests.e2e.console.test_frame import until_refused
 from tests.e2e.running_service import RunningService, running_service
@@ -97,3 +103,89 @@ async def test_signing_out_ends_all_tabs_and_each_key_keeps_its_own_words(
         await page.get_by_role("button", name="Sign out").click()
         await sign_in(page, first)
         await expect(draft).to_have_value("Of the first.")
+
+
+def address_in_the_network() -> str:
+    """Return an address of this machine in a network; without one the test is skipped."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unsent:
+        try:
+            unsent.connect(("192.0.2.1", 9))  # of a UDP socket: nothing is sent
+        except OSError:
+            pytest.skip("this machine is in no network")
+        return str(unsent.getsockname()[0])
+
+
+@asynccontextmanager
+async def service_in_network(directory: Path, host: str) -> AsyncIterator[tuple[str, IssuedKey]]:
+    """The address of an API that listens on all addresses, and a key of it.
+
+    Browsers send `Sec-Fetch-Site` to loopback only.
+    """
+    with EmbeddedRedis.start(directory) as redis:
+        settings = requiring_keys(Settings(redis_url=redis.url, host="0.0.0.0", port=0))
+        with running(settings) as url:
+            async with open_store(settings, RefinementQueue(settings.queue)) as store:
+                key = await Keyring(store.access, settings).create(OPERATOR, KeyRequest())
+            yield url.replace("127.0.0.1", host), key
+
+
+async def test_over_plain_http_a_person_signs_in_submits_and_cancels(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with service_in_network(tmp_path, address_in_the_network()) as (address, key):
+        context = await browser.new_context(base_url=address)
+        page = await context.new_page()
+        await page.goto("/console/new")
+        assert not await page.evaluate("isSecureContext")
+        await sign_in(page, key)
+        await page.get_by_label("Draft", exact=True).fill("A text.")
+        await page.get_by_role("button", name="Submit", exact=True).click()
+        heading = page.get_by_role("heading", level=1)
+        await expect(heading).to_contain_text("queued")
+        await page.get_by_role("button", name="Cancel…").click()
+        await page.get_by_role("button", name="Cancel the refinement").click()
+        await expect(heading).to_contain_text("canceled")
+        await context.close()
+
+
+EMBEDDING = """(address) => Promise.all([
+    new Promise((done) => {
+        const it = document.createElement('object');
+        it.onload = () => done('shown');
+        it.onerror = () => done('refused');
+        it.data = address;
+        document.body.append(it);
+    }),
+    fetch(address, { mode: 'no-cors', credentials: 'include' }).then(
+        () => 'shown',
+        () => 'refused',
+    ),
+])"""
+
+
+async def answer_empty_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(65_536)
+    writer.write(b"HTTP/1.0 200 OK\r\ncontent-type: text/html\r\n\r\n<!doctype html><body>")
+    writer.close()
+
+
+@pytest.mark.parametrize("is_on_loopback", [False, True])
+async def test_a_page_on_another_port_cannot_tell_one_answer_from_another(
+    browser: Browser, tmp_path: Path, is_on_loopback: bool
+) -> None:
+    host = "127.0.0.1" if is_on_loopback else address_in_the_network()
+    async with (
+        service_in_network(tmp_path, host) as (address, key),
+        await asyncio.start_server(answer_empty_page, "0.0.0.0", 0) as other,
+    ):
+        context = await browser.new_context(base_url=address)
+        own = await context.new_page()
+        await own.goto("/console")
+        await sign_in(own, key)
+        page = await context.new_page()
+        await page.goto(f"http://{host}:{other.sockets[0].getsockname()[1]}/")
+        for path in ("/v1/refinements", "/v1/refinements/ref_1", "/healthz"):
+            assert await page.evaluate(EMBEDDING, address + path) == ["refused", "refused"], path
+        await page.evaluate("(to) => location.assign(to)", f"{address}/console/new")
+        await expect(page.get_by_role("banner")).to_contain_text(key.id)
+        await context.close()

@@ -13,7 +13,8 @@ from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import hanging_at
 from tests.waiting import TIMEOUT_S
 
-HOSTILE = "It's \"quoted\" $HOME `id` \\n é\n'JSON'\nJSON\n</script>\u2028\t§"
+TURNING = "\u202emoc\u2069\u200f"
+HOSTILE = f"It's \"quoted\" $HOME `id` {TURNING}\\n é\n'JSON'\nJSON\n</script>\u2028\t§"
 
 
 async def submitted(page: Page, service: RunningService) -> Any:
@@ -70,17 +71,33 @@ async def test_an_error_stands_at_the_field_that_it_is_about(page: Page) -> None
     assert await violations(page) == []
 
 
+async def test_what_a_name_may_have_is_said_at_the_name(page: Page) -> None:
+    await page.goto("/console/new")
+    await page.get_by_label("Draft", exact=True).fill("A text.")
+    await page.get_by_text("Everything else").click()
+    pairs = page.get_by_role("group", name="Metadata")
+    await pairs.get_by_role("button", name="Add a pair").click()
+    name = pairs.get_by_label("Name 1 of metadata")
+    await name.fill("my key")
+    await name.press("Tab")
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await expect(pairs.get_by_text("letters from A to Z, digits, dots")).to_be_visible()
+    await expect(name).to_be_focused()
+    assert await violations(page) == []
+
+
 async def test_copied_code_submits_the_same_request(page: Page, service: RunningService) -> None:
     service.models.behaviour = hanging_at("iterations/1/revise")
     await page.goto("/console/new")
     await page.get_by_text("As JSON", exact=True).click()
-    request = {"draft": HOSTILE, "metadata": {"of": HOSTILE[:20]}, "learn": False}
+    request = {"draft": HOSTILE, "metadata": {"of": HOSTILE[:30]}, "learn": False}
     await page.get_by_label("Request").fill(json.dumps(request))
     await expect(page.get_by_label("Draft", exact=True)).to_have_value(HOSTILE)
     expected = None
     for name, command in (("curl", ["bash"]), ("Python", [sys.executable, "-"])):
         await page.get_by_role("button", name=name, exact=True).click()
         code = await page.get_by_label(f"The request in {name}").inner_text()
+        assert not set(code) & {"\u202e", "\u2069", "\u200f", "\u2028"}
         await service.erase_unfinished()
         running = subprocess.Popen(  # noqa: ASYNC220
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
@@ -95,6 +112,11 @@ async def test_copied_code_submits_the_same_request(page: Page, service: Running
         assert made["draft"] == HOSTILE
         assert expected in {None, json.dumps(made)}
         expected = json.dumps(made)
+    await page.get_by_role("button", name="TypeScript", exact=True).click()
+    code = await page.get_by_label("The request in TypeScript").inner_text()
+    assert TURNING not in code
+    draft = next(it for it in code.splitlines() if it.startswith("const draft = "))
+    assert json.loads(draft.removeprefix("const draft = ").removesuffix(";")) == HOSTILE
 
 
 async def first_listed(service: RunningService) -> str:
