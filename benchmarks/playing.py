@@ -25,7 +25,7 @@ from workers.engine.search import Outcome
 from workers.models.port import ModelCall, ModelError, ModelReply
 from workers.play.driver import play_moves
 from workers.play.executor import Tools
-from workers.validators import NO_RESOURCES, ServerResources, compile_validators
+from workers.validators.running import NO_RESOURCES, ServerResources, compile_validators
 
 NONCE = "482913"
 """The number in the tags around texts, as a record has one."""

@@ -11,8 +11,8 @@ from app.contract.endpoints import Endpoint
 from app.contract.judgement import Usage
 from workers.models.port import ModelCall, ModelReply
 from workers.outbound.guarded_client import EndpointUnavailable
-from workers.validators import ServerResources
 from workers.validators.python import Interpreter, Sandbox
+from workers.validators.running import ServerResources
 
 
 @dataclass(frozen=True)

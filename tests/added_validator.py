@@ -12,7 +12,7 @@ from app.settings import Settings
 from tests.api.conftest import running
 from tests.validators.validator_page import sections
 from tests.waiting import TIMEOUT_S
-from workers.validators import compile_validators
+from workers.validators.running import compile_validators
 
 KIND = os.environ["ADDED"]
 SECTION = sections()[KIND]

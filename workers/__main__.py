@@ -54,7 +54,8 @@ from workers.play.refinements import (
     resume_parked,
 )
 from workers.rq.worker import CoroutineWorker, end
-from workers.validators import RunsAsRoot, ServerResources, open_server_resources
+from workers.validators.python import RunsAsRoot
+from workers.validators.running import ServerResources, open_server_resources
 
 log = logging.getLogger(__name__)
 

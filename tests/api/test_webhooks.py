@@ -31,7 +31,7 @@ from tests.store.store_harness import be_up, everything, expire_retention
 from tests.waiting import TIMEOUT_S
 from workers.outbound.guarded_client import Answered, open_endpoints
 from workers.outbound.webhooks import Pace, WebhookSender
-from workers.validators import open_server_resources
+from workers.validators.running import open_server_resources
 
 ROOT = Path(__file__).parent.parent.parent
 URL = "https://hooks.example.com/hone?id=1"

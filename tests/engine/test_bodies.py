@@ -14,7 +14,7 @@ from app.contract.strategies import DEEPEST
 from tests.engine.engine_driver import EngineDriver, drafts, judged_by, request
 from tests.engine.scripted_replies import revised
 from workers.engine.moves import Ask, Check, Judged, StepError, ToolResult
-from workers.validators import compile_validators
+from workers.validators.running import compile_validators
 
 PART: dict[str, Any] = {"name": "one", "instructions": "The first chapter."}
 JSON: dict[str, Any] = {"kind": "json"}

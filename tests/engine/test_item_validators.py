@@ -9,7 +9,7 @@ from app.contract.status import StopReason
 from app.service.admission import check_validators
 from tests.engine.engine_driver import EngineDriver, judged_by, request
 from workers.engine.moves import Check, Judged
-from workers.validators import compile_validators
+from workers.validators.running import compile_validators
 
 BULLETS: dict[str, object] = {"kind": "regex", "pattern": r"(?m)^- "}
 SHORT: dict[str, object] = {"kind": "length", "max_words": 120}

@@ -27,7 +27,7 @@ from tests.workers.refinement_harness import (
 )
 from workers.models.port import ModelCall, ModelUnavailable
 from workers.outbound.guarded_client import EndpointUnavailable
-from workers.validators import ServerResources
+from workers.validators.running import ServerResources
 
 RELEASES = Path(__file__).parent
 UNCHANGED = ("tenant", "metadata", "strategy", "created_at", "retention_ms", "engine_version")

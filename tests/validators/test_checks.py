@@ -18,8 +18,8 @@ from app.contract.validators.text import ContainsValidator, LengthValidator, Reg
 from tests.processes import is_alive
 from tests.waiting import eventually
 from workers.children.child_process import environment
-from workers.validators import ServerResources, compile_validators
 from workers.validators.check_process import CheckProcess
+from workers.validators.running import ServerResources, compile_validators
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +172,13 @@ def test_the_process_that_runs_checks_is_given_no_keys() -> None:
     given = environment({"PATH": "/bin", **secrets})
     assert given["PATH"] == "/bin"
     assert not given.keys() & secrets.keys()
+
+
+def test_the_process_that_runs_checks_loads_neither_a_store_nor_a_client() -> None:
+    program = "import sys, workers.validators.check_process_main; print(*sys.modules)"
+    command = [sys.executable, "-c", program]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert {"redis", "aiohttp", "opentelemetry", "app.store"}.isdisjoint(loaded)
 
 
 async def test_the_cpu_time_of_a_refinement_is_used_up_by_its_own_checks(

@@ -4,8 +4,8 @@ import pytest
 
 from app.contract.requests import ContextDocument
 from app.contract.validators.citations import CitationsValidator
-from workers.validators import compile_validators
 from workers.validators.citations import MAX_VIOLATIONS, check_citations
+from workers.validators.running import compile_validators
 from workers.validators.violation import Violation
 
 DOCUMENTS = (

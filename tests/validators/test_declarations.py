@@ -9,7 +9,8 @@ import pytest
 from app.contract.resources import RESOURCES
 from app.contract.validators import VALIDATORS
 from app.settings import Settings
-from workers.validators import ServerResources, check_of
+from workers.validators import check_of
+from workers.validators.running import ServerResources
 
 CHECK = re.compile(r"(?m)^(?:async )?def check_(\w+)\(")
 PACKAGE = Path(__file__).parents[2] / "workers" / "validators"

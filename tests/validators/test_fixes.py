@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.contract.judgement import FindingsReply, OnFail
 from app.contract.validators import VALIDATORS, AnyValidator
 from app.contract.validators.text import ExcludesValidator
-from workers.validators import compile_validators
+from workers.validators.running import compile_validators
 
 ONE: TypeAdapter[Any] = TypeAdapter(AnyValidator)
 STYLE = {

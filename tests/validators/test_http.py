@@ -20,9 +20,9 @@ from tests.local_endpoint import (
     secrets_of,
 )
 from workers.outbound.guarded_client import guarded_socket, is_public, open_endpoints
-from workers.validators import ServerResources, ValidatorUnavailable, compile_validators
 from workers.validators.http import MAX_VIOLATIONS, check_http
-from workers.validators.violation import Measurement, Violation
+from workers.validators.running import ServerResources, compile_validators
+from workers.validators.violation import Measurement, ValidatorUnavailable, Violation
 
 
 async def judged(answer: EndpointAnswer, draft: str = "a draft", **fields: Any) -> tuple[Any, ...]:

@@ -3,8 +3,8 @@
 import pytest
 
 from app.contract.validators.formats import MarkdownValidator
-from workers.validators import compile_validators
 from workers.validators.formats import MAX_VIOLATIONS, check_markdown
+from workers.validators.running import compile_validators
 from workers.validators.violation import Violation
 
 WHOLE = """Intro with a [link](https://example.com) and `[]()` as code.

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from app.contract.validators.python import PythonValidator
-from workers.validators import ValidatorUnavailable, compile_validators
 from workers.validators.python import MAX_VIOLATIONS, check_python
-from workers.validators.violation import Violation
+from workers.validators.running import compile_validators
+from workers.validators.violation import ValidatorUnavailable, Violation
 
 RUNNING = f"{sys.version_info[0]}.{sys.version_info[1]}"
 

@@ -10,9 +10,15 @@ import pytest
 
 from app.contract.validators.python import PythonTestsValidator
 from tests.validators.sandboxed_python import PYTHON, VIA, needs_sandbox, violations
-from workers.validators import RunsAsRoot, ServerResources, ValidatorUnavailable, compile_validators
-from workers.validators.python import Interpreter, Sandbox, check_python_tests, open_sandbox
-from workers.validators.violation import Measurement, Violation
+from workers.validators.python import (
+    Interpreter,
+    RunsAsRoot,
+    Sandbox,
+    check_python_tests,
+    open_sandbox,
+)
+from workers.validators.running import ServerResources, compile_validators
+from workers.validators.violation import Measurement, ValidatorUnavailable, Violation
 
 ADD = "from draft import add\n\ndef test_adds():\n    assert add(2, 3) == 5\n"
 

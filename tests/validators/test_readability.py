@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.contract.validators.text import ReadabilityValidator
-from workers.validators import compile_validators
+from workers.validators.running import compile_validators
 from workers.validators.text import check_readability
 from workers.validators.violation import Violation
 

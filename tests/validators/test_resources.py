@@ -4,7 +4,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from app.settings import Settings
-from workers.validators import open_server_resources
+from workers.validators.running import open_server_resources
 
 
 @pytest.mark.parametrize(("key", "can_call"), [(None, False), ("", False), ("k" * 16, True)])

@@ -6,7 +6,7 @@ import pytest
 from sqlglot.dialects import Dialects
 
 from app.contract.validators.sql import SqlDialect, SqlValidator
-from workers.validators import compile_validators
+from workers.validators.running import compile_validators
 from workers.validators.sql import check_sql
 from workers.validators.violation import Violation
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.contract.validators.sql import SqlValidator
-from workers.validators import compile_validators
+from workers.validators.running import compile_validators
 from workers.validators.sql import MAX_VIOLATIONS, check_sql
 from workers.validators.violation import HIDES_OTHERS, Violation
 

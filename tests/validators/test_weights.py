@@ -4,7 +4,7 @@ from app.contract.validators import AnyValidator
 from app.contract.validators.json import JsonSchemaValidator
 from app.contract.validators.sql import SqlValidator
 from app.contract.validators.text import LengthValidator
-from workers.validators import compile_validators
+from workers.validators.running import compile_validators
 
 
 async def weight(validator: AnyValidator, draft: str) -> float:

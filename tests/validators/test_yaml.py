@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.validators.formats import YamlValidator
-from workers.validators import compile_validators
 from workers.validators.formats import MAX_VIOLATIONS, check_yaml
+from workers.validators.running import compile_validators
 from workers.validators.violation import Violation
 
 NAMES = st.text("aeé:#-*&!|>'\"{}[], \n1", max_size=6)

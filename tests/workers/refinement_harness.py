@@ -33,7 +33,7 @@ from workers.engine.pipeline import POLICIES, Policy
 from workers.engine.prompts.judging import Judge
 from workers.models.port import ModelCall, ModelReply, ModelWaits
 from workers.play.refinements import Refinements
-from workers.validators import NO_RESOURCES, ServerResources
+from workers.validators.running import NO_RESOURCES, ServerResources
 
 TENANT = "default"
 ReviewScript = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]

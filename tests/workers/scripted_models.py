@@ -27,7 +27,7 @@ from workers.engine.prompts.verification import (
 )
 from workers.models.port import ModelCall, ModelRefused
 from workers.outbound.guarded_client import EndpointUnavailable
-from workers.validators import ServerResources
+from workers.validators.running import ServerResources
 
 
 def improving(first: float, step: float) -> ScriptedAnswers:

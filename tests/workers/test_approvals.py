@@ -29,7 +29,7 @@ from tests.workers.refinement_harness import (
 from workers.engine.prompts.judging import Judge
 from workers.models.port import ModelCall
 from workers.outbound.guarded_client import EndpointAway
-from workers.validators import ServerResources
+from workers.validators.running import ServerResources
 
 BOOK = {
     "name": "book",

@@ -21,7 +21,7 @@ from workers.play.endpoints import (
     LimitedEndpoints,
     endpoint_name,
 )
-from workers.validators import ServerResources
+from workers.validators.running import ServerResources
 
 NAME = "endpoint:checks.example.com/tone"
 TONE = {"kind": "http", "url": "https://Checks.example.com/tone?key=secret"}

@@ -17,7 +17,7 @@ from workers.model_registry import ModelRegistry
 from workers.models.port import ModelCall, ModelReply
 from workers.models.scripted import Scripted
 from workers.play.executor import StepExecutor
-from workers.validators import compile_validators
+from workers.validators.running import compile_validators
 
 TASK = Task("Explain refunds.", None, (QUALITY,))
 

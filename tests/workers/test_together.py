@@ -16,7 +16,7 @@ from workers.models.port import ModelCall, ModelUnavailable
 from workers.play.driver import Driver
 from workers.play.executor import StepExecutor
 from workers.play.replay import read
-from workers.validators import compile_validators
+from workers.validators.running import compile_validators
 
 REQUEST = RefinementRequest(task="Explain refunds.", max_iterations=2)
 

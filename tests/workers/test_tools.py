@@ -29,7 +29,7 @@ from workers.engine.moves import Call, Check, ToolResult
 from workers.model_registry import ModelRegistry
 from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
 from workers.play.executor import MOST_FLAWS, StepExecutor, Tools
-from workers.validators import compile_validators
+from workers.validators.running import compile_validators
 
 STEP = "ref_1/steps/1/call"
 SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}

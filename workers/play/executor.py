@@ -45,8 +45,8 @@ from workers.play.bulkhead import RefinementCalls
 from workers.play.live_text import TextPublisher
 from workers.play.replay import UNKNOWN
 from workers.play.step_spans import describe_refusal, describe_reply
-from workers.validators import ValidatorUnavailable
 from workers.validators.check_process import shared
+from workers.validators.violation import ValidatorUnavailable
 
 Complete = Callable[[str, ModelCall], Awaitable[ModelReply]]
 """Returns the reply of the model of a name. Raises `ModelError` and `ModelWaits`."""

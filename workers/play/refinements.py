@@ -36,7 +36,7 @@ from workers.play.lessons import kind_of
 from workers.play.live_text import TextPublisher
 from workers.play.quarantine import Quarantine
 from workers.play.replay import read
-from workers.validators import NO_RESOURCES, ServerResources, compile_validators
+from workers.validators.running import NO_RESOURCES, ServerResources, compile_validators
 
 log = logging.getLogger(__name__)
 

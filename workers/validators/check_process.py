@@ -9,17 +9,16 @@ for a process that gets no CPU time.
 import atexit
 import json
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Self
 
-from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
 from workers.children.child_process import ChildProcess
 from workers.children.process_tree import cpu_time_s
 from workers.children.turns import Turns
 from workers.text.edits import Edit
+from workers.validators import Documents
 from workers.validators.violation import HIDES_OTHERS, ValidatorUnavailable, Violation
 
 CPU_S = 0.5
@@ -27,8 +26,6 @@ QUICK_S = 0.1
 """CPU time of a check in the process that all share; what needs more is checked apart."""
 
 WALL_S = 20.0
-
-Documents = Sequence[ContextDocument]
 
 
 class CheckProcess:
