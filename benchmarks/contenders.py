@@ -186,6 +186,7 @@ CONTENDERS = (
 SAQ, HONE = CONTENDERS[2].name, CONTENDERS[4].name
 
 VARIANTS = (
+    Contender("without the limiter", "", partial(hone, worker=("benchmarks.unlimited",))),
     Contender("2 workers", "", partial(hone, workers=2)),
     Contender("4 workers", "", partial(hone, workers=4)),
     Contender("models over TLS", "", hone, is_tls=True),
