@@ -81,13 +81,18 @@ class RequestRejected(CliError):
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        wrong = [
-            f"  {error.pointer or '/'}  {error.detail}"
-            for error in problem.errors or ()
-            if f"{error.pointer}: {error.detail}" not in problem.detail
-        ]
         advice = ["HONE_API_KEY must have a key for it."] if problem.status == 401 else []
-        super().__init__("\n".join([f"{problem.title}: {problem.detail}", *wrong, *advice]))
+        super().__init__("\n".join([f"{problem.title}: {_told(problem)}", *advice]))
+
+
+def _told(problem: Problem) -> str:
+    """Return the detail, and a line for each sentence about fields that it does not have."""
+    places: dict[str, list[str]] = {}
+    for error in problem.errors or ():
+        if error.detail not in problem.detail:
+            places.setdefault(error.detail, []).append(error.pointer or "/")
+    lines = (f"  {', '.join(where)}: {sentence}" for sentence, where in places.items())
+    return "\n".join([problem.detail, *lines])
 
 
 class NotHone(CliError):

@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 
 from app.cli.client import CliError
 from app.cli.display import plain, say
+from app.contract.invalid_values import sentence_of
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import Settings
 
@@ -121,10 +122,7 @@ def read_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        wrong = [
-            f"HONE_{str(it['loc'][0]).upper()}: {it['msg'].removeprefix('Value error, ')}"
-            for it in error.errors()
-        ]
+        wrong = [f"HONE_{str(it['loc'][0]).upper()}: {sentence_of(it)}" for it in error.errors()]
         raise typer.BadParameter("; ".join(wrong)) from None
 
 

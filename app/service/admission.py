@@ -177,7 +177,7 @@ class Admission:
         found = dict.fromkeys(self._errors(request, choices, own_keys))
         errors = tuple(found) or await _compiled(request)
         if errors:
-            raise InvalidRequest(errors[0].detail, errors=errors)
+            raise InvalidRequest.at(*errors)
         return choices
 
     def require_prices(self, models: Iterable[str]) -> None:
@@ -188,7 +188,7 @@ class Admission:
             if cost_usd(model, 0, 0) is None
         )
         if errors:
-            raise InvalidRequest(errors[0].detail, errors=errors)
+            raise InvalidRequest.at(*errors)
 
     def lacks_a_key(self, request: RefinementRequest) -> bool:
         """Return whether the server has no key for a model that the request may call."""
@@ -273,7 +273,7 @@ def require_allowed(request: RefinementRequest, choices: Choices, quotas: Quotas
         if not quotas.allows(model)
     )
     if errors:
-        raise InvalidRequest(f"{errors[0].pointer}: {errors[0].detail}", errors=errors)
+        raise InvalidRequest.at(*errors)
 
 
 def _unable_to_stand_in(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:

@@ -14,7 +14,9 @@ from rich.text import Text
 from app.cli.client import Client, CliError
 from app.cli.display import Progress, table_of
 from app.cli.root import write_file
+from app.contract.errors import FieldError, InvalidRequest
 from app.contract.events import EventType, StepDelta
+from app.contract.models import ROLES
 from app.contract.snapshot import Failure
 from app.contract.status import Status, StopReason
 from tests.cli.conftest import Run
@@ -213,7 +215,21 @@ def test_a_refusal_is_shown_with_its_pointers(server: ScriptedApi, hone: Run) ->
     server.answers[SUBMIT] = [CannedResponse(json.dumps(PROBLEM), 422, "application/problem+json")]
     done = hone("submit", "-", "--threshold", "7", stdin="x")
     assert done.exit_code == 1
-    assert "The request is invalid: 1 error\n  /threshold  at most 1\n" in done.stderr
+    assert "The request is invalid: 1 error\n  /threshold: at most 1\n" in done.stderr
+
+
+def test_a_sentence_of_a_refusal_is_shown_once(server: ScriptedApi, hone: Run) -> None:
+    why = InvalidRequest.at(
+        *(FieldError(pointer=f"/models/{it}", detail="no such model") for it in ROLES),
+        *(FieldError(pointer=f"/{it}", detail=f"wrong {it}") for it in range(4)),
+    )
+    errors = [it.model_dump() for it in why.errors]
+    refused = json.dumps(PROBLEM | {"detail": why.detail, "errors": errors})
+    server.answers[SUBMIT] = [CannedResponse(refused, 422, "application/problem+json")]
+    assert hone("submit", "-", stdin="x").stderr == (
+        "Error: The request is invalid: /models/generator, /models/critic: no such model;"
+        " /0: wrong 0; /1: wrong 1; 2 more errors\n  /2: wrong 2\n  /3: wrong 3\n"
+    )
 
 
 def test_without_a_server_it_says_how_to_start_one(hone: Run) -> None:
