@@ -1,6 +1,7 @@
 """The client of a Hone server, and the errors that the command line shows.
 
 CliError
+  WrongAddress       the URL or the key of the server cannot be one
   ServerUnreachable  no server responds
   RequestRejected    the server rejects the request, with the reason
   NotHone            another server responds
@@ -39,6 +40,10 @@ from app.contract.steps import Step, StepPage
 
 class CliError(Exception):
     """An error whose message is shown as it is; the command ends with exit code 1."""
+
+
+class WrongAddress(CliError):
+    """What is given as the server, or as the key for it, cannot be one."""
 
 
 class ServerUnreachable(CliError):
@@ -211,7 +216,7 @@ class Client:
         trusts_environment = not _is_loopback(self._server)
         key = api_key.get_secret_value() if api_key else ""
         if not re.fullmatch(r"[!-~]*", key):
-            raise CliError(
+            raise WrongAddress(
                 "HONE_API_KEY is no key: a key has only ASCII letters, digits and signs, no space"
             )
         self._http = httpx.Client(
@@ -325,16 +330,20 @@ class Client:
         response = self._send("GET", f"{_path(refinement_id)}/iterations")
         return self._read(IterationList, response).data
 
-    def diff(self, refinement_id: str, before: int, after: int) -> Diff | None:
-        """Return the difference between two iterations, or None if one does not exist."""
+    def diff(self, refinement_id: str, before: int, after: int) -> Diff:
+        """Return the difference between two iterations."""
         query = {"from": before, "to": after}
-        try:
-            response = self._send("GET", f"{_path(refinement_id)}/diff", params=query)
-        except RequestRejected as refused:
-            if refused.problem.status == 404:
-                return None
-            raise
+        response = self._send("GET", f"{_path(refinement_id)}/diff", params=query)
         return self._read(Diff, response)
+
+    def submitted_draft(self, refinement_id: str) -> str | None:
+        """Return the draft that was submitted; None if there was none or it is not known."""
+        try:
+            request = self._send("GET", f"{_path(refinement_id)}/request").json()
+        except (CliError, ValueError):
+            return None
+        draft = request.get("draft") if isinstance(request, dict) else None
+        return draft if isinstance(draft, str) else None
 
     def steps(self, refinement_id: str, path: str | None) -> Iterator[Step]:
         """Yield every step, or the one at `path` and those below it."""
@@ -494,14 +503,17 @@ class Client:
 
 
 def _with_scheme(server: str) -> str:
-    """Return the URL of a server, `http` if it names no scheme; raise CliError if it is none."""
+    """Return the URL of a server, `http` if it names no scheme; raise WrongAddress."""
     url = server if "://" in server else f"http://{server}"
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise CliError(f"{server} is not the URL of a server: {error}") from None
-    if parsed.scheme not in {"http", "https"} or not parsed.host:
-        raise CliError(f"{server} is not the URL of a server, such as http://127.0.0.1:8080")
+        raise WrongAddress(f"{server} is not the URL of a server: {error}") from None
+    # A character that no name has is encoded; in an IPv6 address it begins a zone.
+    is_host = bool(parsed.host) and ("%" not in parsed.host or ":" in parsed.host)
+    is_port = parsed.port is None or 0 < parsed.port < 65_536
+    if parsed.scheme not in {"http", "https"} or not is_host or not is_port:
+        raise WrongAddress(f"{server} is not the URL of a server, such as http://127.0.0.1:8080")
     return url
 
 

@@ -4,9 +4,11 @@ import json
 import os
 import sys
 import webbrowser
+from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from io import BufferedReader, BytesIO
 from itertools import islice
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import IO, Annotated, Any, NoReturn, get_args
 
 import typer
 
-from app.cli.client import Client, CliError
+from app.cli.client import Client, CliError, RequestRejected, WrongAddress
 from app.cli.display import (
     coloured,
     is_animated,
@@ -49,13 +51,17 @@ from app.cli.root import (
     app,
     check_writable,
     console,
+    day,
     errors,
+    instant,
     parse_json,
+    parse_refinement_id,
     print_text,
     read_settings,
     write_file,
 )
 from app.contract.criteria import AUTO
+from app.contract.drafts import MAX_TEXT
 from app.contract.insights import Dimension
 from app.contract.judgement import FindingsReply
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
@@ -106,16 +112,42 @@ def fields_of(options: SubmitOptions) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def read_text(path: Path, stdin: IO[bytes]) -> str:
-    """Return the text of a file, or of `stdin` for `-`; raise BadParameter if it is unreadable."""
+def read_draft(path: Path, stdin: IO[bytes]) -> str:
+    """Return the draft in a file, or of `stdin` for `-`; raise BadParameter for one of no use."""
+    text = read_text(path, stdin, at_most=4 * MAX_TEXT)
+    name = _name_of(path)
+    if not text.strip():
+        raise typer.BadParameter(f"{name} {'has only white space' if text else 'is empty'}")
+    if len(text) > MAX_TEXT:
+        raise typer.BadParameter(
+            f"{name} is too long for a draft, which has at most {MAX_TEXT:,} characters"
+        )
+    return text
+
+
+def read_text(path: Path, stdin: IO[bytes], at_most: int = -1) -> str:
+    """Return the text of a file, or of `stdin` for `-`; raise BadParameter if it is unreadable.
+
+    It begins after a byte order mark, and ends after a little more than `at_most` bytes.
+    """
     if path == Path("-") and stdin.isatty():
         say(errors(), "Reading from the terminal; Ctrl-D ends the text.")
+    size = at_most + 4 if at_most >= 0 else -1
     try:
-        return (stdin.read() if path == Path("-") else path.read_bytes()).decode()
+        with nullcontext(stdin) if path == Path("-") else path.open("rb") as file:
+            raw = file.read(size)
     except OSError as error:
-        raise typer.BadParameter(f"{path}: {error.strerror}") from None
+        raise typer.BadParameter(f"{_name_of(path)}: {error.strerror}") from None
+    # What was cut off at its end is not an error in the file.
+    decoder = getincrementaldecoder("utf-8-sig")()
+    try:
+        return decoder.decode(raw, final=len(raw) != size)
     except UnicodeDecodeError:
-        raise typer.BadParameter(f"{path} is not UTF-8 text") from None
+        raise typer.BadParameter(f"{_name_of(path)} is not UTF-8 text") from None
+
+
+def _name_of(path: Path) -> str:
+    return "standard input" if path == Path("-") else str(path)
 
 
 def read_request(path: Path, stdin: IO[bytes]) -> dict[str, Any]:
@@ -123,9 +155,9 @@ def read_request(path: Path, stdin: IO[bytes]) -> dict[str, Any]:
     try:
         request = parse_json(read_text(path, stdin))
     except ValueError as error:
-        raise typer.BadParameter(f"{path} is not JSON: {error}") from None
+        raise typer.BadParameter(f"{_name_of(path)} is not JSON: {error}") from None
     if not isinstance(request, dict):
-        raise typer.BadParameter(f"{path} must contain a JSON object")
+        raise typer.BadParameter(f"{_name_of(path)} must contain a JSON object")
     return request
 
 
@@ -136,6 +168,12 @@ def _criteria(texts: Sequence[str]) -> str | list[dict[str, str]]:
 def _criterion(text: str) -> dict[str, str]:
     name, separator, description = text.partition("=")
     return {"name": name, "description": description} if separator else {"name": name}
+
+
+def file_of(result: str, draft: str | None) -> str:
+    """Return a result as a file: it ends with a line end if the submitted draft does."""
+    line_end = next((it for it in ("\r\n", "\n") if draft and draft.endswith(it)), "")
+    return result if result.endswith("\n") else result + line_end
 
 
 @dataclass(frozen=True)
@@ -153,13 +191,13 @@ class Following:
             raise typer.BadParameter("--output has the result, and --no-wait does not wait for it")
         check_writable(self.output)
 
-    def begun(self, client: Client, begun: Snapshot) -> None:
-        """Print the id, or wait for the end and exit."""
+    def begun(self, client: Client, begun: Snapshot, draft: str | None = None) -> None:
+        """Print the id, or wait for the end and exit; `draft` is the submitted one, if known."""
         if self.waits:
-            self.to_the_end(client, begun.id)
+            self.to_the_end(client, begun.id, draft)
         print_text(f"{begun.model_dump_json(indent=2) if self.as_json else begun.id}\n")
 
-    def to_the_end(self, client: Client, refinement_id: str) -> NoReturn:
+    def to_the_end(self, client: Client, refinement_id: str, draft: str | None = None) -> NoReturn:
         """Show the progress, print the result, and exit: with 0 if it passed.
 
         After Ctrl-C it goes on on the server; the commands for that are printed.
@@ -176,13 +214,16 @@ class Following:
         show_ending(client, ended, shown, with_changes=with_changes)
         if self.quiet and ended.error:
             say(errors(), f"Error: {ended.error.code}: {ended.error.detail}", "red")
-        self._deliver(ended)
+        self._deliver(client, ended, draft)
         raise typer.Exit(0 if ended.passed else NOT_PASSED)
 
-    def _deliver(self, ended: Snapshot) -> None:
-        draft = ended.result.draft if ended.result else None
-        printed = f"{ended.model_dump_json(indent=2)}\n" if self.as_json else draft
-        if printed is None:
+    def _deliver(self, client: Client, ended: Snapshot, draft: str | None) -> None:
+        if self.as_json:
+            printed = f"{ended.model_dump_json(indent=2)}\n"
+        elif ended.result:
+            given = draft if draft is not None else client.submitted_draft(ended.id)
+            printed = file_of(ended.result.draft, given)
+        else:
             return
         try:
             if self.output:
@@ -233,13 +274,13 @@ def submit(
     if file == request == Path("-"):
         raise typer.BadParameter("FILE and --request cannot both read standard input")
     started_from = read_request(request, sys.stdin.buffer) if request else {}
-    draft = read_text(file, sys.stdin.buffer) if file else None
+    draft = read_draft(file, sys.stdin.buffer) if file else None
     options = SubmitOptions(
         task, criterion or (), threshold, max_iterations, model, strategy, review
     )
     body = request_of(draft, options, started_from)
     with connected(server) as client:
-        following.begun(client, client.submit(body))
+        following.begun(client, client.submit(body), body.get("draft", ""))
 
 
 @app.command()
@@ -322,16 +363,17 @@ def get(
     """Print a refinement as JSON."""
     with connected(server) as client:
         snapshot = client.get(refinement_id)
+        result = snapshot.result if draft else None
+        text = file_of(result.draft, client.submitted_draft(refinement_id)) if result else ""
     if not draft:
         print_text(f"{snapshot.model_dump_json(indent=2)}\n")
-    elif snapshot.result is None:
+    elif result is None:
         raise CliError(f"{refinement_id} has no result; it is {snapshot.status}")
     else:
-        print_text(snapshot.result.draft)
+        print_text(text)
 
 
 LIST_PAGE = 100
-TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 
 
 @app.command(name="list")
@@ -355,10 +397,12 @@ def list_(
     min_cost_usd: Annotated[float | None, typer.Option(help="Dollars so far, at least.")] = None,
     max_cost_usd: Annotated[float | None, typer.Option(help="Dollars so far, at most.")] = None,
     since: Annotated[
-        datetime | None, typer.Option(formats=TIMES, help="Submitted then (UTC) or later.")
+        datetime | None,
+        typer.Option(parser=instant, metavar="TIME", help="Submitted then (UTC) or later."),
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option(formats=TIMES, help="Submitted then (UTC) or before.")
+        datetime | None,
+        typer.Option(parser=instant, metavar="TIME", help="Submitted then (UTC) or before."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Refinements at most.")] = 20,
     as_json: JsonOption = False,
@@ -378,8 +422,8 @@ def list_(
         "max_score": max_score,
         "min_cost_usd": min_cost_usd,
         "max_cost_usd": max_cost_usd,
-        "submitted_from": since and f"{since.isoformat()}Z",
-        "submitted_to": until and f"{until.isoformat()}Z",
+        "submitted_from": since and f"{since:%Y-%m-%dT%H:%M:%SZ}",
+        "submitted_to": until and f"{until:%Y-%m-%dT%H:%M:%SZ}",
     }
     filters = {name: it for name, it in asked.items() if it is not None} | _pairs(metadata or ())
     with connected(server) as client:
@@ -437,8 +481,6 @@ def diff(
         first, last = _ends(client, refinement_id)
         from_, to = first if before is None else before, last if after is None else after
         found = client.diff(refinement_id, from_, to)
-    if found is None:
-        raise CliError(f"{refinement_id} has no iterations {from_} and {to}")
     if as_json:
         print_text(f"{found.model_dump_json(indent=2)}\n")
     elif not unified:
@@ -463,7 +505,11 @@ def _ends(client: Client, refinement_id: str) -> tuple[int, int]:
 def open_(
     refinement_id: Annotated[
         str | None,
-        typer.Argument(metavar="ID", help="Id of the refinement. Default: the list of all."),
+        typer.Argument(
+            parser=parse_refinement_id,
+            metavar="ID",
+            help="Id of the refinement. Default: the list of all.",
+        ),
     ] = None,
     *,
     url: Annotated[bool, typer.Option("--url", help="Only print the address.")] = False,
@@ -475,9 +521,20 @@ def open_(
     """
     with connected(server) as client:
         address = client.console_url(refinement_id)
+        _require_unless_hidden(client, refinement_id)
     browser = None if url else _browser()
     if browser is None or not browser.open(address):
         say(console(), address)
+
+
+def _require_unless_hidden(client: Client, refinement_id: str | None) -> None:
+    """Raise RequestRejected for a refinement that does not exist; the console may have a key."""
+    try:
+        if refinement_id is not None:
+            client.get(refinement_id)
+    except RequestRejected as refused:
+        if refused.problem.status not in {401, 403}:
+            raise
 
 
 def _browser() -> webbrowser.BaseBrowser | None:
@@ -493,7 +550,10 @@ def _browser() -> webbrowser.BaseBrowser | None:
 
 @app.command()
 def delete(
-    refinement_ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids to erase.")],
+    refinement_ids: Annotated[
+        list[str],
+        typer.Argument(parser=parse_refinement_id, metavar="ID", help="Ids to erase."),
+    ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     server: ServerOption = None,
 ) -> None:
@@ -524,7 +584,10 @@ def connected(server: str | None) -> Client:
     if server == "":
         raise typer.BadParameter("--server is empty; it is the URL of a server")
     settings = read_settings()
-    return Client(server or url_of(settings), api_key=settings.api_key)
+    try:
+        return Client(server or url_of(settings), api_key=settings.api_key)
+    except WrongAddress as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 ACTIONS = get_args(get_args(ReviewAction)[0])
@@ -609,7 +672,7 @@ def review(
     fields = {
         "action": action,
         "feedback": feedback,
-        "draft": read_text(draft, sys.stdin.buffer) if draft else None,
+        "draft": read_draft(draft, sys.stdin.buffer) if draft else None,
         "arguments": read_request(arguments, sys.stdin.buffer) if arguments else None,
         "score": score,
         "path": key,
@@ -829,8 +892,10 @@ def insights(
         Dimension | None, typer.Option(help="Only by this. Without it, every grouping is shown.")
     ] = None,
     since: Annotated[
-        str | None,
-        typer.Option(metavar="DATE", help="First day that counts, in UTC, such as 2026-01-31."),
+        date | None,
+        typer.Option(
+            parser=day, metavar="DATE", help="First day that counts, in UTC, such as 2026-01-31."
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="Rows of each grouping.")] = 20,
     server: ServerOption = None,
@@ -840,7 +905,7 @@ def insights(
     By strategy, model, critic, criterion and step.
     """
     with connected(server) as client:
-        show_insights(client.insights(by, since, limit), console())
+        show_insights(client.insights(by, since.isoformat() if since else None, limit), console())
 
 
 @app.command("mcp")

@@ -17,7 +17,7 @@ from rich.progress import Progress as ProgressBars
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.client import Client, NotHone
+from app.cli.client import Client, NotHone, RequestRejected
 from app.contract.batches import Batch
 from app.contract.calibration import CalibratedKind, CalibrationList
 from app.contract.caveats import BLOCKING
@@ -501,9 +501,12 @@ def _show_changes(client: Client, refinement_id: str, to: int, console: Console)
     if to == 0:
         say(console, "\nThe submitted draft is the best one.")
         return
-    difference = client.diff(refinement_id, 0, to)
-    if difference is None:  # no draft was submitted
-        return
+    try:
+        difference = client.diff(refinement_id, 0, to)
+    except RequestRejected as refused:
+        if refused.problem.status == 404:  # no draft was submitted
+            return
+        raise
     say(console, f"\nWhat changed from the draft to iteration {to}:\n", "bold")
     show_words(difference, console)
 

@@ -6,10 +6,12 @@ Standard output has results alone; progress, questions and errors are on standar
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 import sys
 from collections.abc import Iterable
+from datetime import UTC, date, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -248,13 +250,41 @@ def check_writable(path: Path | None) -> None:
         raise typer.BadParameter(f"{path}: Permission denied")
 
 
+def parse_refinement_id(text: str) -> str:
+    """Return the id; raise BadParameter for what cannot be one."""
+    if not re.fullmatch("ref_[0-9A-Za-z]+", text):
+        raise typer.BadParameter(f"{text or 'an empty text'} is not the id of a refinement")
+    return text
+
+
+def instant(text: str) -> datetime:
+    """Return a time of UTC, such as 2026-01-31 or 2026-01-31T09:30; raise BadParameter."""
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text} is not a time such as 2026-01-31 or 2026-01-31T09:30"
+        ) from None
+    return given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
+
+
+def day(text: str) -> date:
+    """Return a date, such as 2026-01-31; raise BadParameter."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text} is not a date such as 2026-01-31") from None
+
+
 ServerOption = Annotated[
     str | None,
     typer.Option(
         envvar="HONE_SERVER", help="URL of the API.  [default: from HONE_HOST and HONE_PORT]"
     ),
 ]
-RefinementIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the refinement.")]
+RefinementIdArgument = Annotated[
+    str, typer.Argument(parser=parse_refinement_id, metavar="ID", help="Id of the refinement.")
+]
 
 ThresholdOption = Annotated[float | None, typer.Option(help="Score that is good enough.")]
 MaxIterationsOption = Annotated[int | None, typer.Option(help="Maximum number of drafts.")]

@@ -206,6 +206,9 @@ class Admission:
             yield FieldError(pointer="/tools", detail=ENDPOINTS.missing)
         if request.webhook and ENDPOINTS in self._off:
             yield FieldError(pointer="/webhook", detail=ENDPOINTS.missing)
+        for name, text in (("task", request.task), ("draft", request.draft)):
+            if text is not None and not text.strip():
+                yield FieldError(pointer=f"/{name}", detail="has only white space")
         if (kept_s := request.retention_s) is not None and kept_s > self._retention_max_s:
             detail = f"this server keeps refinements for {self._retention_max_s} seconds at most"
             yield FieldError(pointer="/retention_s", detail=detail)

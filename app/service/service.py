@@ -38,7 +38,7 @@ from app.contract.strategies.loops import DEFAULT
 from app.contract.usage import UsageGrouping, UsageGroups, UsageReport
 from app.service.admission import Admission, require_allowed
 from app.service.estimates import estimated
-from app.service.iterations import compared_at, diff_of, iterations_of, numbered, rating_of, within
+from app.service.iterations import both_at, diff_of, iterations_of, numbered, rating_of, within
 from app.service.model_roles import Choices, Selection, playing
 from app.service.ratings import additions_of, rated_of
 from app.service.report import ReportFormat, report_of, story_of
@@ -352,7 +352,7 @@ class Service:
         """
         request = await self._store.request(tenant, refinement_id)
         found = await self.iterations(tenant, refinement_id, None)
-        old, new = (compared_at(found, request, *it) for it in (before, after))
+        old, new = both_at(found, request, before, after)
         return await asyncio.to_thread(diff_of, old, new)
 
     async def steps(

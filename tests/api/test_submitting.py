@@ -180,6 +180,8 @@ SELF_CORRECTION = {"strategy": {"kind": "self_correction"}, "validators": [{"kin
             "models.generator",
         ),
         ({"threshold": 1.5}, "/threshold", "at most 1"),
+        ({"draft": " \n\u00a0"}, "/draft", "only white space"),
+        ({"task": "\t"}, "/task", "only white space"),
         ({"color": "red"}, "/color", "is not a field"),
     ],
 )

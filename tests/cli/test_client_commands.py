@@ -24,6 +24,7 @@ from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending, snapshot, st
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
 
 SUBMIT = "POST /v1/refinements"
+STREAM = "text/event-stream"
 WATCH = f"GET /v1/refinements/{ID}/events"
 PROBLEM = {
     "type": "/docs/errors#invalid_request",
@@ -209,6 +210,56 @@ def test_wrong_usage_is_exit_code_2_and_asks_no_server(
     assert done.exit_code == 2
     assert complaint in done.stderr
     assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "draft.txt is empty"),
+        (b" \n\n", "draft.txt has only white space"),
+        (b"\xff\xfe\x00", "draft.txt is not UTF-8 text"),
+        (
+            "\u00e9".encode() * 200_001,
+            "draft.txt is too long for a draft, which has at most 200,000",
+        ),
+        ("\U0001f600".encode() * 300_000, "draft.txt is too long"),
+        (b"x" * 5_000_000, "draft.txt is too long"),
+    ],
+)
+def test_a_file_that_cannot_be_a_draft_is_named(
+    server: ScriptedApi, hone: Run, tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    file = tmp_path / "draft.txt"
+    file.write_bytes(content)
+    done = hone("submit", str(file))
+    assert (done.exit_code, server.asked) == (2, [])
+    assert complaint in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("draft", "printed"),
+    [
+        (b"In order to be short.", b"Short."),
+        (b"In order to be short.\n", b"Short.\n"),
+        (b"\xef\xbb\xbfIn order to be short.\r\n", b"Short.\r\n"),
+    ],
+)
+def test_the_result_ends_with_a_line_end_if_the_draft_does(
+    server: ScriptedApi, hone: Run, tmp_path: Path, draft: bytes, printed: bytes
+) -> None:
+    bare = snapshot(draft="Short.")
+    script(server, CannedResponse(stream(*EVENTS, ending(final=bare)), media_type=STREAM))
+    file = tmp_path / "draft.txt"
+    file.write_bytes(draft)
+    assert hone("submit", str(file)).stdout_bytes == printed
+    sent = json.loads(server.asked[0].body)
+    assert sent["draft"][0] == "I"
+    server.answers |= {
+        f"GET /v1/refinements/{ID}": [CannedResponse(bare.model_dump_json())],
+        f"GET /v1/refinements/{ID}/request": [CannedResponse(json.dumps(sent))],
+    }
+    assert hone("get", ID, "--draft").stdout_bytes == printed
+    assert hone("watch", ID).stdout_bytes == printed
 
 
 def test_a_refusal_is_shown_with_its_pointers(server: ScriptedApi, hone: Run) -> None:
@@ -437,7 +488,7 @@ def test_a_key_that_no_header_can_have_is_refused_and_not_shown(
     server: ScriptedApi, hone: Run, key: str
 ) -> None:
     done = hone("list", HONE_API_KEY=key)
-    assert (done.exit_code, server.asked) == (1, [])
+    assert (done.exit_code, server.asked) == (2, [])
     assert "HONE_API_KEY is no key" in done.stderr
     assert key not in done.stderr
 

@@ -134,7 +134,7 @@ def test_what_is_no_answer_of_hone_is_one_error_without_a_traceback(
 @pytest.mark.parametrize("server_url", ["ftp://here", "http://", "http://[::1"])
 def test_an_address_that_is_none_is_said(hone: Run, server_url: str) -> None:
     done = hone("get", ID, "--server", server_url)
-    assert (done.exit_code, "is not the URL of a server" in done.stderr) == (1, True)
+    assert (done.exit_code, "is not the URL of a server" in done.stderr) == (2, True)
 
 
 def test_an_address_may_leave_out_the_scheme(server: ScriptedApi, hone: Run) -> None:
