@@ -2,21 +2,31 @@
 
 import json
 import os
+import secrets
 import sys
 import webbrowser
 from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cached_property
 from io import BufferedReader, BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, Any, NoReturn, get_args
 
 import typer
+from rich.console import Console
 
-from app.cli.client import Client, CliError, RequestRejected, WrongAddress
+from app.cli.client import (
+    Client,
+    CliError,
+    RequestRejected,
+    ServerUnreachable,
+    WrongAddress,
+    perhaps_submitted,
+)
 from app.cli.display import (
     coloured,
     is_animated,
@@ -35,6 +45,7 @@ from app.cli.processes import url_of
 from app.cli.root import (
     INTERRUPTED,
     NOT_PASSED,
+    IdempotencyKeyOption,
     JsonOption,
     MaxIterationsOption,
     ModelOption,
@@ -60,6 +71,7 @@ from app.cli.root import (
     read_settings,
     write_file,
 )
+from app.cli.silence import Silence
 from app.contract.criteria import AUTO
 from app.contract.drafts import MAX_TEXT
 from app.contract.insights import Dimension
@@ -191,6 +203,11 @@ class Following:
             raise typer.BadParameter("--output has the result, and --no-wait does not wait for it")
         check_writable(self.output)
 
+    @cached_property
+    def shown(self) -> Console:
+        """The console of the progress."""
+        return errors(quiet=self.quiet)
+
     def begun(self, client: Client, begun: Snapshot, draft: str | None = None) -> None:
         """Print the id, or wait for the end and exit; `draft` is the submitted one, if known."""
         if self.waits:
@@ -202,9 +219,13 @@ class Following:
 
         After Ctrl-C it goes on on the server; the commands for that are printed.
         """
-        shown = errors(quiet=self.quiet)
+        shown = self.shown
         try:
             ended = watch(client, refinement_id, shown, with_texts=self.with_texts)
+        except ServerUnreachable as error:
+            raise CliError(
+                f"{error}\nWhat was submitted is kept: hone watch {refinement_id}"
+            ) from error
         except KeyboardInterrupt:
             say(errors(), f"\n{refinement_id} continues on the server. Watch or end it:")
             for command in ("watch", "finish", "cancel"):
@@ -258,6 +279,7 @@ def submit(
     strategy: StrategyOption = None,
     review: ReviewWhenOption = None,
     request: RequestOption = None,
+    idempotency_key: IdempotencyKeyOption = None,
     output: OutputOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -279,8 +301,11 @@ def submit(
         task, criterion or (), threshold, max_iterations, model, strategy, review
     )
     body = request_of(draft, options, started_from)
-    with connected(server) as client:
-        following.begun(client, client.submit(body), body.get("draft", ""))
+    key = idempotency_key or f"hone-{secrets.token_hex(8)}"
+    with connected(server, following.shown) as client:
+        with interruptible(key):
+            submitted = client.surely(lambda: client.submit(body, key), key)
+        following.begun(client, submitted, body.get("draft", ""))
 
 
 @app.command()
@@ -303,19 +328,27 @@ def batch(
     did not succeed.
     """
     check_writable(output)
-    with connected(server) as client, _lines_of(file) as lines:
-        submitted = client.submit_batch(lines)
+    shown = errors(quiet=quiet)
+    with connected(server, shown) as client, _lines_of(file) as lines:
+        try:
+            submitted = client.submit_batch(lines)
+        except ServerUnreachable as error:
+            raise CliError(f"{error}\n{SAME_BATCH}") from error
         if no_wait:
             say(console(), submitted.id)
             return
         try:
-            ended = watch_batch(client, submitted, errors(quiet=quiet))
+            ended = watch_batch(client, submitted, shown)
+        except ServerUnreachable as error:
+            raise CliError(f"{error}\n{SAME_BATCH}") from error
         except KeyboardInterrupt:
-            say(errors(), f"\n{submitted.id} continues on the server.")
-            say(errors(), "The same command goes on with it.")
+            say(errors(), f"\n{submitted.id} continues on the server.\n{SAME_BATCH}")
             raise typer.Exit(INTERRUPTED) from None
         write_results(client.batch_results(ended), output)
     raise typer.Exit(0 if ended.counts.succeeded == ended.counts.total else NOT_PASSED)
+
+
+SAME_BATCH = "The same command goes on with it: nothing is submitted twice."
 
 
 def _lines_of(file: Path) -> BufferedReader | BytesIO:
@@ -350,7 +383,7 @@ def watch_command(
     It prints as `submit` does. Exit code: 0 if it passed, 3 if it ended without passing.
     """
     following = Following(True, as_json, quiet, output, not no_texts)
-    with connected(server) as client:
+    with connected(server, following.shown) as client:
         following.to_the_end(client, refinement_id)
 
 
@@ -579,13 +612,28 @@ def cancel(refinement_id: RefinementIdArgument, server: ServerOption = None) -> 
         say(console(), client.cancel(refinement_id).status)
 
 
-def connected(server: str | None) -> Client:
-    """Return a client of the given server, or of the one in the settings."""
+@contextmanager
+def interruptible(key: str) -> Iterator[None]:
+    """Say after Ctrl-C what can be done about a submission whose answer has not come."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(errors(), f"\n{perhaps_submitted(key)}")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def connected(server: str | None, shown: Console | None = None) -> Client:
+    """Return a client of the given server, or of the one in the settings.
+
+    On `shown` it says that the server does not answer.
+    """
     if server == "":
         raise typer.BadParameter("--server is empty; it is the URL of a server")
     settings = read_settings()
     try:
-        return Client(server or url_of(settings), api_key=settings.api_key)
+        url = server or url_of(settings)
+        silence = Silence(url, lambda text: say(shown, text, "yellow")) if shown else None
+        return Client(url, api_key=settings.api_key, silence=silence)
     except WrongAddress as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -745,7 +793,7 @@ def retry(
         "max_cost_usd": max_cost_usd,
     }
     limits = {name: value for name, value in fields.items() if value is not None}
-    with connected(server) as client:
+    with connected(server, following.shown) as client:
         following.begun(client, client.retry(refinement_id, limits))
 
 
@@ -765,6 +813,7 @@ def continue_(
     strategy: StrategyOption = None,
     review: ReviewWhenOption = None,
     request: RequestOption = None,
+    idempotency_key: IdempotencyKeyOption = None,
     output: OutputOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -782,8 +831,11 @@ def continue_(
     options = SubmitOptions(None, (), threshold, max_iterations, model, strategy, review)
     fields = {"path": path, "feedback": feedback, "spans": marks_of(quote)}
     changes |= fields_of(options) | {name: it for name, it in fields.items() if it is not None}
-    with connected(server) as client:
-        following.begun(client, client.continue_(refinement_id, changes))
+    key = idempotency_key or f"hone-{secrets.token_hex(8)}"
+    with connected(server, following.shown) as client:
+        with interruptible(key):
+            begun = client.surely(lambda: client.continue_(refinement_id, changes, key), key)
+        following.begun(client, begun)
 
 
 def _show_pending(client: Client, refinement_id: str) -> None:

@@ -302,6 +302,13 @@ RequestOption = Annotated[
         " fields.",
     ),
 ]
+IdempotencyKeyOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY",
+        help="With a key that was used within 24 hours, go on with what it submitted.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Show no progress; errors are shown.")
