@@ -5,6 +5,7 @@ CliError
   ServerUnreachable  no server responds
     PerhapsSubmitted it has stopped responding while a submission was sent
   RequestRejected    the server rejects the request, with the reason
+  Erased             a refinement was erased while it was watched
   NotHone            another server responds
   ServiceFailed      a process of the service that the command runs has failed
 """
@@ -125,6 +126,10 @@ def _told(problem: Problem) -> str:
             places.setdefault(error.detail, []).append(error.pointer or "/")
     lines = (f"  {', '.join(where)}: {sentence}" for sentence, where in places.items())
     return "\n".join([problem.detail, *lines])
+
+
+class Erased(CliError):
+    """A refinement was erased while it was watched."""
 
 
 class NotHone(CliError):
@@ -380,9 +385,10 @@ class Client:
         response = self._send("GET", f"{_path(refinement_id)}/iterations")
         return self._read(IterationList, response).data
 
-    def diff(self, refinement_id: str, before: int, after: int) -> Diff:
-        """Return the difference between two iterations."""
-        query = {"from": before, "to": after}
+    def diff(self, refinement_id: str, before: int, after: int, search: str = "") -> Diff:
+        """Return the difference between two iterations, the second one of an inner `search`."""
+        inner = {"from_path": "", "path": search} if search else {}
+        query = {"from": before, "to": after, **inner}
         response = self._send("GET", f"{_path(refinement_id)}/diff", params=query)
         return self._read(Diff, response)
 
@@ -505,6 +511,10 @@ class Client:
                 self._lost(error, failures)
             except ValueError as error:
                 raise NotHone(self._server) from error
+            except RequestRejected as refused:
+                if seen and refused.problem.status == 404:
+                    raise Erased(f"{refinement_id} was erased, or is no longer kept") from refused
+                raise
             yield None
             self._pause(1.0)
 

@@ -7,7 +7,7 @@ import sys
 import webbrowser
 from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
@@ -43,7 +43,6 @@ from app.cli.display import (
 )
 from app.cli.processes import url_of
 from app.cli.root import (
-    INTERRUPTED,
     NOT_PASSED,
     IdempotencyKeyOption,
     JsonOption,
@@ -61,10 +60,12 @@ from app.cli.root import (
     ThresholdOption,
     app,
     check_writable,
+    complete_strategy,
     console,
     day,
     errors,
     instant,
+    interruptible,
     parse_json,
     parse_refinement_id,
     print_text,
@@ -220,17 +221,15 @@ class Following:
         After Ctrl-C it goes on on the server; the commands for that are printed.
         """
         shown = self.shown
+        commands = (f"  hone {it} {refinement_id}" for it in ("watch", "finish", "cancel"))
+        told = (f"{refinement_id} continues on the server. Watch or end it:", *commands)
         try:
-            ended = watch(client, refinement_id, shown, with_texts=self.with_texts)
+            with interruptible(*told):
+                ended = watch(client, refinement_id, shown, with_texts=self.with_texts)
         except ServerUnreachable as error:
             raise CliError(
                 f"{error}\nWhat was submitted is kept: hone watch {refinement_id}"
             ) from error
-        except KeyboardInterrupt:
-            say(errors(), f"\n{refinement_id} continues on the server. Watch or end it:")
-            for command in ("watch", "finish", "cancel"):
-                say(errors(), f"  hone {command} {refinement_id}")
-            raise typer.Exit(INTERRUPTED) from None
         with_changes = is_animated(shown) and sys.stdout.isatty()
         show_ending(client, ended, shown, with_changes=with_changes)
         if self.quiet and ended.error:
@@ -303,7 +302,7 @@ def submit(
     body = request_of(draft, options, started_from)
     key = idempotency_key or f"hone-{secrets.token_hex(8)}"
     with connected(server, following.shown) as client:
-        with interruptible(key):
+        with interruptible(perhaps_submitted(key)):
             submitted = client.surely(lambda: client.submit(body, key), key)
         following.begun(client, submitted, body.get("draft", ""))
 
@@ -338,12 +337,10 @@ def batch(
             say(console(), submitted.id)
             return
         try:
-            ended = watch_batch(client, submitted, shown)
+            with interruptible(f"{submitted.id} continues on the server.", SAME_BATCH):
+                ended = watch_batch(client, submitted, shown)
         except ServerUnreachable as error:
             raise CliError(f"{error}\n{SAME_BATCH}") from error
-        except KeyboardInterrupt:
-            say(errors(), f"\n{submitted.id} continues on the server.\n{SAME_BATCH}")
-            raise typer.Exit(INTERRUPTED) from None
         write_results(client.batch_results(ended), output)
     raise typer.Exit(0 if ended.counts.succeeded == ended.counts.total else NOT_PASSED)
 
@@ -416,7 +413,10 @@ def list_(
         list[Status] | None, typer.Option(help="Only those in this status; repeatable.")
     ] = None,
     strategy: Annotated[
-        list[str] | None, typer.Option(help="Only those of this strategy; repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Only those of this strategy; repeatable.", autocompletion=complete_strategy
+        ),
     ] = None,
     metadata: Annotated[
         list[str] | None,
@@ -612,16 +612,6 @@ def cancel(refinement_id: RefinementIdArgument, server: ServerOption = None) -> 
         say(console(), client.cancel(refinement_id).status)
 
 
-@contextmanager
-def interruptible(key: str) -> Iterator[None]:
-    """Say after Ctrl-C what can be done about a submission whose answer has not come."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        say(errors(), f"\n{perhaps_submitted(key)}")
-        raise typer.Exit(INTERRUPTED) from None
-
-
 def connected(server: str | None, shown: Console | None = None) -> Client:
     """Return a client of the given server, or of the one in the settings.
 
@@ -632,13 +622,19 @@ def connected(server: str | None, shown: Console | None = None) -> Client:
     settings = read_settings()
     try:
         url = server or url_of(settings)
-        silence = Silence(url, lambda text: say(shown, text, "yellow")) if shown else None
+        silence = (
+            Silence(url, lambda text: say(shown, text, "yellow", wraps=True)) if shown else None
+        )
         return Client(url, api_key=settings.api_key, silence=silence)
     except WrongAddress as error:
         raise typer.BadParameter(str(error)) from None
 
 
 ACTIONS = get_args(get_args(ReviewAction)[0])
+
+
+def _complete_action(incomplete: str) -> list[str]:
+    return [it for it in ACTIONS if it.startswith(incomplete)]
 
 
 @app.command()
@@ -688,6 +684,7 @@ def review(
         str | None,
         typer.Argument(
             metavar="[" + "|".join(ACTIONS) + "]",
+            autocompletion=_complete_action,
             help="Decision about the draft or the call; without one, show it.",
         ),
     ] = None,
@@ -833,7 +830,7 @@ def continue_(
     changes |= fields_of(options) | {name: it for name, it in fields.items() if it is not None}
     key = idempotency_key or f"hone-{secrets.token_hex(8)}"
     with connected(server, following.shown) as client:
-        with interruptible(key):
+        with interruptible(perhaps_submitted(key)):
             begun = client.surely(lambda: client.continue_(refinement_id, changes, key), key)
         following.begun(client, begun)
 
@@ -879,7 +876,7 @@ def steps(
         is_there = path is None
         for step in client.steps(refinement_id, path):
             is_there = True
-            say(console(), _headline(step), "bold" if path else "")
+            say(console(), _headline(step), "bold" if path else "", wraps=True)
             for line in _asked_and_said(step) if path else ():
                 say(console(), line, wraps=True)
     if not is_there:

@@ -356,7 +356,7 @@ def show_ending(client: Client, ended: Snapshot, console: Console, *, with_chang
         say(console, "\nNo draft was judged, so there is no result.")
         return
     if with_changes:
-        _show_changes(client, ended.id, ended.result.iteration, console)
+        _show_changes(client, ended.id, ended.result, console)
     show_follow_ups(ended.result, console)
     say(console, f"\nResult: {_headline(ended, ended.result)}\n", "bold", wraps=True)
 
@@ -497,25 +497,32 @@ def _mean_gain(it: MeanGain) -> tuple[str, str]:
     return f"{it.mean:+.3f}", f"{it.low:+.3f} to {it.high:+.3f}"
 
 
-def _show_changes(client: Client, refinement_id: str, to: int, console: Console) -> None:
-    if to == 0:
+def _show_changes(client: Client, refinement_id: str, result: Result, console: Console) -> None:
+    search = result.path.rpartition("iterations/")[0].rstrip("/")
+    if (search, result.iteration) == ("", 0):
         say(console, "\nThe submitted draft is the best one.")
         return
     try:
-        difference = client.diff(refinement_id, 0, to)
+        difference = client.diff(refinement_id, 0, result.iteration, search)
     except RequestRejected as refused:
         if refused.problem.status == 404:  # no draft was submitted
             return
         raise
-    say(console, f"\nWhat changed from the draft to iteration {to}:\n", "bold")
+    say(console, f"\nWhat changed from the draft to {draft_name(result)}:\n", "bold")
     show_words(difference, console)
+
+
+def draft_name(result: Result) -> str:
+    """Return what a result is called: its number, or its path if an inner search has made it."""
+    number = result.iteration
+    return f"iteration {number}" if result.path == f"iterations/{number}" else result.path
 
 
 def _headline(ended: Snapshot, result: Result) -> str:
     verdict = "passed" if ended.passed else "did not pass"
     reason = f" ({ended.stop_reason})" if ended.stop_reason else ""
     return (
-        f"{ended.status}{reason}: iteration {result.iteration} with score"
+        f"{ended.status}{reason}: {draft_name(result)} with score"
         f" {score_text(result.score)}, threshold {score_text(ended.threshold)}, {verdict}"
     )
 

@@ -9,12 +9,14 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 from pydantic import ValidationError
@@ -24,19 +26,46 @@ from typer.core import TyperGroup
 from app.cli.client import CliError
 from app.cli.display import plain, say
 from app.contract.invalid_values import sentence_of
+from app.contract.reviews import ReviewWhen
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import Settings
 
 NOT_PASSED = 3
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 CUT_OFF = 141  # 128 + SIGPIPE
+TERMINATED = 143  # 128 + SIGTERM
 
 EXIT_CODES = (
     "Exit codes: 0 success, and where a refinement is waited for, it passed; 1 an error, which"
     " standard error explains; 2 wrong usage; 3 the refinement ended without passing, or not all of"
     " a batch succeeded; 130 interrupted by Ctrl-C; 141 the reader of the output ended early, as"
-    " `head` does."
+    " `head` does; 143 ended by SIGTERM."
 )
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM was received."""
+
+
+@contextmanager
+def interruptible(*told: str) -> Iterator[None]:
+    """Say after Ctrl-C and SIGTERM what goes on without this command, and exit."""
+
+    def terminate(_number: int, _frame: object) -> None:
+        raise Terminated
+
+    before = signal.getsignal(signal.SIGTERM)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        for line in ("", *told):
+            say(errors(), line)
+        code = TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
+        raise typer.Exit(code) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class HoneGroup(TyperGroup):
@@ -76,7 +105,7 @@ def _finite(_context: Any, _option: Any, value: Any) -> Any:
 
 def _fail(message: str, code: int) -> NoReturn:
     _discard_output()
-    say(errors(), f"Error: {message}", "red")
+    say(errors(), f"Error: {message}", "red", wraps=True)
     raise typer.Exit(code) from None
 
 
@@ -289,10 +318,31 @@ RefinementIdArgument = Annotated[
 ThresholdOption = Annotated[float | None, typer.Option(help="Score that is good enough.")]
 MaxIterationsOption = Annotated[int | None, typer.Option(help="Maximum number of drafts.")]
 ModelOption = Annotated[str | None, typer.Option(help="Model of every role: provider:name.")]
-StrategyOption = Annotated[str | None, typer.Option(help="Strategy of the refinement.")]
+
+
+def complete_strategy(incomplete: str) -> list[str]:
+    """Return the strategies whose name begins so."""
+    from app.contract.strategies import STRATEGIES  # noqa: PLC0415 - commands start without it
+
+    return [it for it in STRATEGIES if it.startswith(incomplete)]
+
+
+def complete_when(incomplete: str) -> list[str]:
+    """Return the times of a review whose name begins so."""
+    return [it for it in get_args(ReviewWhen) if it.startswith(incomplete)]
+
+
+StrategyOption = Annotated[
+    str | None,
+    typer.Option(help="Strategy of the refinement.", autocompletion=complete_strategy),
+]
 ReviewWhenOption = Annotated[
     str | None,
-    typer.Option(metavar="WHEN", help="Ask a reviewer: each_iteration or before_completion."),
+    typer.Option(
+        metavar="WHEN",
+        help="Ask a reviewer: each_iteration or before_completion.",
+        autocompletion=complete_when,
+    ),
 ]
 RequestOption = Annotated[
     Path | None,

@@ -313,6 +313,24 @@ def test_watching_what_fails_is_exit_code_3(server: ScriptedApi, hone: Run) -> N
     assert hone("watch", ID).exit_code == 3
 
 
+def test_what_is_erased_while_it_is_watched_is_said_to_be(server: ScriptedApi, hone: Run) -> None:
+    begun = CannedResponse(stream(*EVENTS), media_type=STREAM)
+    server.answers[WATCH] = [begun, CannedResponse("{}", 404)]
+    done = hone("watch", ID)
+    assert done.exit_code == 1
+    assert done.stderr.endswith(f"Error: {ID} was erased, or is no longer kept\n")
+
+
+def test_a_result_of_an_inner_search_is_called_by_its_path(server: ScriptedApi, hone: Run) -> None:
+    ended = snapshot()
+    assert ended.result
+    inner = ended.result.model_copy(update={"path": "reviews/1/iterations/1"})
+    final = ending(final=ended.model_copy(update={"result": inner}))
+    script(server, CannedResponse(stream(*EVENTS, final), media_type=STREAM))
+    told = hone("submit", "-", stdin="x").stderr
+    assert "(threshold_met): reviews/1/iterations/1 with score 0.91" in told
+
+
 def test_get_prints_the_snapshot_as_json(server: ScriptedApi, hone: Run) -> None:
     server.answers[f"GET /v1/refinements/{ID}"] = [CannedResponse(snapshot().model_dump_json())]
     assert json.loads(hone("get", ID).stdout) == snapshot().model_dump(mode="json")
@@ -330,7 +348,10 @@ def test_cancel_prints_the_status_after_it(server: ScriptedApi, hone: Run) -> No
     assert hone("cancel", ID).stdout == "canceling\n"
 
 
-def test_ctrl_c_leaves_the_refinement_alone_and_says_how_to_go_on(server: ScriptedApi) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_the_refinement_alone_and_it_is_said_how_to_go_on(
+    server: ScriptedApi, number: signal.Signals
+) -> None:
     script(server, CannedResponse(stream(*EVENTS), media_type="text/event-stream", hangs=True))
     command = [sys.executable, "-m", "app.cli", "watch", ID, "--server", server.url]
     watching = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -338,9 +359,9 @@ def test_ctrl_c_leaves_the_refinement_alone_and_says_how_to_go_on(server: Script
         output = watching.stderr
         assert output is not None
         assert any(line.startswith("iteration 1:") for line in output)
-        watching.send_signal(signal.SIGINT)
+        watching.send_signal(number)
         last_words = output.read()
-    assert watching.returncode == 130
+    assert watching.returncode == 128 + number
     assert f"hone watch {ID}" in last_words
     assert f"hone cancel {ID}" in last_words
     assert [asked.route for asked in server.asked] == [WATCH]

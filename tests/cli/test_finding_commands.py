@@ -182,6 +182,29 @@ FISH = "_HONE_COMPLETE=source_fish hone | source; complete -C 'hone list --statu
 
 
 @pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("submit --strategy ite", ["iterative"]),
+        ("list --strategy be", ["best_of_n"]),
+        ("continue ref_1 --review be", ["before_completion"]),
+        ("review ref_1 app", ["approve"]),
+    ],
+)
+def test_names_that_the_server_checks_are_completed_too(words: str, completed: list[str]) -> None:
+    line = f"hone {words}"
+    environment = {"_HONE_COMPLETE": "complete_bash", "COMP_WORDS": line}
+    environment["COMP_CWORD"] = str(len(line.split()) - 1)
+    done = subprocess.run(
+        [Path(sys.executable).parent / "hone"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == completed
+
+
+@pytest.mark.parametrize(
     ("command", "completed"),
     [
         (("bash", "-c", BASH), "failed\n"),

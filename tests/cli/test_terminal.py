@@ -1,5 +1,6 @@
 """What a terminal shows, what is sent through a pipe, and errors, each said once."""
 
+import json
 import os
 import pty
 import re
@@ -72,6 +73,14 @@ def test_a_terminal_without_colours_gets_none(nasty: ScriptedApi, variable: dict
     assert "0.91" in shown
     assert "\x1b[1;32m" not in shown
     assert ("\x1b" in shown) == ("TERM" not in variable)
+
+
+def test_a_long_error_is_wrapped_between_words(server: ScriptedApi) -> None:
+    told = {"type": "", "title": "No", "status": 409, "detail": "some words " * 20}
+    server.answers[AT] = [CannedResponse(json.dumps(told | {"instance": "", "code": "no"}), 409)]
+    shown = on_a_terminal("get", ID, "--server", server.url, COLUMNS="46", NO_COLOR="1")
+    assert max(map(len, shown.splitlines())) <= 46
+    assert {*shown.split()} == {"Error:", "No:", "some", "words"}
 
 
 def test_a_reader_that_has_enough_is_no_error(server: ScriptedApi) -> None:
