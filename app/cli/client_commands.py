@@ -348,12 +348,31 @@ def batch(
 SAME_BATCH = "The same command goes on with it: nothing is submitted twice."
 
 
+BEGIN = 65_536
+"""Bytes of a file of requests by which it is seen whether it is a text."""
+
+
 def _lines_of(file: Path) -> BufferedReader | BytesIO:
     """Open a file, or what standard input has for `-`: it is read twice."""
     try:
-        return BytesIO(sys.stdin.buffer.read()) if file == Path("-") else file.open("rb")
+        lines = BytesIO(sys.stdin.buffer.read()) if file == Path("-") else file.open("rb")
+        begin = lines.read(BEGIN)
+        lines.seek(0)
     except OSError as error:
-        raise typer.BadParameter(f"{file}: {error.strerror}") from None
+        raise typer.BadParameter(f"{_name_of(file)}: {error.strerror}") from None
+    if why := _no_text(begin):
+        lines.close()
+        raise typer.BadParameter(f"{_name_of(file)} {why}")
+    return lines
+
+
+def _no_text(begin: bytes) -> str:
+    """Return why a file that begins so has no lines of text, or nothing."""
+    try:
+        getincrementaldecoder("utf-8")().decode(begin)
+    except UnicodeDecodeError:
+        return "is not UTF-8 text"
+    return "" if begin else "is empty"
 
 
 def write_results(pieces: Iterator[bytes], output: Path | None) -> None:
@@ -880,7 +899,7 @@ def steps(
             for line in _asked_and_said(step) if path else ():
                 say(console(), line, wraps=True)
     if not is_there:
-        raise typer.BadParameter(f"no step at {path} has ended; without PATH the steps are listed")
+        raise CliError(f"no step at {path} has ended; without PATH the steps are listed")
 
 
 def _headline(step: Step) -> str:

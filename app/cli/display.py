@@ -423,7 +423,7 @@ def show_insights(found: InsightList, console: Console) -> None:
     """Print a table for every grouping; the cost and the seconds are those of a case."""
     say(console, f"Since {found.since:%Y-%m-%d} (UTC).")
     if not found.data:
-        say(console, "No refinement has ended with drafts that can be compared.")
+        say(console, "No refinement has ended with drafts that can be compared.", wraps=True)
     for by, insights in groupby(found.data, key=lambda it: it.by):
         say(console, "")
         say_table([(by.value, *INSIGHT_HEAD), *map(_insight_row, insights)], console)
@@ -435,6 +435,7 @@ def show_calibration(found: CalibrationList, console: Console) -> None:
         say(
             console,
             "Nothing was learnt yet: no refinement with a critic that is a model succeeded.",
+            wraps=True,
         )
         return
     say_table([CALIBRATION_HEAD, *map(_calibration_row, found.data)], console)

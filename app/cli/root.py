@@ -25,7 +25,7 @@ from typer.core import TyperGroup
 
 from app.cli.client import CliError
 from app.cli.display import plain, say
-from app.contract.invalid_values import sentence_of
+from app.contract.invalid_values import in_one, sentence_of
 from app.contract.reviews import ReviewWhen
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import Settings
@@ -83,6 +83,10 @@ class HoneGroup(TyperGroup):
                 return super().invoke(ctx)
             finally:
                 sys.stdout.flush()
+        except typer.BadParameter as error:
+            if isinstance(invalid := error.__cause__, ValidationError):
+                error.message = in_one(map(sentence_of, invalid.errors()))
+            raise
         except (CliError, RedisNotFound, EmbeddedRedisError) as error:
             _fail(str(error), 1)
         except BrokenPipeError:

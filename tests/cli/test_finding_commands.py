@@ -138,6 +138,10 @@ def test_a_diff_that_is_refused_says_what_is_missing(server: ScriptedApi, hone: 
         ("list --since yesterday", "yesterday is not a time such as 2026-01-31"),
         ("list --until 2026-99-99", "2026-99-99 is not a time"),
         ("insights --since yesterday", "yesterday is not a date such as 2026-01-31"),
+        ("list --status done", "'done' is not one of 'queued'"),
+        ("list --limit x", "must be a whole number"),
+        ("list --limit 0", "must be at least 1"),
+        ("list --min-score high", "must be a number"),
         ("get nope", "nope is not the id of a refinement"),
         ("delete --yes nope", "nope is not the id of a refinement"),
         ("open a/b", "a/b is not the id of a refinement"),
@@ -151,6 +155,8 @@ def test_an_option_or_argument_that_cannot_be_meant_is_wrong_usage(
 ) -> None:
     done = hone(*command.split())
     assert (done.exit_code, words in done.stderr, server.asked) == (2, True, [])
+    assert "Input should" not in done.stderr
+    assert "Value error" not in done.stderr
 
 
 def test_open_says_that_a_server_has_no_console(hone: Run) -> None:
