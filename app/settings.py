@@ -29,6 +29,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from app.contract import patterns
 from app.contract.access import TENANT_NAME
 from app.contract.endpoints import AllowedTargets
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
@@ -57,7 +58,9 @@ class ModelServer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    base_url: str = Field(pattern=r"^https?://", description="Base URL without /chat/completions.")
+    base_url: str = Field(
+        pattern=patterns.BASE_URL.regex, description="Base URL without /chat/completions."
+    )
     api_key: ModelKey | None = Field(None, description="API key, if the server requires one.")
 
 
@@ -67,7 +70,7 @@ def _is_free(name: str) -> str:
     return name
 
 
-ProviderName = Annotated[str, Field(pattern=r"^[a-z0-9_]+$"), AfterValidator(_is_free)]
+ProviderName = Annotated[str, Field(pattern=patterns.PROVIDER_NAME.regex), AfterValidator(_is_free)]
 
 
 def _is_long_enough(key: SecretStr) -> SecretStr:
@@ -326,7 +329,7 @@ class Settings(_WithProviders):
         description="Maximum number of refinements that a worker holds, those that only wait for"
         " slow replies included; by default ten times HONE_CONCURRENCY, and never less than that.",
     )
-    queue: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] = Field(
+    queue: Annotated[str, Field(pattern=patterns.QUEUE_NAME.regex)] = Field(
         "hone", description="Name of the RQ queue."
     )
     queue_max: int = Field(
@@ -363,7 +366,7 @@ class Settings(_WithProviders):
     )
     root_path: str = Field(
         "",
-        pattern=r"^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$",
+        pattern=patterns.ROOT_PATH.regex,
         max_length=200,
         description="Path under which a proxy publishes the API, such as `/hone`.",
     )

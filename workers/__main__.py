@@ -22,6 +22,7 @@ from redis.exceptions import ConnectionError as RedisUnreachable
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimedOut
 
+from app.contract.invalid_values import sentence_of
 from app.contract.requests import RefinementRequest
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
@@ -306,7 +307,7 @@ def show_prompts(path: Path, out: IO[str]) -> int:
     except ValidationError as error:
         for flaw in error.errors(include_url=False, include_input=False):
             place = "".join(f"/{part}" for part in flaw["loc"]) or "the request"
-            sys.stderr.write(f"{path}: {place}: {flaw['msg']}\n")
+            sys.stderr.write(f"{path}: {place}: {sentence_of(flaw, RefinementRequest)}\n")
         return 1
     for it in sample_prompts(request, new_prompt_nonce()):
         kind = "the model's" if it.temperature is None else f"{it.temperature:g}"

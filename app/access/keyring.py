@@ -45,10 +45,7 @@ class Keyring:
         )
         if expires_at is not None and expires_at <= record.created_at:
             detail = "must be in the future"
-            raise InvalidRequest(
-                f"/expires_at: {detail}",
-                errors=(FieldError(pointer="/expires_at", detail=detail),),
-            )
+            raise InvalidRequest.at(FieldError(pointer="/expires_at", detail=detail))
         with refusals():
             await self._store.put((None, record))
         return _issued(record, key)

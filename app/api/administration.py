@@ -11,6 +11,7 @@ from app.api import examples
 from app.api.bodies import RequestBody, body_of
 from app.api.dependencies import Absent, RefinementId, Tenant, TheModelRoles, TheStore
 from app.api.openapi import UNREADABLE, body, problems
+from app.contract import patterns
 from app.contract.access import (
     TENANT_NAME,
     ApiKey,
@@ -59,7 +60,7 @@ async def _tenants(request: Request) -> Tenants:
 
 TheTenants = Annotated[Tenants, Depends(_tenants)]
 TenantPath = Annotated[str, Path(pattern=TENANT_NAME, examples=["acme"])]
-ProviderPath = Annotated[str, Path(pattern="^[a-z0-9_]{1,64}$", examples=["openai"])]
+ProviderPath = Annotated[str, Path(pattern=patterns.PROVIDER_IN_PATH.regex, examples=["openai"])]
 ProviderKeyBody = Annotated[RequestBody[ProviderKeyRequest], Depends(body_of(ProviderKeyRequest))]
 QuotasBody = Annotated[RequestBody[Quotas], Depends(body_of(Quotas))]
 OfTenant = Annotated[
@@ -71,13 +72,13 @@ OfTenant = Annotated[
 ]
 AuditCursor = Annotated[
     str | Absent,
-    Query(pattern="^[0-9]{1,15}-[0-9]{1,15}$", description="`next_cursor` of the previous page."),
+    Query(pattern=patterns.AUDIT_CURSOR.regex, description="`next_cursor` of the previous page."),
 ]
 AuditLimit = Annotated[int, Query(ge=1, le=1_000, description="Actions per page.")]
 TheDirectory = Annotated[Directory, Depends(_directory)]
 TheCaller = Annotated[Caller, Depends(_caller)]
 TheKeyring = Annotated[Keyring, Depends(_keyring)]
-KeyId = Annotated[str, Path(pattern="^key_[0-9a-z]{12}$", examples=["key_3f8k2m9q7w1x"])]
+KeyId = Annotated[str, Path(pattern=patterns.KEY_ID.regex, examples=["key_3f8k2m9q7w1x"])]
 KeyBody = Annotated[RequestBody[KeyRequest], Depends(body_of(KeyRequest, is_required=False))]
 TokenBody = Annotated[RequestBody[TokenRequest], Depends(body_of(TokenRequest, is_required=False))]
 RotationBody = Annotated[RequestBody[KeyRotation], Depends(body_of(KeyRotation, is_required=False))]

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from fastapi import Request
@@ -14,6 +15,7 @@ from pydantic_core import ErrorDetails, SchemaValidator, from_json, to_json
 from app.api.problems import PresetUsed, UnsupportedMediaType
 from app.contract import Contract
 from app.contract.errors import FieldError, InvalidRequest
+from app.contract.invalid_values import in_one, is_of_type, sentence_of
 from app.contract.requests import DEFAULT_PRESET, PRESET_NAME, RefinementRequest
 
 MAX_VALUES = 100_000
@@ -130,11 +132,32 @@ def parsed(contract: type[C], raw: bytes) -> C:
         found = _built(invalid)
     if values_in(raw) <= FEW_VALUES:
         found = _all_errors(contract, raw)
-    wrong = _own_errors(found)
-    errors = tuple(_field_error(error, tree) for error in wrong[:MAX_ERRORS])
-    more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    where = f"{errors[0].pointer}: " if errors[0].pointer else ""
-    raise InvalidRequest(f"{where}{errors[0].detail}{more}", errors=errors)
+    wrong = _by_pointer(found, tree)
+    errors = (
+        FieldError(
+            pointer=pointer,
+            detail=_shortened(in_one(sentence_of(it, contract) for it in at), MAX_DETAIL),
+        )
+        for pointer, at in islice(wrong.items(), MAX_ERRORS)
+    )
+    raise InvalidRequest.at(*errors, unlisted=max(0, len(wrong) - MAX_ERRORS))
+
+
+def _by_pointer(found: Sequence[ErrorDetails], tree: Any) -> Mapping[str, list[ErrorDetails]]:
+    """Return what is wrong with each value, in the order of the body.
+
+    Branches of a union that allow no object or list at all are left out where the inside of one is
+    wrong.
+    """
+    at: dict[str, list[ErrorDetails]] = {}
+    for error in _own_errors(found):
+        at.setdefault(_pointer_to(error, tree), []).append(error)
+    outer = {pointer[:end] for pointer in at for end, it in enumerate(pointer) if it == "/"}
+    return {
+        pointer: wrong
+        for pointer, wrong in at.items()
+        if pointer not in outer or not all(map(is_of_type, wrong))
+    }
 
 
 def _own_errors(found: Sequence[ErrorDetails]) -> list[ErrorDetails]:
@@ -233,41 +256,12 @@ def _json_of(raw: bytes) -> Any:
 
 
 def _refusal(detail: str, pointer: str = "") -> InvalidRequest:
-    where = f"{pointer}: " if pointer else ""
-    return InvalidRequest(f"{where}{detail}", errors=(FieldError(pointer=pointer, detail=detail),))
+    return InvalidRequest.at(FieldError(pointer=pointer, detail=detail))
 
 
-PATTERNS = {
-    r"^[A-Za-z0-9_.-]+$": "letters from A to Z, digits, dots, underscores and hyphens only",
-    r"^[A-Za-z0-9_-]{1,64}$": "at most 64 letters from A to Z, digits, underscores and hyphens",
-    r"^[a-z0-9][a-z0-9_-]*$": "small letters from a to z, digits, underscores and hyphens only,"
-    " with a letter or digit first",
-    r"^[a-z0-9][a-z0-9._-]{0,63}$": "at most 64 small letters from a to z, digits, dots,"
-    " underscores and hyphens, with a letter or digit first",
-    r"^[a-z0-9][a-z0-9_-]{0,62}$": "at most 63 small letters from a to z, digits, underscores and"
-    " hyphens, with a letter or digit first",
-    r"^[a-z0-9_]+:.+$": "a provider and a model, such as openai:gpt-5-mini",
-    r"^https?://[^\s/?#@\\]+([/?#]\S*)?$": "an address that begins with http:// or https:// and has"
-    " neither a user name nor spaces",
-    r"^#{0,6}\s*[^#\s]": "a heading, with or without # before it",
-    r"^[A-Z]{1,4}[0-9]{0,4}$": "a rule of ruff or the beginning of one, such as E501 or F",
-    r"^\S([^\x00-\x1f]*\S)?$": "one line without spaces around it",
-}
-"""What is expected where the contract has a pattern."""
-
-
-def _field_error(error: ErrorDetails, tree: Any) -> FieldError:
-    detail = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "string_pattern_mismatch":
-        pattern = error["ctx"]["pattern"]
-        detail = f"expected {PATTERNS[pattern]}" if pattern in PATTERNS else detail
-    if error["loc"][-1:] == ("[key]",):
-        detail = f"the name is wrong: {detail}"
-    return FieldError(
-        pointer=_pointer(error["loc"], tree, is_missing=error["type"] == "missing")
-        + getattr(error.get("ctx", {}).get("error"), "pointer", ""),
-        detail=_shortened(detail, MAX_DETAIL),
-    )
+def _pointer_to(error: ErrorDetails, tree: Any) -> str:
+    inside = getattr(error.get("ctx", {}).get("error"), "pointer", "")
+    return _pointer(error["loc"], tree, is_missing=error["type"] == "missing") + inside
 
 
 def _pointer(loc: Sequence[int | str], tree: Any, *, is_missing: bool) -> str:

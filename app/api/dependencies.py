@@ -12,10 +12,12 @@ from pydantic.json_schema import SkipJsonSchema
 from app.access import Caller
 from app.api.bodies import RequestBody, body_of, submission_of
 from app.api.problems import NotAcceptable, invalid_query
+from app.contract import patterns
 from app.contract.batches import BATCH_ID
 from app.contract.continuations import Continuation
 from app.contract.errors import MalformedHeader
 from app.contract.insights import KEPT_DAYS, Dimension
+from app.contract.invalid_values import A_DATE, A_TIME, suggested
 from app.contract.limits import LimitsChange
 from app.contract.listing import Selected
 from app.contract.ratings import RatingRequest
@@ -136,7 +138,7 @@ def chosen_format(
     for known in offered.values():
         if known == format_:
             return known
-    raise invalid_query({"format": f"it must be {' or '.join(offered.values())}"})
+    raise invalid_query({"format": f"must be {' or '.join(offered.values())}"})
 
 
 def _media_range(text: str) -> tuple[str, float]:
@@ -311,7 +313,7 @@ RefinementId = Annotated[
     str,
     Path(
         description="`id` in the response of `POST /v1/refinements`.",
-        pattern="^ref_[0-9A-HJKMNP-TV-Z]{26}$",
+        pattern=patterns.REFINEMENT_ID.regex,
         examples=["ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"],
     ),
 ]
@@ -381,10 +383,17 @@ async def _metadata(request: Request) -> Mapping[str, str]:
         if name.startswith(PREFIX) and pairs.setdefault(name.removeprefix(PREFIX), value) == value:
             continue
         if name not in KNOWN:
-            raise invalid_query({name[:100]: "it is unknown, or given twice with other values"})
+            raise invalid_query({name[:100]: _not_a_filter(name)})
     if len(pairs) > MAX_PAIRS:
-        raise invalid_query({PREFIX: f"at most {MAX_PAIRS} metadata filters are supported"})
+        raise invalid_query({PREFIX: f"may be given for at most {MAX_PAIRS} names"})
     return pairs
+
+
+def _not_a_filter(name: str) -> str:
+    if name.startswith(PREFIX):
+        return "is given twice with different values"
+    close = suggested(name, KNOWN)
+    return f"is not a parameter{close or f'; one for metadata is `{PREFIX}KEY`'}"
 
 
 Metadata = Annotated[Mapping[str, str], Depends(_metadata)]
@@ -393,7 +402,7 @@ Metadata = Annotated[Mapping[str, str], Depends(_metadata)]
 def _instant(text: str) -> str:
     """Return a time (RFC 3339); pydantic also reads seconds since 1970."""
     if not _DAY.match(text):
-        raise ValueError("Input should be a time with an offset, such as 2026-01-31T12:00:00Z")
+        raise ValueError(A_TIME)
     return text
 
 
@@ -468,7 +477,7 @@ GroupedBy = Annotated[
 def _day(text: str) -> str:
     """Return a date (RFC 3339, full-date); pydantic also reads seconds since 1970, and times."""
     if not _DAY.fullmatch(text):
-        raise ValueError("Input should be a date, such as 2026-01-31")
+        raise ValueError(A_DATE)
     return text
 
 

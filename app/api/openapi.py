@@ -121,7 +121,7 @@ def batch_body() -> dict[str, Any]:
 def _example(kind: type[HoneError]) -> dict[str, Any]:
     error: HoneError
     if kind is errors.InvalidRequest:
-        wrong = errors.FieldError(pointer="/threshold", detail="Input should be a valid number")
+        wrong = errors.FieldError(pointer="/threshold", detail="must be a number")
         error = kind(f"{wrong.pointer}: {wrong.detail}", errors=(wrong,))
     elif kind in (errors.RefinementNotFound, errors.NotStored):
         error = kind(examples.REFINEMENT_ID)

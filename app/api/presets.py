@@ -8,13 +8,14 @@ from app.api import examples
 from app.api.bodies import RequestBody, body_of
 from app.api.dependencies import Tenant, TheStore
 from app.api.openapi import UNREADABLE, body, problems
+from app.contract import patterns
 from app.contract.errors import Conflict, NotFound
 from app.contract.presets import Preset, PresetList, PresetRequest
 
 presets = APIRouter(prefix="/v1/presets", tags=["presets"])
 
 PresetPath = Annotated[
-    str, Path(pattern="^[a-z0-9][a-z0-9._-]{0,63}$", examples=[examples.PRESET_NAME])
+    str, Path(pattern=patterns.PRESET_NAME.regex, examples=[examples.PRESET_NAME])
 ]
 PresetBody = Annotated[RequestBody[PresetRequest], Depends(body_of(PresetRequest))]
 

@@ -19,6 +19,7 @@ from app.contract.errors import (
     Problem,
     pointer_to,
 )
+from app.contract.invalid_values import in_one, sentence_of
 
 
 class CrossSite(HoneError):
@@ -97,7 +98,8 @@ class PresetUsed:
             else it
             for it in error.errors
         )
-        return InvalidRequest(f"with the preset {self.name}: {error.detail}", errors=errors)
+        detail = InvalidRequest.at(*errors).detail if errors else error.detail
+        return InvalidRequest(f"with the preset {self.name}: {detail}", errors=errors)
 
 
 OF_A_DEFECT = {
@@ -155,20 +157,29 @@ async def _unreadable(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     # That nothing was wanted helps nobody: it is how parameters are declared that may be omitted.
     found = [it for it in error.errors() if it["type"] != "none_required"]
-    wrong = [(it["loc"][0], (*it["loc"], "")[1], it["msg"]) for it in found]
-    if any(where == "path" for where, *_ in wrong):
-        return await _refused(request, NotFound(f"no resource at {request.url.path}"))
+    wrong = [(it["loc"][0], str((*it["loc"], "")[1]), sentence_of(it)) for it in found]
     for where, name, why in wrong:
+        if where == "path":
+            return await _refused(request, _no_resource(request.path_params[name], why))
         if where == "header" or name == "cursor":
             return await _refused(request, MalformedHeader(f"{where} {name}: {why}"))
-    return await _refused(request, invalid_query({str(name): why for _, name, why in wrong}))
+    told: dict[str, list[str]] = {}
+    for _, name, why in wrong:
+        told.setdefault(name, []).append(why)
+    return await _refused(request, invalid_query({name: in_one(it) for name, it in told.items()}))
+
+
+def _no_resource(segment: str, why: str) -> NotFound:
+    """Return the error for a segment of a path that is none of the kind that stands there."""
+    fact = f"is not {why.removeprefix('must be ')}" if why.startswith("must be ") else why
+    return NotFound(f"{segment[:200]} {fact}")
 
 
 def invalid_query(why: Mapping[str, str]) -> InvalidRequest:
     """Return the error for query parameters, by name with what is wrong."""
     errors = tuple(FieldError(pointer=pointer_to(name), detail=it) for name, it in why.items())
-    first = next(iter(why.items()))
-    return InvalidRequest("query {}: {}".format(*first), errors=errors)
+    detail = "; ".join(f"query {name}: {it}" for name, it in why.items())
+    return InvalidRequest(detail, errors=errors)
 
 
 async def _framework(request: Request, error: Exception) -> Response:

@@ -41,7 +41,7 @@ UsageOf = Annotated[
 def _grouping(text: object) -> object:
     known = ", ".join(UsageGrouping)
     if text not in {*UsageGrouping}:
-        raise ValueError(f"Input should be one of {known}; repeat the parameter for several")
+        raise ValueError(f"must be one of {known}; repeat the parameter for several")
     return text
 
 

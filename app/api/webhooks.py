@@ -8,6 +8,7 @@ from app.api import examples
 from app.api.bodies import RequestBody, body_of
 from app.api.dependencies import IdempotencyKey, RefinementId, Tenant, TheStore
 from app.api.openapi import UNREADABLE, body, problems
+from app.contract import patterns
 from app.contract.errors import (
     Conflict,
     InvalidRequest,
@@ -28,10 +29,10 @@ from app.contract.webhooks import (
 deliveries = APIRouter(prefix="/v1/refinements/{refinement_id}/webhooks", tags=["webhooks"])
 endpoints = APIRouter(prefix="/v1/endpoints", tags=["webhooks"])
 
-WebhookId = Annotated[
-    str, Path(pattern="^msg_[0-9A-HJKMNP-TV-Z]{26}_[0-9]{1,18}$", examples=[examples.WEBHOOK_ID])
+WebhookId = Annotated[str, Path(pattern=patterns.WEBHOOK_ID.regex, examples=[examples.WEBHOOK_ID])]
+EndpointId = Annotated[
+    str, Path(pattern=patterns.ENDPOINT_ID.regex, examples=[examples.ENDPOINT_ID])
 ]
-EndpointId = Annotated[str, Path(pattern="^ep_[0-9a-f]{24}$", examples=[examples.ENDPOINT_ID])]
 EndpointBody = Annotated[RequestBody[EndpointRequest], Depends(body_of(EndpointRequest))]
 RotationBody = Annotated[
     RequestBody[SecretRotation], Depends(body_of(SecretRotation, is_required=False))

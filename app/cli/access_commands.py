@@ -25,6 +25,7 @@ from app.contract.access import (
     Scope,
 )
 from app.contract.errors import HoneError
+from app.contract.invalid_values import sentence_of
 from app.local.embedded import DataDirInUse, EmbeddedRedis, url_of_running
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ def set_quotas(
     try:
         read = Quotas.model_validate(wanted)
     except ValidationError as invalid:
-        wrong = [f"{it['loc'][0]}: {it['msg']}" for it in invalid.errors()]
+        wrong = [f"{it['loc'][0]}: {sentence_of(it, Quotas)}" for it in invalid.errors()]
         raise typer.BadParameter("; ".join(wrong)) from None
     on_store(
         lambda store: tenants_of(store).set_quotas(OPERATOR, tenant, read),
@@ -281,7 +282,7 @@ def _request(
             expires_at=expires_at,
         )
     except ValidationError as invalid:
-        wrong = [f"{it['loc'][0]}: {it['msg']}" for it in invalid.errors()]
+        wrong = [f"{it['loc'][0]}: {sentence_of(it)}" for it in invalid.errors()]
         raise typer.BadParameter("; ".join(wrong)) from None
 
 

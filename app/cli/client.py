@@ -1,8 +1,11 @@
 """The client of a Hone server, and the errors that the command line shows.
 
 CliError
+  WrongAddress       the URL or the key of the server cannot be one
   ServerUnreachable  no server responds
+    PerhapsSubmitted it has stopped responding while a submission was sent
   RequestRejected    the server rejects the request, with the reason
+  Erased             a refinement was erased while it was watched
   NotHone            another server responds
   ServiceFailed      a process of the service that the command runs has failed
 """
@@ -24,6 +27,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import SecretStr, ValidationError
 
+from app.cli.silence import NOTHING_LOST, NOTHING_TWICE, Silence
 from app.contract import Contract
 from app.contract.batches import Batch
 from app.contract.calibration import CalibrationList
@@ -41,12 +45,39 @@ class CliError(Exception):
     """An error whose message is shown as it is; the command ends with exit code 1."""
 
 
+class WrongAddress(CliError):
+    """What is given as the server, or as the key for it, cannot be one."""
+
+
 class ServerUnreachable(CliError):
     """No server responds, or it has stopped responding."""
 
-    def __init__(self, server: str, cause: Exception) -> None:
+    def __init__(self, server: str, cause: Exception, more: str = "") -> None:
         reason, advice = _explained(cause)
-        super().__init__(f"{server} is unreachable: {reason}" + (advice and f"\n{advice}"))
+        was_reached = isinstance(cause, httpx.ReadTimeout | httpx.WriteTimeout)
+        fact = f"{server} {'does not answer' if was_reached else 'is unreachable'}: {reason}"
+        super().__init__("\n".join(filter(None, [fact, advice, more])))
+        self.cause = cause
+
+
+class PerhapsSubmitted(ServerUnreachable):
+    """The answer to a submission did not come: it may have been received."""
+
+    def __init__(self, server: str, cause: Exception, key: str) -> None:
+        super().__init__(server, cause, perhaps_submitted(key))
+
+
+def perhaps_submitted(key: str) -> str:
+    """Return what can be done about a submission whose answer did not come."""
+    return (
+        "It is not known whether it was submitted. Within 24 hours the same command with"
+        f"\n--idempotency-key {key} submits it, or goes on with it if it was."
+    )
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a connection failed."""
+    return _explained(error)[0]
 
 
 def _explained(error: BaseException) -> tuple[str, str]:
@@ -55,6 +86,8 @@ def _explained(error: BaseException) -> tuple[str, str]:
     while (cause := causes[-1].__cause__ or causes[-1].__context__) and cause not in causes:
         causes.append(cause)
     found = next((it for it in causes if isinstance(it, OSError)), error)
+    if isinstance(error, httpx.TimeoutException):
+        found = error
     match found:
         case socket.gaierror():
             told = "the name of the host is not known", "Is HONE_SERVER or --server spelled right?"
@@ -68,7 +101,7 @@ def _explained(error: BaseException) -> tuple[str, str]:
         case ConnectionRefusedError():
             told = "the connection was refused", "Is `hone serve` running there?"
         case httpx.TimeoutException():
-            told = "it does not answer in time", ""
+            told = "nothing came in time", ""
         case httpx.RemoteProtocolError():
             told = str(error), "Try https:// instead of http://, if it serves TLS."
         case _:
@@ -81,13 +114,22 @@ class RequestRejected(CliError):
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        wrong = [
-            f"  {error.pointer or '/'}  {error.detail}"
-            for error in problem.errors or ()
-            if f"{error.pointer}: {error.detail}" not in problem.detail
-        ]
         advice = ["HONE_API_KEY must have a key for it."] if problem.status == 401 else []
-        super().__init__("\n".join([f"{problem.title}: {problem.detail}", *wrong, *advice]))
+        super().__init__("\n".join([f"{problem.title}: {_told(problem)}", *advice]))
+
+
+def _told(problem: Problem) -> str:
+    """Return the detail, and a line for each sentence about fields that it does not have."""
+    places: dict[str, list[str]] = {}
+    for error in problem.errors or ():
+        if error.detail not in problem.detail:
+            places.setdefault(error.detail, []).append(error.pointer or "/")
+    lines = (f"  {', '.join(where)}: {sentence}" for sentence, where in places.items())
+    return "\n".join([problem.detail, *lines])
+
+
+class Erased(CliError):
+    """A refinement was erased while it was watched."""
 
 
 class NotHone(CliError):
@@ -179,6 +221,8 @@ TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 SILENCE_S = 45.0  # three times the interval of the server's comments
 UPLOAD_TIMEOUT = httpx.Timeout(600.0, connect=10.0)
 BATCH_LOOK_S = 0.5
+SUBMITTING_S = 60.0
+NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
 RECONNECTS = 30  # in a row and a second apart: the server may be restarting
 
 ReportFormat = Literal["md", "html"]
@@ -199,14 +243,16 @@ class Client:
         *,
         api_key: SecretStr | None = None,
         pause: Callable[[float], None] = time.sleep,
+        silence: Silence | None = None,
     ) -> None:
         self._server = _with_scheme(server).rstrip("/")
         self._pause = pause
+        self._silence = silence or Silence(self._server, lambda _: None)
         # A proxy named in the environment does not reach this machine's own loopback.
         trusts_environment = not _is_loopback(self._server)
         key = api_key.get_secret_value() if api_key else ""
         if not re.fullmatch(r"[!-~]*", key):
-            raise CliError(
+            raise WrongAddress(
                 "HONE_API_KEY is no key: a key has only ASCII letters, digits and signs, no space"
             )
         self._http = httpx.Client(
@@ -239,9 +285,26 @@ class Client:
 
     def submit(self, request: Mapping[str, Any], key: str | None = None) -> Snapshot:
         """Create a refinement, or return the one that was created with the same idempotency key."""
-        headers = {} if key is None else {"Idempotency-Key": key}
-        response = self._send("POST", "/v1/refinements", json=request, headers=headers)
-        return self._read(Snapshot, response)
+        return self._read(Snapshot, self._submitted("/v1/refinements", request, key))
+
+    def surely(self, submit: Callable[[], Snapshot], key: str) -> Snapshot:
+        """Return what `submit` does, which sends this idempotency key, also if answers are lost.
+
+        It is tried again for a minute. Raises ServerUnreachable if nothing was submitted, and
+        PerhapsSubmitted.
+        """
+        began, failures = time.monotonic(), 0
+        while True:
+            try:
+                return submit()
+            except ServerUnreachable as error:
+                failures += 1
+                if failures == 1 and isinstance(error.cause, NOT_SENT):
+                    raise
+                if failures > RECONNECTS or time.monotonic() - began > SUBMITTING_S:
+                    raise PerhapsSubmitted(self._server, error.cause, key) from error
+                self._lost(error.cause, failures)
+            self._pause(1.0)
 
     def estimate(self, request: Mapping[str, Any]) -> RefinementEstimate:
         """Return what a request would consume; it is checked as if it was submitted."""
@@ -305,10 +368,12 @@ class Client:
         response = self._send("POST", f"{_path(refinement_id)}/ratings", json=rating)
         return self._read(Rating, response)
 
-    def continue_(self, refinement_id: str, changes: Mapping[str, Any]) -> Snapshot:
-        """Create a refinement that starts from the result of this one."""
-        response = self._send("POST", f"{_path(refinement_id)}/continue", json=changes)
-        return self._read(Snapshot, response)
+    def continue_(
+        self, refinement_id: str, changes: Mapping[str, Any], key: str | None = None
+    ) -> Snapshot:
+        """Create a refinement that starts from the result of this one, with a key as `submit`."""
+        url = f"{_path(refinement_id)}/continue"
+        return self._read(Snapshot, self._submitted(url, changes, key))
 
     def retry(self, refinement_id: str, limits: Mapping[str, Any]) -> Snapshot:
         """Let a failed refinement go on under changed limits, and return its snapshot."""
@@ -320,16 +385,21 @@ class Client:
         response = self._send("GET", f"{_path(refinement_id)}/iterations")
         return self._read(IterationList, response).data
 
-    def diff(self, refinement_id: str, before: int, after: int) -> Diff | None:
-        """Return the difference between two iterations, or None if one does not exist."""
-        query = {"from": before, "to": after}
-        try:
-            response = self._send("GET", f"{_path(refinement_id)}/diff", params=query)
-        except RequestRejected as refused:
-            if refused.problem.status == 404:
-                return None
-            raise
+    def diff(self, refinement_id: str, before: int, after: int, search: str = "") -> Diff:
+        """Return the difference between two iterations, the second one of an inner `search`."""
+        inner = {"from_path": "", "path": search} if search else {}
+        query = {"from": before, "to": after, **inner}
+        response = self._send("GET", f"{_path(refinement_id)}/diff", params=query)
         return self._read(Diff, response)
+
+    def submitted_draft(self, refinement_id: str) -> str | None:
+        """Return the draft that was submitted; None if there was none or it is not known."""
+        try:
+            request = self._send("GET", f"{_path(refinement_id)}/request").json()
+        except (CliError, ValueError):
+            return None
+        draft = request.get("draft") if isinstance(request, dict) else None
+        return draft if isinstance(draft, str) else None
 
     def steps(self, refinement_id: str, path: str | None) -> Iterator[Step]:
         """Yield every step, or the one at `path` and those below it."""
@@ -391,10 +461,11 @@ class Client:
             self._pause(BATCH_LOOK_S)
             try:
                 batch, failures = self._read(Batch, self._send("GET", batch.links.self)), 0
-            except ServerUnreachable:
+            except ServerUnreachable as unreachable:
                 failures += 1
                 if failures > RECONNECTS:
                     raise
+                self._lost(unreachable.cause, failures)
 
     def batch_results(self, batch: Batch) -> Iterator[bytes]:
         """Yield the results of a batch, JSON Lines, in pieces."""
@@ -437,8 +508,13 @@ class Client:
                 failures += 1
                 if failures > RECONNECTS:
                     raise ServerUnreachable(self._server, error) from error
+                self._lost(error, failures)
             except ValueError as error:
                 raise NotHone(self._server) from error
+            except RequestRejected as refused:
+                if seen and refused.problem.status == 404:
+                    raise Erased(f"{refinement_id} was erased, or is no longer kept") from refused
+                raise
             yield None
             self._pause(1.0)
 
@@ -451,6 +527,7 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._silence.close()
         self._http.close()
 
     def _stream(
@@ -459,7 +536,10 @@ class Client:
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(seen)}
         timeout = httpx.Timeout(SILENCE_S, connect=10.0)
         url = f"{_path(refinement_id)}/events{'?deltas=true' if with_deltas else ''}"
-        with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
+        with (
+            self._silence.expecting(),
+            self._http.stream("GET", url, headers=headers, timeout=timeout) as response,
+        ):
             if response.status_code in {502, 503, 504}:  # stopping or starting: try again
                 raise httpx.ReadError(f"status {response.status_code}", request=response.request)
             if response.is_error:
@@ -468,13 +548,33 @@ class Client:
             media_type = response.headers.get("Content-Type", "")
             if response.status_code != 204 and not media_type.startswith("text/event-stream"):
                 raise NotHone(self._server)
-            yield from messages(response.iter_bytes())
+            self._silence.streaming()
+            yield from messages(self._alive(response.iter_bytes()))
 
-    def _send(self, method: str, url: str, **options: Any) -> httpx.Response:
+    def _lost(self, error: Exception, failures: int) -> None:
+        """Tell that the server is away, if it is not only a connection that has ended."""
+        if failures > 1 or isinstance(error, NOT_SENT):
+            self._silence.failed(reason_of(error))
+
+    def _alive(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self._silence.heard()
+            yield chunk
+
+    def _submitted(self, url: str, body: Mapping[str, Any], key: str | None) -> httpx.Response:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        meanwhile = NOTHING_LOST if key is None else NOTHING_TWICE
+        return self._send("POST", url, meanwhile, json=body, headers=headers)
+
+    def _send(
+        self, method: str, url: str, meanwhile: str = NOTHING_LOST, **options: Any
+    ) -> httpx.Response:
         try:
-            response = self._http.request(method, url, **options)
+            with self._silence.expecting(meanwhile):
+                response = self._http.request(method, url, **options)
         except httpx.HTTPError as error:
             raise ServerUnreachable(self._server, error) from error
+        self._silence.heard()
         if response.is_error:
             raise RequestRejected(problem_of(response))
         if response.next_request:
@@ -489,14 +589,17 @@ class Client:
 
 
 def _with_scheme(server: str) -> str:
-    """Return the URL of a server, `http` if it names no scheme; raise CliError if it is none."""
+    """Return the URL of a server, `http` if it names no scheme; raise WrongAddress."""
     url = server if "://" in server else f"http://{server}"
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise CliError(f"{server} is not the URL of a server: {error}") from None
-    if parsed.scheme not in {"http", "https"} or not parsed.host:
-        raise CliError(f"{server} is not the URL of a server, such as http://127.0.0.1:8080")
+        raise WrongAddress(f"{server} is not the URL of a server: {error}") from None
+    # A character that no name has is encoded; in an IPv6 address it begins a zone.
+    is_host = bool(parsed.host) and ("%" not in parsed.host or ":" in parsed.host)
+    is_port = parsed.port is None or 0 < parsed.port < 65_536
+    if parsed.scheme not in {"http", "https"} or not is_host or not is_port:
+        raise WrongAddress(f"{server} is not the URL of a server, such as http://127.0.0.1:8080")
     return url
 
 

@@ -2,19 +2,31 @@
 
 import json
 import os
+import secrets
 import sys
 import webbrowser
+from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
+from functools import cached_property
 from io import BufferedReader, BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, Any, NoReturn, get_args
 
 import typer
+from rich.console import Console
 
-from app.cli.client import Client, CliError
+from app.cli.client import (
+    Client,
+    CliError,
+    RequestRejected,
+    ServerUnreachable,
+    WrongAddress,
+    perhaps_submitted,
+)
 from app.cli.display import (
     coloured,
     is_animated,
@@ -31,8 +43,8 @@ from app.cli.display import (
 )
 from app.cli.processes import check_port, url_of
 from app.cli.root import (
-    INTERRUPTED,
     NOT_PASSED,
+    IdempotencyKeyOption,
     JsonOption,
     MaxIterationsOption,
     ModelOption,
@@ -48,14 +60,21 @@ from app.cli.root import (
     ThresholdOption,
     app,
     check_writable,
+    complete_strategy,
     console,
+    day,
     errors,
+    instant,
+    interruptible,
     parse_json,
+    parse_refinement_id,
     print_text,
     read_settings,
     write_file,
 )
+from app.cli.silence import Silence
 from app.contract.criteria import AUTO
+from app.contract.drafts import MAX_TEXT
 from app.contract.insights import Dimension
 from app.contract.judgement import FindingsReply
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
@@ -107,16 +126,42 @@ def fields_of(options: SubmitOptions) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def read_text(path: Path, stdin: IO[bytes]) -> str:
-    """Return the text of a file, or of `stdin` for `-`; raise BadParameter if it is unreadable."""
+def read_draft(path: Path, stdin: IO[bytes]) -> str:
+    """Return the draft in a file, or of `stdin` for `-`; raise BadParameter for one of no use."""
+    text = read_text(path, stdin, at_most=4 * MAX_TEXT)
+    name = _name_of(path)
+    if not text.strip():
+        raise typer.BadParameter(f"{name} {'has only white space' if text else 'is empty'}")
+    if len(text) > MAX_TEXT:
+        raise typer.BadParameter(
+            f"{name} is too long for a draft, which has at most {MAX_TEXT:,} characters"
+        )
+    return text
+
+
+def read_text(path: Path, stdin: IO[bytes], at_most: int = -1) -> str:
+    """Return the text of a file, or of `stdin` for `-`; raise BadParameter if it is unreadable.
+
+    It begins after a byte order mark, and ends after a little more than `at_most` bytes.
+    """
     if path == Path("-") and stdin.isatty():
         say(errors(), "Reading from the terminal; Ctrl-D ends the text.")
+    size = at_most + 4 if at_most >= 0 else -1
     try:
-        return (stdin.read() if path == Path("-") else path.read_bytes()).decode()
+        with nullcontext(stdin) if path == Path("-") else path.open("rb") as file:
+            raw = file.read(size)
     except OSError as error:
-        raise typer.BadParameter(f"{path}: {error.strerror}") from None
+        raise typer.BadParameter(f"{_name_of(path)}: {error.strerror}") from None
+    # What was cut off at its end is not an error in the file.
+    decoder = getincrementaldecoder("utf-8-sig")()
+    try:
+        return decoder.decode(raw, final=len(raw) != size)
     except UnicodeDecodeError:
-        raise typer.BadParameter(f"{path} is not UTF-8 text") from None
+        raise typer.BadParameter(f"{_name_of(path)} is not UTF-8 text") from None
+
+
+def _name_of(path: Path) -> str:
+    return "standard input" if path == Path("-") else str(path)
 
 
 def read_request(path: Path, stdin: IO[bytes]) -> dict[str, Any]:
@@ -124,9 +169,9 @@ def read_request(path: Path, stdin: IO[bytes]) -> dict[str, Any]:
     try:
         request = parse_json(read_text(path, stdin))
     except ValueError as error:
-        raise typer.BadParameter(f"{path} is not JSON: {error}") from None
+        raise typer.BadParameter(f"{_name_of(path)} is not JSON: {error}") from None
     if not isinstance(request, dict):
-        raise typer.BadParameter(f"{path} must contain a JSON object")
+        raise typer.BadParameter(f"{_name_of(path)} must contain a JSON object")
     return request
 
 
@@ -137,6 +182,12 @@ def _criteria(texts: Sequence[str]) -> str | list[dict[str, str]]:
 def _criterion(text: str) -> dict[str, str]:
     name, separator, description = text.partition("=")
     return {"name": name, "description": description} if separator else {"name": name}
+
+
+def file_of(result: str, draft: str | None) -> str:
+    """Return a result as a file: it ends with a line end if the submitted draft does."""
+    line_end = next((it for it in ("\r\n", "\n") if draft and draft.endswith(it)), "")
+    return result if result.endswith("\n") else result + line_end
 
 
 @dataclass(frozen=True)
@@ -154,36 +205,46 @@ class Following:
             raise typer.BadParameter("--output has the result, and --no-wait does not wait for it")
         check_writable(self.output)
 
-    def begun(self, client: Client, begun: Snapshot) -> None:
-        """Print the id, or wait for the end and exit."""
+    @cached_property
+    def shown(self) -> Console:
+        """The console of the progress."""
+        return errors(quiet=self.quiet)
+
+    def begun(self, client: Client, begun: Snapshot, draft: str | None = None) -> None:
+        """Print the id, or wait for the end and exit; `draft` is the submitted one, if known."""
         if self.waits:
-            self.to_the_end(client, begun.id)
+            self.to_the_end(client, begun.id, draft)
         print_text(f"{begun.model_dump_json(indent=2) if self.as_json else begun.id}\n")
 
-    def to_the_end(self, client: Client, refinement_id: str) -> NoReturn:
+    def to_the_end(self, client: Client, refinement_id: str, draft: str | None = None) -> NoReturn:
         """Show the progress, print the result, and exit: with 0 if it passed.
 
         After Ctrl-C it goes on on the server; the commands for that are printed.
         """
-        shown = errors(quiet=self.quiet)
+        shown = self.shown
+        commands = (f"  hone {it} {refinement_id}" for it in ("watch", "finish", "cancel"))
+        told = (f"{refinement_id} continues on the server. Watch or end it:", *commands)
         try:
-            ended = watch(client, refinement_id, shown, with_texts=self.with_texts)
-        except KeyboardInterrupt:
-            say(errors(), f"\n{refinement_id} continues on the server. Watch or end it:")
-            for command in ("watch", "finish", "cancel"):
-                say(errors(), f"  hone {command} {refinement_id}")
-            raise typer.Exit(INTERRUPTED) from None
+            with interruptible(*told):
+                ended = watch(client, refinement_id, shown, with_texts=self.with_texts)
+        except ServerUnreachable as error:
+            raise CliError(
+                f"{error}\nWhat was submitted is kept: hone watch {refinement_id}"
+            ) from error
         with_changes = is_animated(shown) and sys.stdout.isatty()
         show_ending(client, ended, shown, with_changes=with_changes)
         if self.quiet and ended.error:
             say(errors(), f"Error: {ended.error.code}: {ended.error.detail}", "red")
-        self._deliver(ended)
+        self._deliver(client, ended, draft)
         raise typer.Exit(0 if ended.passed else NOT_PASSED)
 
-    def _deliver(self, ended: Snapshot) -> None:
-        draft = ended.result.draft if ended.result else None
-        printed = f"{ended.model_dump_json(indent=2)}\n" if self.as_json else draft
-        if printed is None:
+    def _deliver(self, client: Client, ended: Snapshot, draft: str | None) -> None:
+        if self.as_json:
+            printed = f"{ended.model_dump_json(indent=2)}\n"
+        elif ended.result:
+            given = draft if draft is not None else client.submitted_draft(ended.id)
+            printed = file_of(ended.result.draft, given)
+        else:
             return
         try:
             if self.output:
@@ -218,6 +279,7 @@ def submit(
     strategy: StrategyOption = None,
     review: ReviewWhenOption = None,
     request: RequestOption = None,
+    idempotency_key: IdempotencyKeyOption = None,
     output: OutputOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -234,13 +296,16 @@ def submit(
     if file == request == Path("-"):
         raise typer.BadParameter("FILE and --request cannot both read standard input")
     started_from = read_request(request, sys.stdin.buffer) if request else {}
-    draft = read_text(file, sys.stdin.buffer) if file else None
+    draft = read_draft(file, sys.stdin.buffer) if file else None
     options = SubmitOptions(
         task, criterion or (), threshold, max_iterations, model, strategy, review
     )
     body = request_of(draft, options, started_from)
-    with connected(server) as client:
-        following.begun(client, client.submit(body))
+    key = idempotency_key or f"hone-{secrets.token_hex(8)}"
+    with connected(server, following.shown) as client:
+        with interruptible(perhaps_submitted(key)):
+            submitted = client.surely(lambda: client.submit(body, key), key)
+        following.begun(client, submitted, body.get("draft", ""))
 
 
 @app.command()
@@ -263,27 +328,52 @@ def batch(
     did not succeed.
     """
     check_writable(output)
-    with connected(server) as client, _lines_of(file) as lines:
-        submitted = client.submit_batch(lines)
+    shown = errors(quiet=quiet)
+    with connected(server, shown) as client, _lines_of(file) as lines:
+        try:
+            submitted = client.submit_batch(lines)
+        except ServerUnreachable as error:
+            raise CliError(f"{error}\n{SAME_BATCH}") from error
         if no_wait:
             say(console(), submitted.id)
             return
         try:
-            ended = watch_batch(client, submitted, errors(quiet=quiet))
-        except KeyboardInterrupt:
-            say(errors(), f"\n{submitted.id} continues on the server.")
-            say(errors(), "The same command goes on with it.")
-            raise typer.Exit(INTERRUPTED) from None
+            with interruptible(f"{submitted.id} continues on the server.", SAME_BATCH):
+                ended = watch_batch(client, submitted, shown)
+        except ServerUnreachable as error:
+            raise CliError(f"{error}\n{SAME_BATCH}") from error
         write_results(client.batch_results(ended), output)
     raise typer.Exit(0 if ended.counts.succeeded == ended.counts.total else NOT_PASSED)
+
+
+SAME_BATCH = "The same command goes on with it: nothing is submitted twice."
+
+
+BEGIN = 65_536
+"""Bytes of a file of requests by which it is seen whether it is a text."""
 
 
 def _lines_of(file: Path) -> BufferedReader | BytesIO:
     """Open a file, or what standard input has for `-`: it is read twice."""
     try:
-        return BytesIO(sys.stdin.buffer.read()) if file == Path("-") else file.open("rb")
+        lines = BytesIO(sys.stdin.buffer.read()) if file == Path("-") else file.open("rb")
+        begin = lines.read(BEGIN)
+        lines.seek(0)
     except OSError as error:
-        raise typer.BadParameter(f"{file}: {error.strerror}") from None
+        raise typer.BadParameter(f"{_name_of(file)}: {error.strerror}") from None
+    if why := _no_text(begin):
+        lines.close()
+        raise typer.BadParameter(f"{_name_of(file)} {why}")
+    return lines
+
+
+def _no_text(begin: bytes) -> str:
+    """Return why a file that begins so has no lines of text, or nothing."""
+    try:
+        getincrementaldecoder("utf-8")().decode(begin)
+    except UnicodeDecodeError:
+        return "is not UTF-8 text"
+    return "" if begin else "is empty"
 
 
 def write_results(pieces: Iterator[bytes], output: Path | None) -> None:
@@ -310,7 +400,7 @@ def watch_command(
     It prints as `submit` does. Exit code: 0 if it passed, 3 if it ended without passing.
     """
     following = Following(True, as_json, quiet, output, not no_texts)
-    with connected(server) as client:
+    with connected(server, following.shown) as client:
         following.to_the_end(client, refinement_id)
 
 
@@ -323,16 +413,17 @@ def get(
     """Print a refinement as JSON."""
     with connected(server) as client:
         snapshot = client.get(refinement_id)
+        result = snapshot.result if draft else None
+        text = file_of(result.draft, client.submitted_draft(refinement_id)) if result else ""
     if not draft:
         print_text(f"{snapshot.model_dump_json(indent=2)}\n")
-    elif snapshot.result is None:
+    elif result is None:
         raise CliError(f"{refinement_id} has no result; it is {snapshot.status}")
     else:
-        print_text(snapshot.result.draft)
+        print_text(text)
 
 
 LIST_PAGE = 100
-TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 
 
 @app.command(name="list")
@@ -342,7 +433,10 @@ def list_(
         list[Status] | None, typer.Option(help="Only those in this status; repeatable.")
     ] = None,
     strategy: Annotated[
-        list[str] | None, typer.Option(help="Only those of this strategy; repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Only those of this strategy; repeatable.", autocompletion=complete_strategy
+        ),
     ] = None,
     metadata: Annotated[
         list[str] | None,
@@ -356,10 +450,12 @@ def list_(
     min_cost_usd: Annotated[float | None, typer.Option(help="Dollars so far, at least.")] = None,
     max_cost_usd: Annotated[float | None, typer.Option(help="Dollars so far, at most.")] = None,
     since: Annotated[
-        datetime | None, typer.Option(formats=TIMES, help="Submitted then (UTC) or later.")
+        datetime | None,
+        typer.Option(parser=instant, metavar="TIME", help="Submitted then (UTC) or later."),
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option(formats=TIMES, help="Submitted then (UTC) or before.")
+        datetime | None,
+        typer.Option(parser=instant, metavar="TIME", help="Submitted then (UTC) or before."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Refinements at most.")] = 20,
     as_json: JsonOption = False,
@@ -379,8 +475,8 @@ def list_(
         "max_score": max_score,
         "min_cost_usd": min_cost_usd,
         "max_cost_usd": max_cost_usd,
-        "submitted_from": since and f"{since.isoformat()}Z",
-        "submitted_to": until and f"{until.isoformat()}Z",
+        "submitted_from": since and f"{since:%Y-%m-%dT%H:%M:%SZ}",
+        "submitted_to": until and f"{until:%Y-%m-%dT%H:%M:%SZ}",
     }
     filters = {name: it for name, it in asked.items() if it is not None} | _pairs(metadata or ())
     with connected(server) as client:
@@ -438,8 +534,6 @@ def diff(
         first, last = _ends(client, refinement_id)
         from_, to = first if before is None else before, last if after is None else after
         found = client.diff(refinement_id, from_, to)
-    if found is None:
-        raise CliError(f"{refinement_id} has no iterations {from_} and {to}")
     if as_json:
         print_text(f"{found.model_dump_json(indent=2)}\n")
     elif not unified:
@@ -464,7 +558,11 @@ def _ends(client: Client, refinement_id: str) -> tuple[int, int]:
 def open_(
     refinement_id: Annotated[
         str | None,
-        typer.Argument(metavar="ID", help="Id of the refinement. Default: the list of all."),
+        typer.Argument(
+            parser=parse_refinement_id,
+            metavar="ID",
+            help="Id of the refinement. Default: the list of all.",
+        ),
     ] = None,
     *,
     url: Annotated[bool, typer.Option("--url", help="Only print the address.")] = False,
@@ -476,9 +574,20 @@ def open_(
     """
     with connected(server) as client:
         address = client.console_url(refinement_id)
+        _require_unless_hidden(client, refinement_id)
     browser = None if url else _browser()
     if browser is None or not browser.open(address):
         say(console(), address)
+
+
+def _require_unless_hidden(client: Client, refinement_id: str | None) -> None:
+    """Raise RequestRejected for a refinement that does not exist; the console may have a key."""
+    try:
+        if refinement_id is not None:
+            client.get(refinement_id)
+    except RequestRejected as refused:
+        if refused.problem.status not in {401, 403}:
+            raise
 
 
 def _browser() -> webbrowser.BaseBrowser | None:
@@ -494,7 +603,10 @@ def _browser() -> webbrowser.BaseBrowser | None:
 
 @app.command()
 def delete(
-    refinement_ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids to erase.")],
+    refinement_ids: Annotated[
+        list[str],
+        typer.Argument(parser=parse_refinement_id, metavar="ID", help="Ids to erase."),
+    ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     server: ServerOption = None,
 ) -> None:
@@ -520,15 +632,29 @@ def cancel(refinement_id: RefinementIdArgument, server: ServerOption = None) -> 
         say(console(), client.cancel(refinement_id).status)
 
 
-def connected(server: str | None) -> Client:
-    """Return a client of the given server, or of the one in the settings."""
+def connected(server: str | None, shown: Console | None = None) -> Client:
+    """Return a client of the given server, or of the one in the settings.
+
+    On `shown` it says that the server does not answer.
+    """
     if server == "":
         raise typer.BadParameter("--server is empty; it is the URL of a server")
     settings = read_settings()
-    return Client(server or url_of(settings), api_key=settings.api_key)
+    try:
+        url = server or url_of(settings)
+        silence = (
+            Silence(url, lambda text: say(shown, text, "yellow", wraps=True)) if shown else None
+        )
+        return Client(url, api_key=settings.api_key, silence=silence)
+    except WrongAddress as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 ACTIONS = get_args(get_args(ReviewAction)[0])
+
+
+def _complete_action(incomplete: str) -> list[str]:
+    return [it for it in ACTIONS if it.startswith(incomplete)]
 
 
 @app.command()
@@ -578,6 +704,7 @@ def review(
         str | None,
         typer.Argument(
             metavar="[" + "|".join(ACTIONS) + "]",
+            autocompletion=_complete_action,
             help="Decision about the draft or the call; without one, show it.",
         ),
     ] = None,
@@ -610,7 +737,7 @@ def review(
     fields = {
         "action": action,
         "feedback": feedback,
-        "draft": read_text(draft, sys.stdin.buffer) if draft else None,
+        "draft": read_draft(draft, sys.stdin.buffer) if draft else None,
         "arguments": read_request(arguments, sys.stdin.buffer) if arguments else None,
         "score": score,
         "path": key,
@@ -683,7 +810,7 @@ def retry(
         "max_cost_usd": max_cost_usd,
     }
     limits = {name: value for name, value in fields.items() if value is not None}
-    with connected(server) as client:
+    with connected(server, following.shown) as client:
         following.begun(client, client.retry(refinement_id, limits))
 
 
@@ -703,6 +830,7 @@ def continue_(
     strategy: StrategyOption = None,
     review: ReviewWhenOption = None,
     request: RequestOption = None,
+    idempotency_key: IdempotencyKeyOption = None,
     output: OutputOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -720,8 +848,11 @@ def continue_(
     options = SubmitOptions(None, (), threshold, max_iterations, model, strategy, review)
     fields = {"path": path, "feedback": feedback, "spans": marks_of(quote)}
     changes |= fields_of(options) | {name: it for name, it in fields.items() if it is not None}
-    with connected(server) as client:
-        following.begun(client, client.continue_(refinement_id, changes))
+    key = idempotency_key or f"hone-{secrets.token_hex(8)}"
+    with connected(server, following.shown) as client:
+        with interruptible(perhaps_submitted(key)):
+            begun = client.surely(lambda: client.continue_(refinement_id, changes, key), key)
+        following.begun(client, begun)
 
 
 def _show_pending(client: Client, refinement_id: str) -> None:
@@ -765,11 +896,11 @@ def steps(
         is_there = path is None
         for step in client.steps(refinement_id, path):
             is_there = True
-            say(console(), _headline(step), "bold" if path else "")
+            say(console(), _headline(step), "bold" if path else "", wraps=True)
             for line in _asked_and_said(step) if path else ():
                 say(console(), line, wraps=True)
     if not is_there:
-        raise typer.BadParameter(f"no step at {path} has ended; without PATH the steps are listed")
+        raise CliError(f"no step at {path} has ended; without PATH the steps are listed")
 
 
 def _headline(step: Step) -> str:
@@ -830,8 +961,10 @@ def insights(
         Dimension | None, typer.Option(help="Only by this. Without it, every grouping is shown.")
     ] = None,
     since: Annotated[
-        str | None,
-        typer.Option(metavar="DATE", help="First day that counts, in UTC, such as 2026-01-31."),
+        date | None,
+        typer.Option(
+            parser=day, metavar="DATE", help="First day that counts, in UTC, such as 2026-01-31."
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="Rows of each grouping.")] = 20,
     server: ServerOption = None,
@@ -841,7 +974,7 @@ def insights(
     By strategy, model, critic, criterion and step.
     """
     with connected(server) as client:
-        show_insights(client.insights(by, since, limit), console())
+        show_insights(client.insights(by, since.isoformat() if since else None, limit), console())
 
 
 @app.command("mcp")

@@ -40,11 +40,11 @@ from app.cli.comparison_tables import (
 )
 from app.cli.display import say, say_table
 from app.cli.root import (
-    INTERRUPTED,
     ServerOption,
     app,
     check_writable,
     console,
+    interruptible,
     print_text,
     write_file,
 )
@@ -136,7 +136,7 @@ def compare(
     plan = ComparisonPlan(
         _named(name, found, given, judged_by), found, given, judged_by, judgements, keep_s
     )
-    with connected(server) as client, _interruptible(plan.name, errors):
+    with connected(server) as client, interruptible(*_going_on(plan.name)):
         runner = ComparisonRunner(client, plan, concurrency=concurrency, retries_failed=retry)
         estimates = runner.estimates(at_most=dry_run)
         if dry_run:
@@ -181,14 +181,8 @@ def _named(
     return name
 
 
-@contextmanager
-def _interruptible(name: str, errors: Console) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        say(errors, f"\n{name}: what has begun continues on the server.")
-        say(errors, "The same command goes on with it.")
-        raise typer.Exit(INTERRUPTED) from None
+def _going_on(name: str) -> tuple[str, str]:
+    return f"{name}: what has begun continues on the server.", "The same command goes on with it."
 
 
 def _story(

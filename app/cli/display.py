@@ -17,7 +17,7 @@ from rich.progress import Progress as ProgressBars
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.client import Client, NotHone
+from app.cli.client import Client, NotHone, RequestRejected
 from app.contract.batches import Batch
 from app.contract.calibration import CalibratedKind, CalibrationList
 from app.contract.caveats import BLOCKING
@@ -356,7 +356,7 @@ def show_ending(client: Client, ended: Snapshot, console: Console, *, with_chang
         say(console, "\nNo draft was judged, so there is no result.")
         return
     if with_changes:
-        _show_changes(client, ended.id, ended.result.iteration, console)
+        _show_changes(client, ended.id, ended.result, console)
     show_follow_ups(ended.result, console)
     say(console, f"\nResult: {_headline(ended, ended.result)}\n", "bold", wraps=True)
 
@@ -433,7 +433,7 @@ def show_insights(found: InsightList, console: Console) -> None:
     """Print a table for every grouping; the cost and the seconds are those of a case."""
     say(console, f"Since {found.since:%Y-%m-%d} (UTC).")
     if not found.data:
-        say(console, "No refinement has ended with drafts that can be compared.")
+        say(console, "No refinement has ended with drafts that can be compared.", wraps=True)
     for by, insights in groupby(found.data, key=lambda it: it.by):
         say(console, "")
         say_table([(by.value, *INSIGHT_HEAD), *map(_insight_row, insights)], console)
@@ -445,6 +445,7 @@ def show_calibration(found: CalibrationList, console: Console) -> None:
         say(
             console,
             "Nothing was learnt yet: no refinement with a critic that is a model succeeded.",
+            wraps=True,
         )
         return
     say_table([CALIBRATION_HEAD, *map(_calibration_row, found.data)], console)
@@ -507,22 +508,32 @@ def _mean_gain(it: MeanGain) -> tuple[str, str]:
     return f"{it.mean:+.3f}", f"{it.low:+.3f} to {it.high:+.3f}"
 
 
-def _show_changes(client: Client, refinement_id: str, to: int, console: Console) -> None:
-    if to == 0:
+def _show_changes(client: Client, refinement_id: str, result: Result, console: Console) -> None:
+    search = result.path.rpartition("iterations/")[0].rstrip("/")
+    if (search, result.iteration) == ("", 0):
         say(console, "\nThe submitted draft is the best one.")
         return
-    difference = client.diff(refinement_id, 0, to)
-    if difference is None:  # no draft was submitted
-        return
-    say(console, f"\nWhat changed from the draft to iteration {to}:\n", "bold")
+    try:
+        difference = client.diff(refinement_id, 0, result.iteration, search)
+    except RequestRejected as refused:
+        if refused.problem.status == 404:  # no draft was submitted
+            return
+        raise
+    say(console, f"\nWhat changed from the draft to {draft_name(result)}:\n", "bold")
     show_words(difference, console)
+
+
+def draft_name(result: Result) -> str:
+    """Return what a result is called: its number, or its path if an inner search has made it."""
+    number = result.iteration
+    return f"iteration {number}" if result.path == f"iterations/{number}" else result.path
 
 
 def _headline(ended: Snapshot, result: Result) -> str:
     verdict = "passed" if ended.passed else "did not pass"
     reason = f" ({ended.stop_reason})" if ended.stop_reason else ""
     return (
-        f"{ended.status}{reason}: iteration {result.iteration} with score"
+        f"{ended.status}{reason}: {draft_name(result)} with score"
         f" {score_text(result.score)}, threshold {score_text(ended.threshold)}, {verdict}"
     )
 

@@ -95,9 +95,9 @@ def doctor(
 def show(diagnoses: Sequence[Diagnosis], console: "Console") -> None:
     """Print diagnoses, one per line, and below each what to change."""
     for it in diagnoses:
-        say(console, f"{it.level:<8} {it.subject:<14} {it.text}", STYLES[it.level])
+        say(console, f"{it.level:<8} {it.subject:<14} {it.text}", STYLES[it.level], wraps=True)
         if it.advice:
-            say(console, f"{'':<24}-> {it.advice}")
+            say(console, f"{'':<24}-> {it.advice}", wraps=True)
 
 
 def examine(

@@ -6,13 +6,17 @@ Standard output has results alone; progress, questions and errors are on standar
 import json
 import math
 import os
+import re
 import secrets
 import shutil
+import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 from pydantic import ValidationError
@@ -21,19 +25,47 @@ from typer.core import TyperGroup
 
 from app.cli.client import CliError
 from app.cli.display import plain, say
+from app.contract.invalid_values import in_one, sentence_of
+from app.contract.reviews import ReviewWhen
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import Settings
 
 NOT_PASSED = 3
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 CUT_OFF = 141  # 128 + SIGPIPE
+TERMINATED = 143  # 128 + SIGTERM
 
 EXIT_CODES = (
     "Exit codes: 0 success, and where a refinement is waited for, it passed; 1 an error, which"
     " standard error explains; 2 wrong usage; 3 the refinement ended without passing, or not all of"
     " a batch succeeded; 130 interrupted by Ctrl-C; 141 the reader of the output ended early, as"
-    " `head` does."
+    " `head` does; 143 ended by SIGTERM."
 )
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM was received."""
+
+
+@contextmanager
+def interruptible(*told: str) -> Iterator[None]:
+    """Say after Ctrl-C and SIGTERM what goes on without this command, and exit."""
+
+    def terminate(_number: int, _frame: object) -> None:
+        raise Terminated
+
+    before = signal.getsignal(signal.SIGTERM)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        for line in ("", *told):
+            say(errors(), line)
+        code = TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
+        raise typer.Exit(code) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class HoneGroup(TyperGroup):
@@ -51,6 +83,10 @@ class HoneGroup(TyperGroup):
                 return super().invoke(ctx)
             finally:
                 sys.stdout.flush()
+        except typer.BadParameter as error:
+            if isinstance(invalid := error.__cause__, ValidationError):
+                error.message = in_one(map(sentence_of, invalid.errors()))
+            raise
         except (CliError, RedisNotFound, EmbeddedRedisError) as error:
             _fail(str(error), 1)
         except BrokenPipeError:
@@ -73,7 +109,7 @@ def _finite(_context: Any, _option: Any, value: Any) -> Any:
 
 def _fail(message: str, code: int) -> NoReturn:
     _discard_output()
-    say(errors(), f"Error: {message}", "red")
+    say(errors(), f"Error: {message}", "red", wraps=True)
     raise typer.Exit(code) from None
 
 
@@ -121,10 +157,7 @@ def read_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        wrong = [
-            f"HONE_{str(it['loc'][0]).upper()}: {it['msg'].removeprefix('Value error, ')}"
-            for it in error.errors()
-        ]
+        wrong = [f"HONE_{str(it['loc'][0]).upper()}: {sentence_of(it)}" for it in error.errors()]
         raise typer.BadParameter("; ".join(wrong)) from None
 
 
@@ -250,21 +283,70 @@ def check_writable(path: Path | None) -> None:
         raise typer.BadParameter(f"{path}: Permission denied")
 
 
+def parse_refinement_id(text: str) -> str:
+    """Return the id; raise BadParameter for what cannot be one."""
+    if not re.fullmatch("ref_[0-9A-Za-z]+", text):
+        raise typer.BadParameter(f"{text or 'an empty text'} is not the id of a refinement")
+    return text
+
+
+def instant(text: str) -> datetime:
+    """Return a time of UTC, such as 2026-01-31 or 2026-01-31T09:30; raise BadParameter."""
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text} is not a time such as 2026-01-31 or 2026-01-31T09:30"
+        ) from None
+    return given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
+
+
+def day(text: str) -> date:
+    """Return a date, such as 2026-01-31; raise BadParameter."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text} is not a date such as 2026-01-31") from None
+
+
 ServerOption = Annotated[
     str | None,
     typer.Option(
         envvar="HONE_SERVER", help="URL of the API.  [default: from HONE_HOST and HONE_PORT]"
     ),
 ]
-RefinementIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the refinement.")]
+RefinementIdArgument = Annotated[
+    str, typer.Argument(parser=parse_refinement_id, metavar="ID", help="Id of the refinement.")
+]
 
 ThresholdOption = Annotated[float | None, typer.Option(help="Score that is good enough.")]
 MaxIterationsOption = Annotated[int | None, typer.Option(help="Maximum number of drafts.")]
 ModelOption = Annotated[str | None, typer.Option(help="Model of every role: provider:name.")]
-StrategyOption = Annotated[str | None, typer.Option(help="Strategy of the refinement.")]
+
+
+def complete_strategy(incomplete: str) -> list[str]:
+    """Return the strategies whose name begins so."""
+    from app.contract.strategies import STRATEGIES  # noqa: PLC0415 - commands start without it
+
+    return [it for it in STRATEGIES if it.startswith(incomplete)]
+
+
+def complete_when(incomplete: str) -> list[str]:
+    """Return the times of a review whose name begins so."""
+    return [it for it in get_args(ReviewWhen) if it.startswith(incomplete)]
+
+
+StrategyOption = Annotated[
+    str | None,
+    typer.Option(help="Strategy of the refinement.", autocompletion=complete_strategy),
+]
 ReviewWhenOption = Annotated[
     str | None,
-    typer.Option(metavar="WHEN", help="Ask a reviewer: each_iteration or before_completion."),
+    typer.Option(
+        metavar="WHEN",
+        help="Ask a reviewer: each_iteration or before_completion.",
+        autocompletion=complete_when,
+    ),
 ]
 RequestOption = Annotated[
     Path | None,
@@ -272,6 +354,13 @@ RequestOption = Annotated[
         metavar="FILE",
         help="The request, or its changes, as JSON; - reads standard input. Options replace its"
         " fields.",
+    ),
+]
+IdempotencyKeyOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY",
+        help="With a key that was used within 24 hours, go on with what it submitted.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, field_validator
 
-from app.contract import Contract
+from app.contract import Contract, patterns
 from app.contract.endpoints import HeaderValue
 
-TENANT_NAME = "^[a-z0-9][a-z0-9_-]{0,62}$"
+TENANT_NAME = patterns.TENANT_NAME.regex
 """No `:`, which separates the parts of a Redis key: no two tenants share a key."""
 
 OPERATOR = "default"
@@ -113,7 +113,7 @@ class IssuedToken(Contract):
     expires_at: datetime
 
 
-ModelPattern = Annotated[str, Field(pattern=r"^[a-z0-9_]+:.+$", max_length=200)]
+ModelPattern = Annotated[str, Field(pattern=patterns.MODEL.regex, max_length=200)]
 
 
 class Quotas(Contract):

@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from app.contract import Contract
+from app.contract import Contract, patterns
 from app.contract.endpoints import Endpoint, TimeoutS
-from app.contract.errors import FieldError
+from app.contract.errors import FieldConflict, FieldError, pointer_to
+from app.contract.invalid_values import suggested
 from app.contract.requests import MetadataKey, MetadataValue, RefinementRequest
 from app.contract.snapshot import Snapshot
 
@@ -15,7 +16,7 @@ MAX_REQUESTS = 10_000
 MAX_SHOWN_ERRORS = 100
 BATCH_COMPLETED: Literal["batch.completed"] = "batch.completed"
 
-BATCH_ID = "^batch_[0-9A-HJKMNP-TV-Z]{26}$"
+BATCH_ID = patterns.BATCH_ID.regex
 CustomId = Annotated[
     str,
     Field(
@@ -48,9 +49,12 @@ class BatchOptions(Contract):
 
     @model_validator(mode="after")
     def _defaults_are_fields_of_a_request(self) -> Self:
-        unknown = [it for it in self.defaults if it not in RefinementRequest.model_fields]
-        if unknown:
-            raise ValueError(f"defaults: a request has no field {unknown[0][:100]!r}")
+        known = RefinementRequest.model_fields.keys()
+        for name in self.defaults.keys() - known:
+            close = suggested(name, known)
+            raise FieldConflict(
+                pointer_to("defaults", name[:100]), f"is not a field of a request{close}"
+            )
         return self
 
     def secrets(self) -> dict[str, str]:

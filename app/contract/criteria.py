@@ -3,9 +3,9 @@
 import re
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from app.contract import Contract
+from app.contract import Contract, patterns
 from app.contract.models import ModelSpec
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
@@ -47,9 +47,15 @@ def _form(given: Any) -> str:
     return AUTO if isinstance(given, str) else "listed"
 
 
+def _is_auto(given: Any) -> Any:
+    if given != AUTO:
+        raise ValueError(f"must be `{AUTO}` or a list of criteria")
+    return given
+
+
 Criteria = Annotated[
     Annotated[tuple[Criterion, ...], Field(max_length=20), Tag("listed")]
-    | Annotated[Literal["auto"], Tag(AUTO)],
+    | Annotated[Literal["auto"], BeforeValidator(_is_auto), Tag(AUTO)],
     Discriminator(_form),
     Field(
         description="`auto`: `models.critic` first lists 3 to 8 from the task (arXiv 2410.03608)."
@@ -68,7 +74,7 @@ def _is_no_step(name: str) -> str:
 
 CriticName = Annotated[
     str,
-    Field(min_length=1, max_length=60, pattern=r"^[a-z0-9][a-z0-9_-]*$"),
+    Field(min_length=1, max_length=60, pattern=patterns.PART_NAME.regex),
     AfterValidator(_is_no_step),
 ]
 """Part of a path, such as `lawyer` in `iterations/1/critique/lawyer`."""

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from app.contract import Contract
+from app.contract import Contract, patterns
 from app.contract.errors import FieldConflict
 from app.contract.judgement import Span
 
@@ -34,7 +34,7 @@ def draft_of(reply: str) -> str:
     return reply.strip()
 
 
-PartName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+PartName = Annotated[str, Field(min_length=1, max_length=60, pattern=patterns.PART_NAME.regex)]
 """Part of a path, such as `outline` in `stages/outline/iterations/1`."""
 
 Instructions = Annotated[str, Field(max_length=4_000)]

@@ -15,7 +15,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from app.contract import Contract
+from app.contract import Contract, patterns
 from app.contract.values import value
 
 MAX_LABEL = 63
@@ -43,7 +43,7 @@ def _with_an_address(url: str) -> str:
 
 Url = Annotated[
     str,
-    Field(pattern=r"^https?://[^\s/?#@\\]+([/?#]\S*)?$", max_length=2_000),
+    Field(pattern=patterns.URL.regex, max_length=2_000),
     AfterValidator(_with_an_address),
 ]
 """An HTTP URL without user and password, which a log might show."""
@@ -108,7 +108,7 @@ Secret = Annotated[
     PlainSerializer(_masked, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "format": "password"}, mode="validation"),
 ]
-HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$"), AfterValidator(_is_free)]
+HeaderName = Annotated[str, Field(pattern=patterns.HEADER_NAME.regex), AfterValidator(_is_free)]
 HeaderValue = Annotated[Secret, AfterValidator(_is_field_value)]
 SigningSecret = Annotated[Secret, AfterValidator(_signs)]
 

@@ -19,7 +19,8 @@ HoneError
   Unavailable             503  unavailable      (Retry-After)
 """
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 from pydantic import Field
 
@@ -29,6 +30,15 @@ from app.contract import Contract
 def pointer_to(*parts: str | int) -> str:
     """Return the JSON Pointer (RFC 6901) to a member of a member, and so on."""
     return "".join("/" + str(it).replace("~", "~0").replace("/", "~1") for it in parts)
+
+
+SAID_AT_MOST = 3
+"""Of the errors of one request, those that `detail` names."""
+
+
+def _listed(pointers: Sequence[str]) -> str:
+    more = [f"{len(pointers) - SAID_AT_MOST} more"] if len(pointers) > SAID_AT_MOST else []
+    return ", ".join([*(it or "/" for it in pointers[:SAID_AT_MOST]), *more])
 
 
 class FieldError(Contract):
@@ -79,6 +89,24 @@ class InvalidRequest(HoneError):
         "Correct what `errors` points at and send the request again. The schema of every body"
         " is in `/openapi.json`."
     )
+
+    @classmethod
+    def at(cls, *errors: FieldError, unlisted: int = 0) -> Self:
+        """Return the error whose `detail` says what is wrong and where, each sentence once.
+
+        `unlisted` is the number of further errors, which it does not have.
+        """
+        pointers: dict[str, list[str]] = {}
+        for it in errors:
+            pointers.setdefault(it.detail, []).append(it.pointer)
+        said = [
+            f"{_listed(where)}: {sentence}" if any(where) else sentence
+            for sentence, where in pointers.items()
+        ]
+        left = len(said) - SAID_AT_MOST
+        more = [f"{left} more {'error' if left == 1 else 'errors'}"] if left > 0 else []
+        more += [f"{unlisted} more that are not listed"] if unlisted else []
+        return cls("; ".join([*said[:SAID_AT_MOST], *more]), errors=errors)
 
 
 class IdempotencyMismatch(HoneError):

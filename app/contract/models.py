@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from app.contract import Contract
+from app.contract import Contract, patterns
 
 Role = Literal["generator", "critic"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -15,7 +15,7 @@ ModelName = Annotated[
     Field(
         min_length=3,
         max_length=200,
-        pattern=r"^[a-z0-9_]+:.+$",
+        pattern=patterns.MODEL.regex,
         description="`provider:name`, such as `openai:gpt-5-mini` or `offline:editor`.",
     ),
 ]

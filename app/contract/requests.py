@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
-from app.contract import Contract
+from app.contract import Contract, patterns
 from app.contract.caveats import Blocking
 from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Critics, Name
 from app.contract.drafts import (
@@ -23,6 +23,7 @@ from app.contract.drafts import (
 )
 from app.contract.endpoints import Endpoint
 from app.contract.errors import FieldConflict
+from app.contract.invalid_values import A_TIME
 from app.contract.judgement import OnFail, Span
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.models import ModelChoice, ModelName, Models
@@ -47,7 +48,7 @@ def _written_out(given: object) -> object:
     try:
         return datetime.fromisoformat(given if isinstance(given, str) else "")
     except ValueError:
-        raise ValueError("a time must be a string such as 2026-01-31T09:00:00Z") from None
+        raise ValueError(A_TIME) from None
 
 
 Deadline = Annotated[
@@ -58,7 +59,7 @@ Deadline = Annotated[
         " it waits for; at most 30 days from now."
     ),
 ]
-PRESET_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
+PRESET_NAME = re.compile(patterns.PRESET_NAME.regex)
 DEFAULT_PRESET = "default"
 """The preset of requests that name none, if their tenant has it."""
 
@@ -77,7 +78,9 @@ PRIORITY = (
     "`batch` waits while an `interactive` one of the same tenant does; between tenants it makes no"
     " difference."
 )
-MetadataKey = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+MetadataKey = Annotated[
+    str, Field(min_length=1, max_length=64, pattern=patterns.METADATA_KEY.regex)
+]
 MetadataValue = Annotated[str, Field(max_length=256)]
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from app.contract import Contract
+from app.contract import Contract, patterns
 from app.contract.drafts import MAX_TEXT, Passages
 from app.contract.errors import FieldConflict
 from app.contract.judgement import Score
@@ -33,7 +33,7 @@ ReviewAction = Annotated[
 ]
 
 ReviewerName = Annotated[
-    str, Field(min_length=1, max_length=100, pattern=r"^\S([^\x00-\x1f]*\S)?$")
+    str, Field(min_length=1, max_length=100, pattern=patterns.REVIEWER_NAME.regex)
 ]
 
 MAX_FEEDBACK = 20_000

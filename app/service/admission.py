@@ -177,7 +177,7 @@ class Admission:
         found = dict.fromkeys(self._errors(request, choices, own_keys))
         errors = tuple(found) or await _compiled(request)
         if errors:
-            raise InvalidRequest(errors[0].detail, errors=errors)
+            raise InvalidRequest.at(*errors)
         return choices
 
     def require_prices(self, models: Iterable[str]) -> None:
@@ -188,7 +188,7 @@ class Admission:
             if cost_usd(model, 0, 0) is None
         )
         if errors:
-            raise InvalidRequest(errors[0].detail, errors=errors)
+            raise InvalidRequest.at(*errors)
 
     def lacks_a_key(self, request: RefinementRequest) -> bool:
         """Return whether the server has no key for a model that the request may call."""
@@ -206,6 +206,9 @@ class Admission:
             yield FieldError(pointer="/tools", detail=ENDPOINTS.missing)
         if request.webhook and ENDPOINTS in self._off:
             yield FieldError(pointer="/webhook", detail=ENDPOINTS.missing)
+        for name, text in (("task", request.task), ("draft", request.draft)):
+            if text is not None and not text.strip():
+                yield FieldError(pointer=f"/{name}", detail="has only white space")
         if (kept_s := request.retention_s) is not None and kept_s > self._retention_max_s:
             detail = f"this server keeps refinements for {self._retention_max_s} seconds at most"
             yield FieldError(pointer="/retention_s", detail=detail)
@@ -273,7 +276,7 @@ def require_allowed(request: RefinementRequest, choices: Choices, quotas: Quotas
         if not quotas.allows(model)
     )
     if errors:
-        raise InvalidRequest(f"{errors[0].pointer}: {errors[0].detail}", errors=errors)
+        raise InvalidRequest.at(*errors)
 
 
 def _unable_to_stand_in(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:

@@ -140,7 +140,7 @@ class Batches:
 
 def _repeated(it: BatchLine) -> RefusedLine:
     error = FieldError(pointer="/custom_id", detail="an earlier line has the same custom_id")
-    why = InvalidRequest(f"{error.pointer}: {error.detail}", errors=(error,))
+    why = InvalidRequest.at(error)
     return refused(it.line, it.custom_id, why)
 
 

@@ -134,6 +134,21 @@ def compared_at(
     return numbered(within(iterations, path), number)
 
 
+def both_at(
+    iterations: Sequence[Iteration], request: RefinementRequest, *ends: tuple[str, int]
+) -> list[Iteration | GivenDraft]:
+    """Return the iterations to compare, each by search and number; NotFound names all missing."""
+    found, missing = list[Iteration | GivenDraft](), list[str]()
+    for path, number in ends:
+        try:
+            found.append(compared_at(iterations, request, path, number))
+        except NotFound as error:
+            missing.append(error.detail)
+    if missing:
+        raise NotFound("; ".join(dict.fromkeys(missing)))
+    return found
+
+
 def _steps(events: Sequence[Event]) -> list[StepCompleted | StepFailed]:
     return [event.data for event in events if isinstance(event.data, StepCompleted | StepFailed)]
 

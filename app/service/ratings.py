@@ -49,9 +49,7 @@ def _judged(journal: Sequence[Event], score_from: str) -> dict[str, IterationCom
 def _require(judged: Judged, pointer: str, path: str) -> None:
     if path not in judged:
         detail = f"there is no judged draft at {path[:100]!r}"
-        raise InvalidRequest(
-            f"{pointer}: {detail}", errors=(FieldError(pointer=pointer, detail=detail),)
-        )
+        raise InvalidRequest.at(FieldError(pointer=pointer, detail=detail))
 
 
 def _agreement(rated: Rated, before: Sequence[Rated], judged: Judged) -> Agreement | None:

@@ -26,6 +26,7 @@ from app.contract.errors import (
 from app.contract.estimates import RefinementEstimate
 from app.contract.events import Event, Queued
 from app.contract.insights import Dimension, InsightList, ranked
+from app.contract.invalid_values import sentence_of
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import RefinementRequest, default_grounding
@@ -37,7 +38,7 @@ from app.contract.strategies.loops import DEFAULT
 from app.contract.usage import UsageGrouping, UsageGroups, UsageReport
 from app.service.admission import Admission, require_allowed
 from app.service.estimates import estimated
-from app.service.iterations import compared_at, diff_of, iterations_of, numbered, rating_of, within
+from app.service.iterations import both_at, diff_of, iterations_of, numbered, rating_of, within
 from app.service.model_roles import Choices, Selection, playing
 from app.service.ratings import additions_of, rated_of
 from app.service.report import ReportFormat, report_of, story_of
@@ -59,7 +60,7 @@ def require_usable_feedback(review: ReviewDecision, queued: Queued) -> None:
     is_asked = review.action == "revise" and review.feedback is not None
     if is_asked and queued.models.get("generator") == EDITOR:
         detail = f"{EDITOR} cannot follow feedback: omit it, or replace the draft with your own"
-        raise InvalidRequest(detail, errors=(FieldError(pointer="/feedback", detail=detail),))
+        raise InvalidRequest.at(FieldError(pointer="/feedback", detail=detail))
 
 
 def require_reviewers(pointer: str, names: Sequence[str], unknown: Collection[str]) -> None:
@@ -71,9 +72,7 @@ def require_reviewers(pointer: str, names: Sequence[str], unknown: Collection[st
         if name in unknown
     )
     if errors:
-        raise InvalidRequest(
-            "; ".join(f"{it.pointer}: {it.detail}" for it in errors), errors=errors
-        )
+        raise InvalidRequest.at(*errors)
 
 
 def meant(review: ReviewDecision, pending: Sequence[PendingReview]) -> PendingReview | None:
@@ -85,9 +84,7 @@ def require_own_name(review: ReviewDecision, known_as: Sequence[str]) -> None:
     """Raise InvalidRequest for a decision in another name than that of the API key."""
     if known_as and review.reviewer not in (None, *known_as):
         detail = f"with an API key the reviewer is that key, {known_as[0]}"
-        raise InvalidRequest(
-            f"/reviewer: {detail}", errors=(FieldError(pointer="/reviewer", detail=detail),)
-        )
+        raise InvalidRequest.at(FieldError(pointer="/reviewer", detail=detail))
 
 
 def require_passages(review: ReviewDecision, draft: str, locked: Collection[str]) -> None:
@@ -95,9 +92,8 @@ def require_passages(review: ReviewDecision, draft: str, locked: Collection[str]
     try:
         spans_of(draft, review.spans, [*locked])
     except FieldConflict as conflict:
-        detail = str(conflict)
-        error = FieldError(pointer=conflict.pointer, detail=detail)
-        raise InvalidRequest(detail, errors=(error,)) from None
+        error = FieldError(pointer=conflict.pointer, detail=str(conflict))
+        raise InvalidRequest.at(error) from None
 
 
 def require_continuable(parent: Snapshot) -> Result:
@@ -140,8 +136,7 @@ def _refused(invalid: ValidationError) -> InvalidRequest:
     error = invalid.errors()[0]
     conflict = error.get("ctx", {}).get("error")
     pointer = conflict.pointer if isinstance(conflict, FieldConflict) else ""
-    detail = error["msg"].removeprefix("Value error, ")
-    return InvalidRequest(detail, errors=(FieldError(pointer=pointer, detail=detail),))
+    return InvalidRequest.at(FieldError(pointer=pointer, detail=sentence_of(error)))
 
 
 def _can_begin_with(begun: dict[str, Any], request: RefinementRequest) -> bool:
@@ -333,7 +328,7 @@ class Service:
             if it.path == path:
                 return it
         detail = f"no judged draft at {path}: the paths are in GET .../iterations"
-        raise InvalidRequest(detail, errors=(FieldError(pointer="/path", detail=detail),))
+        raise InvalidRequest.at(FieldError(pointer="/path", detail=detail))
 
     async def iterations(
         self, tenant: str, refinement_id: str, path: str | None
@@ -357,7 +352,7 @@ class Service:
         """
         request = await self._store.request(tenant, refinement_id)
         found = await self.iterations(tenant, refinement_id, None)
-        old, new = (compared_at(found, request, *it) for it in (before, after))
+        old, new = both_at(found, request, before, after)
         return await asyncio.to_thread(diff_of, old, new)
 
     async def steps(
@@ -469,7 +464,7 @@ class Service:
             locked = tuple(it for it in locked if it in seen)
         if gone := lacking(review.draft or "", locked):
             detail = f"locked text is missing, changed or out of order: {gone[0][:200]}"
-            raise InvalidRequest(detail, errors=(FieldError(pointer="/draft", detail=detail),))
+            raise InvalidRequest.at(FieldError(pointer="/draft", detail=detail))
 
     async def _review_passages(
         self,

@@ -91,7 +91,7 @@ class PresetStore:
             return self._sealer.seal(secrets, _about(tenant, name))
         except ValueError:
             errors = tuple(FieldError(pointer=it, detail=detail) for it in secrets)
-            raise InvalidRequest(detail, errors=errors) from None
+            raise InvalidRequest.at(*errors) from None
 
     async def get(self, tenant: str, name: str) -> Preset:
         """Return a preset; raise PresetNotFound. Its secrets are masked when it is written."""

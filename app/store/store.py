@@ -913,14 +913,13 @@ def _refused_reviewer(code: str, refinement_id: str, detail: str) -> HoneError |
     if code == "STRANGER":
         return Forbidden(f"the review that {refinement_id} waits for has other `reviewers`")
     if code == "NAMELESS":
-        pointed = FieldError(pointer="/reviewer", detail=UNNAMED)
-        return InvalidRequest(f"/reviewer: {UNNAMED}", errors=(pointed,))
+        return InvalidRequest.at(FieldError(pointer="/reviewer", detail=UNNAMED))
     return None
 
 
 def _unusable_time(code: bytes) -> InvalidRequest:
     pointer, detail = TIME_ERRORS[code]
-    return InvalidRequest(detail, errors=(FieldError(pointer=pointer, detail=detail),))
+    return InvalidRequest.at(FieldError(pointer=pointer, detail=detail))
 
 
 def _milliseconds_of(deadline: datetime | None) -> int | None:

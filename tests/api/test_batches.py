@@ -231,7 +231,7 @@ async def test_a_preset_gives_what_neither_the_line_nor_the_defaults_have(
 @pytest.mark.parametrize(
     ("lines", "detail"),
     [
-        ([{"batch": {"defaults": {"treshold": 1}}}, line("a")], "no field 'treshold'"),
+        ([{"batch": {"defaults": {"treshold": 1}}}, line("a")], "/treshold: is not a field"),
         ([{"batch": {"defauts": {}}}, line("a")], "line 1: /batch/defauts"),
         ([{"batch": {"webhook": HOOK}}, line("a")], "HONE_SECRET_KEY"),
         ([], "no requests"),

@@ -1,17 +1,10 @@
 """What is wrong with a body is said with a pointer into it."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from app.api.bodies import MAX_ERRORS, PATTERNS, parsed
-from app.contract.access import KeyRequest
-from app.contract.batches import BatchOptions
+from app.api.bodies import MAX_ERRORS, parsed
 from app.contract.errors import InvalidRequest
 from app.contract.requests import RefinementRequest
-from app.contract.reviews import ReviewDecision
-from app.contract.webhooks import EndpointRequest
 
 
 def refused(body: bytes) -> InvalidRequest:
@@ -94,8 +87,8 @@ def test_what_is_not_json_is_refused_as_a_whole(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("critic", "pointer", "said"),
     [
-        (b'"gpt"', "/models/critic", "such as openai:"),
-        (b'{"model":"gpt"}', "/models/critic/model", "such as openai:"),
+        (b'"gpt"', "/models/critic", "`provider:name`"),
+        (b'{"model":"gpt"}', "/models/critic/model", "`provider:name`"),
         (b'{"model":"a:b","fallbacks":["a:b"]}', "/models/critic", "different from `model`"),
     ],
 )
@@ -118,7 +111,7 @@ def test_many_errors_are_counted_and_the_first_are_shown() -> None:
     unknown = ",".join(f'"f{n}":1' for n in range(900))
     refusal = refused(b'{"task":"x",%b}' % unknown.encode())
     assert len(refusal.errors) == MAX_ERRORS
-    assert "and 899 more" in refusal.detail
+    assert refusal.detail.endswith("850 more that are not listed")
 
 
 def test_an_error_does_not_repeat_a_huge_value() -> None:
@@ -141,25 +134,3 @@ def test_what_is_left_out_is_enough_for_the_drafts_of_a_strategy(
     request = parsed(RefinementRequest, b'{"task":"x","strategy":%b}' % strategy)
     assert request.max_iterations == request.limits().max_iterations == most
     assert RefinementRequest.model_validate_json(request.model_dump_json()) == request
-
-
-def patterns_in(schema: Any) -> Iterator[str]:
-    """Yield the patterns of the texts and names in a JSON Schema."""
-    if isinstance(schema, list):
-        for each in schema:
-            yield from patterns_in(each)
-    elif isinstance(schema, dict):
-        if isinstance(pattern := schema.get("pattern"), str):
-            yield pattern
-        yield from schema.get("patternProperties", {})
-        yield from patterns_in(list(schema.values()))
-
-
-def test_what_a_pattern_expects_is_said_in_words() -> None:
-    contracts = (RefinementRequest, BatchOptions, KeyRequest, ReviewDecision, EndpointRequest)
-    found = {it for contract in contracts for it in patterns_in(contract.model_json_schema())}
-    assert len(found) > 7
-    assert found - set(PATTERNS) == set()
-    refusal = refused(b'{"draft":"A.","metadata":{"my key":"1"}}')
-    assert refusal.errors[0].pointer == "/metadata/my key"
-    assert refusal.errors[0].detail.startswith("the name is wrong: expected letters from A to Z")

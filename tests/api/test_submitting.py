@@ -150,7 +150,7 @@ SELF_CORRECTION = {"strategy": {"kind": "self_correction"}, "validators": [{"kin
             "critics.panel",
         ),
         ({"critics": {"panel": [{"name": "again"}]}}, "/critics/panel/0/name", "`again`"),
-        ({"criteria": "automatic"}, "/criteria", "Input should be 'auto'"),
+        ({"criteria": "automatic"}, "/criteria", "`auto` or a list"),
         ({"criteria": [{"name": 7}]}, "/criteria/0/name", "string"),
         (
             {"criteria": "auto", "models": {"critic": "openai:x"}},
@@ -179,8 +179,10 @@ SELF_CORRECTION = {"strategy": {"kind": "self_correction"}, "validators": [{"kin
             "/outputs",
             "models.generator",
         ),
-        ({"threshold": 1.5}, "/threshold", "less than"),
-        ({"color": "red"}, "/color", "not permitted"),
+        ({"threshold": 1.5}, "/threshold", "at most 1"),
+        ({"draft": " \n\u00a0"}, "/draft", "only white space"),
+        ({"task": "\t"}, "/task", "only white space"),
+        ({"color": "red"}, "/color", "is not a field"),
     ],
 )
 async def test_what_cannot_end_well_is_refused_with_what_to_do(

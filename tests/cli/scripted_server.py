@@ -9,12 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass(frozen=True)
 class CannedResponse:
-    """One response; with `hangs` its body is followed by silence instead of the end."""
+    """One response; with `hangs` silence follows its body, with `breaks` nothing is sent."""
 
     body: str = ""
     status: int = 200
     media_type: str = "application/json"
     hangs: bool = False
+    breaks: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,9 @@ class Handler(BaseHTTPRequestHandler):
                 self.headers.get("Idempotency-Key"),
             )
         )
+        if answer.breaks:
+            self.close_connection = True
+            return
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.media_type)
         self.end_headers()

@@ -101,6 +101,19 @@ def test_a_file_that_is_not_there_and_a_refusal_are_said(
     assert (done.exit_code, "no line" in done.stderr) == (1, True)
 
 
+@pytest.mark.parametrize(
+    ("content", "complaint"), [(b"", "is empty"), (b"{}\n\xff\xfe", "is not UTF-8 text")]
+)
+def test_a_file_that_has_no_lines_of_text_is_named(
+    server: ScriptedApi, hone: Run, tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    file = tmp_path / "many.jsonl"
+    file.write_bytes(content)
+    done = hone("batch", str(file))
+    assert (done.exit_code, server.asked) == (2, [])
+    assert f"many.jsonl {complaint}" in done.stderr
+
+
 def test_standard_input_is_a_batch_too_and_no_wait_prints_its_id(
     server: ScriptedApi, hone: Run
 ) -> None:

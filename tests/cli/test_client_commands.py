@@ -14,7 +14,9 @@ from rich.text import Text
 from app.cli.client import Client, CliError
 from app.cli.display import Progress, table_of
 from app.cli.root import write_file
+from app.contract.errors import FieldError, InvalidRequest
 from app.contract.events import EventType, StepDelta
+from app.contract.models import ROLES
 from app.contract.snapshot import Failure
 from app.contract.status import Status, StopReason
 from tests.cli.conftest import Run
@@ -22,6 +24,7 @@ from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending, snapshot, st
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
 
 SUBMIT = "POST /v1/refinements"
+STREAM = "text/event-stream"
 WATCH = f"GET /v1/refinements/{ID}/events"
 PROBLEM = {
     "type": "/docs/errors#invalid_request",
@@ -209,11 +212,75 @@ def test_wrong_usage_is_exit_code_2_and_asks_no_server(
     assert server.asked == []
 
 
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "draft.txt is empty"),
+        (b" \n\n", "draft.txt has only white space"),
+        (b"\xff\xfe\x00", "draft.txt is not UTF-8 text"),
+        (
+            "\u00e9".encode() * 200_001,
+            "draft.txt is too long for a draft, which has at most 200,000",
+        ),
+        ("\U0001f600".encode() * 300_000, "draft.txt is too long"),
+        (b"x" * 5_000_000, "draft.txt is too long"),
+    ],
+)
+def test_a_file_that_cannot_be_a_draft_is_named(
+    server: ScriptedApi, hone: Run, tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    file = tmp_path / "draft.txt"
+    file.write_bytes(content)
+    done = hone("submit", str(file))
+    assert (done.exit_code, server.asked) == (2, [])
+    assert complaint in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("draft", "printed"),
+    [
+        (b"In order to be short.", b"Short."),
+        (b"In order to be short.\n", b"Short.\n"),
+        (b"\xef\xbb\xbfIn order to be short.\r\n", b"Short.\r\n"),
+    ],
+)
+def test_the_result_ends_with_a_line_end_if_the_draft_does(
+    server: ScriptedApi, hone: Run, tmp_path: Path, draft: bytes, printed: bytes
+) -> None:
+    bare = snapshot(draft="Short.")
+    script(server, CannedResponse(stream(*EVENTS, ending(final=bare)), media_type=STREAM))
+    file = tmp_path / "draft.txt"
+    file.write_bytes(draft)
+    assert hone("submit", str(file)).stdout_bytes == printed
+    sent = json.loads(server.asked[0].body)
+    assert sent["draft"][0] == "I"
+    server.answers |= {
+        f"GET /v1/refinements/{ID}": [CannedResponse(bare.model_dump_json())],
+        f"GET /v1/refinements/{ID}/request": [CannedResponse(json.dumps(sent))],
+    }
+    assert hone("get", ID, "--draft").stdout_bytes == printed
+    assert hone("watch", ID).stdout_bytes == printed
+
+
 def test_a_refusal_is_shown_with_its_pointers(server: ScriptedApi, hone: Run) -> None:
     server.answers[SUBMIT] = [CannedResponse(json.dumps(PROBLEM), 422, "application/problem+json")]
     done = hone("submit", "-", "--threshold", "7", stdin="x")
     assert done.exit_code == 1
-    assert "The request is invalid: 1 error\n  /threshold  at most 1\n" in done.stderr
+    assert "The request is invalid: 1 error\n  /threshold: at most 1\n" in done.stderr
+
+
+def test_a_sentence_of_a_refusal_is_shown_once(server: ScriptedApi, hone: Run) -> None:
+    why = InvalidRequest.at(
+        *(FieldError(pointer=f"/models/{it}", detail="no such model") for it in ROLES),
+        *(FieldError(pointer=f"/{it}", detail=f"wrong {it}") for it in range(4)),
+    )
+    errors = [it.model_dump() for it in why.errors]
+    refused = json.dumps(PROBLEM | {"detail": why.detail, "errors": errors})
+    server.answers[SUBMIT] = [CannedResponse(refused, 422, "application/problem+json")]
+    assert hone("submit", "-", stdin="x").stderr == (
+        "Error: The request is invalid: /models/generator, /models/critic: no such model;"
+        " /0: wrong 0; /1: wrong 1; 2 more errors\n  /2: wrong 2\n  /3: wrong 3\n"
+    )
 
 
 def test_without_a_server_it_says_how_to_start_one(hone: Run) -> None:
@@ -246,6 +313,24 @@ def test_watching_what_fails_is_exit_code_3(server: ScriptedApi, hone: Run) -> N
     assert hone("watch", ID).exit_code == 3
 
 
+def test_what_is_erased_while_it_is_watched_is_said_to_be(server: ScriptedApi, hone: Run) -> None:
+    begun = CannedResponse(stream(*EVENTS), media_type=STREAM)
+    server.answers[WATCH] = [begun, CannedResponse("{}", 404)]
+    done = hone("watch", ID)
+    assert done.exit_code == 1
+    assert done.stderr.endswith(f"Error: {ID} was erased, or is no longer kept\n")
+
+
+def test_a_result_of_an_inner_search_is_called_by_its_path(server: ScriptedApi, hone: Run) -> None:
+    ended = snapshot()
+    assert ended.result
+    inner = ended.result.model_copy(update={"path": "reviews/1/iterations/1"})
+    final = ending(final=ended.model_copy(update={"result": inner}))
+    script(server, CannedResponse(stream(*EVENTS, final), media_type=STREAM))
+    told = hone("submit", "-", stdin="x").stderr
+    assert "(threshold_met): reviews/1/iterations/1 with score 0.91" in told
+
+
 def test_get_prints_the_snapshot_as_json(server: ScriptedApi, hone: Run) -> None:
     server.answers[f"GET /v1/refinements/{ID}"] = [CannedResponse(snapshot().model_dump_json())]
     assert json.loads(hone("get", ID).stdout) == snapshot().model_dump(mode="json")
@@ -263,7 +348,10 @@ def test_cancel_prints_the_status_after_it(server: ScriptedApi, hone: Run) -> No
     assert hone("cancel", ID).stdout == "canceling\n"
 
 
-def test_ctrl_c_leaves_the_refinement_alone_and_says_how_to_go_on(server: ScriptedApi) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_the_refinement_alone_and_it_is_said_how_to_go_on(
+    server: ScriptedApi, number: signal.Signals
+) -> None:
     script(server, CannedResponse(stream(*EVENTS), media_type="text/event-stream", hangs=True))
     command = [sys.executable, "-m", "app.cli", "watch", ID, "--server", server.url]
     watching = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -271,9 +359,9 @@ def test_ctrl_c_leaves_the_refinement_alone_and_says_how_to_go_on(server: Script
         output = watching.stderr
         assert output is not None
         assert any(line.startswith("iteration 1:") for line in output)
-        watching.send_signal(signal.SIGINT)
+        watching.send_signal(number)
         last_words = output.read()
-    assert watching.returncode == 130
+    assert watching.returncode == 128 + number
     assert f"hone watch {ID}" in last_words
     assert f"hone cancel {ID}" in last_words
     assert [asked.route for asked in server.asked] == [WATCH]
@@ -421,7 +509,7 @@ def test_a_key_that_no_header_can_have_is_refused_and_not_shown(
     server: ScriptedApi, hone: Run, key: str
 ) -> None:
     done = hone("list", HONE_API_KEY=key)
-    assert (done.exit_code, server.asked) == (1, [])
+    assert (done.exit_code, server.asked) == (2, [])
     assert "HONE_API_KEY is no key" in done.stderr
     assert key not in done.stderr
 

@@ -87,8 +87,12 @@ def test_a_diff_of_what_has_no_draft_is_an_error(server: ScriptedApi, hone: Run)
 
 
 def test_open_prints_the_address_where_no_browser_is(server: ScriptedApi, hone: Run) -> None:
-    server.answers[f"GET /console/refinements/{ID}"] = [CannedResponse("", media_type="text/html")]
+    server.answers |= {
+        f"GET /console/refinements/{ID}": [CannedResponse("", media_type="text/html")],
+        f"GET {AT}": [CannedResponse(snapshot().model_dump_json()), CannedResponse("{}", 401)],
+    }
     done = hone("open", ID, "--url")
+    assert hone("open", ID, "--url").stdout == done.stdout  # the console may have a key
     assert (done.exit_code, done.stdout) == (0, f"{server.url}/console/refinements/{ID}\n")
 
 
@@ -108,6 +112,51 @@ def test_open_starts_the_browser_that_the_environment_names(
         check=True,
     )
     assert (done.stdout, opened.read_text()) == ("", f"{server.url}/console")
+
+
+def test_open_opens_no_page_of_a_refinement_that_does_not_exist(
+    server: ScriptedApi, hone: Run
+) -> None:
+    server.answers[f"GET /console/refinements/{ID}"] = [CannedResponse("", media_type="text/html")]
+    done = hone("open", ID, "--url")
+    assert (done.exit_code, done.stdout) == (1, "")
+
+
+def test_a_diff_that_is_refused_says_what_is_missing(server: ScriptedApi, hone: Run) -> None:
+    why = {"title": "Not found", "status": 404, "detail": "iteration 9 does not exist"}
+    told = json.dumps({"type": "", "instance": "", "code": "not_found", **why})
+    server.answers |= {
+        f"GET {AT}": [CannedResponse(snapshot().model_dump_json())],
+        f"GET {AT}/diff?from=0&to=9": [CannedResponse(told, 404)],
+    }
+    assert hone("diff", ID, "0", "9").stderr == "Error: Not found: iteration 9 does not exist\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("list --since yesterday", "yesterday is not a time such as 2026-01-31"),
+        ("list --until 2026-99-99", "2026-99-99 is not a time"),
+        ("insights --since yesterday", "yesterday is not a date such as 2026-01-31"),
+        ("list --status done", "'done' is not one of 'queued'"),
+        ("list --limit x", "must be a whole number"),
+        ("list --limit 0", "must be at least 1"),
+        ("list --min-score high", "must be a number"),
+        ("get nope", "nope is not the id of a refinement"),
+        ("delete --yes nope", "nope is not the id of a refinement"),
+        ("open a/b", "a/b is not the id of a refinement"),
+        ("get ref_1 --server foo://bar", "foo://bar is not the URL of a server"),
+        ("get ref_1 --server http://[", "http://[ is not the URL of a server"),
+        ("get ref_1 --server localhost:99999", "localhost:99999 is not the URL of a server"),
+    ],
+)
+def test_an_option_or_argument_that_cannot_be_meant_is_wrong_usage(
+    server: ScriptedApi, hone: Run, command: str, words: str
+) -> None:
+    done = hone(*command.split())
+    assert (done.exit_code, words in done.stderr, server.asked) == (2, True, [])
+    assert "Input should" not in done.stderr
+    assert "Value error" not in done.stderr
 
 
 def test_open_says_that_a_server_has_no_console(hone: Run) -> None:
@@ -136,6 +185,29 @@ words=(hone list --status fa) CURRENT=4
 eval "$(_HONE_COMPLETE=source_zsh hone)"; _hone_completion
 """
 FISH = "_HONE_COMPLETE=source_fish hone | source; complete -C 'hone list --status fa'"
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("submit --strategy ite", ["iterative"]),
+        ("list --strategy be", ["best_of_n"]),
+        ("continue ref_1 --review be", ["before_completion"]),
+        ("review ref_1 app", ["approve"]),
+    ],
+)
+def test_names_that_the_server_checks_are_completed_too(words: str, completed: list[str]) -> None:
+    line = f"hone {words}"
+    environment = {"_HONE_COMPLETE": "complete_bash", "COMP_WORDS": line}
+    environment["COMP_CWORD"] = str(len(line.split()) - 1)
+    done = subprocess.run(
+        [Path(sys.executable).parent / "hone"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == completed
 
 
 @pytest.mark.parametrize(

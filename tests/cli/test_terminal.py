@@ -1,5 +1,6 @@
 """What a terminal shows, what is sent through a pipe, and errors, each said once."""
 
+import json
 import os
 import pty
 import re
@@ -74,6 +75,14 @@ def test_a_terminal_without_colours_gets_none(nasty: ScriptedApi, variable: dict
     assert ("\x1b" in shown) == ("TERM" not in variable)
 
 
+def test_a_long_error_is_wrapped_between_words(server: ScriptedApi) -> None:
+    told = {"type": "", "title": "No", "status": 409, "detail": "some words " * 20}
+    server.answers[AT] = [CannedResponse(json.dumps(told | {"instance": "", "code": "no"}), 409)]
+    shown = on_a_terminal("get", ID, "--server", server.url, COLUMNS="46", NO_COLOR="1")
+    assert max(map(len, shown.splitlines())) <= 46
+    assert {*shown.split()} == {"Error:", "No:", "some", "words"}
+
+
 def test_a_reader_that_has_enough_is_no_error(server: ScriptedApi) -> None:
     page = SnapshotPage(data=(snapshot(),) * 100, has_more=True, next_cursor="again")
     server.answers |= {
@@ -134,7 +143,7 @@ def test_what_is_no_answer_of_hone_is_one_error_without_a_traceback(
 @pytest.mark.parametrize("server_url", ["ftp://here", "http://", "http://[::1"])
 def test_an_address_that_is_none_is_said(hone: Run, server_url: str) -> None:
     done = hone("get", ID, "--server", server_url)
-    assert (done.exit_code, "is not the URL of a server" in done.stderr) == (1, True)
+    assert (done.exit_code, "is not the URL of a server" in done.stderr) == (2, True)
 
 
 def test_an_address_may_leave_out_the_scheme(server: ScriptedApi, hone: Run) -> None:

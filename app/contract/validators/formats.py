@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from app.contract import patterns
 from app.contract.validators import Validator, listed
 
 
@@ -48,7 +49,7 @@ class MarkdownValidator(Validator):
     """
 
     kind: Literal["markdown"]
-    headings: tuple[Annotated[str, Field(pattern=r"^#{0,6}\s*[^#\s]", max_length=200)], ...] = (
+    headings: tuple[Annotated[str, Field(pattern=patterns.HEADING.regex, max_length=200)], ...] = (
         Field(
             (),
             max_length=50,

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from app.contract import patterns
 from app.contract.resources import SANDBOX
 from app.contract.validators import ScoringValidator, Validator
 
@@ -15,7 +16,7 @@ class PythonValidator(Validator):
     version: Literal["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"] = Field(
         "3.11", description="Oldest Python version that it must compile on."
     )
-    ruff: tuple[Annotated[str, Field(pattern=r"^[A-Z]{1,4}[0-9]{0,4}$")], ...] = Field(
+    ruff: tuple[Annotated[str, Field(pattern=patterns.RUFF_RULE.regex)], ...] = Field(
         (), max_length=50, description="Ruff rules or prefixes of rules, such as `F` and `B006`."
     )
 
