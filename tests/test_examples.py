@@ -269,7 +269,7 @@ async def test_the_quick_start_of_the_first_page_runs_as_it_stands(
     assert events
     assert printed.startswith(events[1])
     assert result in printed
-    assert printed.endswith("To get a refund, you should contact our support team.")
+    assert printed.endswith("To get a refund, you should contact our support team.\n")
 
 
 def test_every_file_that_the_first_page_links_to_exists() -> None:
