@@ -130,7 +130,13 @@ export function Actions({ snapshot, live, session, say }: Steered) {
   return (
     <section class="actions" aria-label="Actions">
       {possible.map((it) => (
-        <button class={it.isDanger ? 'danger' : ''} aria-haspopup="dialog" aria-keyshortcuts={it.shortcut} onClick={() => setOpen(it.name)}>
+        <button
+          key={it.name}
+          class={it.isDanger ? 'danger' : ''}
+          aria-haspopup="dialog"
+          aria-keyshortcuts={it.shortcut}
+          onClick={() => setOpen(it.name)}
+        >
           {it.name}…
         </button>
       ))}

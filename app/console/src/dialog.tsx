@@ -1,6 +1,7 @@
-/** A dialog that holds the focus until it is closed, and gives it back. Esc closes it. */
+/** A dialog that holds the focus until it is closed, and gives it back however it is closed. Esc closes it. */
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { giveBack, placesOf } from './focus.js';
 import { Failure } from './parts.js';
 
 interface Shown {
@@ -12,18 +13,19 @@ interface Shown {
 export function Dialog({ title, close, children }: Shown) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
-    const before = document.activeElement;
+    const before = placesOf(document.activeElement);
     const shown = dialog.current;
     shown?.showModal();
     return () => {
-      const now = document.activeElement;
-      if (now && now !== document.body && !shown?.contains(now)) return; // the browser gave it back, and it went on
-      const isThere = before instanceof HTMLElement && before !== document.body && before.isConnected;
-      (isThere ? before : document.getElementById('main'))?.focus();
+      shown?.close(); // while it is open, nothing outside of it can have the focus
+      const last = document.activeElement;
+      if (last instanceof HTMLElement && shown?.contains(last)) last.blur(); // the browser had nothing to give it back to
+      giveBack(before);
     };
   }, []);
   return (
-    <dialog ref={dialog} aria-label={title} onClose={close}>
+    // What closed it without the browser has told its owner already.
+    <dialog ref={dialog} aria-label={title} onClose={(event) => event.currentTarget.isConnected && close()}>
       <h2>{title}</h2>
       {children}
     </dialog>
@@ -66,7 +68,8 @@ export function Ask({ title, label, isDanger, isDisabled, run, done, close, chil
         {children}
         {failure !== undefined && <Failure of={failure} />}
         <p class="actions">
-          <button class={isDanger ? 'danger' : 'main'} disabled={isSending || isDisabled}>
+          {/* A button that is disabled loses the focus, also where what it did is refused. */}
+          <button class={isDanger ? 'danger' : 'main'} disabled={isDisabled} aria-disabled={isSending}>
             {label}
           </button>
           <button type="button" autoFocus={isDanger} onClick={close}>

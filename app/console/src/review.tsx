@@ -370,7 +370,7 @@ function Verdict({ review, words, keep, send, iteration }: Deciding & { iteratio
             Only score it
           </button>
         )}
-        <button class="danger" data-key="x" onClick={() => setRejecting(true)}>
+        <button class="danger" data-key="x" aria-haspopup="dialog" onClick={() => setRejecting(true)}>
           Reject
         </button>
       </p>
