@@ -89,7 +89,7 @@ const COMMANDS: Command[] = [
 const REVIEW_KEYS: [string, string][] = [
   ['a', 'go to “Approve” (Enter approves)'],
   ['r', 'write what to change'],
-  ['e', 'edit the draft'],
+  ['e', 'edit the draft, or the arguments of the call'],
   ['x', 'go to “Reject”'],
 ];
 
@@ -168,10 +168,10 @@ export function useShortcuts(pressed: (key: string) => boolean): void {
   });
 }
 
-/** Focus what has this key; the editor is opened. */
+/** Focus what has this key; the button of the editor opens it, with the focus in its text. */
 function goTo(key: string): boolean {
   const element = document.querySelector<HTMLElement>(`[data-key="${key}"]`);
-  if (key === 'e') element?.click();
+  if (key === 'e' && element instanceof HTMLButtonElement) element.click();
   else element?.focus();
   return element !== null;
 }
@@ -205,7 +205,9 @@ function ShortcutsDialog({ of, close }: { of: [string, string][]; close: () => v
         </label>
       </p>
       <p class="actions">
-        <button onClick={close}>Close</button>
+        <button autoFocus onClick={close}>
+          Close
+        </button>
       </p>
     </Dialog>
   );
@@ -359,7 +361,7 @@ function ContinueDialog({ snapshot, live, done, close }: Commanded) {
       <DraftChoice live={live} label="Draft" value={path} choose={setPath} />
       <label>
         What to change (optional)
-        <textarea rows={3} maxLength={20_000} value={feedback} onInput={(event) => setFeedback(event.currentTarget.value)} />
+        <textarea rows={3} autoFocus maxLength={20_000} value={feedback} onInput={(event) => setFeedback(event.currentTarget.value)} />
       </label>
       <label>
         Only this passage of it may change (its words, optional)
@@ -403,7 +405,16 @@ function RateDialog({ snapshot, live, done, close }: Commanded) {
       <DraftChoice live={live} label="Draft" value={path} choose={setPath} />
       <label>
         What it deserves, from 0 to 1
-        <input type="number" min={0} max={1} step="any" disabled={Boolean(worse)} value={score} onInput={(event) => setScore(event.currentTarget.value)} />
+        <input
+          type="number"
+          min={0}
+          max={1}
+          step="any"
+          autoFocus
+          disabled={Boolean(worse)}
+          value={score}
+          onInput={(event) => setScore(event.currentTarget.value)}
+        />
       </label>
       <DraftChoice live={live} label="Or it is better than" value={worse} choose={setWorse} none="no other draft" />
       <label>

@@ -1,10 +1,11 @@
-"""Dialogs with the keyboard: where the focus is in them, and where it is afterwards."""
+"""Dialogs and shortcuts with the keyboard: where the focus is, and where it is afterwards."""
 
 from typing import Any
 
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
+from benchmarks.model_replies import draft
 from tests.e2e.console.conftest import violations
 from tests.e2e.running_service import RunningService
 
@@ -89,3 +90,52 @@ async def test_the_heading_has_the_focus_when_the_command_is_gone(
         await expect(button(page, "Cancel…")).to_have_count(0)
     await expect(page.get_by_role("heading", level=1)).to_be_focused()
     assert await violations(page) == []
+
+
+async def test_the_key_e_leads_into_the_text_of_the_draft(
+    page: Page, service: RunningService
+) -> None:
+    await at_review(page, service)
+    text = page.get_by_label("Your draft")
+    await page.keyboard.press("e")
+    await expect(text).to_be_focused()
+    await page.keyboard.type("Mine. e")
+    await expect(text).to_have_value(f"Mine. e{draft(1)}")
+    await button(page, "Discard my changes").focus()
+    await page.keyboard.press("e")
+    await expect(text).to_be_focused()
+    await page.reload()
+    await expect(text).to_have_value(f"Mine. e{draft(1)}")
+    await expect(text).not_to_be_focused()
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("a", "Approve"),
+        ("r", "What to change, in the whole draft"),
+        ("x", "Reject"),
+        ("f", "Finish now"),
+        ("l", "Threshold"),
+        ("s", "What it deserves"),
+        ("?", "Close"),
+    ],
+)
+async def test_a_shortcut_leads_to_what_is_done_next(
+    page: Page, service: RunningService, key: str, name: str
+) -> None:
+    await at_review(page, service)
+    await page.keyboard.press(key)
+    place = page.get_by_label(name).or_(page.get_by_role("button", name=name, exact=True))
+    await expect(page.locator(":focus").and_(place)).to_be_visible()
+
+
+async def test_the_shortcuts_of_what_has_ended_lead_to_words_on_what_to_change(
+    page: Page, service: RunningService
+) -> None:
+    refinement_id = await service.submit(max_iterations=1)
+    await service.ended(refinement_id)
+    await page.goto(f"/console/refinements/{refinement_id}")
+    await expect(button(page, "Continue…")).to_be_visible()
+    await page.keyboard.press("c")
+    await expect(page.get_by_label("What to change")).to_be_focused()
