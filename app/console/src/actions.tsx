@@ -290,7 +290,7 @@ function LimitsDialog({ snapshot, live, done, close, isRetry = false }: Commande
     <Ask
       title={isRetry ? 'Retry it' : 'Change its limits'}
       label={isRetry ? 'Retry' : 'Change'}
-      isDisabled={!isRetry && !changed.length}
+      missing={isRetry || changed.length ? undefined : 'Nothing is changed yet: type another limit.'}
       run={run}
       done={done}
       close={close}
@@ -356,7 +356,7 @@ function ContinueDialog({ snapshot, live, done, close }: Commanded) {
     return '';
   };
   return (
-    <Ask title="Continue it" label="Continue" isDisabled={Boolean(wrong)} run={run} done={done} close={close}>
+    <Ask title="Continue it" label="Continue" missing={wrong && 'The other fields are no JSON object yet.'} run={run} done={done} close={close}>
       <p>A new refinement starts from this draft, with the same request unless you change it; this one stays as it is.</p>
       <DraftChoice live={live} label="Draft" value={path} choose={setPath} />
       <label>
@@ -399,8 +399,10 @@ function RateDialog({ snapshot, live, done, close }: Commanded) {
     });
     return `Your rating of ${path} is recorded.`;
   };
+  const isUnsaid = score === '' && !worse;
+  const missing = isUnsaid ? 'Type a score, or choose a draft that it is better than.' : path === worse ? 'No draft is better than itself.' : undefined;
   return (
-    <Ask title="Rate a draft" label="Rate it" isDisabled={(score === '' && !worse) || path === worse} run={run} done={done} close={close}>
+    <Ask title="Rate a draft" label="Rate it" missing={missing} run={run} done={done} close={close}>
       <p>Ratings change nothing about the refinement. They show how well scores agree with people.</p>
       <DraftChoice live={live} label="Draft" value={path} choose={setPath} />
       <label>
@@ -482,12 +484,13 @@ function EraseDialog({ snapshot, done, close }: Commanded) {
     navigate(hrefOf());
     return '';
   };
+  const missing = typed.trim().toUpperCase() === end ? undefined : `To erase it, type the last four characters of its id: ${end}.`;
   return (
-    <Ask title="Erase it?" label="Erase for ever" isDanger isDisabled={typed.trim().toUpperCase() !== end} run={run} done={done} close={close}>
+    <Ask title="Erase it?" label="Erase for ever" isDanger missing={missing} run={run} done={done} close={close}>
       <p>Its texts, events and everything derived from it are gone for ever. If it is in progress, work stops.</p>
       <label>
         Type the last four characters of its id: {end}
-        <input value={typed} autoComplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
+        <input autoFocus value={typed} autoComplete="off" aria-invalid={Boolean(typed && missing)} onInput={(event) => setTyped(event.currentTarget.value)} />
       </label>
     </Ask>
   );

@@ -37,7 +37,8 @@ interface Asked {
   /** What the button says that does it. */
   label: string;
   isDanger?: boolean;
-  isDisabled?: boolean;
+  /** What must be typed or chosen first: said to somebody who does it without. */
+  missing?: string | undefined;
   /** Do it, and return what came of it; what it throws is shown, and the dialog stays. */
   run: () => Promise<string>;
   done: (said: string) => void;
@@ -46,14 +47,17 @@ interface Asked {
 }
 
 /** Asks before something is done, with what it needs to know. */
-export function Ask({ title, label, isDanger, isDisabled, run, done, close, children }: Asked) {
+export function Ask({ title, label, isDanger, missing, run, done, close, children }: Asked) {
   const [failure, setFailure] = useState<unknown>();
   const [isSending, setSending] = useState(false);
+  const [isTried, setTried] = useState(false);
   const submit = async (event: Event) => {
     event.preventDefault();
-    if (isSending || isDisabled) return;
-    setSending(true);
+    if (isSending) return;
     setFailure(undefined);
+    setTried(Boolean(missing));
+    if (missing) return;
+    setSending(true);
     try {
       done(await run());
       close();
@@ -66,10 +70,15 @@ export function Ask({ title, label, isDanger, isDisabled, run, done, close, chil
     <Dialog title={title} close={close}>
       <form class="ask" onSubmit={submit}>
         {children}
+        {isTried && missing && (
+          <p class="error" role="alert">
+            {missing}
+          </p>
+        )}
         {failure !== undefined && <Failure of={failure} />}
         <p class="actions">
           {/* A button that is disabled loses the focus, also where what it did is refused. */}
-          <button class={isDanger ? 'danger' : 'main'} disabled={isDisabled} aria-disabled={isSending}>
+          <button class={isDanger ? 'danger' : 'main'} aria-disabled={isSending}>
             {label}
           </button>
           <button type="button" autoFocus={isDanger} onClick={close}>

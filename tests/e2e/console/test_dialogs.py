@@ -139,3 +139,39 @@ async def test_the_shortcuts_of_what_has_ended_lead_to_words_on_what_to_change(
     await expect(button(page, "Continue…")).to_be_visible()
     await page.keyboard.press("c")
     await expect(page.get_by_label("What to change")).to_be_focused()
+
+
+async def test_erasing_asks_for_the_end_of_the_id_and_says_what_it_expects(
+    page: Page, service: RunningService
+) -> None:
+    refinement_id = await at_review(page, service)
+    dialog = await opened(page, "Erase…")
+    field = dialog.get_by_label("Type the last four")
+    await expect(field).to_be_focused()
+    await page.keyboard.type("nope")
+    await page.keyboard.press("Enter")
+    alert = dialog.get_by_role("alert")
+    await expect(alert).to_contain_text(f"the last four characters of its id: {refinement_id[-4:]}")
+    await expect(field).to_be_focused()
+    assert await violations(page) == []
+    await page.keyboard.press("ControlOrMeta+a")
+    await page.keyboard.type(refinement_id[-4:].lower())
+    await expect(alert).to_be_hidden()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Refinements", level=1)).to_be_focused()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("Change limits…", "Nothing is changed yet"),
+        ("Rate a draft…", "Type a score, or choose a draft"),
+    ],
+)
+async def test_a_dialog_says_what_is_missing(
+    page: Page, service: RunningService, command: str, said: str
+) -> None:
+    await at_review(page, service)
+    dialog = await opened(page, command)
+    await page.keyboard.press("Enter")
+    await expect(dialog.get_by_role("alert")).to_contain_text(said)
