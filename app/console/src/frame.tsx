@@ -10,6 +10,7 @@ import { RefinementPage } from './refinement.js';
 import { hrefOf, Link, type Route, useRoute } from './router.js';
 import { SignIn } from './sign_in.js';
 import { SubmitPage } from './submit.js';
+import { useTitle } from './title.js';
 
 export function Console() {
   useKeptFocus();
@@ -90,6 +91,7 @@ export function Console() {
 
 /** Said in place of everything else: the page has neither a token that works nor a reason to ask for a key. */
 export function BrokenLink() {
+  useTitle('The link is not complete');
   return (
     <main id="main">
       <h1>The link is not complete</h1>
@@ -167,6 +169,7 @@ function Page({ route, session }: { route: Route; session: Session }) {
 }
 
 function Nothing() {
+  useTitle('Nothing here');
   return (
     <>
       <h1>Nothing here</h1>

@@ -14,7 +14,7 @@ from app.contract.access import OPERATOR, KeyRequest
 from app.queue import RefinementQueue
 from app.store import open_store
 from benchmarks.model_replies import draft
-from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
+from tests.e2e.console.conftest import PHONE, scrolls_sideways, titled, violations
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import slow_at
 from tests.waiting import TIMEOUT_S
@@ -164,10 +164,12 @@ async def test_nothing_typed_is_lost_when_the_session_ends_or_the_server_restart
     await until_refused(service, {"Authorization": f"Bearer {first.key}"})
     await page.get_by_role("button", name="Submit", exact=True).click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Sign in again")
+    await expect(page).to_have_title(titled("Sign in again"))
     assert await violations(page) == []
     await page.get_by_label("API key").fill(second.key)
     await page.keyboard.press("Enter")
     await expect(page.get_by_label("Draft", exact=True)).to_have_value("Keep me.")
+    await expect(page).to_have_title(titled("New refinement"))
     await page.get_by_role("button", name="Submit", exact=True).click()
     await page.wait_for_url("**/refinements/ref_*")
     refinement_id = page.url.rpartition("/")[2]
