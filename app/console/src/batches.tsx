@@ -3,7 +3,7 @@ import type { Batch } from 'hone';
 import { useState } from 'preact/hooks';
 import { hone, type Session } from './api.js';
 import { Ask } from './dialog.js';
-import { download, Failure, Loading, Name, Status, useLoaded, useRepeated, When } from './parts.js';
+import { download, Failure, Loading, Name, Status, Unread, useLoaded, useRepeated, When } from './parts.js';
 import { hrefOf, Link, navigate, setQuery } from './router.js';
 import { useTitle } from './title.js';
 import { Deliveries } from './webhooks.js';
@@ -85,7 +85,7 @@ export function BatchPage({ id, session }: { id: string; session: Session }) {
   const { value: batch, failure, reload } = useLoaded(() => hone.getBatch(id), [id]);
   useRepeated(() => batch?.ended_at || reload());
   useTitle(batch?.status, id);
-  if (!batch) return failure === undefined ? <Loading /> : <Failure of={failure} />;
+  if (!batch) return failure === undefined ? <Loading /> : <Unread id={id} failure={failure} />;
   return (
     <>
       <h1>

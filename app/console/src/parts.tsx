@@ -162,6 +162,16 @@ export function Failure({ of, children }: { of: unknown; children?: ComponentChi
   );
 }
 
+/** What has an id, and could not be read. */
+export function Unread({ id, failure }: { id: string; failure: unknown }) {
+  return (
+    <>
+      <h1>{id}</h1>
+      <Failure of={failure} />
+    </>
+  );
+}
+
 export function Loading({ what = 'Loading' }: { what?: string }) {
   return (
     <p class="quiet" role="status">

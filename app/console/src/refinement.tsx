@@ -6,7 +6,7 @@ import { Drafts } from './drafts.js';
 import { type Live, useRefinement } from './live.js';
 import { Events } from './events.js';
 import { Overview } from './overview.js';
-import { costText, Failure, Loading, Name, Names, scoreText, secondsText, Status, useLoaded, useNow, When } from './parts.js';
+import { costText, Failure, Loading, Name, Names, scoreText, secondsText, Status, Unread, useLoaded, useNow, When } from './parts.js';
 import { RequestView } from './request.js';
 import { hrefOf, Link } from './router.js';
 import { Steer } from './steer.js';
@@ -46,7 +46,7 @@ export function RefinementPage({ id, part, session }: { id: string; part: string
   const tabs = TABS.filter((it) => !(readToken && it.isForKeys));
   const tab = tabs.find((it) => it.path === (part || 'overview'));
   useTitle(snapshot?.status, tab?.title, isolated(snapshot?.excerpt ?? ''), id);
-  if (!snapshot) return failure === undefined ? <Loading /> : <Failure of={failure} />;
+  if (!snapshot) return failure === undefined ? <Loading /> : <Unread id={id} failure={failure} />;
   const view = { id, snapshot, live, session };
   return (
     <>

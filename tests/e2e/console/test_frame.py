@@ -85,6 +85,36 @@ async def test_an_address_that_means_nothing_breaks_no_page(
     await expect(page.get_by_role("heading", level=1)).to_have_text(said)
 
 
+@pytest.mark.parametrize(("place", "kind"), [("refinements", "refinement"), ("batches", "batch")])
+async def test_what_is_no_id_and_what_is_not_there_are_told_apart(
+    page: Page, place: str, kind: str
+) -> None:
+    prefix = kind.replace("refinement", "ref")
+    heading = page.get_by_role("heading", level=1)
+    for word in ("nope", "\u202enope"):
+        await page.goto(f"/console/{place}/{word}")
+        await expect(heading).to_have_text("Nothing here")
+        shown = word.replace("\u202e", "[U+202E]")
+        told = f"“{shown}” is no id of a {kind}: one is {prefix}_ and 26 digits or letters."
+        await expect(page.get_by_role("alert")).to_contain_text(told)
+        assert await violations(page) == []
+    unknown = f"{prefix}_{26 * '0'}"
+    await page.goto(f"/console/{place}/{unknown}")
+    await expect(heading).to_have_text(unknown)
+    await expect(page.get_by_role("alert")).to_be_visible()
+    assert await violations(page) == []
+
+
+async def test_an_id_in_the_wrong_place_leads_to_what_it_names(
+    page: Page, service: RunningService
+) -> None:
+    refinement_id = await service.submit()
+    await page.goto(f"/console/batches/{refinement_id}")
+    await expect(page.get_by_role("alert")).to_contain_text("is no id of a batch")
+    await page.get_by_role("link", name=refinement_id).click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text(refinement_id)
+
+
 @dataclass(frozen=True)
 class GuardedService:
     """A service that asks for keys and has no worker, what issues keys, and a refinement in it."""
