@@ -89,7 +89,7 @@ const COMMANDS: Command[] = [
 const REVIEW_KEYS: [string, string][] = [
   ['a', 'go to “Approve” (Enter approves)'],
   ['r', 'write what to change'],
-  ['e', 'edit the draft'],
+  ['e', 'edit the draft, or the arguments of the call'],
   ['x', 'go to “Reject”'],
 ];
 
@@ -130,7 +130,13 @@ export function Actions({ snapshot, live, session, say }: Steered) {
   return (
     <section class="actions" aria-label="Actions">
       {possible.map((it) => (
-        <button class={it.isDanger ? 'danger' : ''} aria-haspopup="dialog" aria-keyshortcuts={it.shortcut} onClick={() => setOpen(it.name)}>
+        <button
+          key={it.name}
+          class={it.isDanger ? 'danger' : ''}
+          aria-haspopup="dialog"
+          aria-keyshortcuts={it.shortcut}
+          onClick={() => setOpen(it.name)}
+        >
           {it.name}…
         </button>
       ))}
@@ -162,10 +168,10 @@ export function useShortcuts(pressed: (key: string) => boolean): void {
   });
 }
 
-/** Focus what has this key; the editor is opened. */
+/** Focus what has this key; the button of the editor opens it, with the focus in its text. */
 function goTo(key: string): boolean {
   const element = document.querySelector<HTMLElement>(`[data-key="${key}"]`);
-  if (key === 'e') element?.click();
+  if (key === 'e' && element instanceof HTMLButtonElement) element.click();
   else element?.focus();
   return element !== null;
 }
@@ -199,7 +205,9 @@ function ShortcutsDialog({ of, close }: { of: [string, string][]; close: () => v
         </label>
       </p>
       <p class="actions">
-        <button onClick={close}>Close</button>
+        <button autoFocus onClick={close}>
+          Close
+        </button>
       </p>
     </Dialog>
   );
@@ -282,7 +290,7 @@ function LimitsDialog({ snapshot, live, done, close, isRetry = false }: Commande
     <Ask
       title={isRetry ? 'Retry it' : 'Change its limits'}
       label={isRetry ? 'Retry' : 'Change'}
-      isDisabled={!isRetry && !changed.length}
+      missing={isRetry || changed.length ? undefined : 'Nothing is changed yet: type another limit.'}
       run={run}
       done={done}
       close={close}
@@ -348,12 +356,12 @@ function ContinueDialog({ snapshot, live, done, close }: Commanded) {
     return '';
   };
   return (
-    <Ask title="Continue it" label="Continue" isDisabled={Boolean(wrong)} run={run} done={done} close={close}>
+    <Ask title="Continue it" label="Continue" missing={wrong && 'The other fields are no JSON object yet.'} run={run} done={done} close={close}>
       <p>A new refinement starts from this draft, with the same request unless you change it; this one stays as it is.</p>
       <DraftChoice live={live} label="Draft" value={path} choose={setPath} />
       <label>
         What to change (optional)
-        <textarea rows={3} maxLength={20_000} value={feedback} onInput={(event) => setFeedback(event.currentTarget.value)} />
+        <textarea rows={3} autoFocus maxLength={20_000} value={feedback} onInput={(event) => setFeedback(event.currentTarget.value)} />
       </label>
       <label>
         Only this passage of it may change (its words, optional)
@@ -391,13 +399,24 @@ function RateDialog({ snapshot, live, done, close }: Commanded) {
     });
     return `Your rating of ${path} is recorded.`;
   };
+  const isUnsaid = score === '' && !worse;
+  const missing = isUnsaid ? 'Type a score, or choose a draft that it is better than.' : path === worse ? 'No draft is better than itself.' : undefined;
   return (
-    <Ask title="Rate a draft" label="Rate it" isDisabled={(score === '' && !worse) || path === worse} run={run} done={done} close={close}>
+    <Ask title="Rate a draft" label="Rate it" missing={missing} run={run} done={done} close={close}>
       <p>Ratings change nothing about the refinement. They show how well scores agree with people.</p>
       <DraftChoice live={live} label="Draft" value={path} choose={setPath} />
       <label>
         What it deserves, from 0 to 1
-        <input type="number" min={0} max={1} step="any" disabled={Boolean(worse)} value={score} onInput={(event) => setScore(event.currentTarget.value)} />
+        <input
+          type="number"
+          min={0}
+          max={1}
+          step="any"
+          autoFocus
+          disabled={Boolean(worse)}
+          value={score}
+          onInput={(event) => setScore(event.currentTarget.value)}
+        />
       </label>
       <DraftChoice live={live} label="Or it is better than" value={worse} choose={setWorse} none="no other draft" />
       <label>
@@ -465,12 +484,13 @@ function EraseDialog({ snapshot, done, close }: Commanded) {
     navigate(hrefOf());
     return '';
   };
+  const missing = typed.trim().toUpperCase() === end ? undefined : `To erase it, type the last four characters of its id: ${end}.`;
   return (
-    <Ask title="Erase it?" label="Erase for ever" isDanger isDisabled={typed.trim().toUpperCase() !== end} run={run} done={done} close={close}>
+    <Ask title="Erase it?" label="Erase for ever" isDanger missing={missing} run={run} done={done} close={close}>
       <p>Its texts, events and everything derived from it are gone for ever. If it is in progress, work stops.</p>
       <label>
         Type the last four characters of its id: {end}
-        <input value={typed} autoComplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
+        <input autoFocus value={typed} autoComplete="off" aria-invalid={Boolean(typed && missing)} onInput={(event) => setTyped(event.currentTarget.value)} />
       </label>
     </Ask>
   );

@@ -1,10 +1,11 @@
 /** Batches: how far each is, and what came of one. */
 import type { Batch } from 'hone';
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { hone, type Session } from './api.js';
 import { Ask } from './dialog.js';
-import { download, Failure, Loading, Name, Status, useLoaded, useRepeated, When } from './parts.js';
+import { download, Failure, Loading, Name, Status, Unread, useLoaded, useRepeated, When } from './parts.js';
 import { hrefOf, Link, navigate, setQuery } from './router.js';
+import { useTitle } from './title.js';
 import { Deliveries } from './webhooks.js';
 
 interface Page {
@@ -20,9 +21,7 @@ export function BatchList({ query }: { query: URLSearchParams }) {
     [cursor],
   );
   useRepeated(reload);
-  useEffect(() => {
-    document.title = 'Batches – Hone';
-  }, []);
+  useTitle('Batches', cursor && 'older');
   return (
     <>
       <h1>Batches</h1>
@@ -85,10 +84,8 @@ function Progress({ of: { counts } }: { of: Batch }) {
 export function BatchPage({ id, session }: { id: string; session: Session }) {
   const { value: batch, failure, reload } = useLoaded(() => hone.getBatch(id), [id]);
   useRepeated(() => batch?.ended_at || reload());
-  useEffect(() => {
-    document.title = `${id} – Hone`;
-  }, []);
-  if (!batch) return failure === undefined ? <Loading /> : <Failure of={failure} />;
+  useTitle(batch?.status, id);
+  if (!batch) return failure === undefined ? <Loading /> : <Unread id={id} failure={failure} />;
   return (
     <>
       <h1>

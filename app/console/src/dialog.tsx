@@ -1,6 +1,7 @@
-/** A dialog that holds the focus until it is closed, and gives it back. Esc closes it. */
+/** A dialog that holds the focus until it is closed, and gives it back however it is closed. Esc closes it. */
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { giveBack, placesOf } from './focus.js';
 import { Failure } from './parts.js';
 
 interface Shown {
@@ -12,18 +13,19 @@ interface Shown {
 export function Dialog({ title, close, children }: Shown) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
-    const before = document.activeElement;
+    const before = placesOf(document.activeElement);
     const shown = dialog.current;
     shown?.showModal();
     return () => {
-      const now = document.activeElement;
-      if (now && now !== document.body && !shown?.contains(now)) return; // the browser gave it back, and it went on
-      const isThere = before instanceof HTMLElement && before !== document.body && before.isConnected;
-      (isThere ? before : document.getElementById('main'))?.focus();
+      shown?.close(); // while it is open, nothing outside of it can have the focus
+      const last = document.activeElement;
+      if (last instanceof HTMLElement && shown?.contains(last)) last.blur(); // the browser had nothing to give it back to
+      giveBack(before);
     };
   }, []);
   return (
-    <dialog ref={dialog} aria-label={title} onClose={close}>
+    // What closed it without the browser has told its owner already.
+    <dialog ref={dialog} aria-label={title} onClose={(event) => event.currentTarget.isConnected && close()}>
       <h2>{title}</h2>
       {children}
     </dialog>
@@ -35,7 +37,8 @@ interface Asked {
   /** What the button says that does it. */
   label: string;
   isDanger?: boolean;
-  isDisabled?: boolean;
+  /** What must be typed or chosen first: said to somebody who does it without. */
+  missing?: string | undefined;
   /** Do it, and return what came of it; what it throws is shown, and the dialog stays. */
   run: () => Promise<string>;
   done: (said: string) => void;
@@ -44,14 +47,17 @@ interface Asked {
 }
 
 /** Asks before something is done, with what it needs to know. */
-export function Ask({ title, label, isDanger, isDisabled, run, done, close, children }: Asked) {
+export function Ask({ title, label, isDanger, missing, run, done, close, children }: Asked) {
   const [failure, setFailure] = useState<unknown>();
   const [isSending, setSending] = useState(false);
+  const [isTried, setTried] = useState(false);
   const submit = async (event: Event) => {
     event.preventDefault();
-    if (isSending || isDisabled) return;
-    setSending(true);
+    if (isSending) return;
     setFailure(undefined);
+    setTried(Boolean(missing));
+    if (missing) return;
+    setSending(true);
     try {
       done(await run());
       close();
@@ -64,9 +70,15 @@ export function Ask({ title, label, isDanger, isDisabled, run, done, close, chil
     <Dialog title={title} close={close}>
       <form class="ask" onSubmit={submit}>
         {children}
+        {isTried && missing && (
+          <p class="error" role="alert">
+            {missing}
+          </p>
+        )}
         {failure !== undefined && <Failure of={failure} />}
         <p class="actions">
-          <button class={isDanger ? 'danger' : 'main'} disabled={isSending || isDisabled}>
+          {/* A button that is disabled loses the focus, also where what it did is refused. */}
+          <button class={isDanger ? 'danger' : 'main'} aria-disabled={isSending}>
             {label}
           </button>
           <button type="button" autoFocus={isDanger} onClick={close}>

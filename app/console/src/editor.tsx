@@ -1,11 +1,13 @@
 /** An editor for a draft, which shows what was changed before it is sent. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { difference, type Hunk } from './differences.js';
 import { Loading } from './parts.js';
 
 interface Edited {
   draft: string;
   edited: string;
+  /** Whether it has the focus when it opens: at the beginning of its text. */
+  hasFocus: boolean;
   /** Keep what was typed; nothing ends the editing. */
   change: (edited: string | undefined) => void;
   send: (draft: string) => void;
@@ -13,8 +15,14 @@ interface Edited {
 
 const wordsIn = (text: string): number => text.match(/\S+/g)?.length ?? 0;
 
-export function Editor({ draft, edited, change, send }: Edited) {
+export function Editor({ draft, edited, hasFocus, change, send }: Edited) {
   const [isCompared, setCompared] = useState(false);
+  const field = useRef<HTMLTextAreaElement>(null);
+  useLayoutEffect(() => {
+    if (!hasFocus) return;
+    field.current?.setSelectionRange(0, 0);
+    field.current?.focus();
+  }, []);
   // A text field has LF alone: a draft whose line ends are all CR LF gets them back.
   const hasCrLf = draft.includes('\r\n') && !/(^|[^\r])\n/.test(draft);
   const text = hasCrLf ? edited.replace(/\r?\n/g, '\r\n') : edited;
@@ -23,7 +31,15 @@ export function Editor({ draft, edited, change, send }: Edited) {
     <>
       <label class="line">
         Your draft
-        <textarea class="draft" rows={14} maxLength={200_000} value={edited} onInput={(event) => change(event.currentTarget.value)} />
+        <textarea
+          ref={field}
+          class="draft"
+          data-key="e"
+          rows={14}
+          maxLength={200_000}
+          value={edited}
+          onInput={(event) => change(event.currentTarget.value)}
+        />
       </label>
       <p class="quiet">
         {wordsIn(text).toLocaleString('en')} words; the draft under review has {wordsIn(draft).toLocaleString('en')}

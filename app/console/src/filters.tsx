@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { hone } from './api.js';
 import { useLoaded } from './parts.js';
 import { hrefOf, navigate, setQuery } from './router.js';
+import { isolated } from './title.js';
 
 const STATUSES = ['queued', 'running', 'paused', 'canceling', 'succeeded', 'failed', 'canceled'];
 const NUMBERS: [string, string, string][] = [
@@ -19,6 +20,12 @@ const NAMES = ['status', 'strategy', 'metadata', 'batch', ...NUMBERS.map(([it]) 
 const ID = /\bref_[0-9A-HJKMNP-TV-Z]{26}\b/;
 
 export const isFiltered = (query: URLSearchParams): boolean => [...NAMES, 'cursor'].some((it) => query.get(it));
+
+/** Return what the filters are, for a title. */
+export const titlesOf = (query: URLSearchParams): string[] => [
+  ...NAMES.flatMap((name) => query.getAll(name).filter(Boolean).map((it) => `${name.replaceAll('_', ' ')} ${isolated(it)}`)),
+  query.get('cursor') ? 'older' : '',
+];
 
 interface Offers {
   data: { kind: string }[];

@@ -1,4 +1,5 @@
 /** The frame of every page: who is signed in, where one can go, and what the address names. */
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { actAs, type Connection, hone, readToken, root, type Session, session, signOut, watchConnection, watchTabs } from './api.js';
 import { useKeptFocus } from './focus.js';
@@ -10,6 +11,7 @@ import { RefinementPage } from './refinement.js';
 import { hrefOf, Link, type Route, useRoute } from './router.js';
 import { SignIn } from './sign_in.js';
 import { SubmitPage } from './submit.js';
+import { useTitle } from './title.js';
 
 export function Console() {
   useKeptFocus();
@@ -90,6 +92,7 @@ export function Console() {
 
 /** Said in place of everything else: the page has neither a token that works nor a reason to ask for a key. */
 export function BrokenLink() {
+  useTitle('The link is not complete');
   return (
     <main id="main">
       <h1>The link is not complete</h1>
@@ -153,11 +156,25 @@ function Navigation({ at }: { at: string }) {
   );
 }
 
+interface Kind {
+  place: string;
+  name: string;
+  prefix: string;
+  id: RegExp;
+}
+
+/** What has a page by its id. */
+const KINDS: Kind[] = [
+  { place: 'refinements', name: 'refinement', prefix: 'ref_', id: /^ref_[0-9A-HJKMNP-TV-Z]{26}$/ },
+  { place: 'batches', name: 'batch', prefix: 'batch_', id: /^batch_[0-9A-HJKMNP-TV-Z]{26}$/ },
+];
+
 /** What the address names. */
 function Page({ route, session }: { route: Route; session: Session }) {
   const [place = '', id, part] = route.path;
-  const isNamed = id === undefined || /^\w+$/.test(id); // other characters would change the address that is asked
-  if (!isNamed) return <Nothing />;
+  const kind = KINDS.find((it) => it.place === place);
+  // Other characters than those of an id would change the address that is asked.
+  if (kind && id && !kind.id.test(id)) return <Misnamed kind={kind} id={id} />;
   if (place === 'refinements' && id) return <RefinementPage key={id} id={id} part={part ?? ''} session={session} />;
   if (place === '' || place === 'refinements') return <RefinementList query={route.query} session={session} />;
   if (place === 'batches' && id) return <BatchPage key={id} id={id} session={session} />;
@@ -166,10 +183,30 @@ function Page({ route, session }: { route: Route; session: Session }) {
   return <Nothing />;
 }
 
-function Nothing() {
+/** Says that the address has no id where it needs one, or that of something else. */
+function Misnamed({ kind, id }: { kind: Kind; id: string }) {
+  const other = KINDS.find((it) => it.id.test(id));
+  return (
+    <Nothing>
+      <p role="alert">
+        “<Name of={id} />” is no id of a {kind.name}: one is <code>{kind.prefix}</code> and 26 digits or letters.
+        {other && (
+          <>
+            {' '}
+            It is the id of a {other.name}: <Link href={hrefOf(other.place, id)}>{id}</Link>
+          </>
+        )}
+      </p>
+    </Nothing>
+  );
+}
+
+function Nothing({ children }: { children?: ComponentChildren }) {
+  useTitle('Nothing here');
   return (
     <>
       <h1>Nothing here</h1>
+      {children}
       <p>
         The console has no page at this address. <Link href={hrefOf()}>All refinements</Link>
       </p>

@@ -1,10 +1,10 @@
 /** The list of refinements, newest first, and what waits for a person or a provider on top. */
 import type { Snapshot } from 'hone';
-import { useEffect } from 'preact/hooks';
 import { hone, mayDecide, type Session } from './api.js';
-import { Filters, isFiltered } from './filters.js';
+import { Filters, isFiltered, titlesOf } from './filters.js';
 import { costText, Failure, Loading, Name, scoreText, Status, useLoaded, useRepeated, When } from './parts.js';
 import { hrefOf, Link, setQuery } from './router.js';
+import { useTitle } from './title.js';
 
 const PAGE = 25;
 const SHOWN_WAITING = 5;
@@ -20,9 +20,7 @@ interface Page {
 type Query = Record<string, string | string[] | undefined>;
 
 export function RefinementList({ query, session }: { query: URLSearchParams; session: Session }) {
-  useEffect(() => {
-    document.title = 'Refinements – Hone';
-  }, []);
+  useTitle('Refinements', ...titlesOf(query));
   return (
     <>
       <h1>Refinements</h1>

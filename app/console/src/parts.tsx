@@ -12,7 +12,7 @@ export function Status({ of }: { of: string }) {
 const CONTROLS = /[\u202a-\u202e\u2066-\u2069]/g;
 
 /** Show the characters that turn the direction of what follows as what they are. Marks (U+200E, U+200F) may stay: they turn nothing. */
-const turnless = (text: string): string =>
+export const turnless = (text: string): string =>
   text.replace(CONTROLS, (it) => `[U+${it.charCodeAt(0).toString(16).toUpperCase()}]`);
 
 /** A name, or another short text of somebody, among other words: it reads in its own direction, and turns no other. */
@@ -159,6 +159,16 @@ export function Failure({ of, children }: { of: unknown; children?: ComponentChi
       <p>{messageOf(of)}</p>
       {children}
     </div>
+  );
+}
+
+/** What has an id, and could not be read. */
+export function Unread({ id, failure }: { id: string; failure: unknown }) {
+  return (
+    <>
+      <h1>{id}</h1>
+      <Failure of={failure} />
+    </>
   );
 }
 

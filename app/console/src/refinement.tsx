@@ -1,17 +1,17 @@
 /** One refinement, live: how it stands, what can be done to it, and its parts. */
 import type { Snapshot } from 'hone';
 import type { ComponentType } from 'preact';
-import { useEffect } from 'preact/hooks';
 import { hone, readToken, type Session } from './api.js';
 import { Drafts } from './drafts.js';
 import { type Live, useRefinement } from './live.js';
 import { Events } from './events.js';
 import { Overview } from './overview.js';
-import { costText, Failure, Loading, Name, Names, scoreText, secondsText, Status, useLoaded, useNow, When } from './parts.js';
+import { costText, Failure, Loading, Name, Names, scoreText, secondsText, Status, Unread, useLoaded, useNow, When } from './parts.js';
 import { RequestView } from './request.js';
 import { hrefOf, Link } from './router.js';
 import { Steer } from './steer.js';
 import { Steps } from './steps.js';
+import { isolated, useTitle } from './title.js';
 import { CAVEATS, fixOf, REASONS, STATUSES, TIME_LIMITS, TIMEOUTS, WAITS } from './words.js';
 
 /** What a view of a refinement is given. */
@@ -43,17 +43,20 @@ const TABS: Tab[] = [
 export function RefinementPage({ id, part, session }: { id: string; part: string; session: Session }) {
   const live = useRefinement(id);
   const { snapshot, failure } = live;
-  useEffect(() => {
-    document.title = `${snapshot ? `${snapshot.status} – ` : ''}${id} – Hone`;
-  }, [snapshot?.status]);
-  if (!snapshot) return failure === undefined ? <Loading /> : <Failure of={failure} />;
   const tabs = TABS.filter((it) => !(readToken && it.isForKeys));
   const tab = tabs.find((it) => it.path === (part || 'overview'));
+  useTitle(snapshot?.status, tab?.title, isolated(snapshot?.excerpt ?? ''), id);
+  if (!snapshot) return failure === undefined ? <Loading /> : <Unread id={id} failure={failure} />;
   const view = { id, snapshot, live, session };
   return (
     <>
       <h1>
-        {id} <Status of={snapshot.status} />
+        {id} <Status of={snapshot.status} />{' '}
+        {snapshot.excerpt && (
+          <span class="excerpt">
+            <Name of={snapshot.excerpt} />
+          </span>
+        )}
       </h1>
       {failure !== undefined && <Failure of={failure} />}
       <Origin of={snapshot} live={live} />

@@ -208,6 +208,7 @@ function CallReview({ call, words, keep, send }: Deciding & { call: schema.Plann
         Arguments (JSON)
         <textarea
           class="code"
+          data-key="e"
           rows={Math.min(16, text.split('\n').length + 1)}
           spellcheck={false}
           aria-invalid={Boolean(wrong)}
@@ -268,17 +269,19 @@ function Feedback({ words, keep, label }: { words: Words; keep: (words?: Words) 
 function DraftReview(of: Deciding) {
   const { id, review, words, keep, send } = of;
   const { value: iteration, failure } = useLoaded(() => readDraft(id, review.path ?? ''), [id, review.path]);
+  const [isOpened, setOpened] = useState(false); // else it was open before the page was loaded, and has no claim to the focus
   if (failure !== undefined) return <Failure of={failure} />;
   if (!iteration) return <Loading what="Loading the draft" />;
   return (
     <>
       <Judgement of={iteration} />
       {words.draft === undefined ? (
-        <Verdict {...of} iteration={iteration} />
+        <Verdict {...of} iteration={iteration} edited={() => setOpened(true)} />
       ) : (
         <Editor
           draft={iteration.draft}
           edited={words.draft}
+          hasFocus={isOpened}
           change={(draft) => keep({ ...words, draft })}
           send={(draft) => send({ action: 'replace', draft })}
         />
@@ -320,7 +323,12 @@ function Judgement({ of }: { of: schema.Iteration }) {
   );
 }
 
-function Verdict({ review, words, keep, send, iteration }: Deciding & { iteration: schema.Iteration }) {
+interface Judging extends Deciding {
+  iteration: schema.Iteration;
+  edited: () => void;
+}
+
+function Verdict({ review, words, keep, send, iteration, edited }: Judging) {
   const [wrong, setWrong] = useState('');
   const [isRejecting, setRejecting] = useState(false);
   const draft = iteration.draft;
@@ -362,7 +370,7 @@ function Verdict({ review, words, keep, send, iteration }: Deciding & { iteratio
           Approve
         </button>
         <button onClick={revise}>Ask for a revision</button>
-        <button data-key="e" onClick={() => keep({ ...words, draft })}>
+        <button data-key="e" onClick={() => (edited(), keep({ ...words, draft }))}>
           Edit the draft
         </button>
         {(review.approvals_needed ?? 1) < 2 && (
@@ -370,7 +378,7 @@ function Verdict({ review, words, keep, send, iteration }: Deciding & { iteratio
             Only score it
           </button>
         )}
-        <button class="danger" data-key="x" onClick={() => setRejecting(true)}>
+        <button class="danger" data-key="x" aria-haspopup="dialog" onClick={() => setRejecting(true)}>
           Reject
         </button>
       </p>

@@ -1,14 +1,13 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { signIn } from './api.js';
 import { Failure } from './parts.js';
+import { useTitle } from './title.js';
 
 /** Asks for an API key. The server answers with a cookie that no script can read. */
 export function SignIn({ done, isAgain }: { done: () => void; isAgain?: 'ended' | 'replaced' }) {
   const [key, setKey] = useState('');
   const [failure, setFailure] = useState<unknown>();
-  useEffect(() => {
-    document.title = 'Sign in – Hone';
-  }, []);
+  useTitle(isAgain ? 'Sign in again' : 'Sign in');
   const submit = (event: Event) => {
     event.preventDefault();
     setFailure(undefined);

@@ -7,6 +7,7 @@ import { costText, Failure, Loading, useLoaded } from './parts.js';
 import { isLasting, reading } from './reading.js';
 import { hrefOf, navigate } from './router.js';
 import { FormContext, Properties, type Schema, withMember } from './schema_form.js';
+import { isolated, useTitle } from './title.js';
 
 type Request = Record<string, unknown>;
 
@@ -22,9 +23,7 @@ export function SubmitPage({ from, session }: { from: string | null; session: Se
     () => (from ? hone.request<Request>(`/v1/refinements/${encodeURIComponent(from)}/request`) : Promise.resolve(null)),
     [from],
   );
-  useEffect(() => {
-    document.title = 'New refinement – Hone';
-  }, []);
+  useTitle('New refinement', from && `from ${isolated(from)}`);
   if (!session.scopes.includes('submit'))
     return <p role="alert">This key may not submit: it lacks the scope “submit”. An operator makes another one.</p>;
   return (

@@ -42,6 +42,16 @@ async def violations(page: Page) -> list[str]:
     ]
 
 
+def titled(*parts: str) -> str:
+    """The title of a document that shows this."""
+    return " \N{EN DASH} ".join([*parts, "Hone"])
+
+
+def isolated(text: str) -> str:
+    """A text of somebody as a title has it, so that it turns nothing around it."""
+    return f"\u2068{text}\u2069"
+
+
 async def scrolls_sideways(page: Page) -> bool:
     """Whether the page is wider than its window."""
     return bool(await page.evaluate("document.documentElement.scrollWidth > innerWidth"))

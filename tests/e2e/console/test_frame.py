@@ -14,7 +14,7 @@ from app.contract.access import OPERATOR, KeyRequest
 from app.queue import RefinementQueue
 from app.store import open_store
 from benchmarks.model_replies import draft
-from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
+from tests.e2e.console.conftest import PHONE, scrolls_sideways, titled, violations
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import slow_at
 from tests.waiting import TIMEOUT_S
@@ -58,7 +58,8 @@ async def test_a_read_link_shows_no_request_and_a_part_of_one_says_so(
     address = f"/console/refinements/{refinement_id}"
     heading = page.get_by_role("heading", level=1)
     for part in ("%00", "", token[:20], f"{token}%20"):
-        await page.goto(f"{address}#token={part}")
+        async with page.expect_event("load"):  # another fragment alone loads the page again
+            await page.goto(f"{address}#token={part}")
         await expect(heading).to_have_text("The link is not complete")
     assert await violations(page) == []
     await page.goto(f"{address}#token={token}")
@@ -83,6 +84,36 @@ async def test_an_address_that_means_nothing_breaks_no_page(
 ) -> None:
     await page.goto(f"/console{address}")
     await expect(page.get_by_role("heading", level=1)).to_have_text(said)
+
+
+@pytest.mark.parametrize(("place", "kind"), [("refinements", "refinement"), ("batches", "batch")])
+async def test_what_is_no_id_and_what_is_not_there_are_told_apart(
+    page: Page, place: str, kind: str
+) -> None:
+    prefix = kind.replace("refinement", "ref")
+    heading = page.get_by_role("heading", level=1)
+    for word in ("nope", "\u202enope"):
+        await page.goto(f"/console/{place}/{word}")
+        await expect(heading).to_have_text("Nothing here")
+        shown = word.replace("\u202e", "[U+202E]")
+        told = f"“{shown}” is no id of a {kind}: one is {prefix}_ and 26 digits or letters."
+        await expect(page.get_by_role("alert")).to_contain_text(told)
+        assert await violations(page) == []
+    unknown = f"{prefix}_{26 * '0'}"
+    await page.goto(f"/console/{place}/{unknown}")
+    await expect(heading).to_have_text(unknown)
+    await expect(page.get_by_role("alert")).to_be_visible()
+    assert await violations(page) == []
+
+
+async def test_an_id_in_the_wrong_place_leads_to_what_it_names(
+    page: Page, service: RunningService
+) -> None:
+    refinement_id = await service.submit()
+    await page.goto(f"/console/batches/{refinement_id}")
+    await expect(page.get_by_role("alert")).to_contain_text("is no id of a batch")
+    await page.get_by_role("link", name=refinement_id).click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text(refinement_id)
 
 
 @dataclass(frozen=True)
@@ -164,10 +195,12 @@ async def test_nothing_typed_is_lost_when_the_session_ends_or_the_server_restart
     await until_refused(service, {"Authorization": f"Bearer {first.key}"})
     await page.get_by_role("button", name="Submit", exact=True).click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Sign in again")
+    await expect(page).to_have_title(titled("Sign in again"))
     assert await violations(page) == []
     await page.get_by_label("API key").fill(second.key)
     await page.keyboard.press("Enter")
     await expect(page.get_by_label("Draft", exact=True)).to_have_value("Keep me.")
+    await expect(page).to_have_title(titled("New refinement"))
     await page.get_by_role("button", name="Submit", exact=True).click()
     await page.wait_for_url("**/refinements/ref_*")
     refinement_id = page.url.rpartition("/")[2]
