@@ -1,7 +1,7 @@
 /** One review: the draft or the call that a person decides about, and the decision. */
 import { ApiError, type schema } from 'hone';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { hone, readDraft, type Session } from './api.js';
 import { jsonOf } from './code.js';
 import { Ask } from './dialog.js';
@@ -198,6 +198,11 @@ function CallReview({ call, words, keep, send }: Deciding & { call: schema.Plann
   const [changed, wrong] = readObject(text);
   const edit = (next: string) => keep({ ...words, arguments: next === planned ? undefined : next });
   const isChanged = words.arguments !== undefined;
+  const field = useRef<HTMLTextAreaElement>(null);
+  const undo = () => {
+    keep({ ...words, arguments: undefined });
+    field.current?.focus(); // what stands where the button was would decide at the next key
+  };
   const feedback = words.feedback.trim() || null;
   return (
     <>
@@ -207,6 +212,7 @@ function CallReview({ call, words, keep, send }: Deciding & { call: schema.Plann
       <label class="line">
         Arguments (JSON)
         <textarea
+          ref={field}
           class="code"
           data-key="e"
           rows={Math.min(16, text.split('\n').length + 1)}
@@ -224,7 +230,7 @@ function CallReview({ call, words, keep, send }: Deciding & { call: schema.Plann
             <button class="main" disabled={Boolean(wrong)} onClick={() => send({ action: 'replace', arguments: changed })}>
               Call it with these arguments
             </button>
-            <button onClick={() => keep({ ...words, arguments: undefined })}>Undo my changes</button>
+            <button onClick={undo}>Undo my changes</button>
           </>
         ) : (
           <button class="main" data-key="a" onClick={() => send({ action: 'approve', feedback })}>
@@ -270,13 +276,15 @@ function DraftReview(of: Deciding) {
   const { id, review, words, keep, send } = of;
   const { value: iteration, failure } = useLoaded(() => readDraft(id, review.path ?? ''), [id, review.path]);
   const [isOpened, setOpened] = useState(false); // else it was open before the page was loaded, and has no claim to the focus
+  const wasEdited = useRef(false);
+  wasEdited.current ||= words.draft !== undefined;
   if (failure !== undefined) return <Failure of={failure} />;
   if (!iteration) return <Loading what="Loading the draft" />;
   return (
     <>
       <Judgement of={iteration} />
       {words.draft === undefined ? (
-        <Verdict {...of} iteration={iteration} edited={() => setOpened(true)} />
+        <Verdict {...of} iteration={iteration} edited={() => setOpened(true)} isClosed={wasEdited.current} />
       ) : (
         <Editor
           draft={iteration.draft}
@@ -326,12 +334,18 @@ function Judgement({ of }: { of: schema.Iteration }) {
 interface Judging extends Deciding {
   iteration: schema.Iteration;
   edited: () => void;
+  /** Whether it stands where the editor was: its opener has the focus that the editor had. */
+  isClosed: boolean;
 }
 
-function Verdict({ review, words, keep, send, iteration, edited }: Judging) {
+function Verdict({ review, words, keep, send, iteration, edited, isClosed }: Judging) {
   const [wrong, setWrong] = useState('');
   const [isRejecting, setRejecting] = useState(false);
   const draft = iteration.draft;
+  const opener = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => {
+    if (isClosed && document.activeElement === document.body) opener.current?.focus();
+  }, []);
   useEffect(() => setWrong(''), [words.passage.quote]);
   const score = words.score === '' ? null : Number(words.score);
   const said = { feedback: feedbackOf(words) || null, score };
@@ -370,7 +384,7 @@ function Verdict({ review, words, keep, send, iteration, edited }: Judging) {
           Approve
         </button>
         <button onClick={revise}>Ask for a revision</button>
-        <button data-key="e" onClick={() => (edited(), keep({ ...words, draft }))}>
+        <button ref={opener} data-key="e" onClick={() => (edited(), keep({ ...words, draft }))}>
           Edit the draft
         </button>
         {(review.approvals_needed ?? 1) < 2 && (

@@ -123,6 +123,7 @@ async def test_a_review_is_written_and_sent(page: Page, service: RunningService)
     await use(page, "Show what I changed")
     await expect(page.get_by_role("region", name="What you changed")).to_be_visible()
     await use(page, "Discard my changes")
+    await expect(page.get_by_role("button", name="Edit the draft")).to_be_focused()  # not Approve
     await write(page, "What to change", "Shorter.")
     await use(page, "Ask for a revision")
     await until_asked(service, refinement_id, "iterations/2/review")

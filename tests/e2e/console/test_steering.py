@@ -307,6 +307,8 @@ async def test_a_call_of_a_tool_is_made_with_the_arguments_of_its_reviewer(
         send = page.get_by_role("button", name="Call it with these arguments")
         await expect(send).to_be_disabled()
         await expect(page.get_by_text("Not JSON")).to_be_visible()
+        await page.get_by_role("button", name="Undo my changes").click()
+        await expect(call).to_be_focused()  # not what decides
         await call.fill('{"place": "garden", "seats": 10}')
         await send.click()
         await service.ended(refinement_id)
