@@ -307,7 +307,8 @@ async def expire_lease(redis: Redis, refinement_id: str) -> None:
 
 async def expire_wait(redis: Redis, refinement_id: str) -> None:
     """Let a parked refinement have waited for as long as its limits allow."""
-    await redis.hset(keys.SUMMARY + refinement_id, "waited_ms", 86_400_000)
+    # Without the time at which it was parked, a wait counts from the moment at which Redis looks.
+    await redis.hset(keys.SUMMARY + refinement_id, "waited_ms", 86_400_000 + 1_000)
     await redis.zadd(keys.DUE, {refinement_id: 1})
     await be_up(redis)
 
