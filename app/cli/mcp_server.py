@@ -111,6 +111,10 @@ class AssistantTools:
         Waits until it has ended or asks a person. When the call is cancelled, the refinement is
         canceled.
         """
+        if isinstance(criteria := given.get("criteria"), list):
+            given["criteria"] = [
+                _without_nulls(it) if isinstance(it, dict) else it for it in criteria
+            ]
         options = given.pop("options", {})
         if not isinstance(options, dict):
             raise ToolError("`options` must be an object with further fields of a request")
@@ -176,11 +180,9 @@ def _tool(
     )
 
 
-def _without_nulls(value: Any) -> Any:
-    """Return a value of JSON without the fields that are null: assistants name every field."""
-    if isinstance(value, dict):
-        return {name: _without_nulls(it) for name, it in value.items() if it is not None}
-    return [_without_nulls(it) for it in value] if isinstance(value, list) else value
+def _without_nulls(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that are not null: assistants name every field of a tool."""
+    return {name: it for name, it in given.items() if it is not None}
 
 
 def _refinement_id(given: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import hanging_at
 from tests.waiting import TIMEOUT_S
 
+NULLS = {"draft": None, "criteria": [{"name": "clarity", "description": None, "floor": None}]}
 TASK = {"task": "Explain refunds.", "max_iterations": 9}
 
 
@@ -53,6 +54,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("refine", {"task": "T", "options": {"treshold": 1}}, "/treshold"),
     ("refine", {"task": "T", "treshold": 0.9}, "/treshold"),
     ("refine", {"task": "T", "threshold": 7}, "/threshold"),
+    ("refine", {"task": "T", "options": {"threshold": None}}, "/threshold"),
     ("refine", {"task": 5}, "/task"),
     ("refine", {"task": "T", "criteria": [{"weight": 1}]}, "/criteria/0/name"),
     ("refine", {}, "a task or a draft is required"),
@@ -91,7 +93,7 @@ async def test_a_person_decides_through_an_assistant(service: RunningService) ->
         await client.call_tool("review", decision)
         ended = await service.ended(paused["id"])
         assert (ended["stop_reason"], ended["result"]["draft"]) == ("approved", draft(4))
-        other = content(await client.call_tool("refine", asking))
+        other = content(await client.call_tool("refine", asking | NULLS))
         rating = {"refinement_id": other["id"], "action": "rate", "score": 1, "feedback": None}
         content(await client.call_tool("review", rating))
         assert (await service.ended(other["id"]))["result"]["score"] == 1
