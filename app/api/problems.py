@@ -102,12 +102,14 @@ class PresetUsed:
         return InvalidRequest(f"with the preset {self.name}: {detail}", errors=errors)
 
 
-OF_A_DEFECT = {
+PAST_THE_BOUNDARY = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
+"""Headers of responses that do not pass the boundary, which gives them to all others."""
+
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MEDIA_TYPE = "application/problem+json"
 
@@ -210,4 +212,4 @@ async def _defect(request: Request, _error: Exception) -> Response:
 
     It is answered outside of all layers, so that nothing else adds these headers.
     """
-    return response_of(Internal("the error was logged"), request.scope, OF_A_DEFECT)
+    return response_of(Internal("the error was logged"), request.scope, PAST_THE_BOUNDARY)

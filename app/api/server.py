@@ -15,7 +15,13 @@ from fastapi import FastAPI
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.api.problems import MEDIA_TYPE, HeadersTooLarge, RequestTimeout, problem_of
+from app.api.problems import (
+    MEDIA_TYPE,
+    PAST_THE_BOUNDARY,
+    HeadersTooLarge,
+    RequestTimeout,
+    problem_of,
+)
 from app.contract.errors import HoneError, MalformedHeader
 from app.settings import Settings
 
@@ -174,9 +180,7 @@ class Connection(HttpToolsProtocol):
         body = problem_of(error, "").model_dump_json(exclude_none=True).encode()
         status = HTTPStatus(error.status)
         head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
-        head += "cache-control: no-store\r\nx-content-type-options: nosniff\r\n"
-        head += "cross-origin-resource-policy: same-origin\r\n"
-        head += "content-security-policy: frame-ancestors 'none'\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in PAST_THE_BOUNDARY.items())
         head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)
         self.transport.close()
