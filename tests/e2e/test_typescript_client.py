@@ -55,3 +55,11 @@ async def test_it_steers(package: Path, service: RunningService) -> None:
     process = await play(package, "steers", url_of(service.settings))
     assert await said(process) == "steered"
     await process.communicate()
+
+
+async def test_an_answer_that_breaks_off_is_asked_for_again(
+    package: Path, service: RunningService
+) -> None:
+    process = await play(package, "outlasts", url_of(service.settings))
+    assert await said(process) == "outlasted"
+    await process.communicate()

@@ -4,7 +4,8 @@ import { createHmac } from 'node:crypto';
 import { createInterface } from 'node:readline';
 
 const [, , client, url, scene] = process.argv;
-const { Hone, InvalidRequest, NotFound, PreconditionFailed, TimedOut, WebhookRejected, verifyWebhook } = await import(client);
+const { Hone, InvalidRequest, NotFound, PreconditionFailed, ServerUnreachable, TimedOut, WebhookRejected, verifyWebhook } =
+  await import(client);
 const hone = new Hone({ url, maxRetries: 99 });
 const say = (what) => console.log(JSON.stringify(what));
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
@@ -60,6 +61,32 @@ async function steers() {
   say('steered');
 }
 
+/** Every second answer breaks off after its first bytes, as one of a server that is killed. */
+async function outlasts() {
+  let answers = 0;
+  const breakingOff = async (...call) => {
+    const answer = await fetch(...call);
+    if (answer.status === 304 || (answers += 1) % 2 === 0) return answer;
+    await answer.body?.cancel();
+    const pieces = ['{"id'].values();
+    const pull = (it) => {
+      const { value, done } = pieces.next();
+      return done ? it.error(new TypeError('terminated')) : it.enqueue(new TextEncoder().encode(value));
+    };
+    return new Response(new ReadableStream({ pull }), answer);
+  };
+  const cut = new Hone({ url, fetch: breakingOff, maxRetries: 1 });
+  const metadata = { scene: 'outlasts' };
+  const submitted = await cut.submit(null, { task: 'Explain refunds.', max_iterations: 1, metadata });
+  assert.equal((await cut.wait(submitted)).status, 'succeeded');
+  assert.match(await cut.report(submitted), /^# /);
+  const listed = [];
+  for await (const it of cut.list({ metadata })) listed.push(it.id);
+  assert.deepEqual(listed, [submitted.id]);
+  await assert.rejects(new Hone({ url, fetch: breakingOff, maxRetries: 0 }).get(submitted), ServerUnreachable);
+  say('outlasted');
+}
+
 async function verifies() {
   const secret = `whsec_${Buffer.from('a secret of 24 characters').toString('base64')}`;
   const body = JSON.stringify({ type: 'refinement.completed', timestamp: 't', data: { id: 'ref_1', name: 'Grüße' } });
@@ -75,5 +102,5 @@ async function verifies() {
   say('verified');
 }
 
-await { survives, steers, verifies }[scene]();
+await { survives, steers, outlasts, verifies }[scene]();
 process.exit(0);

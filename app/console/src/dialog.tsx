@@ -24,8 +24,9 @@ export function Dialog({ title, close, children }: Shown) {
     };
   }, []);
   return (
-    // What closed it without the browser has told its owner already.
-    <dialog ref={dialog} aria-label={title} onClose={(event) => event.currentTarget.isConnected && close()}>
+    // What closed it without the browser has told its owner already. Esc tells it before the focus is given back, for
+    // `close` comes after that: what a quick Enter opened again would be closed by it.
+    <dialog ref={dialog} aria-label={title} onCancel={close} onClose={(event) => event.currentTarget.isConnected && close()}>
       <h2>{title}</h2>
       {children}
     </dialog>

@@ -60,6 +60,12 @@ interface Call {
   signal?: AbortSignal | undefined;
 }
 
+interface Answered {
+  status: number;
+  headers: Headers;
+  text: string;
+}
+
 /** The id of a refinement or batch, or either as it was returned. */
 export type Named = string | { id: string };
 
@@ -136,9 +142,9 @@ export class Hone {
         signal,
       };
       try {
-        const response = await this.#send(path(snapshot), call);
+        const answer = await this.#send(path(snapshot), call);
         heard = Date.now();
-        if (response.status !== 304) snapshot = await response.json();
+        if (answer.status !== 304) snapshot = JSON.parse(answer.text);
       } catch (error) {
         if (signal?.aborted || !isAway(error) || Date.now() - heard > PATIENCE_MS) throw error;
       }
@@ -262,7 +268,7 @@ export class Hone {
 
   /** Return the whole story for a person. */
   async report(refinement: Named, format: 'md' | 'html' = 'md'): Promise<string> {
-    return (await this.#send(`${path(refinement)}/report`, { query: { format } })).text();
+    return (await this.#send(`${path(refinement)}/report`, { query: { format } })).text;
   }
 
   /** Return what a request would cost, without running it. */
@@ -306,8 +312,8 @@ export class Hone {
 
   /** Yield what has ended so far, in the order of the requests. */
   async *batchResults(batch: Named): AsyncGenerator<schema.BatchResult> {
-    const response = await this.#send(`${batchPath(batch)}/results`, { timeout: 600_000 });
-    for (const line of (await response.text()).split('\n')) if (line) yield JSON.parse(line);
+    const { text } = await this.#send(`${batchPath(batch)}/results`, { timeout: 600_000 });
+    for (const line of text.split('\n')) if (line) yield JSON.parse(line);
   }
 
   /** Cancel what has not ended. */
@@ -317,14 +323,13 @@ export class Hone {
 
   /** Send any request of the API, such as `('/v1/models')`; return its JSON, or the text of another kind of answer. */
   async request<Answer = unknown>(path: string, call: Call = {}): Promise<Answer> {
-    const response = await this.#send(path, call);
-    const text = await response.text();
-    const isJson = response.headers.get('Content-Type')?.includes('json');
+    const { headers, text } = await this.#send(path, call);
+    const isJson = headers.get('Content-Type')?.includes('json');
     return (isJson ? JSON.parse(text) : text || null) as Answer;
   }
 
-  /** Send a request until it is answered for good. */
-  async #send(path: string, call: Call): Promise<Response> {
+  /** Send a request until it is answered for good, to the last byte: an answer may break off too. */
+  async #send(path: string, call: Call): Promise<Answered> {
     const url = new URL(this.url + path);
     for (const [name, value] of Object.entries(call.query ?? {})) {
       for (const each of [value ?? []].flat()) url.searchParams.append(name, `${each}`);
@@ -341,8 +346,10 @@ export class Hone {
         const signal = call.signal ? AbortSignal.any([limit, call.signal]) : limit;
         const init = { method: call.method ?? 'GET', headers, body, signal };
         const response = await this.#fetch(url, init);
-        if (response.ok || response.status === 304) return response;
-        const problem = await problemOf(response);
+        const { status, headers: received } = response;
+        const text = await response.text();
+        if (response.ok || status === 304) return { status, headers: received, text };
+        const problem = problemOf(response, text);
         if (!REPEATED.has(response.status) || problem.code === 'quota_exceeded') throw problem;
         wait = Math.min(LONGEST_RETRY_AFTER_MS, 1000 * (Number(response.headers.get('Retry-After')) || 0));
         error = problem;
@@ -380,7 +387,7 @@ export class Hone {
       });
       if (response.status === 204) return yield null;
       if (!response.ok || !response.body) {
-        const problem = await problemOf(response);
+        const problem = problemOf(response, await response.text());
         throw REPEATED.has(response.status) ? new errors.ServerUnreachable(problem.message) : problem;
       }
       for await (const message of messages(response.body.pipeThrough(alive))) yield readEvent(message);
@@ -395,8 +402,7 @@ export class Hone {
 }
 
 /** Return the error of a response; one that is not of Hone, such as a proxy's, has no code. */
-async function problemOf(response: Response): Promise<errors.ApiError> {
-  const text = await response.text();
+function problemOf(response: Response, text: string): errors.ApiError {
   let problem: errors.Problem = { detail: text.slice(0, 500) };
   try {
     const parsed: unknown = JSON.parse(text);
