@@ -1,7 +1,7 @@
 /** The filters of the list. They stand in the address, so that a list can be passed on. */
 import { useState } from 'preact/hooks';
 import { hone } from './api.js';
-import { useLoaded } from './parts.js';
+import { Committed, useLoaded } from './parts.js';
 import { hrefOf, navigate, setQuery } from './router.js';
 import { isolated } from './title.js';
 
@@ -34,8 +34,7 @@ interface Offers {
 export function Filters({ query }: { query: URLSearchParams }) {
   const { value: strategies } = useLoaded((signal) => hone.request<Offers>('/v1/strategies', { signal }), []);
   const more = [...NUMBERS, ...TIMES].some(([it]) => query.get(it)) || query.get('batch');
-  const change = (name: string) => (event: { currentTarget: HTMLInputElement | HTMLSelectElement }) =>
-    setQuery({ [name]: event.currentTarget.value, cursor: '' });
+  const change = (name: string) => (value: string) => setQuery({ [name]: value, cursor: '' });
   return (
     <search class="filters">
       <Search />
@@ -47,17 +46,17 @@ export function Filters({ query }: { query: URLSearchParams }) {
       </fieldset>
       <label>
         Strategy
-        <select value={query.get('strategy') ?? ''} onChange={change('strategy')}>
+        <select value={query.get('strategy') ?? ''} onChange={(event) => change('strategy')(event.currentTarget.value)}>
           <option value="">any</option>
           {strategies?.data.map((it) => <option value={it.kind}>{it.kind}</option>)}
         </select>
       </label>
       <label>
         Metadata
-        <input
+        <Committed
           value={query.getAll('metadata').join(' ')}
           placeholder="ticket=4711"
-          onChange={(event) => setQuery({ metadata: event.currentTarget.value.trim().split(/\s+/), cursor: '' })}
+          commit={(pairs) => setQuery({ metadata: pairs.trim().split(/\s+/), cursor: '' })}
         />
       </label>
       <details open={Boolean(more)}>
@@ -65,18 +64,18 @@ export function Filters({ query }: { query: URLSearchParams }) {
         {NUMBERS.map(([name, title, step]) => (
           <label>
             {title}
-            <input type="number" min="0" step={step} value={query.get(name) ?? ''} onChange={change(name)} />
+            <Committed type="number" min="0" step={step} value={query.get(name) ?? ''} commit={change(name)} />
           </label>
         ))}
         {TIMES.map(([name, title]) => (
           <label>
             {title}
-            <input type="datetime-local" value={query.get(name) ?? ''} onChange={change(name)} />
+            <Committed type="datetime-local" value={query.get(name) ?? ''} commit={change(name)} />
           </label>
         ))}
         <label>
           Batch
-          <input value={query.get('batch') ?? ''} placeholder="batch_…" onChange={change('batch')} />
+          <Committed value={query.get('batch') ?? ''} placeholder="batch_…" commit={change('batch')} />
         </label>
       </details>
       {isFiltered(query) && <button onClick={() => navigate(hrefOf())}>Show all</button>}

@@ -1,5 +1,5 @@
 /** What several pages show in the same way. */
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, InputHTMLAttributes } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { messageOf } from './api.js';
 import { type Reading, reading, watchReturns } from './reading.js';
@@ -18,6 +18,28 @@ export const turnless = (text: string): string =>
 /** A name, or another short text of somebody, among other words: it reads in its own direction, and turns no other. */
 export function Name({ of }: { of: string | null | undefined }) {
   return <bdi>{turnless(of ?? '')}</bdi>;
+}
+
+type CommittedInput = InputHTMLAttributes<HTMLInputElement> & {
+  value: string;
+  /** Called when the field is left, or Enter pressed. */
+  commit: (text: string) => void;
+};
+
+/** A field that counts once it is complete; what is typed meanwhile stays, whatever is drawn again. */
+export function Committed({ value, commit, ...attributes }: CommittedInput) {
+  const [typed, setTyped] = useState<string>();
+  return (
+    <input
+      {...attributes}
+      value={typed ?? value}
+      onInput={(event) => setTyped(event.currentTarget.value)}
+      onChange={(event) => {
+        setTyped(undefined);
+        commit(event.currentTarget.value);
+      }}
+    />
+  );
 }
 
 /** Names with commas between them. */

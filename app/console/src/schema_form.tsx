@@ -1,6 +1,7 @@
 /** A form made from a JSON Schema (draft 2020-12, as pydantic writes it): what is left empty is left out. */
 import { type ComponentChildren, createContext, h } from 'preact';
 import { useContext, useId } from 'preact/hooks';
+import { Committed } from './parts.js';
 
 export interface Schema {
   $ref?: string;
@@ -412,11 +413,11 @@ function Pairs({ schema, value, onChange, name, pointer }: FieldProperties) {
       {schema.description && <p class="about">{plain(schema.description)}</p>}
       {pairs.map(([key, text], at) => (
         <div class="item pair" key={at}>
-          <input
+          <Committed
             aria-label={`Name ${at + 1} of ${name}`}
             aria-invalid={errors.has(pointerTo(pointer, key))}
             value={key}
-            onChange={(event) => set(pairs.map((it, place) => (place === at ? [event.currentTarget.value, text] : it)))}
+            commit={(named) => set(pairs.map((it, place) => (place === at ? [named, text] : it)))}
           />
           <Input
             aria-label={`Value ${at + 1} of ${name}`}

@@ -58,11 +58,18 @@ async def test_a_dialog_gives_the_focus_back_however_it_is_closed(
 async def test_the_focus_stays_in_a_dialog_that_failed_and_goes_back_from_one_that_succeeded(
     page: Page, service: RunningService
 ) -> None:
+    refused: list[str] = []
+
     async def refuse(route: Route) -> None:
-        await route.fulfill(status=409, json={"detail": "Not now.", "code": "conflict"})
+        """Refuse the first change; the page may read it meanwhile."""
+        if refused or route.request.method != "PATCH":
+            await route.continue_()
+        else:
+            refused.append(route.request.url)
+            await route.fulfill(status=409, json={"detail": "Not now.", "code": "conflict"})
 
     refinement_id = await at_review(page, service)
-    await page.route(f"**/refinements/{refinement_id}", refuse, times=1)
+    await page.route(f"**/refinements/{refinement_id}", refuse)
     dialog = await opened(page, "Change limits…")
     await dialog.get_by_label("Threshold").fill("0.5")
     await dialog.get_by_role("button", name="Change").focus()

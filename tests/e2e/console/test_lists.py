@@ -1,9 +1,10 @@
 """The list and its filters, what waits on top, and batches."""
 
 import re
+from asyncio import Event
 from json import dumps
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from benchmarks.model_replies import improving
 from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
@@ -37,6 +38,26 @@ async def test_filters_stand_in_the_address_and_hold_after_a_reload(
     await page.get_by_label("Id or address").fill(f"see {service.settings.port}/{ended}?x")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", level=1)).to_contain_text(ended)
+
+
+async def test_what_is_typed_into_a_filter_stays_when_the_list_is_drawn_again(
+    page: Page, service: RunningService
+) -> None:
+    held = Event()
+
+    async def hold(route: Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    await page.route("**/v1/strategies", hold)
+    await page.goto("/console")
+    pairs = page.get_by_label("Metadata")
+    await pairs.fill("ticket=none")
+    held.set()
+    await expect(page.get_by_label("Strategy").locator("option")).not_to_have_count(1)
+    await expect(pairs).to_have_value("ticket=none")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("No refinement is like that.")).to_be_visible()
 
 
 async def test_a_review_that_waits_stands_on_top(page: Page, service: RunningService) -> None:
