@@ -10,7 +10,10 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright, expect
 from pydantic import SecretStr
+from redis.asyncio import Redis
 
+from app.contract.access import OPERATOR
+from app.store import keys
 from benchmarks.model_replies import improving
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.sandboxed_worker import MODULE
@@ -57,12 +60,14 @@ async def shared_service(
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def service(shared_service: RunningService) -> AsyncIterator[RunningService]:
-    """The shared service with the improving model, no call counted and nothing to work on.
+    """The shared service with the improving model, no call counted, nothing learnt and to work on.
 
     A test that kills or stops a process, or needs other settings, opens a `running_service`.
     """
     shared_service.models.behaviour = improving
     shared_service.models.reset()
+    async with Redis.from_url(shared_service.redis.url) as redis:
+        await redis.delete(keys.trust(OPERATOR), *await redis.keys(f"{keys.LEARNT}*"))
     yield shared_service
     await shared_service.erase_unfinished()
 

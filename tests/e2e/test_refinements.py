@@ -62,10 +62,10 @@ async def test_finish_keeps_the_best_draft_so_far(service: RunningService) -> No
 
 
 async def test_returns_the_best_draft_when_a_later_one_is_worse(service: RunningService) -> None:
-    service.models.behaviour = scoring(0.4, 0.7, 0.3)
+    service.models.behaviour = scoring(0.4, 0.75, 0.2)
     ended = await service.ended(await service.submit(max_iterations=3))
     assert (ended["stop_reason"], ended["result"]["path"]) == ("max_iterations", "iterations/2")
-    assert (ended["result"]["draft"], ended["result"]["score"]) == (draft(2), 0.7)
+    assert (ended["result"]["draft"], ended["result"]["score"]) == (draft(2), 0.75)
 
 
 async def test_a_critic_that_answers_rubbish_fails_the_refinement(service: RunningService) -> None:
