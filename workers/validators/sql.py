@@ -202,12 +202,13 @@ def check_sql(validator: SqlValidator, draft: str) -> Iterator[Violation]:
     A statement that is recognized but cannot be parsed completely does not pass. If there are rows,
     a draft without a flaw is run on them: then what fails, or the rows that are wrong, is yielded.
     """
+    ends = time.process_time() + RUN_S
     is_sound = True
     for violation in _parsed(validator, draft):
         is_sound = False
         yield violation
     if is_sound and validator.rows is not None:
-        yield from islice(_run(validator, body_of(draft)[0]), MAX_VIOLATIONS)
+        yield from islice(_run(validator, body_of(draft)[0], ends), MAX_VIOLATIONS)
 
 
 def _parsed(validator: SqlValidator, draft: str) -> Iterator[Violation]:
@@ -266,7 +267,8 @@ def _syntax(error: ParseError, body: str, draft: str, offset: int) -> Violation:
 MEMORY_BYTES = 64 * 1024 * 1024
 MOST_BYTES_OF_A_VALUE = 1_000_000
 RUN_S = 0.4
-"""CPU time of all statements: less than a check has, so that the violation says what took it."""
+"""CPU time of reading and running all statements: less than a check has, so that the violation says
+what took it."""
 STEPS = 10_000
 """Instructions of SQLite's virtual machine between two looks at the clock."""
 MOST_ROWS = 1_001
@@ -287,12 +289,12 @@ ALLOWED = frozenset(
 """What a draft may do: neither open files (ATTACH, VACUUM INTO), nor change settings (PRAGMA)."""
 
 
-def _run(validator: SqlValidator, body: str) -> Iterator[Violation]:
+def _run(validator: SqlValidator, body: str, ends: float) -> Iterator[Violation]:
     """Yield why a draft fails on the rows of the request, or the rows that are wrong."""
     database = sqlite3.connect(":memory:", isolation_level=None)
     try:
         _fill(database, validator)
-        _bound(database)
+        _bound(database, ends)
         found = _result(database, body)
     except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError, UnicodeError) as error:
         yield _failed(error)
@@ -323,9 +325,8 @@ def _fill(database: sqlite3.Connection, validator: SqlValidator) -> None:
         database.executemany(f"INSERT INTO {_quoted(name)} VALUES ({places})", rows)  # noqa: S608
 
 
-def _bound(database: sqlite3.Connection) -> None:
-    """Allow only what concerns these tables, for so long and in so much memory."""
-    ends = time.process_time() + RUN_S
+def _bound(database: sqlite3.Connection, ends: float) -> None:
+    """Allow only what concerns these tables, until this CPU time and in so much memory."""
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES_OF_A_VALUE)
     database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     database.set_progress_handler(lambda: time.process_time() > ends, STEPS)
