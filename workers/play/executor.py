@@ -6,11 +6,12 @@ from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from app.contract.drafts import sha256_of
 from app.contract.editor import EDITOR
 from app.contract.events import (
+    AnyReply,
     DroppedItem,
     PromptRef,
     StepCompleted,
@@ -264,43 +265,35 @@ class StepExecutor:
         `progress` is the number of recorded steps, and `tries` how often this one had to wait.
         Raises `StepWaits` when it has to wait for a model or an endpoint.
         """
-        clock = get_running_loop().time
-        started = clock()
+        began = get_running_loop().time()
         try:
-            entry: StepCompleted | StepFailed = await self._done(move, progress, tries)
+            match move:
+                case Ask():
+                    return await self._ask(move, progress, tries, began)
+                case Check():
+                    return await self._check(move, began)
+                case Call():
+                    return await self._call(move, began)
         except ModelError as error:
-            entry = StepFailed(
+            return StepFailed(
                 key=move.path,
                 code=error.code,
                 detail=error.detail,
                 model=self._choice(move).model if isinstance(move, Ask) else None,
                 prompt=_reference(move.prompt) if isinstance(move, Ask) else None,
-                usage=error.usage,
+                usage=error.usage.lasting(get_running_loop().time() - began),
+                about=about(move),
                 next=(),
             )
         except ValidatorUnavailable as error:
-            entry = StepFailed(
+            return StepFailed(
                 key=move.path,
                 code="validator_unavailable",
                 detail=error.detail,
-                usage=Usage(),
+                usage=NOTHING.lasting(get_running_loop().time() - began),
+                about=about(move),
                 next=(),
             )
-        seconds = round(clock() - started, 6)
-        usage = entry.usage.model_copy(update={"seconds": seconds})
-        known: dict[str, Any] = {"usage": usage, "about": about(move)}
-        if isinstance(entry, StepCompleted):
-            known["seconds"] = seconds
-        return entry.model_copy(update=known)
-
-    async def _done(self, move: StepMove, progress: int, tries: int) -> StepCompleted:
-        match move:
-            case Ask():
-                return await self._ask(move, progress, tries)
-            case Check():
-                return await self._check(move)
-            case Call():
-                return await self._call(move)
 
     def _key(self, move: StepMove) -> str:
         """Return the idempotency key of a step: a new one once its reply was voided.
@@ -311,7 +304,7 @@ class StepExecutor:
         key = f"{self.refinement_id}/{move.path}"
         return f"{key};retry={voided}" if voided else key
 
-    async def _check(self, move: Check) -> StepCompleted:
+    async def _check(self, move: Check, began: float) -> StepCompleted:
         key = self._key(move)
         if move.of == "calls":
             reply = FindingsReply(findings=await self.tools.check(move.draft))
@@ -323,22 +316,18 @@ class StepExecutor:
             except EndpointWaits as away:
                 wait = ModelWaits(away.name, away.reason, away.wait_s, away.detail)
                 raise StepWaits([wait], NOTHING) from None
-        return StepCompleted(
-            key=move.path, kind="check", reply=reply, usage=Usage(), seconds=0, next=()
-        )
+        return _completed(move, "check", reply, NOTHING, began)
 
-    async def _call(self, move: Call) -> StepCompleted:
+    async def _call(self, move: Call, began: float) -> StepCompleted:
         key = self._key(move)
         result = await self.tools.call(move.tool, move.arguments, key)
         reply = ToolReply(ok=result.ok, text=result.text)
-        return StepCompleted(
-            key=move.path, kind="call", reply=reply, usage=Usage(), seconds=0, next=()
-        )
+        return _completed(move, "call", reply, NOTHING, began)
 
     def _choice(self, move: Ask) -> ModelChoice:
         return self.choices[seat_at(self.choices, move.seat, move.path)]
 
-    async def _ask(self, move: Ask, progress: int, tries: int) -> StepCompleted:
+    async def _ask(self, move: Ask, progress: int, tries: int, began: float) -> StepCompleted:
         choice = self._choice(move)
         # The model for which there is a permit goes first: the others are known to be busy.
         names = sorted(choice.names(), key=lambda name: not self._permits_for(name))
@@ -365,17 +354,16 @@ class StepExecutor:
             served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
         answer = served.reply
         describe_reply(answer)
-        return StepCompleted(
-            key=move.path,
-            kind="ask",
-            reply=TextReply(text=answer.text),
+        return _completed(
+            move,
+            "ask",
+            TextReply(text=answer.text),
+            answer.usage,
+            began,
             model=answer.model,
             tried=served.tried,
             prompt=_reference(move.prompt),
             dropped=dropped_in(move, answer.text),
-            usage=answer.usage,
-            seconds=0,
-            next=(),
         )
 
     async def _complete(self, name: str, call: ModelCall) -> ModelReply:
@@ -422,6 +410,28 @@ def dropped_in(move: Ask, text: str) -> tuple[DroppedItem, ...]:
     except Unreadable:
         return ()
     return tuple(reply.dropped)
+
+
+def _completed(
+    move: StepMove,
+    kind: Literal["ask", "check", "call"],
+    reply: AnyReply,
+    usage: Usage,
+    began: float,
+    **known: Any,
+) -> StepCompleted:
+    """Return the journal entry of a step that ends now."""
+    usage = usage.lasting(get_running_loop().time() - began)
+    return StepCompleted(
+        key=move.path,
+        kind=kind,
+        reply=reply,
+        usage=usage,
+        seconds=usage.seconds,
+        about=about(move),
+        next=(),
+        **known,
+    )
 
 
 def _reference(prompt: Prompt) -> PromptRef:
