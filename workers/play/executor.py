@@ -329,8 +329,9 @@ class StepExecutor:
 
     async def _ask(self, move: Ask, progress: int, tries: int, began: float) -> StepCompleted:
         choice = self._choice(move)
-        # The model for which there is a permit goes first: the others are known to be busy.
-        names = sorted(choice.names(), key=lambda name: not self._permits_for(name))
+        names: Sequence[str] = choice.names()
+        if self.permits:  # the model for which there is one goes first: the others are busy
+            names = sorted(names, key=lambda name: not self._permits_for(name))
         with self._published(move) as follower:
             call = ModelCall(
                 model=choice.model,
@@ -368,8 +369,12 @@ class StepExecutor:
 
     async def _complete(self, name: str, call: ModelCall) -> ModelReply:
         began = get_running_loop().time()
+        if self.permits and (permits := self._permits_for(name)):
+            self.permits.difference_update(permits)
+            call = call.changed(has_permit=True)
         try:
-            reply = await self._call_model(name, call)
+            with self._under_way(name, call):
+                reply = await self.models.complete(name, call)
         except (ModelWaits, ModelError) as error:
             result = "not_served" if isinstance(error, ModelWaits) else "failed"
             count_call(name, call.role, result, error.usage)
@@ -378,16 +383,11 @@ class StepExecutor:
         count_call(name, call.role, "ok", reply.usage, get_running_loop().time() - began)
         return reply
 
-    async def _call_model(self, name: str, call: ModelCall) -> ModelReply:
-        permits = self._permits_for(name)
-        has_permit = bool(permits)
-        self.permits.difference_update(permits)
-        if has_permit:
-            call = call.changed(has_permit=True)
-        if self.calls is None or name == EDITOR:  # which is busy, rather than waiting
-            return await self.models.complete(name, call)
-        with self.calls.calling(name, has_permit=has_permit):
-            return await self.models.complete(name, call)
+    def _under_way(self, name: str, call: ModelCall) -> AbstractContextManager[None]:
+        """Count a call, but not one of the editor, which is busy rather than waiting."""
+        if self.calls is None or name == EDITOR:
+            return nullcontext()
+        return self.calls.calling(name, has_permit=call.has_permit)
 
     def _permits_for(self, name: str) -> set[str]:
         """Return the permits of the claim for a model, under the server's or the tenant's key."""
