@@ -450,7 +450,7 @@ class Driver:
         recorded = self._replay.limits.get((move.path, move.judgement.scored.score_from))
         if recorded is not None:
             return recorded
-        if not self._replay.iterations and not self._writer.unwritten:
+        if not self._replay.judgements and not self._writer.unwritten:
             at = self._time.time_in(0)
             metrics.FIRST_DRAFT.observe(metrics.since(self._journal.id, at))
         state = self._writer.state
@@ -500,7 +500,8 @@ class Driver:
         is_single = isinstance(move, Call) and not move.is_repeatable
         if isinstance(move, Call) and is_single and move.path in self._replay.begun:
             return interrupted(move)
-        self._pause_if_requested()
+        if self._is_pausing():
+            raise PauseRequested
         granted = self._granted(move)
         if granted is None:
             return refused(move)
@@ -513,7 +514,9 @@ class Driver:
             self._admit(move)
             if self._is_spared(move):
                 return spared(move)
-            done = await self._in_flight.perform(move, self._perform_traced(move))
+            is_traced = current_span().is_recorded
+            perform = self._perform_traced if is_traced else self._perform_persistently
+            done = await self._in_flight.perform(move, perform(move))
             if done is None:
                 self._admit(move)
             return done or (unwaited(move) if isinstance(move, Check) else spared(move))
@@ -607,9 +610,6 @@ class Driver:
     def _leave_or_pause(self) -> None:
         if self._is_leaving:
             raise WorkerLeaving
-        self._pause_if_requested()
-
-    def _pause_if_requested(self) -> None:
         if self._is_pausing():
             raise PauseRequested
 
@@ -639,8 +639,11 @@ class Driver:
         self._abort()
 
     def _abort(self) -> None:
-        canceling = self._writer.state.status is Status.CANCELING
+        state = self._writer.state
+        canceling = state.status is Status.CANCELING
         stopping = self._replay.stopping is not None
+        if not canceling and not stopping and not state.finish_requested:
+            return
 
         def is_refused(move: moves.StepMove) -> bool:
             goes_on = isinstance(move, Check) and not self._waits.has(move.path)

@@ -106,11 +106,13 @@ class Replay:
         """Record a step and its usage."""
         key = step.entry.key
         self.steps[key] = step
-        if not (isinstance(step.entry, StepFailed) and step.entry.code == UNWAITED):
-            self.waits.pop(key, None)
-        self._count(step.entry, self.lost.get(key))
-        if step.entry.usage.calls:  # else it was not performed in the end
-            self.lost.pop(key, None)
+        lost = self.lost.get(key)
+        self._count(step.entry, lost)
+        if lost is not None and step.entry.usage.calls:  # else it was not performed in the end
+            del self.lost[key]
+        is_unwaited = isinstance(step.entry, StepFailed) and step.entry.code == UNWAITED
+        if key in self.waits and not is_unwaited:
+            del self.waits[key]
 
     def wait(self, waiting: Waiting) -> None:
         """Record that a step waits, and what it has lost by now."""
@@ -126,7 +128,7 @@ class Replay:
     @property
     def spent(self) -> Usage:
         """What all steps have consumed, with the replies that broke off."""
-        return sum(map(self.lost_by, self.lost), self.usage)
+        return sum(map(self.lost_by, self.lost), self.usage) if self.lost else self.usage
 
     @property
     def used_by_model(self) -> dict[str, ModelUse]:
