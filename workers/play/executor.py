@@ -257,43 +257,17 @@ class StepExecutor:
     calls: RefinementCalls | None = None
     """Counts the calls under way, and holds back those to a model that hangs."""
 
-    async def perform(
+    def perform(
         self, move: StepMove, *, progress: int = 0, tries: int = 0
-    ) -> StepCompleted | StepFailed:
+    ) -> Awaitable[StepCompleted | StepFailed]:
         """Perform one step; the failure of a model or a validator is an entry like any other.
 
         `progress` is the number of recorded steps, and `tries` how often this one had to wait.
         Raises `StepWaits` when it has to wait for a model or an endpoint.
         """
-        began = get_running_loop().time()
-        try:
-            match move:
-                case Ask():
-                    return await self._ask(move, progress, tries, began)
-                case Check():
-                    return await self._check(move, began)
-                case Call():
-                    return await self._call(move, began)
-        except ModelError as error:
-            return StepFailed(
-                key=move.path,
-                code=error.code,
-                detail=error.detail,
-                model=self._choice(move).model if isinstance(move, Ask) else None,
-                prompt=_reference(move.prompt) if isinstance(move, Ask) else None,
-                usage=error.usage.lasting(get_running_loop().time() - began),
-                about=about(move),
-                next=(),
-            )
-        except ValidatorUnavailable as error:
-            return StepFailed(
-                key=move.path,
-                code="validator_unavailable",
-                detail=error.detail,
-                usage=NOTHING.lasting(get_running_loop().time() - began),
-                about=about(move),
-                next=(),
-            )
+        if isinstance(move, Ask):
+            return self._ask(move, progress, tries)
+        return self._check_or_call(move)
 
     def _key(self, move: StepMove) -> str:
         """Return the idempotency key of a step: a new one once its reply was voided.
@@ -304,55 +278,60 @@ class StepExecutor:
         key = f"{self.refinement_id}/{move.path}"
         return f"{key};retry={voided}" if voided else key
 
-    async def _check(self, move: Check, began: float) -> StepCompleted:
-        key = self._key(move)
-        if move.of == "calls":
-            reply = FindingsReply(findings=await self.tools.check(move.draft))
-        else:
-            try:
-                reply = await self.checks.examine(
-                    move.draft, key, move.scopes, corrects=move.corrects
-                )
-            except EndpointWaits as away:
-                wait = ModelWaits(away.name, away.reason, away.wait_s, away.detail)
-                raise StepWaits([wait], NOTHING) from None
-        return _completed(move, "check", reply, NOTHING, began)
-
-    async def _call(self, move: Call, began: float) -> StepCompleted:
-        key = self._key(move)
-        result = await self.tools.call(move.tool, move.arguments, key)
+    async def _check_or_call(self, move: Check | Call) -> StepCompleted | StepFailed:
+        began = get_running_loop().time()
+        try:
+            if isinstance(move, Check):
+                return _completed(move, "check", await self._findings(move), NOTHING, began)
+            result = await self.tools.call(move.tool, move.arguments, self._key(move))
+        except ValidatorUnavailable as error:
+            return _failed(move, "validator_unavailable", error.detail, NOTHING, began)
         reply = ToolReply(ok=result.ok, text=result.text)
         return _completed(move, "call", reply, NOTHING, began)
+
+    async def _findings(self, move: Check) -> FindingsReply:
+        if move.of == "calls":
+            return FindingsReply(findings=await self.tools.check(move.draft))
+        try:
+            return await self.checks.examine(
+                move.draft, self._key(move), move.scopes, corrects=move.corrects
+            )
+        except EndpointWaits as away:
+            wait = ModelWaits(away.name, away.reason, away.wait_s, away.detail)
+            raise StepWaits([wait], NOTHING) from None
 
     def _choice(self, move: Ask) -> ModelChoice:
         return self.choices[seat_at(self.choices, move.seat, move.path)]
 
-    async def _ask(self, move: Ask, progress: int, tries: int, began: float) -> StepCompleted:
-        choice = self._choice(move)
+    async def _ask(self, move: Ask, progress: int, tries: int) -> StepCompleted | StepFailed:
+        began = get_running_loop().time()
+        choice, prompt = self._choice(move), _reference(move.prompt)
         names: Sequence[str] = choice.names()
         if self.permits:  # the model for which there is one goes first: the others are busy
             names = sorted(names, key=lambda name: not self._permits_for(name))
-        with self._published(move) as follower:
-            call = ModelCall(
-                model=choice.model,
-                prompt=move.prompt,
-                prompt_request=move.prompt_request,
-                key=self._key(move),
-                role=move.role,
-                temperature=move.prompt.temperature
-                if choice.temperature is None
-                else choice.temperature,
-                max_output_tokens=(
-                    move.max_output_tokens or choice.max_output_tokens or DEFAULT_MAX_OUTPUT_TOKENS
-                ),
-                expected_output_tokens=move.expected_output_tokens,
-                reasoning_effort=choice.reasoning_effort,
-                tenant=self.tenant,
-                progress=progress,
-                tries=tries,
-                follower=follower,
-            )
-            served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
+        heat = move.prompt.temperature if choice.temperature is None else choice.temperature
+        most = move.max_output_tokens or choice.max_output_tokens or DEFAULT_MAX_OUTPUT_TOKENS
+        try:
+            with self._published(move) as follower:
+                call = ModelCall(
+                    model=choice.model,
+                    prompt=move.prompt,
+                    prompt_request=move.prompt_request,
+                    key=self._key(move),
+                    role=move.role,
+                    temperature=heat,
+                    max_output_tokens=most,
+                    expected_output_tokens=move.expected_output_tokens,
+                    reasoning_effort=choice.reasoning_effort,
+                    tenant=self.tenant,
+                    progress=progress,
+                    tries=tries,
+                    follower=follower,
+                )
+                served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
+        except ModelError as error:
+            known = {"model": choice.model, "prompt": prompt}
+            return _failed(move, error.code, error.detail, error.usage, began, **known)
         answer = served.reply
         describe_reply(answer)
         return _completed(
@@ -363,12 +342,13 @@ class StepExecutor:
             began,
             model=answer.model,
             tried=served.tried,
-            prompt=_reference(move.prompt),
+            prompt=prompt,
             dropped=dropped_in(move, answer.text),
         )
 
     async def _complete(self, name: str, call: ModelCall) -> ModelReply:
-        began = get_running_loop().time()
+        clock = get_running_loop().time
+        began = clock()
         if self.permits and (permits := self._permits_for(name)):
             self.permits.difference_update(permits)
             call = call.changed(has_permit=True)
@@ -380,7 +360,7 @@ class StepExecutor:
             count_call(name, call.role, result, error.usage)
             describe_refusal(name, error)
             raise
-        count_call(name, call.role, "ok", reply.usage, get_running_loop().time() - began)
+        count_call(name, call.role, "ok", reply.usage, clock() - began)
         return reply
 
     def _under_way(self, name: str, call: ModelCall) -> AbstractContextManager[None]:
@@ -428,6 +408,21 @@ def _completed(
         reply=reply,
         usage=usage,
         seconds=usage.seconds,
+        about=about(move),
+        next=(),
+        **known,
+    )
+
+
+def _failed(
+    move: StepMove, code: str, detail: str, usage: Usage, began: float, **known: Any
+) -> StepFailed:
+    """Return the journal entry of a step that fails now."""
+    return StepFailed(
+        key=move.path,
+        code=code,
+        detail=detail,
+        usage=usage.lasting(get_running_loop().time() - began),
         about=about(move),
         next=(),
         **known,
