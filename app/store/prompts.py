@@ -101,24 +101,25 @@ class PromptKeeper:
         """Return the parts of a passage; short texts and tags between two others are one."""
         parts: list[str] = []
         short = ""
-        for text in self._split(passage):
+        for text, tag in self._split(passage):
             if len(text) <= SHORT:
-                short += text
+                short += text + tag
                 continue
             if short:
                 parts.append(f"={short}")
-                short = ""
             parts += (self._named[text],) if text in self._named else self._encoded(text)
+            short = tag
         if short:
             parts.append(f"={short}")
         return parts
 
-    def _split(self, passage: str) -> list[str]:
-        """Return the texts and, between them, the tags of a passage."""
+    def _split(self, passage: str) -> list[tuple[str, str]]:
+        """Return the texts of a passage, each with the tag after it."""
         if self._nonce is None:
-            return TAG.split(passage)
+            pieces = TAG.split(passage)
+            return list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))
         text, *rest = passage.split(self._nonce)
-        split: list[str] = []
+        split: list[tuple[str, str]] = []
         for piece in rest:
             at, end = text.rfind("<", -LONGEST_TAG - 1), END_OF_TAG.match(piece)
             if at < 0 or end is None or ">" in text[at:] or "\n" in text[at:]:
@@ -126,10 +127,9 @@ class PromptKeeper:
                 continue
             if text[at - 1 : at] == "\n":
                 at -= 1
-            split += (text[:at], f"{text[at:]}{MASK}{end[0]}")
+            split += [(text[:at], f"{text[at:]}{MASK}{end[0]}")]
             text = piece[end.end() :]
-        split.append(text)
-        return split
+        return [*split, (text, "")]
 
     def _encoded(self, text: str) -> list[str]:
         """Return the parts of a text that has not been kept."""
