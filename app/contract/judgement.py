@@ -169,6 +169,10 @@ class Usage(Contract):
         """The share of the input tokens that providers read from their caches, from 0 to 1."""
         return self.cached_tokens / self.input_tokens if self.input_tokens else 0.0
 
+    def lasting(self, seconds: float) -> "Usage":
+        """Return the same usage with so many seconds, which are rounded to microseconds."""
+        return Usage(**self.__dict__ | {"seconds": round(seconds, 6)})
+
     def __add__(self, other: "Usage") -> "Usage":
         """Add two usages; a sum with an unknown cost is unknown."""
         known = self.cost_usd is not None and other.cost_usd is not None

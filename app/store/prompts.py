@@ -9,7 +9,7 @@ not stored again. Everything is named by what it is, so that writing it again ch
 import re
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
@@ -60,7 +60,7 @@ class PromptKeeper:
         self._kept: set[bytes] = set()
         self._listed: dict[str, list[str]] = {}
         self._named: dict[str, str] = {}
-        self._pending: dict[str, bytes] = {}
+        self._pending: dict[bytes, tuple[str, bytes]] = {}
 
     def fields(self, sha256_: str, prompt: KeptPrompt, shared: int = 0) -> dict[bytes, bytes]:
         """Return the fields for a prompt whose text has this SHA-256, but those that are kept.
@@ -70,23 +70,20 @@ class PromptKeeper:
         name = _name(sha256_)
         if name in self._kept:
             return {}
-        schema = "" if prompt.schema is None else to_json(prompt.schema).decode()
-        listed = [
-            self._parts_again(prompt.system),
-            [*self._parts_again(prompt.user[:shared]), *self._parts(prompt.user[shared:])],
-            self._parts_again(schema),
-        ]
-        fields = {name: _listing(to_json(listed))}
-        for part, content in self._pending.items():
-            if any(part in it for it in listed):
-                fields[_id_in(part)] = content
+        schema = [] if prompt.schema is None else self._parts_again(to_json(prompt.schema).decode())
+        system = self._parts_again(prompt.system)
+        user = [*self._parts_again(prompt.user[:shared]), *self._parts(prompt.user[shared:])]
+        fields = {name: _listing(to_json([system, user, schema]))}
+        for field, (part, content) in self._pending.items():
+            if part in system or part in user or part in schema:
+                fields[field] = content
         return fields
 
     def kept(self, fields: Iterable[bytes]) -> None:
         """Note that fields have been written."""
+        self._kept.update(fields)
         for it in fields:
-            self._kept.add(it)
-            self._pending.pop(f"#{it.decode()}", None)
+            self._pending.pop(it, None)
 
     def replied(self, reply: str) -> None:
         """Note that a reply is written with or before what is kept next: its draft is not kept."""
@@ -101,59 +98,54 @@ class PromptKeeper:
         return self._listed[passage]
 
     def _parts(self, passage: str) -> list[str]:
+        """Return the parts of a passage; short texts and tags between two others are one."""
         parts: list[str] = []
-        for text in self._split(passage):
-            for part in self._encoded(text) if len(text) > SHORT else (f"={text}",):
-                if parts and part[0] == parts[-1][0] == "=":
-                    parts[-1] += part[1:]
-                else:
-                    parts.append(part)
+        short = ""
+        for text, tag in self._split(passage):
+            if len(text) <= SHORT:
+                short += text + tag
+                continue
+            if short:
+                parts.append(f"={short}")
+            parts += (self._named[text],) if text in self._named else self._encoded(text)
+            short = tag
+        if short:
+            parts.append(f"={short}")
         return parts
 
-    def _split(self, passage: str) -> Iterable[str]:
-        """Return the texts and, between them, the tags of a passage."""
+    def _split(self, passage: str) -> list[tuple[str, str]]:
+        """Return the texts of a passage, each with the tag after it."""
         if self._nonce is None:
-            return TAG.split(passage)
+            pieces = TAG.split(passage)
+            return list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))
         text, *rest = passage.split(self._nonce)
-        split: list[str] = []
+        split: list[tuple[str, str]] = []
         for piece in rest:
-            at, end = _start_of_tag(text), END_OF_TAG.match(piece)
-            if at is None or end is None:
+            at, end = text.rfind("<", -LONGEST_TAG - 1), END_OF_TAG.match(piece)
+            if at < 0 or end is None or ">" in text[at:] or "\n" in text[at:]:
                 text = f"{text}{self._nonce}{piece}"
                 continue
-            split += [text[:at], f"{text[at:]}{MASK}{end[0]}"]
+            if text[at - 1 : at] == "\n":
+                at -= 1
+            split += [(text[:at], f"{text[at:]}{MASK}{end[0]}")]
             text = piece[end.end() :]
-        return [*split, text]
+        return [*split, (text, "")]
 
-    def _encoded(self, text: str) -> Iterator[str]:
-        if len(text) <= SHORT:
-            yield f"={text}"
-            return
-        if text in self._named:
-            yield self._named[text]
-            return
+    def _encoded(self, text: str) -> list[str]:
+        """Return the parts of a text that has not been kept."""
         for place, it in self._known:
             if it in text:
                 head, _, rest = text.partition(it)
-                yield from (*self._encoded(head), place, *self._encoded(rest))
-                return
-        part, content = _part_of(text) if len(text) <= SMALL else _new_part_of(text)
+                return [*self._parts(head), place, *self._parts(rest)]
+        part, field, content = _part_of(text) if len(text) <= SMALL else _new_part_of(text)
         self._named[text] = part
-        self._pending[part] = content
-        yield part
+        self._pending[field] = part, content
+        return [part]
 
 
 END_OF_TAG = re.compile(r"[^<>\n]{0,20}>\n?")
 LONGEST_TAG = 60
-
-
-def _start_of_tag(text: str) -> int | None:
-    """Return where a tag begins whose nonce follows the text, None if there is none."""
-    at = text.rfind("<")
-    if at < 0 or len(text) - at > LONGEST_TAG + 1 or ">" in text[at:] or "\n" in text[at:]:
-        return None
-    return at - 1 if text[at - 1 : at] == "\n" else at
-
+"""Characters between the bracket that opens a tag and its nonce."""
 
 SMALL_LISTING = 512
 """Bytes of a list of parts up to which compression saves next to nothing."""
@@ -162,9 +154,10 @@ SMALL = 4_096
 """Bytes up to which a window of that size serves; it takes a tenth of the time to set up."""
 
 
-def _new_part_of(text: str) -> tuple[str, bytes]:
-    """Return the name of a part, and its content."""
-    return f"#{_id_of(text)}", _compressed(text.encode())
+def _new_part_of(text: str) -> tuple[str, bytes, bytes]:
+    """Return a part, and the field that it is kept in with its content."""
+    id_ = _id_of(text)
+    return f"#{id_}", id_.encode(), _compressed(text.encode())
 
 
 _part_of = lru_cache(maxsize=512)(_new_part_of)

@@ -5,11 +5,11 @@ prompt, so that a prompt in other words keeps the replies that were paid for.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from hashlib import sha256
-from types import NoneType
+from operator import attrgetter
 from typing import Any
 
 from pydantic import BaseModel
@@ -37,8 +37,6 @@ COVERED: Mapping[type, tuple[str, ...]] = {
 Of other dataclasses every field is covered that is not `IN_WORDS` and differs from its default.
 """
 
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
-
 
 def about(move: StepMove) -> str:
     """Return `LENGTH` hexadecimal digits, the same in every process and release."""
@@ -48,7 +46,7 @@ def about(move: StepMove) -> str:
 def _subject(move: StepMove) -> Mapping[str, Any]:
     match move:
         case Ask():
-            given = _plain(move.prompt_request)
+            given = move.prompt_request
             return {"kind": "ask", "asks": move.prompt.name, "seat": move.seat, "given": given}
         case Check():
             return {"kind": "check", "of": move.of, "draft": move.draft}
@@ -57,30 +55,33 @@ def _subject(move: StepMove) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON can write it."""
+    """Return a value that JSON cannot write as lists and mappings of such that it can."""
     return _plainly(type(value))(value)  # type: ignore[arg-type] # mypy: type[Any] is not Hashable
 
 
 @cache
 def _plainly(kind: type) -> Callable[[Any], Any]:
     """Return what makes the values of a type plain."""
-    if issubclass(kind, (str, int, float, NoneType)):
-        return _unchanged
     if covered := COVERED.get(kind):
-        return lambda value: [_plain(getattr(value, name)) for name in covered]
-    if issubclass(kind, (tuple, list)):
-        return lambda value: [_plain(it) for it in value]
+        return attrgetter(*covered)
     if issubclass(kind, BaseModel):
         return partial(kind.model_dump, mode="json", exclude_defaults=True)
     if issubclass(kind, Mapping):
-        return lambda value: {name: _plain(it) for name, it in value.items()}
+        return dict
     if not is_dataclass(kind):
         raise TypeError(f"{kind.__name__} is no dataclass: its hash would differ between processes")
     given = [(it.name, it.default) for it in fields(kind) if not it.metadata.get(IN_WORDS)]
-    return lambda value: {
-        name: _plain(it) for name, default in given if (it := getattr(value, name)) != default
-    }
+    return partial(_given, given)
 
 
-def _unchanged(value: Any) -> Any:
-    return value
+def _given(fields_: Sequence[tuple[str, Any]], value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that differ from their defaults."""
+    found = {}
+    for name, default in fields_:
+        given = getattr(value, name)
+        if default is MISSING or given != default:
+            found[name] = given
+    return found
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_plain).encode

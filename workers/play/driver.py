@@ -77,9 +77,6 @@ class WorkerLeaving(Exception):
     """This worker is shutting down: another worker performs the next step."""
 
 
-ENDS_OF_A_CLAIM = (WorkerLeaving, AwaitingReview, EveryBranchWaits)
-
-
 class InFlight:
     """Performs steps, each in a task of its own."""
 
@@ -281,31 +278,22 @@ class Driver:
         and another claim performs the rest.
         """
         try:
-            while not await self._has_played():
+            while True:
+                try:
+                    if await self._has_ended(await self._ending()):
+                        return
+                except StaleLimits as stale:
+                    self._writer.state = stale.state
                 self.is_giving_up = False
                 self._writer.start_over(self._writer.state)
         finally:
             self._time.close()
 
-    async def _has_played(self) -> bool:
-        """Play to the end of the claim; return False if it must go on under another state."""
-        self._waits = BranchWaits()
-        self._heed(self._writer.state)
-        try:
-            try:
-                ending = await self._ending()
-            except EveryBranchWaits as waits:
-                ending = Ending.parked(waits)
-            except PauseRequested:
-                ending = await self._pausing()
-            except AwaitingReview as asked:
-                ending = Ending.awaiting([self._pause(it) for it in asked.moves])
-            self.is_giving_up = True
-            state = await self._writer.write(ending)
-            self._log(ending)
-        except StaleLimits as stale:
-            self._writer.state = stale.state
-            return False
+    async def _has_ended(self, ending: Ending) -> bool:
+        """Write how the claim ends; return False if it must go on under another state."""
+        self.is_giving_up = True
+        state = await self._writer.write(ending)
+        self._log(ending)
         held = state.status in (Status.RUNNING, Status.CANCELING)
         goes_on = ending.status is Status.PAUSED and held
         return not goes_on and (ending.parking is None or state.is_parked)
@@ -361,37 +349,47 @@ class Driver:
         self._waits.interrupt()
 
     async def _ending(self) -> Ending:
+        """Play until the claim ends, and return how."""
+        self._waits = BranchWaits()
+        self._heed(self._writer.state)
         try:
             await self._rehearse()
-            outcome = await self._play(self._strategy())
+            outcome = await play_moves(self._strategy(), self._reply)
             return Ending.succeeded(outcome, self._replay, self._additions(outcome))
         except Canceled:
             return Ending.canceled()
-        except Stopped as stop:
-            return Ending.nothing_judged(self._replay, self._replay.part_of(stop))
-        except moves.StepError as failure:
-            return await self._after(failure)
+        except Refusal as refusal:
+            return await self._after(refusal)
         except Incompatible as found:
             return Ending.failed("incompatible", f"{found}: {self._versions}")
-        except (*ENDS_OF_A_CLAIM, PauseRequested, Fenced, StaleLimits, JournalUnwritable):
+        except (EveryBranchWaits, PauseRequested, AwaitingReview) as interruption:
+            return await self._interrupted(interruption)
+        except (WorkerLeaving, Fenced, StaleLimits, JournalUnwritable):
             raise
         except Exception:
             log.exception("%s: internal error while playing the strategy", self._journal.id)
             return Ending.failed("internal_error", "internal error: see the log of the worker")
 
-    async def _after(self, failure: moves.StepError) -> Ending:
-        """Return the ending after a failure, or after a rejection of what all the rest needs.
+    async def _after(self, refusal: Refusal) -> Ending:
+        """Return the ending after a stop or a failure, or after a rejection of what all else needs.
 
         The best draft judged before stays the result.
         """
-        if isinstance(failure, moves.Rejected):
+        if isinstance(refusal, moves.Rejected):
             await self._writer.write()  # else a draft that was judged last is not in the result
-            return Ending.rejected(failure, await self._journal.result())
-        return Ending.failed(failure.code, failure.detail, self._replay.part_of(failure))
+            return Ending.rejected(refusal, await self._journal.result())
+        part = self._replay.part_of(refusal)
+        if isinstance(refusal, moves.StepError):
+            return Ending.failed(refusal.code, refusal.detail, part)
+        return Ending.nothing_judged(self._replay, part)
 
-    async def _pausing(self) -> Ending:
-        """Journal what is done, and return the pause that was requested."""
-        state = await self._writer.write()
+    async def _interrupted(self, why: EveryBranchWaits | PauseRequested | AwaitingReview) -> Ending:
+        """Return the ending of a claim after which another one goes on."""
+        if isinstance(why, EveryBranchWaits):
+            return Ending.parked(why)
+        if isinstance(why, AwaitingReview):
+            return Ending.awaiting([self._pause(it) for it in why.moves])
+        state = await self._writer.write()  # what is done
         assert state.pause is not None
         return Ending.paused_on_request(state.pause, self._replay)
 
@@ -411,10 +409,6 @@ class Driver:
             f"it was made for engine version {self._engine_version}, and this worker has engine"
             f" version {ENGINE_VERSION}"
         )
-
-    async def _play(self, part: MoveCoroutine[Any]) -> Any:
-        """Play a strategy, or a part of one, and return what it returned."""
-        return await play_moves(part, self._reply)
 
     def _reply(self, move: Move[Any]) -> Awaitable[Any]:
         match move:
@@ -442,7 +436,7 @@ class Driver:
     async def _play_part(self, part: MoveCoroutine[Any]) -> Any:
         """Play a part; journal its last reply without waiting for the other parts."""
         try:
-            return await self._play(part)
+            return await play_moves(part, self._reply)
         except Refusal as refusal:
             return refusal
         finally:
@@ -456,7 +450,7 @@ class Driver:
         recorded = self._replay.limits.get((move.path, move.judgement.scored.score_from))
         if recorded is not None:
             return recorded
-        if not self._replay.iterations and not self._writer.unwritten:
+        if not self._replay.judgements and not self._writer.unwritten:
             at = self._time.time_in(0)
             metrics.FIRST_DRAFT.observe(metrics.since(self._journal.id, at))
         state = self._writer.state
@@ -506,7 +500,8 @@ class Driver:
         is_single = isinstance(move, Call) and not move.is_repeatable
         if isinstance(move, Call) and is_single and move.path in self._replay.begun:
             return interrupted(move)
-        self._pause_if_requested()
+        if self._is_pausing():
+            raise PauseRequested
         granted = self._granted(move)
         if granted is None:
             return refused(move)
@@ -519,7 +514,9 @@ class Driver:
             self._admit(move)
             if self._is_spared(move):
                 return spared(move)
-            done = await self._in_flight.perform(move, self._perform_traced(move))
+            is_traced = current_span().is_recorded
+            perform = self._perform_traced if is_traced else self._perform_persistently
+            done = await self._in_flight.perform(move, perform(move))
             if done is None:
                 self._admit(move)
             return done or (unwaited(move) if isinstance(move, Check) else spared(move))
@@ -613,9 +610,6 @@ class Driver:
     def _leave_or_pause(self) -> None:
         if self._is_leaving:
             raise WorkerLeaving
-        self._pause_if_requested()
-
-    def _pause_if_requested(self) -> None:
         if self._is_pausing():
             raise PauseRequested
 
@@ -645,8 +639,11 @@ class Driver:
         self._abort()
 
     def _abort(self) -> None:
-        canceling = self._writer.state.status is Status.CANCELING
+        state = self._writer.state
+        canceling = state.status is Status.CANCELING
         stopping = self._replay.stopping is not None
+        if not canceling and not stopping and not state.finish_requested:
+            return
 
         def is_refused(move: moves.StepMove) -> bool:
             goes_on = isinstance(move, Check) and not self._waits.has(move.path)

@@ -6,11 +6,12 @@ from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from app.contract.drafts import sha256_of
 from app.contract.editor import EDITOR
 from app.contract.events import (
+    AnyReply,
     DroppedItem,
     PromptRef,
     StepCompleted,
@@ -256,51 +257,17 @@ class StepExecutor:
     calls: RefinementCalls | None = None
     """Counts the calls under way, and holds back those to a model that hangs."""
 
-    async def perform(
+    def perform(
         self, move: StepMove, *, progress: int = 0, tries: int = 0
-    ) -> StepCompleted | StepFailed:
+    ) -> Awaitable[StepCompleted | StepFailed]:
         """Perform one step; the failure of a model or a validator is an entry like any other.
 
         `progress` is the number of recorded steps, and `tries` how often this one had to wait.
         Raises `StepWaits` when it has to wait for a model or an endpoint.
         """
-        clock = get_running_loop().time
-        started = clock()
-        try:
-            entry: StepCompleted | StepFailed = await self._done(move, progress, tries)
-        except ModelError as error:
-            entry = StepFailed(
-                key=move.path,
-                code=error.code,
-                detail=error.detail,
-                model=self._choice(move).model if isinstance(move, Ask) else None,
-                prompt=_reference(move.prompt) if isinstance(move, Ask) else None,
-                usage=error.usage,
-                next=(),
-            )
-        except ValidatorUnavailable as error:
-            entry = StepFailed(
-                key=move.path,
-                code="validator_unavailable",
-                detail=error.detail,
-                usage=Usage(),
-                next=(),
-            )
-        seconds = round(clock() - started, 6)
-        usage = entry.usage.model_copy(update={"seconds": seconds})
-        known: dict[str, Any] = {"usage": usage, "about": about(move)}
-        if isinstance(entry, StepCompleted):
-            known["seconds"] = seconds
-        return entry.model_copy(update=known)
-
-    async def _done(self, move: StepMove, progress: int, tries: int) -> StepCompleted:
-        match move:
-            case Ask():
-                return await self._ask(move, progress, tries)
-            case Check():
-                return await self._check(move)
-            case Call():
-                return await self._call(move)
+        if isinstance(move, Ask):
+            return self._ask(move, progress, tries)
+        return self._check_or_call(move)
 
     def _key(self, move: StepMove) -> str:
         """Return the idempotency key of a step: a new one once its reply was voided.
@@ -311,95 +278,96 @@ class StepExecutor:
         key = f"{self.refinement_id}/{move.path}"
         return f"{key};retry={voided}" if voided else key
 
-    async def _check(self, move: Check) -> StepCompleted:
-        key = self._key(move)
-        if move.of == "calls":
-            reply = FindingsReply(findings=await self.tools.check(move.draft))
-        else:
-            try:
-                reply = await self.checks.examine(
-                    move.draft, key, move.scopes, corrects=move.corrects
-                )
-            except EndpointWaits as away:
-                wait = ModelWaits(away.name, away.reason, away.wait_s, away.detail)
-                raise StepWaits([wait], NOTHING) from None
-        return StepCompleted(
-            key=move.path, kind="check", reply=reply, usage=Usage(), seconds=0, next=()
-        )
-
-    async def _call(self, move: Call) -> StepCompleted:
-        key = self._key(move)
-        result = await self.tools.call(move.tool, move.arguments, key)
+    async def _check_or_call(self, move: Check | Call) -> StepCompleted | StepFailed:
+        began = get_running_loop().time()
+        try:
+            if isinstance(move, Check):
+                return _completed(move, "check", await self._findings(move), NOTHING, began)
+            result = await self.tools.call(move.tool, move.arguments, self._key(move))
+        except ValidatorUnavailable as error:
+            return _failed(move, "validator_unavailable", error.detail, NOTHING, began)
         reply = ToolReply(ok=result.ok, text=result.text)
-        return StepCompleted(
-            key=move.path, kind="call", reply=reply, usage=Usage(), seconds=0, next=()
-        )
+        return _completed(move, "call", reply, NOTHING, began)
+
+    async def _findings(self, move: Check) -> FindingsReply:
+        if move.of == "calls":
+            return FindingsReply(findings=await self.tools.check(move.draft))
+        try:
+            return await self.checks.examine(
+                move.draft, self._key(move), move.scopes, corrects=move.corrects
+            )
+        except EndpointWaits as away:
+            wait = ModelWaits(away.name, away.reason, away.wait_s, away.detail)
+            raise StepWaits([wait], NOTHING) from None
 
     def _choice(self, move: Ask) -> ModelChoice:
         return self.choices[seat_at(self.choices, move.seat, move.path)]
 
-    async def _ask(self, move: Ask, progress: int, tries: int) -> StepCompleted:
-        choice = self._choice(move)
-        # The model for which there is a permit goes first: the others are known to be busy.
-        names = sorted(choice.names(), key=lambda name: not self._permits_for(name))
-        with self._published(move) as follower:
-            call = ModelCall(
-                model=choice.model,
-                prompt=move.prompt,
-                prompt_request=move.prompt_request,
-                key=self._key(move),
-                role=move.role,
-                temperature=move.prompt.temperature
-                if choice.temperature is None
-                else choice.temperature,
-                max_output_tokens=(
-                    move.max_output_tokens or choice.max_output_tokens or DEFAULT_MAX_OUTPUT_TOKENS
-                ),
-                expected_output_tokens=move.expected_output_tokens,
-                reasoning_effort=choice.reasoning_effort,
-                tenant=self.tenant,
-                progress=progress,
-                tries=tries,
-                follower=follower,
-            )
-            served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
+    async def _ask(self, move: Ask, progress: int, tries: int) -> StepCompleted | StepFailed:
+        began = get_running_loop().time()
+        choice, prompt = self._choice(move), _reference(move.prompt)
+        names: Sequence[str] = choice.names()
+        if self.permits:  # the model for which there is one goes first: the others are busy
+            names = sorted(names, key=lambda name: not self._permits_for(name))
+        heat = move.prompt.temperature if choice.temperature is None else choice.temperature
+        most = move.max_output_tokens or choice.max_output_tokens or DEFAULT_MAX_OUTPUT_TOKENS
+        try:
+            with self._published(move) as follower:
+                call = ModelCall(
+                    model=choice.model,
+                    prompt=move.prompt,
+                    prompt_request=move.prompt_request,
+                    key=self._key(move),
+                    role=move.role,
+                    temperature=heat,
+                    max_output_tokens=most,
+                    expected_output_tokens=move.expected_output_tokens,
+                    reasoning_effort=choice.reasoning_effort,
+                    tenant=self.tenant,
+                    progress=progress,
+                    tries=tries,
+                    follower=follower,
+                )
+                served = await ask_in_turn(self._complete, names, call, choice.fallback_after_s)
+        except ModelError as error:
+            known = {"model": choice.model, "prompt": prompt}
+            return _failed(move, error.code, error.detail, error.usage, began, **known)
         answer = served.reply
         describe_reply(answer)
-        return StepCompleted(
-            key=move.path,
-            kind="ask",
-            reply=TextReply(text=answer.text),
+        return _completed(
+            move,
+            "ask",
+            TextReply(text=answer.text),
+            answer.usage,
+            began,
             model=answer.model,
             tried=served.tried,
-            prompt=_reference(move.prompt),
+            prompt=prompt,
             dropped=dropped_in(move, answer.text),
-            usage=answer.usage,
-            seconds=0,
-            next=(),
         )
 
     async def _complete(self, name: str, call: ModelCall) -> ModelReply:
-        began = get_running_loop().time()
+        clock = get_running_loop().time
+        began = clock()
+        if self.permits and (permits := self._permits_for(name)):
+            self.permits.difference_update(permits)
+            call = call.changed(has_permit=True)
         try:
-            reply = await self._call_model(name, call)
+            with self._under_way(name, call):
+                reply = await self.models.complete(name, call)
         except (ModelWaits, ModelError) as error:
             result = "not_served" if isinstance(error, ModelWaits) else "failed"
             count_call(name, call.role, result, error.usage)
             describe_refusal(name, error)
             raise
-        count_call(name, call.role, "ok", reply.usage, get_running_loop().time() - began)
+        count_call(name, call.role, "ok", reply.usage, clock() - began)
         return reply
 
-    async def _call_model(self, name: str, call: ModelCall) -> ModelReply:
-        permits = self._permits_for(name)
-        has_permit = bool(permits)
-        self.permits.difference_update(permits)
-        if has_permit:
-            call = call.changed(has_permit=True)
-        if self.calls is None or name == EDITOR:  # which is busy, rather than waiting
-            return await self.models.complete(name, call)
-        with self.calls.calling(name, has_permit=has_permit):
-            return await self.models.complete(name, call)
+    def _under_way(self, name: str, call: ModelCall) -> AbstractContextManager[None]:
+        """Count a call, but not one of the editor, which is busy rather than waiting."""
+        if self.calls is None or name == EDITOR:
+            return nullcontext()
+        return self.calls.calling(name, has_permit=call.has_permit)
 
     def _permits_for(self, name: str) -> set[str]:
         """Return the permits of the claim for a model, under the server's or the tenant's key."""
@@ -422,6 +390,43 @@ def dropped_in(move: Ask, text: str) -> tuple[DroppedItem, ...]:
     except Unreadable:
         return ()
     return tuple(reply.dropped)
+
+
+def _completed(
+    move: StepMove,
+    kind: Literal["ask", "check", "call"],
+    reply: AnyReply,
+    usage: Usage,
+    began: float,
+    **known: Any,
+) -> StepCompleted:
+    """Return the journal entry of a step that ends now."""
+    usage = usage.lasting(get_running_loop().time() - began)
+    return StepCompleted(
+        key=move.path,
+        kind=kind,
+        reply=reply,
+        usage=usage,
+        seconds=usage.seconds,
+        about=about(move),
+        next=(),
+        **known,
+    )
+
+
+def _failed(
+    move: StepMove, code: str, detail: str, usage: Usage, began: float, **known: Any
+) -> StepFailed:
+    """Return the journal entry of a step that fails now."""
+    return StepFailed(
+        key=move.path,
+        code=code,
+        detail=detail,
+        usage=usage.lasting(get_running_loop().time() - began),
+        about=about(move),
+        next=(),
+        **known,
+    )
 
 
 def _reference(prompt: Prompt) -> PromptRef:

@@ -7,9 +7,8 @@ refinement that has grown is published; several side by side take turns. Thinkin
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 log = logging.getLogger(__name__)
 
@@ -37,25 +36,34 @@ def shown(text: str) -> str:
 
 
 class PublishedText:
-    """The text of one call, and what was published of it."""
+    """The text of one call, and what was published of it: until its context ends."""
 
-    def __init__(self, begun: Callable[[], None], is_watched: Callable[[], bool]) -> None:
+    def __init__(self, publisher: "TextPublisher", refinement_id: str, key: str) -> None:
         self.sent = ""
         self.is_known = False
         """Whether anything of it was ever published."""
-        self._begun = begun
-        self._is_watched = is_watched
+        self._publisher = publisher
+        self._refinement_id = refinement_id
+        self._key = key
         self._text: Callable[[], str] = str
 
     @property
     def is_watched(self) -> bool:
         """Whether somebody watches the refinement now."""
-        return self._is_watched()
+        return self._publisher.is_watched(self._refinement_id)
+
+    def __enter__(self) -> Self:
+        self._publisher.begun(self._refinement_id, self._key, self)
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        is_taken_back = error is not None and self.is_known
+        self._publisher.ended(self._refinement_id, self._key, is_taken_back=is_taken_back)
 
     def follow(self, text: Callable[[], str]) -> None:
         """Publish from now on what `text` returns."""
         self._text = text
-        self._begun()
+        self._publisher.schedule(self._refinement_id)
 
     def news(self) -> tuple[int, str] | None:
         """Return offset and text of what is new, None if nothing is."""
@@ -88,37 +96,37 @@ class TextPublisher:
             self._watched_until[refinement_id] = now + WATCHED_FOR_S
             for text in self._writing.get(refinement_id, {}).values() if needs_whole else ():
                 text.sent = ""
-            self._begin(refinement_id)
+            self.schedule(refinement_id)
 
-    @contextmanager
-    def writing(self, refinement_id: str, key: str) -> Iterator[PublishedText]:
-        """Publish the text that is followed in the context, if somebody watches.
+    def writing(self, refinement_id: str, key: str) -> PublishedText:
+        """Publish the text that is followed in its context, if somebody watches.
 
         Where the call fails it is taken back; else the event of its step ends it.
         """
-        text = PublishedText(
-            lambda: self._begin(refinement_id), lambda: self._is_watched(refinement_id)
-        )
-        texts = self._writing.setdefault(refinement_id, {})
-        texts[key] = text
-        try:
-            yield text
-        except BaseException:
-            if text.is_known:
-                self._send(refinement_id, key, 0, None)
-            raise
-        finally:
-            del texts[key]
-            if not texts:
-                del self._writing[refinement_id]
+        return PublishedText(self, refinement_id, key)
 
-    def _is_watched(self, refinement_id: str) -> bool:
+    def begun(self, refinement_id: str, key: str, text: PublishedText) -> None:
+        """Learn that a text is being written from now on."""
+        self._writing.setdefault(refinement_id, {})[key] = text
+
+    def ended(self, refinement_id: str, key: str, *, is_taken_back: bool) -> None:
+        """Learn that a text has ended."""
+        if is_taken_back:
+            self._send(refinement_id, key, 0, None)
+        texts = self._writing[refinement_id]
+        del texts[key]
+        if not texts:
+            del self._writing[refinement_id]
+
+    def is_watched(self, refinement_id: str) -> bool:
+        """Return whether somebody watches a refinement now."""
         return self._watched_until.get(refinement_id, 0.0) > self._loop.time()
 
-    def _begin(self, refinement_id: str) -> None:
+    def schedule(self, refinement_id: str) -> None:
+        """Begin to publish what grows of a refinement, if somebody watches it."""
         if refinement_id in self._ticking or refinement_id not in self._writing:
             return
-        if self._is_watched(refinement_id):
+        if self.is_watched(refinement_id):
             self._ticking.add(refinement_id)
             self._loop.call_later(EVERY_S, self._tick, refinement_id)
 
@@ -131,7 +139,7 @@ class TextPublisher:
                 self._send(refinement_id, key, *news)
                 texts[key] = texts.pop(key)  # the others come first next time
                 break
-        self._begin(refinement_id)
+        self.schedule(refinement_id)
 
     def _send(self, refinement_id: str, key: str, offset: int, text: str | None) -> None:
         def sent(answer: asyncio.Future[Any]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from app.contract.caveats import Caveat
 from app.contract.events import (
-    AnyReply,
     Changed,
     Event,
     IterationCompleted,
@@ -21,7 +20,7 @@ from app.contract.events import (
     ToolReply,
     standing,
 )
-from app.contract.judgement import FindingsReply, ScoreFrom, Usage
+from app.contract.judgement import ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.providers import cost_usd
 from app.contract.reviews import Paused, PlannedCall, Reviewed
@@ -61,11 +60,16 @@ class RecordedStep:
 
     def reply(self) -> Any:
         """Return the reply for the strategy. Raises `Stopped` or `StepError` for a failed step."""
-        if isinstance(self.entry, StepFailed):
-            if self.entry.code in {REFUSED, SPARED, UNWAITED}:
-                raise moves.Stopped(self.entry.key)
-            raise moves.StepError(self.entry.code, self.entry.detail, (self.entry.key,))
-        return _value(self.entry.reply)
+        match self.entry:
+            case StepFailed(key=key, code=code, detail=detail):
+                if code in {REFUSED, SPARED, UNWAITED}:
+                    raise moves.Stopped(key)
+                raise moves.StepError(code, detail, (key,))
+            case StepCompleted(reply=TextReply(text=text)):
+                return text
+            case StepCompleted(reply=ToolReply(ok=ok, text=text)):
+                return moves.ToolResult(ok, text)
+        return self.entry.reply
 
 
 @dataclass
@@ -106,11 +110,13 @@ class Replay:
         """Record a step and its usage."""
         key = step.entry.key
         self.steps[key] = step
-        if not (isinstance(step.entry, StepFailed) and step.entry.code == UNWAITED):
-            self.waits.pop(key, None)
-        self._count(step.entry, self.lost.get(key))
-        if step.entry.usage.calls:  # else it was not performed in the end
-            self.lost.pop(key, None)
+        lost = self.lost.get(key)
+        self._count(step.entry, lost)
+        if lost is not None and step.entry.usage.calls:  # else it was not performed in the end
+            del self.lost[key]
+        is_unwaited = isinstance(step.entry, StepFailed) and step.entry.code == UNWAITED
+        if key in self.waits and not is_unwaited:
+            del self.waits[key]
 
     def wait(self, waiting: Waiting) -> None:
         """Record that a step waits, and what it has lost by now."""
@@ -126,7 +132,7 @@ class Replay:
     @property
     def spent(self) -> Usage:
         """What all steps have consumed, with the replies that broke off."""
-        return sum(map(self.lost_by, self.lost), self.usage)
+        return sum(map(self.lost_by, self.lost), self.usage) if self.lost else self.usage
 
     @property
     def used_by_model(self) -> dict[str, ModelUse]:
@@ -315,13 +321,3 @@ def _word(said: Reviewed, limits: Limits | None) -> moves.ReviewerReply:
         spans=said.spans,
         is_timeout=said.by == "timeout",
     )
-
-
-def _value(reply: AnyReply) -> Any:
-    match reply:
-        case TextReply():
-            return reply.text
-        case FindingsReply():
-            return reply
-        case ToolReply():
-            return moves.ToolResult(reply.ok, reply.text)

@@ -38,6 +38,7 @@ class TimeLimits:
         self._waited_s = claimed.waited_s
         self._waits_since: float | None = None
         self._deadline = None if claimed.left_s is None else self._claimed_at + claimed.left_s
+        self._limits: Limits | None = None
         self._due: tuple[float, TimeLimit] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -56,6 +57,9 @@ class TimeLimits:
         Only the timer refers to `passed`: a reference here would form a cycle with its owner, and
         the data of an ended refinement would wait for the garbage collector (docs/adr/0004).
         """
+        if limits is self._limits and waits == (self._waits_since is not None):
+            return  # nothing that the timer depends on has changed
+        self._limits = limits
         self._switch(waits)
         due = self._first(limits)
         if due == self._due:
