@@ -506,6 +506,8 @@ def errors_in(findings: Sequence[Finding]) -> tuple[float, float]:
 
     Warnings do not count, nor do findings of models, of which a worse draft may have fewer.
     """
+    if not findings:
+        return 0.0, 0.0
     weights = {OnFail.VETO: 0.0, OnFail.REVISE: 0.0, OnFail.WARN: 0.0}
     for it in findings:
         if it.source == LOCKED or it.source.startswith(VALIDATORS):
