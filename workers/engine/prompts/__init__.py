@@ -163,11 +163,12 @@ def keys_of(criteria: Sequence[Criterion]) -> tuple[str, ...]:
 
     Where a criterion is named like a key, the keys are longer, so that no name means two.
     """
-    return _keys(tuple([it.name for it in criteria]))
+    return keys_for(tuple([it.name for it in criteria]))
 
 
 @lru_cache(maxsize=512)
-def _keys(names: tuple[str, ...]) -> tuple[str, ...]:
+def keys_for(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the keys of criteria with these names."""
     is_taken = any(LIKE_A_KEY.fullmatch(it.strip()) for it in names)
     prefix = "criterion_" if is_taken else "c"
     return tuple(f"{prefix}{number}" for number in range(1, len(names) + 1))
