@@ -253,6 +253,8 @@ async def propose(
 
 def _following(task: Task, revised: Revised) -> Revised:
     """Return how drafts are revised: by the feedback of the request too, in its passages alone."""
+    if task.feedback is None and not task.spans:
+        return revised
 
     async def followed(
         task: Task,

@@ -27,7 +27,7 @@ from app.contract.values import value
 from workers.engine.asking import ask, question
 from workers.engine.lenient_json import only_value
 from workers.engine.matching import Source
-from workers.engine.moves import Check, Draft, Scored, Together, play_parts
+from workers.engine.moves import Check, Draft, MoveCoroutine, Scored, Together, play_parts
 from workers.engine.prompt_requests import ItemChecks, Task, ValidatorScore
 from workers.engine.prompts import keys_for
 from workers.engine.prompts.judging import Judge
@@ -449,14 +449,22 @@ async def critiqued(task: Task, draft: str) -> tuple[Critique, tuple[Caveat, ...
     sample fails the step, because every requested critic must answer.
     """
     panel: tuple[PanelMember | None, ...] = task.critics.panel or (None,)
-    if len(panel) == 1:
+    caveats: tuple[Caveat, ...] = ()
+    if len(panel) == task.critics.samples == 1:
+        critique = await _opinion(_path(panel[0]), task, draft, panel[0])
+    elif len(panel) == 1:
         opinions, caveats = await _sampled(task, draft, panel[0])
+        critique = merged(opinions, task.criteria)
     else:
         said = await Together(CRITIC, tuple(_sampled(task, draft, it) for it in panel))
         opinions = tuple(chain.from_iterable(it for it, _ in said))
         caveats = tuple(chain.from_iterable(it for _, it in said))
-    critique = merged(opinions, task.criteria)
+        critique = merged(opinions, task.criteria)
     return critique, (*caveats, *_unmeasured(critique.scores))
+
+
+def _path(member: PanelMember | None) -> str:
+    return "critique" if member is None else f"critique/{member.name}"
 
 
 def _unmeasured(scores: Sequence[CriterionScore]) -> Iterator[Caveat]:
@@ -481,7 +489,7 @@ def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Criti
 
 async def _sampled(task: Task, draft: str, member: PanelMember | None) -> Opinions:
     """Return the opinions of one critic, one for each sample."""
-    path = "critique" if member is None else f"critique/{member.name}"
+    path = _path(member)
     paths = [path, *(f"{path}/{number}" for number in range(2, task.critics.samples + 1))]
     samples = [_opinion(at, task, draft, member) for at in paths]
     if len(samples) == 1:
@@ -490,12 +498,14 @@ async def _sampled(task: Task, draft: str, member: PanelMember | None) -> Opinio
     return tuple(it for it in done.replies if it is not None), done.left_out(paths)
 
 
-async def _opinion(path: str, task: Task, draft: str, member: PanelMember | None) -> Critique:
+def _opinion(
+    path: str, task: Task, draft: str, member: PanelMember | None
+) -> MoveCoroutine[Critique]:
     asked = question(path, "critic", Judge(task, draft, member))
     by = CRITIC
     if member is not None:
         asked, by = replace(asked, member=member.name), member.seat
-    return await ask(asked, reader(task.criteria, draft, by), "unreadable_critique")
+    return ask(asked, reader(task.criteria, draft, by), "unreadable_critique")
 
 
 def _middle(criterion: str, opinions: Sequence[Critique]) -> CriterionScore:
@@ -674,9 +684,13 @@ async def check(
 
 def skipped_in(findings: Sequence[Finding]) -> tuple[Caveat, ...]:
     """Return a caveat for every validator that did not run."""
-    skipped = [it for it in findings if it.skipped]
-    details = [f"{it.source}: {it.message}" for it in skipped]
-    return tuple([Caveat(code="validator_skipped", path="check", detail=it) for it in details])
+    return tuple(
+        [
+            Caveat(code="validator_skipped", path="check", detail=f"{it.source}: {it.message}")
+            for it in findings
+            if it.skipped
+        ]
+    )
 
 
 def _decided(task: Task, scores: Sequence[CriterionScore]) -> float | None:

@@ -162,7 +162,9 @@ class QualityFilter:
     def __init__(self, learnt: Learnt | None = None) -> None:
         self._learnt = learnt
         is_known = learnt is not None and learnt.is_own and is_readable(learnt)
-        self._known = learnt.refinements if learnt and is_known else 0.0
+        known = learnt.refinements if learnt and is_known else 0.0
+        self.is_calibrated = known >= CALIBRATED_FROM
+        """Whether enough was learnt for an estimate."""
         self._trust = learnt.trust if learnt else TRUST
         self._usual, self._first = _first_rates(
             learnt.first_drafts if learnt and is_known else None
@@ -195,11 +197,6 @@ class QualityFilter:
     def has_scores(self) -> bool:
         """Return whether the score of any draft was added."""
         return bool(self._beliefs)
-
-    @property
-    def is_calibrated(self) -> bool:
-        """Return whether enough was learnt for an estimate."""
-        return self._known >= CALIBRATED_FROM
 
     def add(
         self,
