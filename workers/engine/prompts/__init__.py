@@ -71,7 +71,7 @@ def assembled(
     return Prompt(
         name,
         version,
-        _system(task),
+        HASHED_SYSTEM if task.nonce is None else _system(task.nonce),
         shared + "\n\n".join(own),
         schema,
         is_document,
@@ -139,12 +139,8 @@ def checks(task: Task, document: JsonDocument | None = None) -> list[str]:
     return [fenced(task, "checks", f"The text\n{demands}")]
 
 
-def _system(task: Task) -> str:
-    return HASHED_SYSTEM if task.nonce is None else _system_with(task.nonce)
-
-
 @lru_cache(maxsize=64)
-def _system_with(nonce: str) -> str:
+def _system(nonce: str) -> str:
     return SYSTEM.format(nonce=nonce, language=LANGUAGE)
 
 
