@@ -28,10 +28,13 @@ def draft_of(reply: str) -> str:
 
     A reply with fences inside it, or with text around them, is left as it is.
     """
+    bare = reply.strip()
+    if bare[:3] != "```":
+        return bare
     fenced = FENCED.match(reply)
     if fenced and "```" not in fenced["body"]:
         return fenced["body"].strip("\n")
-    return reply.strip()
+    return bare
 
 
 PartName = Annotated[str, Field(min_length=1, max_length=60, pattern=patterns.PART_NAME.regex)]

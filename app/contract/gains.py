@@ -24,7 +24,7 @@ MEASURED = ("critique", "validators")
 PARTS = ("passes", "stages", "parts")
 """Where the texts that a whole is joined from are made."""
 
-_ITERATION = re.compile(r"(?P<path>(?:.*/)?iterations/\d+)/")
+_STEP = re.compile(r"(?P<path>(?:.*/)?iterations/\d+)/(?P<kind>[^/]*)")
 
 NOTHING = Usage()
 
@@ -103,7 +103,7 @@ def lost_from(result: Result | None) -> frozenset[str]:
 
 def iteration_of(key: str) -> str | None:
     """Return the path of the iteration that a step belongs to, if it belongs to one."""
-    found = _ITERATION.match(key)
+    found = _STEP.match(key)
     return found["path"] if found else None
 
 
@@ -132,14 +132,10 @@ def achieved_by(
     if not scored:
         return 0.0
     best, (first, *_) = scored[-1].best, scored
-    is_written = any(iteration_of(it.key) == first.path for it in paid if _writes(it.key))
+    steps = [found for it in paid if (found := _STEP.match(it.key))]
+    is_written = any(it["path"] == first.path and it["kind"] in WRITERS for it in steps)
     start = 0.0 if is_written or first.score is None else first.score
     return max(0.0, (best.score or 0.0) - start)
-
-
-def _writes(key: str) -> bool:
-    path = iteration_of(key) or ""
-    return key.removeprefix(f"{path}/").partition("/")[0] in WRITERS
 
 
 class _Lineage:
@@ -161,11 +157,7 @@ class _Lineage:
     def gains(self, result: str | None, missing: Collection[str]) -> Gains:
         finals = self._finals(result, missing)
         kept = {path for final in finals for path in self._line(final)}
-        drafts = tuple(
-            self._gain(entry, base, is_kept=path in kept)
-            for path, entry in self._drafts.items()
-            if (base := self._compared(path)) is not None
-        )
+        drafts = tuple(self._gains(kept))
         final = result or self._best.get("")
         if final not in self._drafts:
             return Gains(drafts)
@@ -179,10 +171,10 @@ class _Lineage:
         )
 
     def _count(self, step: PaidStep) -> None:
-        path = iteration_of(step.key)
-        if path is None:
+        found = _STEP.match(step.key)
+        if found is None:
             return
-        kind = step.key.removeprefix(f"{path}/").partition("/")[0]
+        path, kind = found["path"], found["kind"]
         before = self._usage.get(path)
         self._usage[path] = step.usage if before is None else before + step.usage
         if kind in WRITERS:
@@ -191,15 +183,15 @@ class _Lineage:
             self._models[path, kind][step.model] = None
 
     def _add(self, entry: IterationCompleted) -> None:
+        search = search_of(entry.path)
         if entry.path not in self._drafts:  # later, with a reviewer's score
-            base = self._base(entry)
+            base = self._base(entry, search)
             # Only an earlier draft: a line of drafts has an end, whatever a journal says.
             self._bases[entry.path] = base if base in self._drafts else None
             self._drafts[entry.path] = entry
-        self._best[search_of(entry.path)] = entry.best.path
+        self._best[search] = entry.best.path
 
-    def _base(self, entry: IterationCompleted) -> str | None:
-        search = search_of(entry.path)
+    def _base(self, entry: IterationCompleted, search: str) -> str | None:
         if entry.parent is not None or search not in self._best:
             return entry.parent
         if self._is_joined(entry):
@@ -236,15 +228,18 @@ class _Lineage:
             yield at
             at = self._bases[at]
 
-    def _compared(self, path: str) -> IterationCompleted | None:
-        base = self._drafts.get(self._bases[path] or "")
-        return None if base is None or _change(base, self._drafts[path]) is None else base
+    def _gains(self, kept: Collection[str]) -> Iterator[DraftGain]:
+        """Yield the gain of every draft that compares with its base."""
+        for path, entry in self._drafts.items():
+            base = self._drafts.get(self._bases[path] or "")
+            change = None if base is None else _change(base, entry)
+            if base is not None and change is not None:
+                yield self._gain(entry, base, change, is_kept=path in kept)
 
     def _gain(
-        self, entry: IterationCompleted, base: IterationCompleted, *, is_kept: bool
+        self, entry: IterationCompleted, base: IterationCompleted, change: float, *, is_kept: bool
     ) -> DraftGain:
-        change = _change(base, entry)
-        assert entry.score is not None and change is not None  # it was compared  # noqa: PT018
+        assert entry.score is not None  # it was compared
         writers = [it for kind in WRITERS for it in self._models[entry.path, kind]]
         return DraftGain(
             path=entry.path,
@@ -290,13 +285,11 @@ def _change(base: IterationCompleted, entry: IterationCompleted) -> float | None
     """Return the difference of two scores; None if they do not compare."""
     if entry.score is None or base.score is None or entry.score_from not in MEASURED:
         return None
-    if _rubric(entry) != _rubric(base):
+    if entry.score_from != base.score_from:
+        return None
+    if [it.criterion for it in entry.scores] != [it.criterion for it in base.scores]:
         return None
     return round(entry.score - base.score, 9)
-
-
-def _rubric(entry: IterationCompleted) -> tuple[str, ...]:
-    return (entry.score_from, *(it.criterion for it in entry.scores))
 
 
 def _criteria(base: IterationCompleted, entry: IterationCompleted) -> dict[str, float]:

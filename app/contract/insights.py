@@ -1,7 +1,7 @@
 """What was worth it over many refinements: sums of gains and costs, and what follows from them."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 from itertools import islice
@@ -11,8 +11,9 @@ from typing import NamedTuple, Self
 from pydantic import Field
 
 from app.contract import Contract
-from app.contract.gains import NOTHING, DraftGain, Gains
+from app.contract.gains import NOTHING, Gains
 from app.contract.judgement import Usage
+from app.contract.values import value
 
 LONGEST_VALUE = 100
 """Characters of a model's or a criterion's name that are kept."""
@@ -63,7 +64,8 @@ class Sums(NamedTuple):
 Key = tuple[Dimension, str]
 
 
-class _Case(NamedTuple):
+@value(slots=True)
+class _Case:
     change: float
     is_kept: bool
     usage: Usage
@@ -79,27 +81,22 @@ def additions_of(
     critic lists say what the text is about, and sums outlive an erased refinement.
     """
     cases: defaultdict[Key, list[_Case]] = defaultdict(list)
-    if gains.change is not None:
+    if (change := gains.change) is not None:
         is_kept = gains.start is not gains.final
-        cases[Dimension.STRATEGY, strategy].append(_Case(gains.change, is_kept, usage))
+        cases[Dimension.STRATEGY, strategy].append(_Case(change, is_kept, usage))
     for draft in gains.drafts:
         spent = draft.usage if draft.parts is NOTHING else draft.usage + draft.parts
-        for dimension, value, change in _groups(draft, named):
-            case = _Case(change, draft.is_kept, spent)
-            cases[dimension, value[:LONGEST_VALUE]].append(case)
+        case = _Case(draft.change, draft.is_kept, spent)
+        cases[Dimension.STEP, draft.step[:LONGEST_VALUE]].append(case)
+        if draft.writer is not None:
+            cases[Dimension.MODEL, draft.writer[:LONGEST_VALUE]].append(case)
+        for critic in draft.critics:
+            cases[Dimension.CRITIC, critic[:LONGEST_VALUE]].append(case)
+        for criterion, change in draft.criteria.items():
+            if criterion in named:
+                of_criterion = _Case(change, draft.is_kept, spent)
+                cases[Dimension.CRITERION, criterion[:LONGEST_VALUE]].append(of_criterion)
     return {key: _sums(of) for key, of in cases.items()}
-
-
-def _groups(draft: DraftGain, named: Collection[str]) -> Iterator[tuple[Dimension, str, float]]:
-    """Yield what a draft counts for, and the change that it stands for there."""
-    yield Dimension.STEP, draft.step, draft.change
-    if draft.writer is not None:
-        yield Dimension.MODEL, draft.writer, draft.change
-    for critic in draft.critics:
-        yield Dimension.CRITIC, critic, draft.change
-    for criterion, change in draft.criteria.items():
-        if criterion in named:
-            yield Dimension.CRITERION, criterion, change
 
 
 def _sums(cases: Sequence[_Case]) -> Sums:

@@ -1,5 +1,6 @@
 """The sums of what was worth it: a hash per tenant, day and dimension, value -> sums."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 
@@ -11,13 +12,10 @@ from app.store.state import Addition
 
 def insight_additions(tenant: str, day: date, added: Mapping[Key, Sums]) -> tuple[Addition, ...]:
     """Return what a refinement that ends on a day adds to the sums of its tenant."""
-    return tuple(
-        Addition(
-            keys.insights(tenant, day, dimension),
-            {value: sums for (of, value), sums in added.items() if of is dimension},
-        )
-        for dimension in dict.fromkeys(of for of, _ in added)
-    )
+    by: defaultdict[Dimension, dict[str, Sums]] = defaultdict(dict)
+    for (dimension, value), sums in added.items():
+        by[dimension][value] = sums
+    return tuple([Addition(keys.insights(tenant, day, of), sums) for of, sums in by.items()])
 
 
 def insight_keys(

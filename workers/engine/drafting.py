@@ -46,7 +46,7 @@ def failures(
         if given.criterion in weak:
             is_told = any(repeats(given.reason, it.message) for it in scored.critique.findings)
             reason = "" if is_told else given.reason
-            said = ": ".join(part for part in (given.criterion, reason) if part)
+            said = f"{given.criterion}: {reason}" if reason else given.criterion
             lines.append(f"{said} (not met yet)")
     lines += [_line(it) + _history(known.get(it)) for it in scored.critique.findings]
     return tuple(lines)
@@ -237,14 +237,14 @@ async def propose(
         return await _wished(task, search, search.wish, revised)
     if search.is_escaping:
         return await _escaped(task, search, first, revised)
-    if search.base is not None:
-        base, threshold = search.base, search.limits.threshold
+    base, threshold = search.base, search.limits.threshold
+    if base is not None:
         tried = tried_on(base.scored, search.revisions_of(base.path))
         return await revised(task, base.scored, base.path, threshold, base.issues, tried)
     if task.draft is not None and task.feedback is not None:
         given = Draft(task.draft, sha256_of(task.draft), spans=task.spans)
         unjudged = Scored(given, None, (), True, True, Critique(scores=()))
-        draft = await revised(task, unjudged, "", search.limits.threshold, NO_ISSUES, ())
+        draft = await revised(task, unjudged, "", threshold, NO_ISSUES, ())
         return replace(draft, parent=None)
     if task.draft is not None:
         return Draft(task.draft, sha256_of(task.draft), is_reply=task.is_clients_draft)
@@ -253,6 +253,8 @@ async def propose(
 
 def _following(task: Task, revised: Revised) -> Revised:
     """Return how drafts are revised: by the feedback of the request too, in its passages alone."""
+    if task.feedback is None and not task.spans:
+        return revised
 
     async def followed(
         task: Task,

@@ -115,7 +115,7 @@ class IssueTracker:
 
     def next(self, path: str, findings: Sequence[Finding]) -> "IssueTracker":
         """Return the tracker of a revision, judged at `path` with these findings."""
-        if not findings and self == NO_ISSUES:
+        if not (findings or self.open or self.resolved or self.before):
             return self
         found = tuple(
             Tracked(path, number, IssueState.NEW, finding, number - 1)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain, zip_longest
 from statistics import median
 from typing import Annotated, Any, TypeVar
@@ -22,12 +23,13 @@ from app.contract.judgement import (
     Span,
 )
 from app.contract.validators import Validator
+from app.contract.values import value
 from workers.engine.asking import ask, question
-from workers.engine.lenient_json import values_in
+from workers.engine.lenient_json import only_value
 from workers.engine.matching import Source
-from workers.engine.moves import Check, Draft, Scored, Together, play_parts
+from workers.engine.moves import Check, Draft, MoveCoroutine, Scored, Together, play_parts
 from workers.engine.prompt_requests import ItemChecks, Task, ValidatorScore
-from workers.engine.prompts import keys_of
+from workers.engine.prompts import keys_for
 from workers.engine.prompts.judging import Judge
 from workers.engine.replies import (
     SCALES,
@@ -59,9 +61,17 @@ def _reject_booleans(said: Any) -> Any:
     return said
 
 
-class _Score(ReplyModel):
+class _StrictScore(ReplyModel):
     criterion: str
     score: Annotated[float | None, Field(ge=0, le=1), BeforeValidator(_reject_booleans)]
+    reason: str = ""
+    evidence: Any = None
+
+
+@value(slots=True)
+class _Score:
+    criterion: str
+    score: float | None
     reason: str = ""
     evidence: Any = None
     """Entries that are not quotations are dropped; the rest of the verdict stays valid."""
@@ -84,14 +94,24 @@ MAY_MEASURE_NOTHING = 3
 """The version of the engine from which a verdict may say that the draft cannot be measured."""
 
 
-class _Verdict(ReplyModel):
-    scores: list[_Score]
+class _StrictVerdict(ReplyModel):
+    scores: list[_StrictScore]
     unmeasurable: bool = False
-    """Whether the critic says that no criterion can be measured on this draft."""
     strengths: tuple[str, ...] = ()
     weaknesses: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
     findings: tuple[_Finding, ...] = ()
+
+
+@value(slots=True)
+class _Verdict:
+    scores: Sequence[_Score]
+    strengths: tuple[str, ...]
+    weaknesses: tuple[str, ...]
+    suggestions: tuple[str, ...]
+    findings: Sequence[_Finding] = ()
+    unmeasurable: bool = False
+    """Whether the critic says that no criterion can be measured on this draft."""
 
 
 class _Said(ReplyModel):
@@ -136,17 +156,29 @@ def reader(
     """
 
     def read(reply: ReplyReader) -> Critique:
-        verdict = reply.read_as(_Verdict) if reply.is_strict else _verdict(reply, criteria)
+        verdict = _strict_verdict(reply) if reply.is_strict else _verdict(reply, criteria)
         source = Source(draft)
         return Critique(
             scores=_scores(reply, verdict, criteria, source),
             strengths=verdict.strengths[:MOST_LINES],
             weaknesses=verdict.weaknesses[:MOST_LINES],
             suggestions=verdict.suggestions[:MOST_LINES],
-            findings=tuple(_finding(it, source, by) for it in verdict.findings[:MOST_LINES]),
+            findings=tuple([_finding(it, source, by) for it in verdict.findings[:MOST_LINES]]),
         )
 
     return read
+
+
+def _strict_verdict(reply: ReplyReader) -> _Verdict:
+    said = reply.read_as(_StrictVerdict)
+    return _Verdict(
+        [_Score(it.criterion, it.score, it.reason, it.evidence) for it in said.scores],
+        said.strengths,
+        said.weaknesses,
+        said.suggestions,
+        said.findings,
+        said.unmeasurable,
+    )
 
 
 class _ScoreAsAsked(ReplyModel):
@@ -178,23 +210,23 @@ def _as_asked(raw: str, names: Mapping[str, str]) -> _Verdict | None:
     if not raw.startswith('{"') or may_contain_thinking(raw):
         return None
     try:
-        (value,) = values_in(raw)
-        said = _VerdictAsAsked.model_validate(value)
+        said = _VerdictAsAsked.model_validate(only_value(raw))
         scores = [
             _Score(
-                criterion=names[key],
-                score=None if it.score is None else round(it.score, 6),
-                reason=it.reason,
-                evidence=it.evidence,
+                names[key],
+                None if it.score is None else round(it.score, 6),
+                it.reason,
+                it.evidence,
             )
             for key, it in said.scores.items()
         ]
     except (ValueError, KeyError):
         return None
-    lines = (said.strengths, said.weaknesses, said.suggestions)
-    strengths, weaknesses, suggestions = (tuple(filter(str.strip, it)) for it in lines)
     return _Verdict(
-        scores=scores, strengths=strengths, weaknesses=weaknesses, suggestions=suggestions
+        scores,
+        tuple(filter(str.strip, said.strengths)),
+        tuple(filter(str.strip, said.weaknesses)),
+        tuple(filter(str.strip, said.suggestions)),
     )
 
 
@@ -213,10 +245,15 @@ def _verdict(reply: ReplyReader, criteria: Sequence[Criterion]) -> _Verdict:
     )
 
 
-def _names(criteria: Sequence[Criterion]) -> dict[str, str]:
+def _names(criteria: Sequence[Criterion]) -> Mapping[str, str]:
     """Return the name of a criterion by its key and by its name, both in lower case."""
-    keys = {key: it.name for key, it in zip(keys_of(criteria), criteria, strict=True)}
-    return {**{it.name.strip().casefold(): it.name for it in criteria}, **keys}
+    return _by_word(tuple([it.name for it in criteria]))
+
+
+@lru_cache(maxsize=512)
+def _by_word(names: tuple[str, ...]) -> Mapping[str, str]:
+    keys = dict(zip(keys_for(names), names, strict=True))
+    return {**{it.strip().casefold(): it for it in names}, **keys}
 
 
 def _named(names: Mapping[str, str], said: Any) -> str:
@@ -297,7 +334,8 @@ def total(scores: Sequence[CriterionScore], criteria: Sequence[Criterion]) -> fl
     measured = [(it.score, weights[it.criterion]) for it in scores if it.score is not None]
     if not measured:
         return None
-    mean = sum(score * weight for score, weight in measured) / sum(weight for _, weight in measured)
+    whole = sum([weight for _, weight in measured])
+    mean = sum([score * weight for score, weight in measured]) / whole
     return round(min(1.0, max(0.0, mean)), 6)
 
 
@@ -305,51 +343,55 @@ def below_floor(
     scores: Sequence[CriterionScore], criteria: Sequence[Criterion]
 ) -> tuple[Criterion, ...]:
     """Return the criteria whose floor is not met; an unmeasured score does not meet a floor."""
-    given = {it.criterion: it.score for it in scores}
-
-    def is_below(criterion: Criterion) -> bool:
-        score = given.get(criterion.name)
-        return criterion.floor is not None and (score is None or score < criterion.floor)
-
-    return tuple(criterion for criterion in criteria if is_below(criterion))
+    below: list[Criterion] = []
+    for criterion in criteria:
+        if criterion.floor is not None:
+            given = {it.criterion: it.score for it in scores}
+            score = given.get(criterion.name)
+            if score is None or score < criterion.floor:
+                below.append(criterion)
+    return tuple(below)
 
 
 def _scores(
     reply: ReplyReader, verdict: _Verdict, criteria: Sequence[Criterion], source: Source
 ) -> tuple[CriterionScore, ...]:
-    given = {it.criterion: it for it in verdict.scores}
+    given: dict[str, _Score] = {}
+    for it in verdict.scores:
+        if it.criterion in given and (reply.is_strict or it != given[it.criterion]):
+            raise Unreadable("a criterion is scored twice")
+        given[it.criterion] = it
     names = [criterion.name for criterion in criteria]
-    if any(it != given[it.criterion] for it in verdict.scores) or (
-        reply.is_strict and len(given) < len(verdict.scores)
-    ):
-        raise Unreadable("a criterion is scored twice")
-    if missing := [name for name in names if name not in given]:
-        raise Unreadable(f"no score for {', '.join(missing)}")
-    if unknown := [name for name in given if name not in names]:
+    if given.keys() != {*names}:
+        if missing := [name for name in names if name not in given]:
+            raise Unreadable(f"no score for {', '.join(missing)}")
+        unknown = [name for name in given if name not in names]
         reply.drop("score", f"{', '.join(unknown)} is not among the criteria: {', '.join(names)}")
-    scores = tuple(_score(given[name], source) for name in names)
-    if all(it.score is None for it in scores) and not verdict.unmeasurable:
+    scores = [_score(given[name], source) for name in names]
+    if not verdict.unmeasurable and {it.score for it in scores} <= {None}:
         raise Unreadable("no criterion has a score")
-    return scores
+    return tuple(scores)
 
 
 def _score(said: _Score, source: Source) -> CriterionScore:
     """Return a score with the evidence that occurs in the draft."""
     lines = said.evidence if isinstance(said.evidence, list) else [said.evidence]
-    quoted = [it for it in lines[:MOST_EVIDENCE] if it is not None]
-    found = [_quotation(it, source) for it in quoted]
+    found = [_quotation(it, source) for it in lines[:MOST_EVIDENCE] if it is not None]
+    quoted = [it for it in found if it is not None]
     return CriterionScore(
         criterion=said.criterion,
         score=said.score,
         reason=said.reason,
-        evidence=tuple(dict.fromkeys(it for it in found if it is not None)),
+        evidence=tuple(dict.fromkeys(quoted)),
         unsupported=found.count(None),
     )
 
 
 def _quotation(said: Any, source: Source) -> Quotation | None:
+    if isinstance(said, str):
+        return source.quotation(said)
     try:
-        quoted = _Quoted.model_validate({"quote": said} if isinstance(said, str) else said)
+        quoted = _Quoted.model_validate(said)
     except ValidationError:
         return None
     return source.quotation(quoted.quote, quoted.span)
@@ -407,14 +449,22 @@ async def critiqued(task: Task, draft: str) -> tuple[Critique, tuple[Caveat, ...
     sample fails the step, because every requested critic must answer.
     """
     panel: tuple[PanelMember | None, ...] = task.critics.panel or (None,)
-    if len(panel) == 1:
+    caveats: tuple[Caveat, ...] = ()
+    if len(panel) == task.critics.samples == 1:
+        critique = await _opinion(_path(panel[0]), task, draft, panel[0])
+    elif len(panel) == 1:
         opinions, caveats = await _sampled(task, draft, panel[0])
+        critique = merged(opinions, task.criteria)
     else:
         said = await Together(CRITIC, tuple(_sampled(task, draft, it) for it in panel))
         opinions = tuple(chain.from_iterable(it for it, _ in said))
         caveats = tuple(chain.from_iterable(it for _, it in said))
-    critique = merged(opinions, task.criteria)
+        critique = merged(opinions, task.criteria)
     return critique, (*caveats, *_unmeasured(critique.scores))
+
+
+def _path(member: PanelMember | None) -> str:
+    return "critique" if member is None else f"critique/{member.name}"
 
 
 def _unmeasured(scores: Sequence[CriterionScore]) -> Iterator[Caveat]:
@@ -439,7 +489,7 @@ def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Criti
 
 async def _sampled(task: Task, draft: str, member: PanelMember | None) -> Opinions:
     """Return the opinions of one critic, one for each sample."""
-    path = "critique" if member is None else f"critique/{member.name}"
+    path = _path(member)
     paths = [path, *(f"{path}/{number}" for number in range(2, task.critics.samples + 1))]
     samples = [_opinion(at, task, draft, member) for at in paths]
     if len(samples) == 1:
@@ -448,12 +498,14 @@ async def _sampled(task: Task, draft: str, member: PanelMember | None) -> Opinio
     return tuple(it for it in done.replies if it is not None), done.left_out(paths)
 
 
-async def _opinion(path: str, task: Task, draft: str, member: PanelMember | None) -> Critique:
+def _opinion(
+    path: str, task: Task, draft: str, member: PanelMember | None
+) -> MoveCoroutine[Critique]:
     asked = question(path, "critic", Judge(task, draft, member))
     by = CRITIC
     if member is not None:
         asked, by = replace(asked, member=member.name), member.seat
-    return await ask(asked, reader(task.criteria, draft, by), "unreadable_critique")
+    return ask(asked, reader(task.criteria, draft, by), "unreadable_critique")
 
 
 def _middle(criterion: str, opinions: Sequence[Critique]) -> CriterionScore:
@@ -506,6 +558,8 @@ def errors_in(findings: Sequence[Finding]) -> tuple[float, float]:
 
     Warnings do not count, nor do findings of models, of which a worse draft may have fewer.
     """
+    if not findings:
+        return 0.0, 0.0
     weights = {OnFail.VETO: 0.0, OnFail.REVISE: 0.0, OnFail.WARN: 0.0}
     for it in findings:
         if it.source == LOCKED or it.source.startswith(VALIDATORS):
@@ -558,12 +612,12 @@ async def judge(task: Task, draft: Draft) -> Scored:
     draft, checked = await _checked(task, draft)
     critique, caveats = await critiqued(task, draft.text)
     scores = (*critique.scores, *checked.scores)
-    decided = _decided(task, checked.scores)
-    is_decided = any(it.decides for it in task.counted)
-    criteria = (*task.criteria, *(it.criterion for it in task.counted))
+    counted = task.counted
+    is_decided = True in [it.decides for it in counted]
+    criteria = (*task.criteria, *[it.criterion for it in counted])
     return Scored(
         draft=draft,
-        score=decided if is_decided else total(scores, criteria),
+        score=_decided(task, checked.scores) if is_decided else total(scores, criteria),
         scores=scores,
         valid=is_valid(checked.findings),
         floors_met=not below_floor(critique.scores, task.criteria),
@@ -601,10 +655,11 @@ async def _checked(task: Task, draft: Draft) -> tuple[Draft, FindingsReply]:
     if task.scopes:
         checked = await check(task, draft.text, corrects=not draft.spans)
         draft = corrected(draft, checked)
-    gone = tuple(_gone(it) for it in lacking(draft.text, task.locked))
+    gone = lacking(draft.text, task.locked)
     if not gone:
         return draft, checked
-    return draft, checked.model_copy(update={"findings": (*checked.findings, *gone)})
+    findings = (*checked.findings, *map(_gone, gone))
+    return draft, checked.model_copy(update={"findings": findings})
 
 
 def corrected(draft: Draft, checked: FindingsReply) -> Draft:
@@ -630,9 +685,11 @@ async def check(
 def skipped_in(findings: Sequence[Finding]) -> tuple[Caveat, ...]:
     """Return a caveat for every validator that did not run."""
     return tuple(
-        Caveat(code="validator_skipped", path="check", detail=f"{it.source}: {it.message}")
-        for it in findings
-        if it.skipped
+        [
+            Caveat(code="validator_skipped", path="check", detail=f"{it.source}: {it.message}")
+            for it in findings
+            if it.skipped
+        ]
     )
 
 
@@ -668,4 +725,4 @@ def _gone(locked: str) -> Finding:
 
 def is_valid(findings: Sequence[Finding]) -> bool:
     """Return whether no finding vetoes its draft."""
-    return all(finding.on_fail is not OnFail.VETO for finding in findings)
+    return OnFail.VETO not in [it.on_fail for it in findings]

@@ -98,6 +98,15 @@ def passages_in(text: str) -> Iterator[tuple[dict[str, Any] | list[Any] | Unpars
             at = start + 1
 
 
+def only_value(text: str) -> Any:
+    """Return the value at the start of a text. Raises `Unparsable` if objects or arrays follow."""
+    value, end = _value(text, 0)
+    rest = text[end:]
+    if "{" in rest or "[" in rest:
+        raise Unparsable("it contains more than one JSON value")
+    return value
+
+
 def _opening(text: str, at: int) -> int:
     found = [place for mark in "{[" if (place := text.find(mark, at)) >= 0]
     return min(found, default=-1)

@@ -92,22 +92,20 @@ class Judgement:
     issues: IssueTracker = NO_ISSUES
     errors: tuple[float, float] = (0.0, 0.0)
     """What validators found, weighed: with a veto, and without one; warnings do not count."""
+    rank: tuple[bool, bool, float, float, float] = field(init=False, repr=False, compare=False)
+    """Order of drafts within one rubric; of two equal ones the earlier is the better.
 
-    @property
-    def rank(self) -> tuple[bool, bool, float, float, float]:
-        """Order of drafts within one rubric; of two equal ones the earlier is the better.
+    What a rule found wrong goes before the score, which is an opinion.
+    """
+    kind: tuple[bool, bool, float, float, bool] = field(init=False, repr=False, compare=False)
+    """Its rank without the score; a draft without one is of a lower kind."""
 
-        What a rule found wrong goes before the score, which is an opinion.
-        """
+    def __post_init__(self) -> None:
         scored, (vetoes, lighter) = self.scored, self.errors
-        score = -1.0 if scored.score is None else scored.score
-        return (scored.valid, scored.floors_met, -vetoes, -lighter, score)
-
-    @property
-    def kind(self) -> tuple[bool, bool, float, float, bool]:
-        """Its rank without the score; a draft without one is of a lower kind."""
-        valid, floors_met, vetoes, lighter, _ = self.rank
-        return (valid, floors_met, vetoes, lighter, self.scored.score is not None)
+        score, has_score = (-1.0, False) if scored.score is None else (scored.score, True)
+        kind = (scored.valid, scored.floors_met, -vetoes, -lighter)
+        object.__setattr__(self, "rank", (*kind, score))
+        object.__setattr__(self, "kind", (*kind, has_score))
 
     def rated(self, score: float) -> Self:
         """Return it with a reviewer's score instead of its own."""
@@ -222,7 +220,7 @@ class Move(Generic[Reply]):
         """Return the same move with other values in these fields, for a third of what `replace`
         costs: every step is changed several times."""
         move = object.__new__(type(self))
-        move.__dict__.update(self.__dict__ | fields)
+        move.__dict__ = self.__dict__ | fields
         return move
 
 

@@ -237,8 +237,8 @@ async def whole(
     """Play a request from its checklist to its outputs, and return the outcome."""
     if request.criteria == AUTO:
         task = await with_checklist(task)
-    when = request.review and request.review.when
-    task = replace(task, is_reviewed=when == "each_iteration")
+    if request.review and request.review.when == "each_iteration":
+        task = replace(task, is_reviewed=True)
     played = _played(request, task, limits, strategy, policy)
     outcome = await (compared(task, played) if request.compare else played)
     if request.outputs:

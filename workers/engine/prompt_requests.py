@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 from app.contract.criteria import Critics
@@ -180,16 +181,20 @@ class Task:
     """What scores of ended refinements of this kind taught, as it was when this one began."""
     is_exact: bool = False
     """Whether the critic gives equal texts equal scores and measures without noise."""
+    shared_texts: dict[bool, str] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    """What prompts begin with, with the aim and without it, once one was put into words."""
 
     @property
     def scopes(self) -> tuple[str, ...]:
         """Whose validators check its drafts: the path of an item, and `` for the request."""
-        return (*([""] if self.has_validators else []), *(it.scope for it in self.own))
+        return (*([""] if self.has_validators else []), *[it.scope for it in self.own])
 
     @property
     def counted(self) -> tuple[ValidatorScore, ...]:
         """The scores of validators that check its drafts."""
-        own = (measure for it in self.own for measure in it.measures)
+        own = [measure for it in self.own for measure in it.measures]
         return (*(self.measures if self.has_validators else ()), *own)
 
     @property

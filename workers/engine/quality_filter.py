@@ -82,6 +82,7 @@ HYPOTHESES = tuple(
     Hypothesis(*it)
     for it in product((0.0, 0.04, 0.08), (0.04, 0.08, 0.16), (0.03, 0.1, 0.2), (0.15,))
 )
+NOISES = frozenset(it.noise for it in HYPOTHESES)
 REVISIONS = tuple(it.as_rates() for it in HYPOTHESES)
 NO_PARENT = (0.0, 0.0, 0.0)
 
@@ -91,9 +92,8 @@ def weights_of(learnt: Learnt | None) -> list[float]:
     if learnt is None or not is_readable(learnt):
         return [*PRIOR]
     most = max(learnt.evidence)
-    return _normalized(
-        prior * exp(said - most) for prior, said in zip(PRIOR, learnt.evidence, strict=True)
-    )
+    pairs = zip(PRIOR, learnt.evidence, strict=True)
+    return _normalized([prior * exp(said - most) for prior, said in pairs])
 
 
 def is_readable(learnt: Learnt) -> bool:
@@ -101,13 +101,12 @@ def is_readable(learnt: Learnt) -> bool:
     return learnt.bank == BANK and len(learnt.evidence) == len(HYPOTHESES)
 
 
-def _normalized(weights: Iterable[float]) -> list[float]:
-    given = list(weights)
-    total = sum(given)
-    return [it / total for it in given]
+def _normalized(weights: Sequence[float]) -> list[float]:
+    total = sum(weights)
+    return [it / total for it in weights]
 
 
-PRIOR = tuple(_normalized(it.prior for it in HYPOTHESES))
+PRIOR = tuple(_normalized([it.prior for it in HYPOTHESES]))
 """The weight of each hypothesis while nothing is learnt."""
 
 
@@ -118,8 +117,8 @@ def _first_rates(moments: tuple[float, float, float] | None) -> tuple[float, Seq
         return USUAL, [(0.0, *FIRST_DRAFT, it.noise**2) for it in HYPOTHESES]
     mean = total / count
     spread = squares / count - mean * mean
-    own = ((max(LEAST_VARIANCE, spread - it.noise**2), it.noise**2) for it in HYPOTHESES)
-    return mean, [(0.0, mean, *it) for it in own]
+    own = {noise: (max(LEAST_VARIANCE, spread - noise**2), noise**2) for noise in NOISES}
+    return mean, [(0.0, mean, *own[it.noise]) for it in HYPOTHESES]
 
 
 Belief = tuple[float, float, float]
@@ -163,7 +162,9 @@ class QualityFilter:
     def __init__(self, learnt: Learnt | None = None) -> None:
         self._learnt = learnt
         is_known = learnt is not None and learnt.is_own and is_readable(learnt)
-        self._known = learnt.refinements if learnt and is_known else 0.0
+        known = learnt.refinements if learnt and is_known else 0.0
+        self.is_calibrated = known >= CALIBRATED_FROM
+        """Whether enough was learnt for an estimate."""
         self._trust = learnt.trust if learnt else TRUST
         self._usual, self._first = _first_rates(
             learnt.first_drafts if learnt and is_known else None
@@ -197,11 +198,6 @@ class QualityFilter:
         """Return whether the score of any draft was added."""
         return bool(self._beliefs)
 
-    @property
-    def is_calibrated(self) -> bool:
-        """Return whether enough was learnt for an estimate."""
-        return self._known >= CALIBRATED_FROM
-
     def add(
         self,
         path: str,
@@ -221,19 +217,18 @@ class QualityFilter:
         if base is None:
             self._first_drafts = (*self._first_drafts, score)
         rates = self._first if base is None else REVISIONS
-        own, of_base, weights = [], [], []
         stray = 0.0 if is_certain else STRAY
-        for number, weight, its in zip(
-            self._live, self._weights, base or repeat(NO_PARENT), strict=False
-        ):
-            fit, revised, revisited = _updated(its, rates[number], score, less, stray)
-            own.append(revised)
-            of_base.append(revisited)
-            weights.append(weight if is_certain else weight * fit)
+        updated = [
+            _updated(its, rates[number], score, less, stray)
+            for number, its in zip(self._live, base or repeat(NO_PARENT), strict=False)
+        ]
         self._scores[path] = score
-        self._beliefs[path] = own
+        self._beliefs[path] = [its for _, its, _ in updated]
         if base is not None:
-            self._beliefs[parent] = of_base
+            self._beliefs[parent] = [of_base for _, _, of_base in updated]
+        weights = self._weights
+        if not is_certain:
+            weights = [it * fit for it, (fit, _, _) in zip(weights, updated, strict=True)]
         self._weights = _normalized(weights)
         self._drop_negligible()
 
@@ -261,7 +256,7 @@ class QualityFilter:
     def of(self, path: str) -> float:
         """Return the expected quality of a draft."""
         pairs = zip(self._weights, self._beliefs[path], strict=True)
-        return sum(weight * mean for weight, (mean, _, _) in pairs)
+        return sum([weight * mean for weight, (mean, _, _) in pairs])
 
     def estimate(self, path: str, threshold: float) -> QualityEstimate:
         """Return what a draft is probably worth, and how probably it meets the threshold."""
@@ -286,18 +281,18 @@ class QualityFilter:
         return Learnt(
             bank=BANK,
             refinements=1,
-            evidence=tuple(round(it, 6) for it in self._evidence),
-            first_drafts=(len(scores), sum(scores), sum(it * it for it in scores)),
+            evidence=tuple(self._evidence),
+            first_drafts=(len(scores), sum(scores), sum([it * it for it in scores])),
         )
 
     def _drop_negligible(self) -> None:
         least = NEGLIGIBLE * max(self._weights)
-        kept = [weight >= least for weight in self._weights]
-        if all(kept):
+        if min(self._weights) >= least:
             return
+        kept = [weight >= least for weight in self._weights]
         self._note_evidence([place for place, is_kept in enumerate(kept) if not is_kept])
         self._live = [*compress(self._live, kept)]
-        self._weights = _normalized(compress(self._weights, kept))
+        self._weights = _normalized([*compress(self._weights, kept)])
         self._beliefs = {path: [*compress(it, kept)] for path, it in self._beliefs.items()}
 
     def _note_evidence(self, places: Iterable[int]) -> None:
@@ -305,4 +300,5 @@ class QualityFilter:
         for place in places:
             number, weight = self._live[place], self._weights[place]
             before = self._prior[number]
-            self._evidence[number] = log(weight / before) if weight and before else 0.0
+            is_likelier = weight and before and weight != before
+            self._evidence[number] = round(log(weight / before), 6) if is_likelier else 0.0

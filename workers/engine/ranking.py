@@ -62,11 +62,12 @@ class Ranking:
 
     def issues_of(self, path: str | None) -> IssueTracker:
         """Return the issues of the draft judged at `path`; none when there was none."""
-        return next((it.issues for it in self._judged if it.path == path), NO_ISSUES)
+        judged = self._judged_at(path)
+        return NO_ISSUES if judged is None else judged.issues
 
     def revisions_of(self, path: str) -> tuple[Judgement, ...]:
         """Return the revisions of the draft judged at `path`, in the order of judging."""
-        return tuple(it for it in self._judged if it.scored.draft.parent == path)
+        return tuple([it for it in self._judged if it.scored.draft.parent == path])
 
     def is_stable(self, max_similarity: float) -> bool:
         """Return whether the last draft is as similar to its parent as `max_similarity`.
@@ -74,7 +75,7 @@ class Ranking:
         One with fewer errors is not: a few characters may be all that has to change.
         """
         last = self._judged[-1]
-        parent = self._parent_of(last)
+        parent = self._judged_at(last.scored.draft.parent)
         if parent is None or last.errors < parent.errors:
             return False
         return is_similar(parent.scored.draft.text, last.scored.draft.text, max_similarity)
@@ -86,7 +87,7 @@ class Ranking:
         scores of a noisy critic are chance.
         """
         last = self._judged[-1]
-        parent = self._parent_of(last)
+        parent = self._judged_at(last.scored.draft.parent)
         seen = {
             it.scored.draft.sha256
             for it in self._judged[:-1]
@@ -212,9 +213,11 @@ class Ranking:
         *top_kind, top_score = self._top.rank
         return score - top_score if kind == top_kind else float(kind > top_kind)
 
-    def _parent_of(self, last: Judgement) -> Judgement | None:
-        path = last.scored.draft.parent
-        return next((it for it in self._judged if it.path == path), None) if path else None
+    def _judged_at(self, path: str | None) -> Judgement | None:
+        for it in self._judged:
+            if it.path == path:
+                return it
+        return None
 
 
 def _swing(latest: Sequence[Judgement]) -> bool:

@@ -9,9 +9,9 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property, lru_cache
-from typing import Annotated, Any, TypeVar, get_origin
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -99,7 +99,7 @@ class ReplyReader:
     asked: PromptRequest
     dropped: list[DroppedItem] = field(default_factory=list)
 
-    @cached_property
+    @property
     def is_strict(self) -> bool:
         """Whether it is read as version 1 read: only what is in the form asked for then.
 
@@ -118,21 +118,17 @@ class ReplyReader:
         """Return the text. Raises `Unreadable` when there is none, `Refused` for a refusal."""
         if self.is_strict:
             return _not_empty(draft_of(self.raw))
-        bare = _out_of_object(self.raw, self.asked.task, self._request.base)
-        return _not_empty(_text(bare, self._request))
+        given = self._given
+        return _not_empty(_text(_out_of_object(self.raw, self.asked.task, given.base), given))
 
     def passage(self, said: str, passage: str, draft: str, name: str) -> str:
         """Return the text that a reply has for a passage of a draft, read as a draft is.
 
         Raises `Unreadable` and `Refused` as for a draft, with the name of the passage.
         """
-        task = self.asked.task
-        given = replace(
-            self._request,
-            base=passage,
-            documents=(*self._request.documents, draft),
-            is_passage=True,
-        )
+        task, texts = self.asked.task, self._given
+        documents = (*texts.documents, draft)
+        given = replace(texts, base=passage, documents=documents, is_passage=True)
         is_data = A_JSON.search(draft) or draft.lstrip().startswith(("{", "["))
         bare = said if is_data else _out_of_object(said, task, passage)
         try:
@@ -146,7 +142,7 @@ class ReplyReader:
         Raises `Unreadable` when there is none, more than one or one that is not JSON, and `Refused`
         for a refusal. A draft that is returned unchanged is taken, whatever it is.
         """
-        bare, base = draft_of(self.raw), self._request.base
+        bare, base = draft_of(self.raw), self._given.base
         is_unchanged = base is not None and self.raw.strip() == base.strip()
         if is_unchanged or (bare.startswith("{") and flaw_in(bare) is None):
             return bare
@@ -154,7 +150,7 @@ class ReplyReader:
             text = without_thinking(self.raw, TextRequest())
         except NoText as error:
             raise Unreadable(str(error)) from None
-        return _document(text, self._request, self.asked.task.document)
+        return _document(text, self._given, self.asked.task.document)
 
     def read_as(self, shape: type[Shape]) -> Shape:
         """Return the one JSON object of that shape. Raises `Unreadable` with what is wrong."""
@@ -164,11 +160,27 @@ class ReplyReader:
             text = without_thinking(self.raw, TextRequest())
         except NoText as error:
             raise Unreadable(str(error)) from None
-        return _only(shape, _decoded(text), lambda: self._request)
+        return _only(shape, _decoded(text), lambda: self._given)
 
-    @cached_property
-    def _request(self) -> TextRequest:
-        return _texts_given(self.asked)
+    @property
+    def _given(self) -> TextRequest:
+        """The texts that the model was given; `draft` is the name of what is revised."""
+        asked, task = self.asked, self.asked.task
+        others = _other_texts(type(asked))  # type: ignore[arg-type] # type[X] is not Hashable
+        texts = [getattr(asked, name) or "" for name in others]
+        return TextRequest(
+            task=task.instruction or "",
+            base=getattr(asked, "draft", None),
+            documents=(task.draft or "", *texts, *[it.text for it in task.context]),
+            nonce=task.nonce,
+        )
+
+
+@cache
+def _other_texts(kind: type[PromptRequest]) -> tuple[str, ...]:
+    """Return the names of the fields that are texts, the draft aside."""
+    hints = get_type_hints(kind).items()
+    return tuple(name for name, it in hints if name != "draft" and it in (str, str | None))
 
 
 KEYS = frozenset({"c1", "criterion_1", "a1", "s1", "first"})
@@ -204,20 +216,6 @@ def _not_empty(text: str) -> str:
     return text
 
 
-def _texts_given(asked: PromptRequest) -> TextRequest:
-    """Return the texts that a model was given; `draft` is the name of what is revised."""
-    task = asked.task
-    own = {it.name: getattr(asked, it.name) for it in fields(asked)}
-    texts = [it for name, it in own.items() if isinstance(it, str) and name != "draft"]
-    draft = own.get("draft")
-    return TextRequest(
-        task=task.instruction or "",
-        base=draft if isinstance(draft, str) else None,
-        documents=(task.draft or "", *texts, *(it.text for it in task.context)),
-        nonce=task.nonce,
-    )
-
-
 TEXT_NAMES = frozenset(
     {"text", "draft", "revised", "revision", "revised_text", "revised_draft", "rewritten"}
     | {"output", "result", "response", "answer", "content", "final", "final_text"}
@@ -239,7 +237,9 @@ TOOL_CALL = re.compile(r"\A<tool_call>\s*(.*?)\s*(?:</tool_call>)?\Z", re.DOTALL
 
 def _out_of_object(raw: str, task: Task, base: str | None) -> str:
     """Return the text of a reply that is a JSON string, or an object with one text and notes."""
-    bare = TOOL_CALL.sub(r"\1", draft_of(raw))
+    bare = draft_of(raw)
+    if bare.startswith("<tool_call>"):
+        bare = TOOL_CALL.sub(r"\1", bare)
     if not bare.startswith(('"', "{")):
         return raw
     if (

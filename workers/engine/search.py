@@ -84,9 +84,11 @@ class LimitOverrides:
 
     def instead_of(self, limits: Limits) -> Limits:
         """Return the limits with these overrides applied."""
+        if self.threshold is None and self.max_iterations is None:
+            return limits
         own = {"threshold": self.threshold, "max_iterations": self.max_iterations}
         given = {name: value for name, value in own.items() if value is not None}
-        return limits.model_copy(update=given) if given else limits
+        return limits.model_copy(update=given)
 
 
 @value(slots=True)
@@ -212,7 +214,6 @@ class Search:
     async def judged(self, scored: Scored) -> None:
         """Record a judged draft, report it, and decide under the limits now in force."""
         decide = partial(self._decide, self._stale)
-        scored = await self._confirmed(scored, self.number)
         gain, judgement = await self._taken(scored, self.number)
         self.number += 1
         decide(gain, judgement)
@@ -235,8 +236,7 @@ class Search:
         taken: list[Judgement] = []
         for number, scored in enumerate(drafts, self.number):
             if scored is not None:
-                sure = await self._confirmed(scored, number, is_beside=True)
-                taken.append((await self._taken(sure, number, is_beside=True))[1])
+                taken.append((await self._taken(scored, number, is_beside=True))[1])
         self.number += len(drafts)
         self._decide_on_samples()
         if taken:
@@ -257,17 +257,16 @@ class Search:
         goals = (StopReason.THRESHOLD_MET, self._own.reached, StopReason.INCOMPLETE)
         return self.decided is not None or self.reason in goals
 
-    async def _confirmed(self, scored: Scored, number: int, *, is_beside: bool = False) -> Scored:
+    async def _confirmed(
+        self, task: Task, confidence: float, scored: Scored, number: int, *, is_beside: bool
+    ) -> Scored:
         """Judge a draft again while it passes by luck too probably; its score is the mean.
 
         Without another opinion, the draft keeps the score that it has.
         """
         said = [scored.critique]
-        task, confidence = self.task, self.limits.confidence
         while (
-            task is not None
-            and confidence is not None
-            and len(said) <= CONFIRMED
+            len(said) <= CONFIRMED
             and scored.passes(self._goal)
             and self._ranking.chance(scored, self._goal, is_beside=is_beside) < confidence
         ):
@@ -283,7 +282,13 @@ class Search:
     async def _taken(
         self, scored: Scored, number: int, *, is_beside: bool = False
     ) -> tuple[float, Judgement]:
-        """Record a judged draft and report it; return by how much it raised the best."""
+        """Record a judged draft and report it; return by how much it raised the best.
+
+        One that passes by luck too probably is judged again first.
+        """
+        task, confidence = self.task, self.limits.confidence
+        if task is not None and confidence is not None:
+            scored = await self._confirmed(task, confidence, scored, number, is_beside=is_beside)
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)
         issues = self._issues_of(scored.draft.parent).next(path, findings)
@@ -300,9 +305,10 @@ class Search:
         return self._ranking.issues_of(parent)
 
     async def _told(self, judgement: Judgement) -> None:
-        assert self.best is not None  # it was ranked
+        best = self._ranking.best
+        assert best is not None  # it was ranked
         limits = await Judged(
-            judgement.path, judgement, self.best, self._own.threshold, self._estimate()
+            judgement.path, judgement, best, self._own.threshold, self._estimate()
         )
         self.limits = self._own.instead_of(limits)
 
@@ -354,11 +360,11 @@ class Search:
         return self.limits.threshold if self._own.goal is None else self._own.goal
 
     def _estimate(self) -> QualityEstimate | None:
-        best = self._approved or self.best
+        best = self._approved or self._ranking.best
         return None if best is None else self._ranking.estimate(best, self._goal)
 
     def _met(self) -> StopReason | None:
-        best, confidence = self.best, self.limits.confidence
+        best, confidence = self._ranking.best, self.limits.confidence
         if best is None:
             return None
         is_review = best.scored.score_from == "review"  # only the threshold applies to it

@@ -551,6 +551,8 @@ def _are_pairs(fences: Sequence[re.Match[str]]) -> bool:
 
 def _without_rule(text: str, asked: TextRequest) -> str:
     """Remove a rule that stands where a line before or after the text was."""
+    if not text.startswith(("---", "***")):
+        return text
     bare = re.sub(r"\A(?:-{3,}|\*{3,})[ \t]*\n+", "", text)
     if bare == text or asked.starts_with(re.compile(r"-{3,}|\*{3,}")):
         return text
@@ -586,10 +588,13 @@ def _is_mark(note: str, asked: TextRequest) -> bool:
     return is_praise and not asked.contains("score")
 
 
+BLANK_LINES = re.compile(r"\n[ \t]*\n")
+
+
 def _last_paragraphs(text: str) -> list[re.Match[str]]:
     """Return where the text may end before a remark: at a rule, or before the last paragraphs."""
     rules = list(RULE.finditer(text))[-1:]
-    blanks = list(re.finditer(r"\n[ \t]*\n", text))[-8:]
+    blanks = list(BLANK_LINES.finditer(text))[-8:]
     return [*rules, *blanks]
 
 

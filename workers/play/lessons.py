@@ -51,6 +51,8 @@ def agreements_in(judged: Mapping[str, IterationCompleted]) -> Iterator[Agreemen
             continue
         if draft.score is None or parent.score is None:
             continue
+        if not (draft.findings or parent.findings):
+            continue
         fewer = sum(errors_in(parent.findings)) - sum(errors_in(draft.findings))
         if fewer:
             apparent = draft.score - parent.score

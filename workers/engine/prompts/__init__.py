@@ -59,12 +59,19 @@ def assembled(
 
     Without the aim the criteria are left out, and nothing is said where there is no task.
     """
-    shared = "".join(f"{it}\n\n" for it in _shared(task, with_aim=with_aim))
-    own = [instructions, *_of_role(task, role), *_place(task), *material]
+    shared = task.shared_texts.get(with_aim)
+    if shared is None:
+        shared = task.shared_texts[with_aim] = _shared(task, with_aim=with_aim)
+    own = [instructions]
+    if style := getattr(task.instructions, role):
+        own.append(fenced(task, "style", style))
+    if task.place is not None or task.part:
+        own += _place(task)
+    own += material
     return Prompt(
         name,
         version,
-        _system(task),
+        HASHED_SYSTEM if task.nonce is None else _system(task.nonce),
         shared + "\n\n".join(own),
         schema,
         is_document,
@@ -82,7 +89,8 @@ def fenced(task: Task, label: str, text: str) -> str:
     if task.nonce is None:
         tag = f"data-{sha256_of(text)}"
         return f"{label.capitalize()}:\n<{tag}>\n{text}\n</{tag}>"
-    return f"<{label} {task.nonce}>\n{harmless(text, task.nonce)}\n</{label} {task.nonce}>"
+    inside = harmless(text, task.nonce) if task.nonce in text else text
+    return f"<{label} {task.nonce}>\n{inside}\n</{label} {task.nonce}>"
 
 
 def described(task: Task, tool: Tool) -> str:
@@ -94,8 +102,6 @@ def described(task: Task, tool: Tool) -> str:
 
 def harmless(text: str, nonce: str) -> str:
     """Return a text in which whatever looks like a tag with the nonce has square brackets."""
-    if nonce not in text:
-        return text
     return re.sub(rf"<([^<>\n]{{0,60}}{nonce}[^<>\n]{{0,20}})>", r"[\1]", text)
 
 
@@ -122,37 +128,35 @@ def checks(task: Task, document: JsonDocument | None = None) -> list[str]:
 
     The schema of a document is the format of the reply, and not said again.
     """
-    whole = task.checks if document is None else (IS_DOCUMENT, *document.checks)
-    own = tuple(line for it in task.own for line in it.checks)
-    lines = (*(whole if task.has_validators and task.checks else ()), *own)
+    lines: list[str] = []
+    if task.has_validators and task.checks:
+        lines += task.checks if document is None else (IS_DOCUMENT, *document.checks)
+    for it in task.own:
+        lines += it.checks
     if not lines:
         return []
     demands = "\n".join(f"- {it}" for it in lines)
     return [fenced(task, "checks", f"The text\n{demands}")]
 
 
-def _system(task: Task) -> str:
-    return HASHED_SYSTEM if task.nonce is None else _system_with(task.nonce)
-
-
 @lru_cache(maxsize=64)
-def _system_with(nonce: str) -> str:
+def _system(nonce: str) -> str:
     return SYSTEM.format(nonce=nonce, language=LANGUAGE)
 
 
-def _shared(task: Task, *, with_aim: bool) -> Iterator[str]:
-    for it in task.context:
-        yield fenced(task, "document", f"{it.name}\n\n{it.text}")
+def _shared(task: Task, *, with_aim: bool) -> str:
+    texts = [fenced(task, "document", f"{it.name}\n\n{it.text}") for it in task.context]
     if task.instruction:
-        yield fenced(task, "task", task.instruction)
+        texts.append(fenced(task, "task", task.instruction))
     elif with_aim:
-        yield NO_TASK
+        texts.append(NO_TASK)
     if with_aim and task.criteria:
         lines = (
             f"{key}. {it.name}: {it.description}" if it.description else f"{key}. {it.name}"
             for key, it in zip(keys_of(task.criteria), task.criteria, strict=True)
         )
-        yield fenced(task, "criteria", "\n".join(lines))
+        texts.append(fenced(task, "criteria", "\n".join(lines)))
+    return "".join(f"{it}\n\n" for it in texts)
 
 
 LIKE_A_KEY = re.compile(r"c\d+", re.IGNORECASE)
@@ -163,19 +167,15 @@ def keys_of(criteria: Sequence[Criterion]) -> tuple[str, ...]:
 
     Where a criterion is named like a key, the keys are longer, so that no name means two.
     """
-    return _keys(tuple([it.name for it in criteria]))
+    return keys_for(tuple([it.name for it in criteria]))
 
 
 @lru_cache(maxsize=512)
-def _keys(names: tuple[str, ...]) -> tuple[str, ...]:
+def keys_for(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the keys of criteria with these names."""
     is_taken = any(LIKE_A_KEY.fullmatch(it.strip()) for it in names)
     prefix = "criterion_" if is_taken else "c"
     return tuple(f"{prefix}{number}" for number in range(1, len(names) + 1))
-
-
-def _of_role(task: Task, role: Role) -> Iterator[str]:
-    if style := getattr(task.instructions, role):
-        yield fenced(task, "style", style)
 
 
 def _place(task: Task) -> Iterator[str]:

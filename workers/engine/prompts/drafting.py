@@ -1,5 +1,6 @@
 """First drafts, revisions and further texts."""
 
+from collections.abc import Sequence
 from dataclasses import field
 
 from app.contract.judgement import Critique, Finding, Span
@@ -113,16 +114,16 @@ def review(prompt_request: Revise) -> str:
         ("Mended by earlier revisions, and not to be undone", prompt_request.mended),
         ("Keep", critique.strengths),
     ]
-    return "\n\n".join(
-        f"{title}:\n" + "\n".join(f"- {line}" for line in lines)
-        for title, lines in sections
-        if lines
-    )
+    return "\n\n".join([f"{title}:\n{_listed(lines)}" for title, lines in sections if lines])
+
+
+def _listed(lines: Sequence[str]) -> str:
+    return "\n".join([f"- {line}" for line in lines])
 
 
 def _news(lines: tuple[str, ...], told: list[str]) -> tuple[str, ...]:
     """Return the lines that say something else than what was told."""
-    return tuple(it for it in lines if not any(repeats(it, line) for line in told))
+    return tuple([it for it in lines if not any(repeats(it, line) for line in told)])
 
 
 AVOIDED = "Wrong with every text written so far; write a new one, in another way"
@@ -142,15 +143,15 @@ def _written(
     For a document its schema is the format of the reply. A draft that is written anew is told what
     was wrong with the texts before it.
     """
-    flaws = "\n".join(f"- {line}" for line in task.avoids)
-    before = [fenced(task, "review", f"{AVOIDED}:\n{flaws}")] if flaws else []
+    given = checks(task, document)
+    if task.avoids:
+        given.append(fenced(task, "review", f"{AVOIDED}:\n{_listed(task.avoids)}"))
     return assembled(
         task,
         name,
         version,
         words,
-        *checks(task, document),
-        *before,
+        *given,
         *material,
         schema=schema if document is None else dict(document.schema),
         temperature=DIVERSE if task.is_sampled else None,

@@ -118,7 +118,7 @@ def schema_for(prompt_request: Judge) -> dict[str, object]:
     shared with other prompts: do not change it.
     """
     criteria = prompt_request.task.criteria
-    said = (f"{it.name}: {it.description}" if it.description else it.name for it in criteria)
+    said = [f"{it.name}: {it.description}" if it.description else it.name for it in criteria]
     return _schema(keys_of(criteria), tuple(said))
 
 
