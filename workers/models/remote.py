@@ -360,9 +360,10 @@ class Remote:
         while True:
             request = self._dialect.request(call, unwanted)
             variant = f";without={'+'.join(sorted(unwanted))}" if unwanted else ""
+            is_whole = not call.is_streamed or STREAM in unwanted
+            open_reader = None if is_whole else partial(self._reader, call, received)
             try:
-                send = self._send(step, call, request, variant + lowered, unwanted, received)
-                body = await send
+                body = await step.post(request, variant + lowered, open_reader)
             except StatusRejected as refusal:
                 said = refusal.response.said
                 if refusal.response.status not in NAMES_A_PART:
@@ -379,7 +380,7 @@ class Remote:
                 continue
             if unwanted is not known:
                 self._remember(call, unwanted - known, of_document)
-            return body, request
+            return well_formed(body) if is_whole else body, request
 
     def _known_unwanted(self, call: ModelCall) -> Unwanted:
         of_document = self._unwanted_with.get(_document_key(call), frozenset())
@@ -425,19 +426,6 @@ class Remote:
         broken = self._broken_streams[model] = self._broken_streams.get(model, 0) + 1
         if broken >= MOST_BROKEN:
             self._unstreamed_until[model] = now + UNSTREAMED_S
-
-    async def _send(
-        self,
-        step: RequestAttempts,
-        call: ModelCall,
-        request: Request,
-        variant: str,
-        unwanted: Unwanted,
-        received: list[ResponseInParts],
-    ) -> bytes:
-        if not call.is_streamed or STREAM in unwanted:
-            return well_formed(await step.post(request, variant))
-        return await step.stream(request, variant, partial(self._reader, call, received))
 
     def _reader(self, call: ModelCall, received: list[ResponseInParts]) -> ResponseInParts:
         """Return the reader of one try; whoever follows the text begins anew."""
