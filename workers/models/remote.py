@@ -7,7 +7,10 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import core_schema
 
 from app.contract.judgement import Usage
 from app.contract.models import EFFORTS, ReasoningEffort
@@ -70,46 +73,28 @@ def user_text(prompt: Prompt, *, in_words: bool) -> str:
 
 
 def counted(
-    usage: object,
-    inputs: Sequence[str],
-    output: str,
-    *,
-    cached: Sequence[str] = (),
-    cache_written: Sequence[str] = (),
-    thinking: Sequence[str] = (),
+    asked: int | None, said: int | None, *, cached: int = 0, written: int = 0, thinking: int = 0
 ) -> TokenCount | None:
-    """Return the tokens of a call; None if the first of `inputs` or `output` is missing.
+    """Return the tokens of a call; None if those of the prompt or of the reply are not known.
 
-    The other names of `inputs` are parts that a server counts separately; each may be missing. Of
-    the names of other parts the first that is there counts; a dot separates two levels.
+    `cached` and `written` (to the cache) are parts of `asked`, `thinking` is one of `said`.
     """
-    if not isinstance(usage, dict):
+    if asked is None or said is None:
         return None
-    first, *parts, said = [valid_count(usage.get(name)) for name in (*inputs, output)]
-    if first is None or said is None:
-        return None
-    asked = first + sum(part or 0 for part in parts)
-    read = min(_part(usage, cached), asked)
-    written = min(_part(usage, cache_written), asked - read)
-    return TokenCount(asked, said, read, written, min(_part(usage, thinking), said))
+    read = min(cached, asked)
+    return TokenCount(asked, said, read, min(written, asked - read), min(thinking, said))
 
 
-def _part(usage: dict[str, object], names: Sequence[str]) -> int:
-    for name in names:
-        outer, _, inner = name.partition(".")
-        found = usage.get(outer)
-        if inner and found is not None:
-            found = found.get(inner) if isinstance(found, dict) else None
-        if found is not None and (number := valid_count(found)):
-            return number
-    return 0
+class NoneIfInvalid:
+    """Marks a part of a reply that may be anything: None unless it is what is declared."""
 
-
-def valid_count(number: object) -> int | None:
-    """Return a number of tokens as a server gave it; None if it cannot be one."""
-    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS:
-        return number
-    return None
+    @staticmethod
+    def __get_pydantic_core_schema__(
+        source: object, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Let pydantic take None instead of an error."""
+        declared = handler(source)
+        return core_schema.with_default_schema(declared, default=None, on_error="default")
 
 
 def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | None:
@@ -123,6 +108,9 @@ def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | N
 
 MOST_TOKENS = 100_000_000
 """Tokens of one call; a server that counts more is not believed."""
+
+Count = Annotated[int | None, Field(strict=True, ge=0, le=MOST_TOKENS), NoneIfInvalid]
+"""A number of tokens as a server gave it; None if it cannot be one."""
 
 Unwanted = frozenset[str]
 """What a server has rejected for a model: names that only its wire format defines."""
