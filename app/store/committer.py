@@ -139,8 +139,7 @@ async def in_order(*answers: asyncio.Future[Any]) -> list[Any]:
         return [await it for it in answers]
     except BaseException:
         for it in answers:
-            if not it.cancel() and not it.cancelled():
-                it.exception()  # else asyncio logs that nobody has asked for it
+            it.cancel()  # of one with an error, too: it is not logged then
         raise
 
 
