@@ -7,31 +7,33 @@ from contextlib import asynccontextmanager
 from functools import cache, partial
 
 from app.contract.editor import EDITOR
+from app.contract.errors import Unavailable
 from app.contract.judgement import Usage
 from app.contract.providers import BY_NAME, PROVIDERS, Provider, added, provider_of
+from app.contract.waiting import OWN_KEY_OF, own_key_name
 from app.settings import Settings
 from app.store import open_permit_exchange, open_tenant_keys
-from app.telemetry import current_span
 from workers.children.turns import Turns
 from workers.editor import EditorCannot, answer, length_of
 from workers.editor.long_texts import LONG
 from workers.editor.long_texts import shared as long_texts
-from workers.models.own_keys import OwnKeys
+from workers.models.own_keys import OwnKeys, Route
 from workers.models.port import (
     Model,
     ModelCall,
     ModelError,
     ModelRefused,
     ModelReply,
+    ModelWaits,
     NotServed,
     UnknownModel,
 )
-from workers.models.rate_limiter import ModelGate, RateLimiter
+from workers.models.rate_limiter import RateLimiter
 from workers.models.remote import Remote, adapter_of
 from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
-NOTED_WAIT_S = 0.05
-"""Longer waits for a permit are events of the step's span."""
+READ_LATER_S = 5.0
+"""When a call is made again for which a tenant's keys cannot be read."""
 
 NAMED = "HONE_PROVIDER_{0}_BASE_URL and HONE_PROVIDER_{0}_API_KEY"
 
@@ -80,7 +82,7 @@ Describe = Callable[[str], tuple[str, dict[str, float] | None] | None]
 class ModelRegistry:
     """Models by provider; the name of a model is `provider:name`.
 
-    Calls of models on a server go through the limiter.
+    Calls of models on a server go through the limiter, under the tenant's own key if it has one.
     """
 
     def __init__(
@@ -88,11 +90,13 @@ class ModelRegistry:
         models: Mapping[str, Model],
         limiter: RateLimiter | None = None,
         describe: Describe = lambda _name: None,
+        own_keys: OwnKeys | None = None,
     ) -> None:
         self._models = dict(models)
         self._limiter = limiter or RateLimiter()
         self._describe = describe
-        self._gates: dict[str, ModelGate | None] = {}
+        self._own_keys = own_keys
+        self._routes: dict[str, Route] = {}
 
     def get(self, name: str) -> tuple[Model, str]:
         """Return a provider's model and the name there. Raises `UnknownModel`."""
@@ -111,22 +115,20 @@ class ModelRegistry:
         It waits a few seconds for a permit if one is needed and expected by then. Raises
         `ModelWaits` if it is not, or if the call was not served now, and `ModelError`.
         """
-        model, rest = self.get(name)
-        gate = self._gate(name)
-        named = call.changed(model=rest)
+        route = self._routes.get(name) or self._opened(name)
+        if self._own_keys is not None and route.gate is not None:
+            try:
+                route = await self._own_keys.route(call.tenant, name) or route
+            except Unavailable:
+                detail = f"the keys of {call.tenant} cannot be read now"
+                known_as = own_key_name(call.tenant, name)
+                raise ModelWaits(known_as, "unreachable", READ_LATER_S, detail) from None
+        gate, call = route.gate, call.changed(model=route.name)
         if gate is None:
-            return await model.complete(named)
-        return await self.through(gate, model, named)
-
-    async def through(self, gate: ModelGate, model: Model, call: ModelCall) -> ModelReply:
-        """Return the reply of a model, called as its gate allows; raise what `complete` raises."""
-        clock = asyncio.get_running_loop().time
-        began = clock()
+            return await route.model.complete(call)
         under_way = await self._limiter.enter(gate, call)
-        if (wait_s := clock() - began) > NOTED_WAIT_S:
-            current_span().event("waited for a permit", {"hone.wait_s": round(wait_s, 3)})
         try:
-            reply = await model.complete(call)
+            reply = await route.model.complete(call)
         except NotServed as error:
             raise self._limiter.refused(gate, under_way, error, call.tries) from None
         except ModelError:
@@ -141,28 +143,38 @@ class ModelRegistry:
     async def permits(self, name: str, most: int) -> int:
         """Take up to `most` permits for refinements that wait for this model.
 
-        0 while none is free or the breaker is open; a probe counts as one.
+        0 while none is free, the breaker is open or the tenant's keys cannot be read; a probe
+        counts as one.
         """
         try:
-            self.get(name)
+            if name.startswith(OWN_KEY_OF):
+                route = await self._own_route(name)
+            else:
+                route = self._routes.get(name) or self._opened(name)
+        except Unavailable:
+            return 0
         except UnknownModel:
             return most  # they fail as soon as they are played
-        gate = self._gate(name)
-        return most if gate is None else await self._limiter.permits(gate, most)
+        if route is None or route.gate is None:
+            return most
+        return await self._limiter.permits(route.gate, most)
 
-    async def permits_of(self, gate: ModelGate, most: int) -> int:
-        """Take up to `most` permits of a gate."""
-        return await self._limiter.permits(gate, most)
+    async def _own_route(self, known_as: str) -> Route | None:
+        """Return the route with a tenant's own key; None if the key is gone."""
+        tenant, _, name = known_as.removeprefix(OWN_KEY_OF).partition(":")
+        return await self._own_keys.route(tenant, name) if self._own_keys else None
 
-    def _gate(self, name: str) -> ModelGate | None:
-        if name not in self._gates:
-            described = self._describe(name)
-            self._gates[name] = self._limiter.gate(name, *described) if described else None
-        return self._gates[name]
+    def _opened(self, name: str) -> Route:
+        """Return the route with the server's key from now on. Raises `UnknownModel`."""
+        model, rest = self.get(name)
+        described = self._describe(name)
+        gate = self._limiter.gate(name, *described) if described else None
+        route = self._routes[name] = Route(model, rest, gate)
+        return route
 
 
 @asynccontextmanager
-async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelRegistry | OwnKeys]:
+async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelRegistry]:
     """Open every model that the settings name, on one shared transport.
 
     `more` adds or replaces models by provider: `scripted=Scripted(...)`. A call is one request:
@@ -176,24 +188,23 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
     ):
         limiter = RateLimiter(exchange)
         models = {"offline": Editor(), **_remote(settings, transport), **more}
-        registry = ModelRegistry(models, limiter, partial(_described, settings, frozenset(more)))
-        own_keys = tenant_keys and OwnKeys(
-            registry,
-            tenant_keys,
-            lambda name: provider_of(name, settings.providers) if _is_remote(name, more) else None,
-            lambda provider, key: _with_key(provider, key, settings, transport),
-            lambda known_as, name, provider, key: limiter.gate(
-                name, settings.fingerprint_of(provider, key), known_as=known_as
-            ),
+        own_keys = (
+            None
+            if tenant_keys is None
+            else OwnKeys(
+                tenant_keys,
+                lambda name: provider_of(name, settings.providers),
+                lambda provider, key: _with_key(provider, key, settings, transport),
+                lambda known_as, name, provider, key: limiter.gate(
+                    name, settings.fingerprint_of(provider, key), known_as=known_as
+                ),
+            )
         )
+        describe = partial(_described, settings, frozenset(more))
         try:
-            yield own_keys or registry
+            yield ModelRegistry(models, limiter, describe, own_keys)
         finally:
             await limiter.aclose()
-
-
-def _is_remote(name: str, local: Collection[str]) -> bool:
-    return name.partition(":")[0] not in local
 
 
 def _described(

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -48,7 +49,7 @@ class Caller:
     scopes: frozenset[Scope]
     key_id: str | None = None
     refinement_id: str | None = None
-    ends_at: float = float("inf")
+    ends_at: float = math.inf
     quotas: Quotas = UNLIMITED
     replaces: tuple[str, ...] = ()
     """Ids of the keys that rotations have made this one of, the newest first."""
@@ -86,6 +87,7 @@ class Directory:
         self._anybody = Caller(OPERATOR, frozenset(WITHOUT_ADMIN))
         self._is_local = is_loopback(settings.host)
         self._used: dict[str, int] = {}
+        self._clock = asyncio.get_running_loop().time
         self._noted_at = self._read_at = float("-inf")
         self._ahead_ms = 0.0  # of Redis TIME over the clock of the event loop
         self._reading: asyncio.Task[None] | None = None
@@ -189,7 +191,7 @@ class Directory:
         if self._is_outdated():
             with suppress(HoneError):
                 await self._refresh()
-        if self.now_ms() >= caller.ends_at:
+        if caller.ends_at < math.inf and self.now_ms() >= caller.ends_at:
             return False
         if caller.key_id is None:
             return self._is_open
@@ -238,7 +240,7 @@ class Directory:
 
     def now_ms(self) -> int:
         """Return Redis TIME, in milliseconds since 1970."""
-        return int(asyncio.get_running_loop().time() * 1000 + self._ahead_ms)
+        return int(self._clock() * 1000 + self._ahead_ms)
 
     def read_token(
         self, caller: Caller, refinement_id: str, expires_in_s: int
@@ -298,7 +300,7 @@ class Directory:
             await self._refresh()
 
     def _is_outdated(self) -> bool:
-        return asyncio.get_running_loop().time() - self._read_at > TRUSTED_S
+        return self._clock() - self._read_at > TRUSTED_S
 
     async def _refresh(self) -> None:
         """Read what has changed; callers share a reading."""

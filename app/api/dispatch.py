@@ -150,10 +150,11 @@ class _Endpoint:
         if isinstance(result, Response):
             return result
         content = b"" if self._content is None else self._content.serialize_json(result)
-        status = given.response.status_code or self._status or 200
+        status = (given.response and given.response.status_code) or self._status or 200
         media_type = "application/json" if content else None
         response = Response(content, status, media_type=media_type)
-        response.raw_headers.extend(given.response.raw_headers)
+        if given.response is not None:
+            response.raw_headers.extend(given.response.raw_headers)
         return response
 
 
@@ -162,13 +163,19 @@ class _Given:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.response = Response(status_code=204)  # without a content-length
-        self.response.status_code = 0  # unless a function sets one
+        self.response: Response | None = None  # unless a function asks for it
         self.headers: dict[bytes, list[bytes]] = {}
         for name, value in request.scope["headers"]:
             self.headers.setdefault(name, []).append(value)
         self.found: dict[Callable[..., Any], Any] = {}
         self.errors: list[Any] = []
+
+    def to_change(self) -> Response:
+        """Return the response whose status and headers a function may set."""
+        if self.response is None:
+            self.response = Response(status_code=204)  # without a content-length
+            self.response.status_code = 0  # unless a function sets one
+        return self.response
 
 
 class _Call:
@@ -191,7 +198,7 @@ class _Call:
             if call.function not in given.found:
                 before = len(given.errors)
                 inner = await call.arguments(given) if call._needed else call._read(given)
-                if len(given.errors) > before:
+                if given.errors and len(given.errors) > before:
                     continue
                 given.found[call.function] = await call.function(**inner)
             arguments[call._name] = given.found[call.function]
@@ -205,7 +212,7 @@ class _Call:
         if self._request_name:
             arguments[self._request_name] = given.request
         if self._response_name:
-            arguments[self._response_name] = given.response
+            arguments[self._response_name] = given.to_change()
         return arguments
 
 
@@ -223,13 +230,15 @@ class _Parameter:
         self._alias = alias.replace("_", "-") if is_converted else alias
         self._header = self._alias.lower().encode("latin-1")
         self._is_list = get_origin(info.annotation) is list
-        self._default = None if info.is_required() else declared.get_default()
+        self._is_required = info.is_required()
+        self._default = None if self._is_required else declared.get_default()
+        self._loc = (self._where, self._alias)
 
     def read(self, given: _Given) -> Any:
         """Return the valid value or the default, or add to `given.errors`."""
         value = self._sent(given)
         if value is None or value == []:
-            if not self._field.field_info.is_required():
+            if not self._is_required:
                 return copy(self._default) if self._is_list else self._default
             given.errors.append(
                 {"type": "missing", "loc": self._loc, "msg": "Field required", "input": None}
@@ -239,17 +248,18 @@ class _Parameter:
         given.errors += errors
         return valid
 
-    @property
-    def _loc(self) -> tuple[str, str]:
-        return self._where, self._alias
-
     def _sent(self, given: _Given) -> Any:
         request = given.request
         if self._where == "path":
             return request.path_params[self._alias]
         if self._where == "header":
-            sent = [it.decode("latin-1") for it in given.headers.get(self._header, ())]
-            return sent if self._is_list else next(iter(sent), None)
+            if (sent := given.headers.get(self._header)) is None:
+                return None
+            return (
+                [it.decode("latin-1") for it in sent]
+                if self._is_list
+                else sent[0].decode("latin-1")
+            )
         if not request.scope["query_string"]:
             return None
         query = request.query_params

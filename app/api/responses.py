@@ -220,20 +220,16 @@ class EventStream(StreamingResponse):
         async with aclosing(self._feed.later) as later:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
-            await send(_body(RETRY + b"".join(map(self._encoded, self._feed.first))))
+            shown_as = _excerpted if self._excerpts else encoded
+            await send(_body(RETRY + b"".join(map(shown_as, self._feed.first))))
             last = self._feed.first
             async for batch in later:
-                await send(_body(b"".join(map(self._encoded, batch)) or COMMENT))
+                await send(_body(b"".join(map(shown_as, batch)) or COMMENT))
                 last = batch
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         events = [it for it in last if isinstance(it, StoredEvent)]
         if task := self._task_after(tell_all(events)):
             await task()
-
-    def _encoded(self, event: StoredEvent | StepDelta) -> bytes:
-        return encoded(
-            excerpt(event) if self._excerpts and isinstance(event, StoredEvent) else event
-        )
 
 
 async def _disconnect(receive: Receive) -> None:
@@ -252,3 +248,7 @@ def encoded(event: StoredEvent | StepDelta) -> bytes:
     if isinstance(event, StepDelta):
         return b"event: %b\ndata: %b\n\n" % (DELTA.encode(), event.model_dump_json().encode())
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.type.encode(), event.json)
+
+
+def _excerpted(event: StoredEvent | StepDelta) -> bytes:
+    return encoded(excerpt(event) if isinstance(event, StoredEvent) else event)

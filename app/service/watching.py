@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 
 from pydantic_core import from_json
@@ -25,12 +25,8 @@ class Shutdown:
 
     def __init__(self) -> None:
         self._waiting: set[ChangeSignal] = set()
-        self._open = True
-
-    @property
-    def is_open(self) -> bool:
+        self.is_open = True
         """Whether clients may still wait."""
-        return self._open
 
     @property
     def waiting(self) -> int:
@@ -39,17 +35,16 @@ class Shutdown:
 
     def close(self) -> None:
         """End every wait. Call it on the event loop; calling it again has no effect."""
-        self._open = False
+        self.is_open = False
         for changed in self._waiting:
             changed.end_wait()
 
-    async def news(self, changed: ChangeSignal, timeout_s: float) -> bool:
-        """Return True when something changed, False after `timeout_s` or at `close`."""
-        if not self._open or timeout_s <= 0:
-            return False
+    @contextmanager
+    def ends_waits(self, changed: ChangeSignal) -> Iterator[None]:
+        """Let `close` end every wait for a signal, until the context ends."""
         self._waiting.add(changed)
         try:
-            return await changed.wait(timeout_s)
+            yield
         finally:
             self._waiting.discard(changed)
 
@@ -111,12 +106,13 @@ class Watching:
             return await self._store.snapshot(tenant, refinement_id)
         deadline = time.monotonic() + wait_s
         async with self._wakeups.watch(refinement_id) as changed:
-            while True:
-                snapshot = await self._store.snapshot(tenant, refinement_id)
-                left_s = deadline - time.monotonic()
-                if done(snapshot) or left_s <= 0 or not self._shutdown.is_open:
-                    return snapshot
-                await self._shutdown.news(changed, min(left_s, self._look_s))
+            with self._shutdown.ends_waits(changed):
+                while True:
+                    snapshot = await self._store.snapshot(tenant, refinement_id)
+                    left_s = deadline - time.monotonic()
+                    if done(snapshot) or left_s <= 0 or not self._shutdown.is_open:
+                        return snapshot
+                    await changed.wait(min(left_s, self._look_s))
 
     async def news(
         self, tenant: str, refinement_id: str, seen: Container[int] | None, wait_s: float
@@ -165,12 +161,14 @@ class Watching:
                 return
             watched = self._watched_texts(refinement_id, buffer)
             texts = await stack.enter_async_context(watched) if deltas else None
+            stack.enter_context(self._shutdown.ends_waits(buffer))
             yield _to_the_end(more)
             may_be_lost = False
             while not (more and more[-1].is_last):
                 after = more[-1].number if more else after
-                _end_texts(texts, more)
-                if not await self._shutdown.news(buffer, self._look_s):
+                if texts:
+                    _end_texts(texts, more)
+                if not self._shutdown.is_open or not await buffer.wait(self._look_s):
                     if may_be_lost and await self._is_lost(tenant, refinement_id, after):
                         return
                     may_be_lost = False
@@ -259,8 +257,8 @@ def _to_the_end(events: Events) -> Events:
     return events
 
 
-def _end_texts(texts: TextCursor | None, events: Events) -> None:
+def _end_texts(texts: TextCursor, events: Events) -> None:
     """Skip the texts of the steps that have ended: their events have them."""
-    for event in events if texts else ():
-        if texts and event.type in STEP_ENDS:
+    for event in events:
+        if event.type in STEP_ENDS:
             texts.end(from_json(event.json)["data"]["key"])

@@ -78,6 +78,8 @@ UNKNOWN_FIELDS: Final = "allow"
 
 _MODELS = TypeAdapter(dict[str, ModelChoice])
 _TYPES = {it.encode(): it for it in EventType}
+_ENDINGS = frozenset(it.encode() for it in EventType if it.is_terminal)
+_RETRIED = EventType.RETRIED.encode()
 _STATUS = {status.encode(): status for status in Status}
 _REASON: dict[bytes, StopReason | None] = {
     b"-": None,
@@ -339,9 +341,7 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
     has_ended = b"ended_at" in summary if status is None else status in TERMINAL
     judged = has_ended and b"best" in summary
     reviews = _reviews(summary)
-
-    def stored(name: bytes) -> bytes:
-        return summary.get(name, _EMPTY[name])
+    stored = {**_EMPTY, **summary}
 
     def quoted(name: bytes) -> bytes:
         return b'"%b"' % summary[name] if name in summary else b"null"
@@ -353,15 +353,15 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"passed": summary.get(b"best_passed", b"null") if judged else b"null",
         b"stop_reason": quoted(b"stop_reason"),
         b"strategy": quoted(b"strategy"),
-        b"phase": stored(b"phase"),
-        b"iteration": stored(b"iteration"),
+        b"phase": stored[b"phase"],
+        b"iteration": stored[b"iteration"],
         b"max_iterations": to_json(limits.max_iterations),
         b"threshold": to_json(limits.threshold),
-        b"best": stored(b"best"),
-        b"scores": stored(b"scores"),
-        b"usage": stored(b"usage"),
+        b"best": stored[b"best"],
+        b"scores": stored[b"scores"],
+        b"usage": stored[b"usage"],
         b"result": summary.get(b"result", b"null") if has_ended else b"null",
-        b"error": stored(b"error"),
+        b"error": stored[b"error"],
         b"review": reviews[0].model_dump_json().encode() if reviews else b"null",
         b"reviews": to_json(reviews),
         b"reviewed": summary.get(b"reviewed", b"null"),
@@ -382,7 +382,7 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"metadata": summary[b"metadata"],
         b"links": _LINKS.replace(b"{id}", refinement_id.encode()),
     }
-    return b"{" + b",".join(b'"%b":%b' % member for member in members.items()) + b"}"
+    return b"{" + b",".join([b'"%b":%b' % member for member in members.items()]) + b"}"
 
 
 def decode_snapshot(refinement_id: str, summary: Summary) -> Snapshot:
@@ -484,14 +484,15 @@ def paired(fields: Sequence[bytes]) -> Summary:
 
 def ends(entry: Summary) -> bool:
     """Return whether an entry of a journal is terminal."""
-    return _is_terminal(_type_of(entry[b"type"]))
+    return entry[b"type"] in _ENDINGS
 
 
 def has_ended(entries: Sequence[Summary]) -> bool:
     """Return whether a journal has a terminal entry that no retry follows."""
-    kinds = (_type_of(entry[b"type"]) for entry in reversed(entries))
-    last = next((it for it in kinds if _is_terminal(it) or it is EventType.RETRIED), None)
-    return last is not None and _is_terminal(last)
+    for entry in reversed(entries):
+        if entry[b"type"] in _ENDINGS or entry[b"type"] == _RETRIED:
+            return entry[b"type"] != _RETRIED
+    return False
 
 
 def ended_as(entry: Summary) -> bytes:
@@ -506,14 +507,14 @@ def number_of(entry_id: bytes) -> int:
 
 def stored_event(entry_id: bytes, entry: Summary, final: bytes, is_last: bool) -> StoredEvent:
     """Return one stream entry as an event, unread; `final` is the snapshot in a terminal one."""
-    number, kind = number_of(entry_id), _type_of(entry[b"type"])
-    stored = _event_json(number, entry[b"type"], entry[b"at"], _data(kind, entry, final))
-    return StoredEvent(number, kind, stored, is_last)
+    number, kind = number_of(entry_id), entry[b"type"]
+    stored = _event_json(number, kind, entry[b"at"], _data(entry, final))
+    return StoredEvent(number, _type_of(kind), stored, is_last)
 
 
 def published_events(message: bytes) -> tuple[StoredEvent, ...]:
     """Return the entries in a message of prelude.lua's `publish` as events; none is terminal."""
-    return tuple(_published(*line.split(b" ", 3)) for line in message.split(b"\n") if line)
+    return tuple([_published(*line.split(b" ", 3)) for line in message.split(b"\n") if line])
 
 
 def _published(number: bytes, at: bytes, kind: bytes, data: bytes = b"{}") -> StoredEvent:
@@ -533,7 +534,7 @@ def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None
     if not isinstance(kind, EventType):
         return None
     with reading(f"event {number_of(entry_id)}, {kind}"):
-        data = DATA_OF[kind].model_validate_json(_data(kind, entry, final), extra=UNKNOWN_FIELDS)
+        data = DATA_OF[kind].model_validate_json(_data(entry, final), extra=UNKNOWN_FIELDS)
     return Event(
         event=number_of(entry_id),
         type=kind,
@@ -546,12 +547,8 @@ def _type_of(stored: bytes) -> EventType | str:
     return _TYPES.get(stored) or stored.decode()
 
 
-def _is_terminal(kind: EventType | str) -> bool:
-    return isinstance(kind, EventType) and kind.is_terminal
-
-
-def _data(kind: EventType | str, entry: Summary, final: bytes) -> bytes:
-    return final if _is_terminal(kind) else entry.get(b"data", b"{}")
+def _data(entry: Summary, final: bytes) -> bytes:
+    return final if entry[b"type"] in _ENDINGS else entry.get(b"data", b"{}")
 
 
 @contextmanager

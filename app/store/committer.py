@@ -130,6 +130,19 @@ class _Link(asyncio.Protocol):
         self._writable()
 
 
+async def in_order(*answers: asyncio.Future[Any]) -> list[Any]:
+    """Return the answers to commands that were sent one after the other; raise the first error.
+
+    `gather` would not know that they come in this order, and takes 20 times as many steps.
+    """
+    try:
+        return [await it for it in answers]
+    except BaseException:
+        for it in answers:
+            it.cancel()  # of one with an error, too: it is not logged then
+        raise
+
+
 class Committer:
     """Runs commands for the whole process; every caller gets its own answer or its own error.
 

@@ -72,14 +72,17 @@ class TenantKeys:
     def __init__(self, client: Redis, sealer: Sealer) -> None:
         self._client = client
         self._sealer = sealer
+        self._clock = asyncio.get_running_loop().time
         self._known: dict[str, tuple[float, Mapping[str, str]]] = {}
         self._reading: dict[str, asyncio.Task[Mapping[str, str]]] = {}
 
-    async def of(self, tenant: str) -> Mapping[str, str]:
-        """Return the keys of a tenant by provider; raise Unavailable."""
+    def known(self, tenant: str) -> Mapping[str, str] | None:
+        """Return the keys of a tenant by provider; None if they are to be read again."""
         read_at, found = self._known.get(tenant, (float("-inf"), {}))
-        if asyncio.get_running_loop().time() - read_at <= READ_AGAIN_S:
-            return found
+        return found if self._clock() - read_at <= READ_AGAIN_S else None
+
+    async def read(self, tenant: str) -> Mapping[str, str]:
+        """Read the keys of a tenant by provider; raise Unavailable."""
         if tenant not in self._reading:
             self._reading[tenant] = asyncio.create_task(self._read(tenant))
         return await asyncio.shield(self._reading[tenant])
@@ -95,7 +98,7 @@ class TenantKeys:
                 }
             if len(self._known) >= MOST_REMEMBERED:
                 self._known.clear()
-            self._known[tenant] = asyncio.get_running_loop().time(), found
+            self._known[tenant] = self._clock(), found
             return found
         finally:
             del self._reading[tenant]

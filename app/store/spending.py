@@ -17,10 +17,6 @@ class Spent:
     tokens: int = 0
     cost_usd: float = 0.0
 
-    def __add__(self, other: "Spent") -> "Spent":
-        """Add both."""
-        return Spent(self.tokens + other.tokens, self.cost_usd + other.cost_usd)
-
 
 NOTHING_SPENT = Spent()
 

@@ -75,7 +75,7 @@ from app.store.codec import (
     snapshot_json,
     stored_event,
 )
-from app.store.committer import PROBE_MS, Committer
+from app.store.committer import PROBE_MS, Committer, in_order
 from app.store.endpoints import EndpointSecrets
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
 from app.store.insights import decode_insights, insight_keys
@@ -421,7 +421,7 @@ class Store:
         Raises RefinementNotFound.
         """
         entries = await self._entries(tenant, refinement_id, after, limit)
-        return tuple(stored_event(*it) for it in entries)
+        return tuple([stored_event(*it) for it in entries])
 
     @refusing
     async def last_event(self, tenant: str, refinement_id: str) -> int:
@@ -802,7 +802,7 @@ class Store:
         while True:
             # In this order, so that no entry is newer than what is known of the refinement.
             page = (f"({min(after, LAST)}-0", "+", "COUNT", limit + 1)
-            stored, fields = await asyncio.gather(
+            entries, fields = await in_order(
                 self._committer.execute("XRANGE", journal, *page),
                 self._committer.execute("HMGET", key, *ENDED_FIELDS),
             )
@@ -812,8 +812,9 @@ class Store:
             if erased:
                 raise NotStored(refinement_id)
             ended = int(ended_event or last) if status in ENDED else 0
-            read = await with_unpacked(stored)
-            entries = [it for it in read if number_of(it[0]) > after]
+            if entries and b"packed" in entries[0][1]:  # in which the whole journal is
+                unpacked = await with_unpacked(entries)
+                entries = [it for it in unpacked if number_of(it[0]) > after]
             if not entries or len(entries) > limit or not ends(entries[-1][1]):
                 return entries, {}, ended
             summary: Summary = await self._committer.execute("HGETALL", key)

@@ -72,15 +72,17 @@ def configure_logs(
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.root.level))
 
 
-def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
-    for name, value in record.__dict__.items():
-        if name not in OWN and value is not None:
-            yield name, value
-    about = request_id.get()
-    if about is not None and not hasattr(record, "request_id"):
-        yield "request_id", about
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    found = {
+        name: value
+        for name, value in record.__dict__.items()
+        if name not in OWN and value is not None
+    }
+    if (about := request_id.get()) is not None:
+        found.setdefault("request_id", about)
     if (place := current_span().context) is not None:
-        yield "trace_id", place.trace_id
+        found["trace_id"] = place.trace_id
+    return found
 
 
 def _trace(error: BaseException) -> str:
@@ -104,7 +106,7 @@ class _Text(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
-        fields = "".join(f" {name}={_word(value)}" for name, value in _fields(record))
+        fields = "".join(f" {name}={_word(value)}" for name, value in _fields(record).items())
         line = f"{at} {record.levelname} {record.name}: {record.getMessage()}{fields}"
         error = record.exc_info[1] if record.exc_info else None
         return line if error is None else f"{line}\n{_trace(error)}"
@@ -131,7 +133,7 @@ class _Json(logging.Formatter):
             "pid": record.process,
             "logger": record.name,
             "message": record.getMessage(),
-            **dict(_fields(record)),
+            **_fields(record),
         }
         if record.exc_info and record.exc_info[1] is not None:
             said["exception"] = _trace(record.exc_info[1])

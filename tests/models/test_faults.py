@@ -178,14 +178,6 @@ async def test_a_server_too_slow_for_the_whole_time_is_given_up(reply: ModelServ
     assert calls == 1
 
 
-async def test_a_first_byte_that_does_not_come_leaves_time_to_try_again() -> None:
-    retry_policy = replace(RETRYING, first_byte_s=1.0)
-    async with serving(in_turn(HANG, chat("done")), retry_policy=retry_policy) as (model, _):
-        reply = await model.complete(call())
-    assert reply.text == "done"
-    assert reply.usage.calls == 2
-
-
 async def test_a_reply_of_50_megabytes_is_dropped_soon_after_the_limit() -> None:
     async with serving(in_turn(huge())) as (model, server):
         with pytest.raises(UnreadableReply, match=f"more than {REPLY_BYTES} bytes"):

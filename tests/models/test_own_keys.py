@@ -12,8 +12,7 @@ from app.store import Store, open_store
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
 from benchmarks.model_server import ScriptedModelServer
 from tests.models.calls import RecordingBehaviour, call
-from workers.model_registry import open_models
-from workers.models.own_keys import OwnKeys
+from workers.model_registry import ModelRegistry, open_models
 from workers.models.port import ModelWaits
 
 SERVERS, OWN = "the key of the server", "sk-of-acme"
@@ -34,7 +33,7 @@ def configured(redis_url: str, **more: str | None) -> Settings:
 @asynccontextmanager
 async def opened(
     redis_url: str, behaviour: RecordingBehaviour, key: str | None = SERVERS
-) -> AsyncIterator[tuple[OwnKeys, Store]]:
+) -> AsyncIterator[tuple[ModelRegistry, Store]]:
     """The models of a worker, and the store of an API."""
     async with ScriptedModelServer(behaviour) as server:
         settings = configured(redis_url, openai_base_url=server.url, openai_api_key=key)
@@ -42,7 +41,6 @@ async def opened(
             open_store(settings, RefinementQueue(settings.queue)) as store,
             open_models(settings) as models,
         ):
-            assert isinstance(models, OwnKeys)
             yield models, store
 
 

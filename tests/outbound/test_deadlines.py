@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from workers.outbound.deadlines import Deadlines
+from workers.outbound.deadlines import Deadline, Deadlines
 
 
 def now() -> float:
@@ -14,7 +14,7 @@ def now() -> float:
 async def sleeper(deadlines: Deadlines, after_s: float) -> str:
     """Sleep until a deadline."""
     try:
-        with deadlines.at(now() + after_s):
+        with Deadline(deadlines, now() + after_s):
             await asyncio.sleep(600)
     except TimeoutError:
         return "timed out"
@@ -35,7 +35,7 @@ async def test_blocks_end_in_the_order_of_their_deadlines_whatever_order_they_be
 async def test_a_block_that_ends_before_its_deadline_leaves_nothing_behind() -> None:
     deadlines = Deadlines()
     for _ in range(2):
-        with deadlines.at(now() + 0.05):
+        with Deadline(deadlines, now() + 0.05):
             await asyncio.sleep(0)
         await asyncio.sleep(0.1)  # a cancellation would come here
     assert await sleeper(deadlines, 0.01) == "timed out"
@@ -44,7 +44,7 @@ async def test_a_block_that_ends_before_its_deadline_leaves_nothing_behind() -> 
 async def test_a_deadline_may_be_put_off_and_others_keep_theirs() -> None:
     deadlines = Deadlines()
     other = asyncio.create_task(sleeper(deadlines, 0.1))
-    with deadlines.at(now() + 0.05) as deadline:
+    with Deadline(deadlines, now() + 0.05) as deadline:
         deadline.when = now() + 60
         await asyncio.sleep(0.2)
     assert await other == "timed out"
@@ -54,7 +54,7 @@ async def test_a_block_that_is_cancelled_from_outside_is_cancelled_even_at_its_d
     deadlines = Deadlines()
 
     async def block() -> None:
-        with deadlines.at(now() - 1):
+        with Deadline(deadlines, now() - 1):
             await asyncio.sleep(600)
 
     task = asyncio.create_task(block())
@@ -68,7 +68,7 @@ async def test_an_error_at_the_deadline_is_not_taken_for_the_deadline() -> None:
     deadlines = Deadlines()
 
     async def block() -> None:
-        with deadlines.at(now() + 0.01):
+        with Deadline(deadlines, now() + 0.01):
             try:
                 await asyncio.sleep(600)
             finally:
@@ -83,7 +83,7 @@ async def test_an_error_at_the_deadline_is_not_taken_for_the_deadline() -> None:
 
 async def test_a_deadline_inside_another_ends_only_its_own_block() -> None:
     deadlines = Deadlines()
-    with deadlines.at(now() + 60):
+    with Deadline(deadlines, now() + 60):
         assert await sleeper(deadlines, 0.01) == "timed out"
-    with pytest.raises(TimeoutError), deadlines.at(now() + 0.01):
+    with pytest.raises(TimeoutError), Deadline(deadlines, now() + 0.01):
         await sleeper(deadlines, 60)

@@ -1,6 +1,7 @@
 """What many ask for at once travels together, and each is answered for itself."""
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -17,7 +18,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from app.contract.status import Status
 from app.local.embedded import EmbeddedRedis
 from app.store import Journal, Store, WorkerStore
-from app.store.committer import Committer
+from app.store.committer import Committer, in_order
 from app.store.connection import BACKOFF, api_client, is_away, worker_client
 from app.store.scripts import APPEND, LOOK
 from tests.store.store_harness import CANCELED, kinds, recorded, started, step
@@ -60,6 +61,20 @@ async def test_an_error_reaches_its_own_caller_alone(store: Store, worker: Worke
     )
     assert isinstance(results[1], ResponseError)
     assert [getattr(it, "last_event", None) for it in results] == [3, None, 4]
+
+
+async def test_the_first_error_of_several_answers_is_raised_and_no_other_is_logged() -> None:
+    loop, logged = asyncio.get_running_loop(), list[str]()
+    loop.set_exception_handler(lambda _, about: logged.append(about["message"]))
+    answers = [loop.create_future() for _ in range(3)]
+    answers[0].set_exception(RedisTimeoutError())
+    answers[1].set_exception(ResponseError())
+    with pytest.raises(RedisTimeoutError):
+        await in_order(*answers)
+    assert answers[2].cancelled()
+    del answers
+    gc.collect()
+    assert logged == []
 
 
 async def test_every_request_gets_its_own_answer(committer: Committer) -> None:

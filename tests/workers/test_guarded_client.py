@@ -181,4 +181,4 @@ async def test_a_beginning_is_read_in_whatever_pieces_it_arrives(sizes: list[int
     once = RetryPolicy(total_s=30, connect_s=5, tries=1)
     attempts = Transport(ResponseInPieces(*sizes), once, MAX_REPLY).step("key")
     request = Request("https://tools.example.com", {}, b"{}")
-    assert await attempts.stream(request, "", BeginningReader) == b"x" * (MAX_REPLY + 1)
+    assert await attempts.post(request, open_reader=BeginningReader) == b"x" * (MAX_REPLY + 1)

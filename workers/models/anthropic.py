@@ -10,7 +10,7 @@ prompt-caching).
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
@@ -24,6 +24,8 @@ from workers.models.remote import (
     STREAM,
     AdapterFactory,
     ChatReply,
+    Count,
+    NoneIfInvalid,
     Unwanted,
     counted,
     effort_of,
@@ -53,7 +55,6 @@ THINKING_BUDGET: dict[ReasoningEffort, int] = {
 """Tokens of extended thinking, by effort; 1,024 is the least that the API accepts."""
 CACHEABLE_FROM = 1_024
 """Tokens of the shortest prefix that is cached with a model that is not in the list."""
-INPUT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 CUT_OFF = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 
@@ -62,11 +63,36 @@ class _Block(BaseModel):
     text: str = ""
 
 
+class _OutputDetails(BaseModel):
+    thinking_tokens: Count = None
+
+
+class _Usage(BaseModel):
+    input_tokens: Count = None
+    output_tokens: Count = None
+    cache_read_input_tokens: Count = None
+    cache_creation_input_tokens: Count = None
+    output_tokens_details: Annotated[_OutputDetails | None, NoneIfInvalid] = None
+
+    def counted(self) -> TokenCount | None:
+        """Return the tokens of a call. Those of the cache are not among `input_tokens`."""
+        read = self.cache_read_input_tokens or 0
+        written = self.cache_creation_input_tokens or 0
+        asked, details = self.input_tokens, self.output_tokens_details
+        return counted(
+            None if asked is None else asked + read + written,
+            self.output_tokens,
+            cached=read,
+            written=written,
+            thinking=(details and details.thinking_tokens) or 0,
+        )
+
+
 class _Message(BaseModel):
     model: str | None = None
     content: list[_Block]
     stop_reason: str | None = None
-    usage: object = None
+    usage: Annotated[_Usage | None, NoneIfInvalid] = None
 
 
 class Anthropic:
@@ -126,7 +152,8 @@ class Anthropic:
             is_cut_off=message.stop_reason in CUT_OFF,
             is_withheld=message.stop_reason == "refusal",
         )
-        return ChatReply(text, message.model, _counted(message.usage), flaw, message.stop_reason)
+        tokens = message.usage.counted() if message.usage else None
+        return ChatReply(text, message.model, tokens, flaw, message.stop_reason)
 
     def parts(self) -> "_Events":
         """Return what merges the events of a message."""
@@ -182,17 +209,6 @@ _IS_TEXT = {"text": "text", "text_delta": "text"}
 
 
 ADAPTER: AdapterFactory = Anthropic
-
-
-def _counted(usage: object) -> TokenCount | None:
-    return counted(
-        usage,
-        INPUT_TOKENS,
-        "output_tokens",
-        cached=["cache_read_input_tokens"],
-        cache_written=["cache_creation_input_tokens"],
-        thinking=["output_tokens_details.thinking_tokens"],
-    )
 
 
 def _content(call: ModelCall, *, in_words: bool) -> str | list[dict[str, object]]:

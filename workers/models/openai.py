@@ -8,8 +8,7 @@ model; other servers get that of a document in the prompt as well.
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, Field, ValidationError
@@ -23,6 +22,8 @@ from workers.models.remote import (
     STREAM_OPTIONS,
     AdapterFactory,
     ChatReply,
+    Count,
+    NoneIfInvalid,
     Unwanted,
     counted,
     effort_of,
@@ -33,7 +34,6 @@ from workers.models.remote import (
     refused_effort,
     unwanted_stream,
     user_text,
-    valid_count,
 )
 from workers.models.streaming import failed, text_in
 from workers.outbound.transport import MOST_SHOWN, Request
@@ -47,13 +47,6 @@ OPENAI_HOSTS = ("api.openai.com", *AZURE_HOSTS)
 CACHE_KEY_HOSTS = ("api.openai.com",)
 CACHE_KEY = "prompt_cache_key"
 """Calls with the same key are sent to the machine that has their common prefix in its cache."""
-
-CACHED = ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens")
-CACHE_WRITTEN = (
-    "prompt_tokens_details.cache_write_tokens",
-    "prompt_tokens_details.cache_creation_tokens",
-)
-THINKING = ("completion_tokens_details.reasoning_tokens",)
 
 
 class _Part(BaseModel):
@@ -76,10 +69,44 @@ class _Choice(BaseModel):
     finish_reason: str | None = None
 
 
+class _PromptDetails(BaseModel):
+    cached_tokens: Count = None
+    cache_write_tokens: Count = None
+    cache_creation_tokens: Count = None
+
+
+class _OutputDetails(BaseModel):
+    reasoning_tokens: Count = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: Count = None
+    completion_tokens: Count = None
+    total_tokens: Count = None
+    prompt_cache_hit_tokens: Count = None
+    prompt_tokens_details: Annotated[_PromptDetails | None, NoneIfInvalid] = None
+    completion_tokens_details: Annotated[_OutputDetails | None, NoneIfInvalid] = None
+
+    def counted(self) -> TokenCount | None:
+        """Return the tokens of a call. What the total has beyond input and output is thinking,
+        which Gemini and others leave out of `completion_tokens`."""
+        asked, said = self.prompt_tokens, self.completion_tokens
+        read, written, thinking = self.prompt_cache_hit_tokens or 0, 0, 0
+        if details := self.prompt_tokens_details:
+            read = details.cached_tokens or read
+            written = details.cache_write_tokens or details.cache_creation_tokens or 0
+        if self.completion_tokens_details:
+            thinking = self.completion_tokens_details.reasoning_tokens or 0
+        beyond = (self.total_tokens or 0) - (asked or 0) - (said or 0)
+        if said is not None and beyond > 0:
+            said, thinking = said + beyond, beyond
+        return counted(asked, said, cached=read, written=written, thinking=thinking)
+
+
 class _Completion(BaseModel):
     model: str | None = None
     choices: list[_Choice] = Field(min_length=1)
-    usage: object = None
+    usage: Annotated[_Usage | None, NoneIfInvalid] = None
 
 
 class OpenAI:
@@ -161,7 +188,7 @@ class OpenAI:
         if choice.finish_reason == "error":
             raise UnreadableReply("the server failed while it answered")
         text = choice.message.text()
-        tokens = _counted(completion.usage)
+        tokens = completion.usage.counted() if completion.usage else None
         if refusal := choice.message.refusal:
             declined = ReplyRefused(f"the model refused: {refusal[:MOST_SHOWN]}")
             return ChatReply(text + refusal, completion.model, tokens, declined)
@@ -224,20 +251,6 @@ class _Chunks:
 ADAPTER: AdapterFactory = OpenAI
 
 
-def _counted(usage: object) -> TokenCount | None:
-    """Return the tokens of a call. What the total has beyond input and output is thinking, which
-    Gemini and others leave out of `completion_tokens`."""
-    parts = {"cached": CACHED, "cache_written": CACHE_WRITTEN, "thinking": THINKING}
-    tokens = counted(usage, ["prompt_tokens"], "completion_tokens", **parts)
-    if tokens is None or not isinstance(usage, dict):
-        return tokens
-    total = valid_count(usage.get("total_tokens")) or 0
-    beyond = total - tokens.input - tokens.output
-    if beyond <= 0:
-        return tokens
-    return replace(tokens, output=tokens.output + beyond, thinking=beyond)
-
-
 def _key_field(api_key: str, is_azure: bool) -> dict[str, str]:
     if not api_key:
         return {}
@@ -245,7 +258,10 @@ def _key_field(api_key: str, is_azure: bool) -> dict[str, str]:
 
 
 def _first(names: tuple[str, ...], unwanted: Unwanted) -> str | None:
-    return next((name for name in names if name not in unwanted), None)
+    for name in names:
+        if name not in unwanted:
+            return name
+    return None
 
 
 def _json_format(call: ModelCall, unwanted: Unwanted) -> str | None:

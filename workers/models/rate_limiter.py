@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 
 from app.contract.waiting import WaitReason
 from app.store.limits import PermitExchange, PermitReport, Permits
-from app.telemetry import metrics
+from app.telemetry import current_span, metrics
 from workers.models.call_queue import CallQueue
 from workers.models.port import (
     ModelReply,
@@ -30,6 +30,8 @@ from workers.models.port import (
 )
 
 WAIT_S = 5.0
+NOTED_WAIT_S = 0.05
+"""Longer waits for a permit are events of the step's span."""
 EXCHANGE_EVERY_S = 0.1
 LONGEST_EXCHANGE_S = 0.5
 RAMP_CALLS, RAMP_DOUBLES_S, RAMP_ENDS_S = 8, 0.25, 2.5
@@ -181,11 +183,12 @@ class ModelGate:
     def answered(self, call: CallUnderWay, reply: ModelReply | None = None) -> None:
         """Count a call that the server answered, if only to reject it for good."""
         self.in_flight -= 1
-        self._accept(call)
+        if self._unsure:
+            self._accept(call)
         self._failures = 0
         self._report.ok += 1
         self._report.answered += 1
-        if self.state.blocked or self.reason or call.started >= self._told_at + TELL_S:
+        if self.state.blocked or self.state.reason or call.started >= self._told_at + TELL_S:
             self._hurry()
         if reply is None:
             return
@@ -460,11 +463,13 @@ class RateLimiter:
         if call.has_permit:
             gate.begin_parked(now)
             await self._space_out(gate, now)
-        elif not gate.enters(now):
-            await self._wait(gate, call, now)
-        else:
+        elif gate.enters(now):
             return gate.under_way(now)
-        return gate.under_way(clock())
+        else:
+            await self._wait(gate, call, now)
+        if (wait_s := clock() - now) > NOTED_WAIT_S:
+            current_span().event("waited for a permit", {"hone.wait_s": round(wait_s, 3)})
+        return gate.under_way(now + wait_s)
 
     def refused(
         self, gate: ModelGate, under_way: CallUnderWay, error: NotServed, tries: int

@@ -238,7 +238,12 @@ def _objects(body: object, depth: int) -> Iterator[dict[str, Any]]:
         yield from _objects(part, depth - 1)
 
 
-KINDS: tuple[LimitOf, ...] = get_args(LimitOf)
+LIMIT_FIELDS: tuple[tuple[LimitOf, str, str, str], ...] = tuple(
+    (of, form.format("limit", name), form.format("remaining", name), form.format("reset", name))
+    for of, name in ((it, it.replace("_", "-")) for it in get_args(LimitOf))
+    for form in ("x-ratelimit-{0}-{1}", "anthropic-ratelimit-{1}-{0}")
+)
+"""What is limited, and the header fields with the limit, what remains, and when it is reset."""
 
 
 def reported_limits(fields: Mapping[str, str]) -> tuple[ReportedLimit, ...]:
@@ -247,16 +252,13 @@ def reported_limits(fields: Mapping[str, str]) -> tuple[ReportedLimit, ...]:
     What is missing or no number is left out. Anthropic's times are compared with the server's own
     `Date`.
     """
-    if not any("ratelimit" in name.lower() for name in fields):
+    if "ratelimit" not in " ".join(fields).lower():
         return ()
     found = []
-    for of in KINDS:
-        name = of.replace("_", "-")
-        for pattern in (f"x-ratelimit-{{}}-{name}", f"anthropic-ratelimit-{name}-{{}}"):
-            limit, remaining, reset = (
-                fields.get(pattern.format(each)) for each in ("limit", "remaining", "reset")
-            )
-            if limit and remaining and reset:
+    for of, of_limit, of_remaining, of_reset in LIMIT_FIELDS:
+        if limit := fields.get(of_limit):
+            remaining, reset = fields.get(of_remaining), fields.get(of_reset)
+            if remaining and reset:
                 found.append(_reported(of, limit, remaining, reset, fields.get("Date", "")))
     return tuple(it for it in found if it is not None)
 

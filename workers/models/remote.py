@@ -7,12 +7,15 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import core_schema
 
 from app.contract.judgement import Usage
 from app.contract.models import EFFORTS, ReasoningEffort
 from app.contract.output_tokens import tokens_in
-from app.contract.providers import TokenCount, capacity_of, cost_usd
+from app.contract.providers import TokenCount, capacity_of, price_of
 from app.contract.values import value
 from workers.engine.prompt_requests import Prompt
 from workers.engine.strict_schema import unbounded
@@ -70,46 +73,28 @@ def user_text(prompt: Prompt, *, in_words: bool) -> str:
 
 
 def counted(
-    usage: object,
-    inputs: Sequence[str],
-    output: str,
-    *,
-    cached: Sequence[str] = (),
-    cache_written: Sequence[str] = (),
-    thinking: Sequence[str] = (),
+    asked: int | None, said: int | None, *, cached: int = 0, written: int = 0, thinking: int = 0
 ) -> TokenCount | None:
-    """Return the tokens of a call; None if the first of `inputs` or `output` is missing.
+    """Return the tokens of a call; None if those of the prompt or of the reply are not known.
 
-    The other names of `inputs` are parts that a server counts separately; each may be missing. Of
-    the names of other parts the first that is there counts; a dot separates two levels.
+    `cached` and `written` (to the cache) are parts of `asked`, `thinking` is one of `said`.
     """
-    if not isinstance(usage, dict):
+    if asked is None or said is None:
         return None
-    first, *parts, said = [valid_count(usage.get(name)) for name in (*inputs, output)]
-    if first is None or said is None:
-        return None
-    asked = first + sum(part or 0 for part in parts)
-    read = min(_part(usage, cached), asked)
-    written = min(_part(usage, cache_written), asked - read)
-    return TokenCount(asked, said, read, written, min(_part(usage, thinking), said))
+    read = min(cached, asked)
+    return TokenCount(asked, said, read, min(written, asked - read), min(thinking, said))
 
 
-def _part(usage: dict[str, object], names: Sequence[str]) -> int:
-    for name in names:
-        outer, _, inner = name.partition(".")
-        found = usage.get(outer)
-        if inner and found is not None:
-            found = found.get(inner) if isinstance(found, dict) else None
-        if found is not None and (number := valid_count(found)):
-            return number
-    return 0
+class NoneIfInvalid:
+    """Marks a part of a reply that may be anything: None unless it is what is declared."""
 
-
-def valid_count(number: object) -> int | None:
-    """Return a number of tokens as a server gave it; None if it cannot be one."""
-    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS:
-        return number
-    return None
+    @staticmethod
+    def __get_pydantic_core_schema__(
+        source: object, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Let pydantic take None instead of an error."""
+        declared = handler(source)
+        return core_schema.with_default_schema(declared, default=None, on_error="default")
 
 
 def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | None:
@@ -123,6 +108,9 @@ def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | N
 
 MOST_TOKENS = 100_000_000
 """Tokens of one call; a server that counts more is not believed."""
+
+Count = Annotated[int | None, Field(strict=True, ge=0, le=MOST_TOKENS), NoneIfInvalid]
+"""A number of tokens as a server gave it; None if it cannot be one."""
 
 Unwanted = frozenset[str]
 """What a server has rejected for a model: names that only its wire format defines."""
@@ -278,6 +266,19 @@ MOST_BROKEN = 2
 UNSTREAMED_S = 60.0
 
 
+class _Experience:
+    """What a server has shown of one of its models."""
+
+    unwanted: Unwanted = frozenset()
+    most_output: int | None = None
+    is_slow = False
+    broken_streams = 0
+    unstreamed_until = 0.0
+
+
+NO_EXPERIENCE = _Experience()
+
+
 class Remote:
     """Every model of one provider.
 
@@ -300,23 +301,20 @@ class Remote:
         self._provider = provider
         self._dialect = dialect
         self._transport = transport
-        self._unwanted: dict[str, Unwanted] = {}
+        self._experiences: dict[str, _Experience] = {}
         self._unwanted_with: dict[str, Unwanted] = {}
-        self._most_output: dict[str, int] = {}
-        self._slow: set[str] = set()
-        self._broken_streams: dict[str, int] = {}
-        self._unstreamed_until: dict[str, float] = {}
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Answer a call; the `usage` of the reply or error counts every request made for it."""
         started = perf_counter()
-        if self._is_streamed(call):
+        known = self._experiences.get(call.model, NO_EXPERIENCE)
+        if self._is_streamed(call, known):
             call = call.changed(is_streamed=True)
         step = self._transport.step(call.key)
         said: ChatReply | None = None
         received: list[ResponseInParts] = []
         try:
-            said = self._read(*await self._ask(call, step, received))
+            said = self._read(*await self._ask(call, step, received, known))
             if said.flaw:
                 raise said.flaw
         except (ModelError, NotServed, TransportError) as failure:
@@ -328,10 +326,10 @@ class Remote:
                 has_begun = isinstance(failure, RequestUnanswered) and bool(step.fields)
                 error.usage += _lost(call, received, has_begun=has_begun)
             if step.has_timed_out:
-                self._slow.add(call.model)
+                self._experience(call.model).is_slow = True
             raise error from None
-        if call.is_streamed:
-            self._broken_streams.pop(call.model, None)
+        if call.is_streamed and call.model in self._experiences:
+            self._experiences[call.model].broken_streams = 0
         usage = self._usage(call, step, said, perf_counter() - started)
         answered = f"{self._provider}:{said.model or call.model}"
         limits = reported_limits(step.fields)
@@ -352,17 +350,25 @@ class Remote:
         return said or self._dialect.read(body)
 
     async def _ask(
-        self, call: ModelCall, step: RequestAttempts, received: list[ResponseInParts]
+        self,
+        call: ModelCall,
+        step: RequestAttempts,
+        received: list[ResponseInParts],
+        known: _Experience,
     ) -> tuple[bytes, Request]:
-        known = unwanted = self._known_unwanted(call)
+        rejected = known.unwanted
+        if call.prompt.is_document:
+            rejected |= self._unwanted_with.get(_document_key(call), frozenset())
+        unwanted = rejected
         of_document: Unwanted = frozenset()
-        call, lowered = self._within_capacity(call), ""
+        call, lowered = self._within_capacity(call, known), ""
         while True:
             request = self._dialect.request(call, unwanted)
             variant = f";without={'+'.join(sorted(unwanted))}" if unwanted else ""
+            is_whole = not call.is_streamed or STREAM in unwanted
+            open_reader = None if is_whole else partial(self._reader, call, received)
             try:
-                send = self._send(step, call, request, variant + lowered, unwanted, received)
-                body = await send
+                body = await step.post(request, variant + lowered, open_reader)
             except StatusRejected as refusal:
                 said = refusal.response.said
                 if refusal.response.status not in NAMES_A_PART:
@@ -377,18 +383,18 @@ class Remote:
                 if call.prompt.is_document and names_json(said):
                     of_document |= {part}
                 continue
-            if unwanted is not known:
-                self._remember(call, unwanted - known, of_document)
-            return body, request
+            if unwanted is not rejected:
+                self._remember(call, unwanted - rejected, of_document)
+            return well_formed(body) if is_whole else body, request
 
-    def _known_unwanted(self, call: ModelCall) -> Unwanted:
-        of_document = self._unwanted_with.get(_document_key(call), frozenset())
-        return self._unwanted.get(call.model, frozenset()) | of_document
+    def _experience(self, model: str) -> _Experience:
+        """Return what to write down what a server shows of a model."""
+        return self._experiences.setdefault(model, _Experience())
 
     def _remember(self, call: ModelCall, unwanted: Unwanted, of_document: Unwanted) -> None:
         """Leave out of later requests what was rejected; `of_document` only with this schema."""
         if general := unwanted - of_document:
-            self._unwanted[call.model] = self._unwanted.get(call.model, frozenset()) | general
+            self._experience(call.model).unwanted |= general
         if of_document:
             key = _document_key(call)
             known = self._unwanted_with.pop(key, frozenset())
@@ -396,9 +402,9 @@ class Remote:
             if len(self._unwanted_with) > MOST_DOCUMENTS:
                 del self._unwanted_with[next(iter(self._unwanted_with))]
 
-    def _within_capacity(self, call: ModelCall) -> ModelCall:
+    def _within_capacity(self, call: ModelCall, known: _Experience) -> ModelCall:
         """Return the call with the limit that its model can keep, as far as that is known."""
-        most = self._most_output.get(call.model, call.max_output_tokens)
+        most = known.most_output or call.max_output_tokens
         if capacity := capacity_of(f"{self._provider}:{call.model}"):
             asked = tokens_in(call.prompt.system) + tokens_in(call.prompt.user)
             left = capacity.context_tokens - asked
@@ -408,13 +414,13 @@ class Remote:
     def _lowered(self, call: ModelCall, most: int, said: str) -> ModelCall:
         """Return the call with a lower limit; a maximum of the model holds for later calls too."""
         if not CONTEXT.search(said.lower()):
-            self._most_output[call.model] = most
+            self._experience(call.model).most_output = most
         return call.changed(max_output_tokens=most)
 
-    def _is_streamed(self, call: ModelCall) -> bool:
-        if call.model in self._slow:
+    def _is_streamed(self, call: ModelCall, known: _Experience) -> bool:
+        if known.is_slow:
             return True
-        if self._unstreamed_until.get(call.model, 0.0) > perf_counter():
+        if known.unstreamed_until and known.unstreamed_until > perf_counter():
             return False
         in_time = self._transport.retry_policy.total_s * TOKENS_PER_S
         is_watched = call.follower is not None and call.follower.is_watched
@@ -422,22 +428,10 @@ class Remote:
 
     def _count_break(self, model: str, now: float) -> None:
         """Count a stream that broke off; streaming must not fail a call that succeeds whole."""
-        broken = self._broken_streams[model] = self._broken_streams.get(model, 0) + 1
-        if broken >= MOST_BROKEN:
-            self._unstreamed_until[model] = now + UNSTREAMED_S
-
-    async def _send(
-        self,
-        step: RequestAttempts,
-        call: ModelCall,
-        request: Request,
-        variant: str,
-        unwanted: Unwanted,
-        received: list[ResponseInParts],
-    ) -> bytes:
-        if not call.is_streamed or STREAM in unwanted:
-            return well_formed(await step.post(request, variant))
-        return await step.stream(request, variant, partial(self._reader, call, received))
+        known = self._experience(model)
+        known.broken_streams += 1
+        if known.broken_streams >= MOST_BROKEN:
+            known.unstreamed_until = now + UNSTREAMED_S
 
     def _reader(self, call: ModelCall, received: list[ResponseInParts]) -> ResponseInParts:
         """Return the reader of one try; whoever follows the text begins anew."""
@@ -453,7 +447,8 @@ class Remote:
         if said is None:
             cost = None if step.may_have_cost else 0.0
             return Usage(calls=step.calls, cost_usd=cost, seconds=seconds)
-        cost = self._cost(call, said.tokens) if said.tokens else None
+        price = price_of(f"{self._provider}:{call.model}")
+        cost = price.cost_usd(said.tokens) if price and said.tokens else None
         tokens = said.tokens or _estimated(call, said)
         return Usage(
             calls=step.calls,
@@ -461,15 +456,9 @@ class Remote:
             output_tokens=tokens.output,
             cached_tokens=tokens.cached,
             thinking_tokens=tokens.thinking,
-            cost_usd=cost,
+            cost_usd=None if cost is None else round(cost, 9),  # like every total
             seconds=seconds,
         )
-
-    def _cost(self, call: ModelCall, used: TokenCount) -> float | None:
-        """Return US dollars, rounded to 9 places like every total; None when unknown."""
-        model = f"{self._provider}:{call.model}"
-        cost = cost_usd(model, used.input, used.output, used.cached, used.cache_written)
-        return None if cost is None else round(cost, 9)
 
 
 def _estimated(call: ModelCall, said: ChatReply) -> TokenCount:
@@ -487,9 +476,7 @@ def _lost(call: ModelCall, received: Sequence[ResponseInParts], *, has_begun: bo
 
 
 def _document_key(call: ModelCall) -> str:
-    """Return the model and the schema of a call for a document; of another call the model."""
-    if not call.prompt.is_document:
-        return call.model
+    """Return the model and the schema of a call for a document."""
     schema = json.dumps(call.prompt.schema, sort_keys=True)
     return f"{call.model} {sha256(schema.encode()).hexdigest()}"
 

@@ -11,22 +11,20 @@ from typing import Self
 
 
 class Deadlines:
-    """Cancels blocks of code at their deadlines, as `asyncio.timeout_at` does."""
+    """Deadlines that are watched, by the `clock` of the loop."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
+        self.clock = self.loop.time
         self._pending: set[Deadline] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
 
-    def at(self, when: float) -> "Deadline":
-        """Return a context for `with`, which ends with `TimeoutError` at a time of the loop."""
-        return Deadline(self, when)
-
     def add(self, deadline: "Deadline") -> None:
         """Begin to watch a deadline."""
         self._pending.add(deadline)
-        self._wake_at(deadline.when)
+        if deadline.when < self._due:
+            self._wake_at(deadline.when)
 
     def discard(self, deadline: "Deadline") -> None:
         """Watch a deadline no more."""
@@ -36,17 +34,15 @@ class Deadlines:
             self._timer, self._due = None, math.inf
 
     def _wake_at(self, when: float) -> None:
-        if when >= self._due:
-            return
         if self._timer:
             self._timer.cancel()
         self._due = when
-        self._timer = self._loop.call_at(when, self._expire)
+        self._timer = self.loop.call_at(when, self._expire)
 
     def _expire(self) -> None:
         """End what is due; wake again for the next, which may have been put off meanwhile."""
         self._timer, self._due = None, math.inf
-        now = self._loop.time()
+        now = self.clock()
         due = [it for it in self._pending if it.when <= now]
         self._pending.difference_update(due)
         for deadline in sorted(due, key=attrgetter("when")):
@@ -56,7 +52,10 @@ class Deadlines:
 
 
 class Deadline:
-    """The deadline of one block; `when` may be set to a later time inside it."""
+    """A context for `with` that ends with `TimeoutError` at a time of the loop.
+
+    It cancels the block as `asyncio.timeout_at` does. `when` may be set to a later time inside it.
+    """
 
     __slots__ = ("_cancelling", "_deadlines", "_has_expired", "_task", "when")
 
@@ -71,7 +70,7 @@ class Deadline:
         self._task.cancel()
 
     def __enter__(self) -> Self:
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._deadlines.loop)
         assert task is not None
         self._task = task
         self._cancelling = task.cancelling()

@@ -194,9 +194,8 @@ class GuardedClient:
         try:
             request = await self._request(endpoint, body, message_id, tenant)
             attempts = self._attempts(endpoint, key, endpoint.tries)
-            if endpoint.is_cut:
-                return await attempts.stream(request, "", BeginningReader)
-            return await attempts.post(request)
+            open_reader = BeginningReader if endpoint.is_cut else None
+            return await attempts.post(request, open_reader=open_reader)
         except Unavailable:
             raise EndpointAway("its secret cannot be read now", "unreachable") from None
         except RequestUnanswered as error:

@@ -341,7 +341,8 @@ class _Connection(asyncio.Protocol):
         """Keep the connection for the next exchange, or close it."""
         may_stay = self.is_open and self.is_whole and self._may_stay
         if may_stay and not self._transport.get_write_buffer_size():  # the request was taken whole
-            self._discard_pieces()
+            if self._pieces:
+                self._discard_pieces()
             self._keep(self)
         else:
             self.abort()
@@ -351,15 +352,12 @@ class _Connection(asyncio.Protocol):
         self._transport.abort()
         self._end(ConnectionAbortedError())
 
-    async def _progress(self) -> None:
-        """Wait for the next part of the response. Raises `HttpError`."""
+    def _progress(self) -> asyncio.Future[None]:
+        """Return what ends with the next part of the response. Raises `HttpError`."""
         if self._error:
             raise self._error
         self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        return self._waiter
 
     def _wake(self) -> None:
         if self._waiter and not self._waiter.done():

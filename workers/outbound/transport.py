@@ -16,6 +16,7 @@ import asyncio
 import json
 import math
 import random
+import re
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -35,9 +36,9 @@ from workers.outbound.http1 import (
     ConnectionBroken,
     Http1Client,
     HttpClient,
+    HttpError,
     HttpResponse,
     InvalidField,
-    InvalidResponse,
     InvalidUrl,
     NotConnected,
     UntrustedPeer,
@@ -49,14 +50,13 @@ PASSING = frozenset({408, 409, 425, 429})
 
 @value(slots=True)
 class RetryPolicy:
-    """Limits of one step: seconds to connect, to the first byte, and in total; at most `tries`.
+    """Limits of one step: seconds in total and to connect; at most `tries`.
 
     The backoff between tries is random, up to `backoff_s`, then up to twice that, and so on, and at
     most `longest_backoff_s` ("full jitter": AWS Architecture Blog, Exponential Backoff And Jitter).
     """
 
     total_s: float
-    first_byte_s: float | None = None
     connect_s: float = 10.0
     tries: int = 3
     backoff_s: float = 0.5
@@ -120,6 +120,9 @@ FIELDS = {
     "Content-Type": "application/json",
     "User-Agent": "hone",
 }
+UNQUOTED = re.compile(r"[\w.~/:;=+-]*", re.ASCII)
+"""Keys that a header field can carry as they are: nearly all."""
+
 MOST_OF_A_REFUSAL = 64 * 1024
 MOST_SHOWN = 500
 MOST_FRAMING = 256
@@ -256,6 +259,7 @@ class Transport:
     def __init__(self, client: HttpClient, retry_policy: RetryPolicy, max_reply_bytes: int) -> None:
         self.client = client
         self.deadlines = Deadlines()
+        self.clock = self.deadlines.clock
         self.retry_policy = retry_policy
         self.max_reply_bytes = max_reply_bytes
 
@@ -289,40 +293,34 @@ class RequestAttempts:
         self.has_timed_out = False
         self._transport = transport
         self._retry_policy = transport.retry_policy
-        self._key = quote(key, safe="/:;=+.-_")
-        self._clock = asyncio.get_running_loop().time
+        self._key = key if UNQUOTED.fullmatch(key) else quote(key, safe="/:;=+.-_")
+        self._clock = transport.clock
         self._deadline = self._clock() + self._retry_policy.total_s
         self._failures = 0
 
-    async def post(self, request: Request, variant: str = "") -> bytes:
+    async def post(
+        self,
+        request: Request,
+        variant: str = "",
+        open_reader: Callable[[], ResponseReader] | None = None,
+    ) -> bytes:
         """Return the body of a 2xx response; retry temporary errors. Raises `TransportError`.
 
-        A request that differs from an earlier one of the step needs a `variant` of the key.
+        A request that differs from an earlier one of the step needs a `variant` of the key. With
+        `open_reader` it is the body that a reader has made of the response; every try has one of
+        its own. The limit on bytes counts those that the reader holds, and the time of the step is
+        a limit on silence: it begins again with every piece of a stream.
         """
-        return await self._repeated(request, variant, None)
-
-    async def stream(
-        self, request: Request, variant: str, open_reader: Callable[[], ResponseReader]
-    ) -> bytes:
-        """Return the body that a reader has made of a 2xx response; like `post` otherwise.
-
-        The time of the step is a limit on silence: it begins again with every piece of a stream.
-        Every try has a reader of its own. The limit on bytes counts those that the reader holds.
-        """
-        return await self._repeated(request, variant, open_reader)
-
-    async def _repeated(
-        self, request: Request, variant: str, open_reader: Callable[[], ResponseReader] | None
-    ) -> bytes:
         while True:
             reader = open_reader and open_reader()
             try:
-                return await self._try(request, variant, reader)
-            except _TemporaryFailure as failure:
-                if reader is not None and reader.is_complete and failure.response is None:
-                    return reader.body()  # lost after the reply: it is there, and was paid for
-                self._failures += 1
-                await self._wait(failure)
+                return await self._exchange(request, variant, reader)
+            except (HttpError, TimeoutError, _TemporaryFailure) as error:
+                failure = self._temporary(request, error)
+            if reader is not None and reader.is_complete and failure.response is None:
+                return reader.body()  # lost after the reply: it is there, and was paid for
+            self._failures += 1
+            await self._wait(failure)
 
     async def _wait(self, failure: _TemporaryFailure) -> None:
         if self._failures >= self._retry_policy.tries:
@@ -335,68 +333,60 @@ class RequestAttempts:
             raise RequestUnanswered(detail, failure.response) from None
         await asyncio.sleep(wait_s)
 
-    async def _try(self, request: Request, variant: str, reader: ResponseReader | None) -> bytes:
-        """Send the request once; turn every failure into an error of this module."""
+    async def _exchange(
+        self, request: Request, variant: str, reader: ResponseReader | None
+    ) -> bytes:
+        """Send the request once. Raises also what the client raises, and `TimeoutError`."""
         self.calls += 1
         headers = CIMultiDict(FIELDS)
         if (place := current_span().context) is not None:
             headers.update(place.fields())
         headers.update(request.headers)
         headers["Idempotency-Key"] = self._key + variant
-        try:
-            with self._transport.deadlines.at(self._first_byte_due()) as deadline:
-                return await self._exchange(request, headers, deadline, reader)
-        except UntrustedPeer:
-            raise UntrustedServer(f"{request.host} has an untrusted TLS certificate") from None
-        except AddressRefused as error:
-            detail = f"{request.host} is unreachable: {error.strerror}"
-            raise RequestRefused(detail) from None
-        except NotConnected as error:
-            raise _TemporaryFailure(f"{request.host} is unreachable: {error}") from None
-        except TimeoutError:
-            self.may_have_cost = self.has_timed_out = True
-            raise _TemporaryFailure(f"{request.host} did not respond before the timeout") from None
-        except ConnectionBroken:
-            self.may_have_cost = True
-            raise _TemporaryFailure(f"{request.host} reset the connection") from None
-        except InvalidField:
-            detail = f"a header field for {request.host} has a line end, perhaps in the API key"
-            raise UnusableKey(detail) from None
-        except InvalidUrl:
-            raise RequestRefused(f"{request.host} is not a valid server address") from None
-        except InvalidResponse:
-            self.may_have_cost = True
-            raise UnusableResponse(f"{request.host} did not send a valid HTTP response") from None
+        with Deadline(self._transport.deadlines, self._deadline) as deadline:
+            reply = await self._transport.client.post(request.url, headers, request.body)
+            try:
+                self.status = reply.status
+                if not 200 <= reply.status < 300:
+                    raise await _refusal(request, reply)
+                self.may_have_cost = True
+                self.fields = reply.fields
+                if reader is None:
+                    return await _read(reply, self._transport.max_reply_bytes, request)
+                await self._read_stream(request, reply, reader, deadline)
+                return reader.body()
+            except StreamFailed as failed:
+                raise _failure_of(request, failed) from None
+            finally:
+                reply.close()
 
-    def _first_byte_due(self) -> float:
-        first_byte_s = self._retry_policy.first_byte_s
-        if first_byte_s is None:
-            return self._deadline
-        return min(self._deadline, self._clock() + first_byte_s)
-
-    async def _exchange(
-        self,
-        request: Request,
-        headers: Mapping[str, str],
-        deadline: Deadline,
-        reader: ResponseReader | None,
-    ) -> bytes:
-        reply = await self._transport.client.post(request.url, headers, request.body)
-        try:
-            deadline.when = self._deadline
-            self.status = reply.status
-            if not 200 <= reply.status < 300:
-                raise await _refusal(request, reply)
-            self.may_have_cost = True
-            self.fields = reply.fields
-            if reader is None:
-                return await _read(reply, self._transport.max_reply_bytes, request)
-            await self._read_stream(request, reply, reader, deadline)
-            return reader.body()
-        except StreamFailed as failed:
-            raise _failure_of(request, failed) from None
-        finally:
-            reply.close()
+    def _temporary(
+        self, request: Request, error: HttpError | TimeoutError | _TemporaryFailure
+    ) -> _TemporaryFailure:
+        """Return what failed and may be tried again; raise the `TransportError` of the rest."""
+        match error:
+            case _TemporaryFailure():
+                return error
+            case UntrustedPeer():
+                raise UntrustedServer(f"{request.host} has an untrusted TLS certificate") from None
+            case AddressRefused():
+                detail = f"{request.host} is unreachable: {error.strerror}"
+                raise RequestRefused(detail) from None
+            case NotConnected():
+                return _TemporaryFailure(f"{request.host} is unreachable: {error}")
+            case InvalidField():
+                detail = f"a header field for {request.host} has a line end, perhaps in the API key"
+                raise UnusableKey(detail) from None
+            case InvalidUrl():
+                raise RequestRefused(f"{request.host} is not a valid server address") from None
+        self.may_have_cost = True
+        if isinstance(error, TimeoutError):
+            self.has_timed_out = True
+            return _TemporaryFailure(f"{request.host} did not respond before the timeout")
+        if isinstance(error, ConnectionBroken):
+            return _TemporaryFailure(f"{request.host} reset the connection")
+        detail = f"{request.host} did not send a valid HTTP response"
+        raise UnusableResponse(detail) from None
 
     async def _read_stream(
         self,
@@ -413,7 +403,7 @@ class RequestAttempts:
         most, total = self._transport.max_reply_bytes, 0
         decoded = _decoder(reply, most, request)
         while sent := await reply.read():
-            piece = decoded(sent)
+            piece = decoded(sent) if decoded else sent
             total += len(piece)
             reader.take(piece)
             if reader.is_stream:
@@ -461,18 +451,21 @@ async def _read(reply: HttpResponse, most: int, request: Request) -> bytes:
     decoded = _decoder(reply, most, request)
     pieces, total = [], 0
     while piece := await reply.read():
-        pieces.append(decoded(piece))
+        pieces.append(decoded(piece) if decoded else piece)
         total += len(pieces[-1])
         if total > most:
             raise UnusableResponse(f"{request.host} sent more than {most} bytes")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _decoder(reply: HttpResponse, most: int, request: Request) -> Callable[[bytes], bytes]:
-    """Return what decompresses the pieces of a body, each to at most `most` + 1 bytes."""
+def _decoder(reply: HttpResponse, most: int, request: Request) -> Callable[[bytes], bytes] | None:
+    """Return what decompresses the pieces of a body, each to at most `most` + 1 bytes.
+
+    None for a body that is not compressed.
+    """
     encoding = reply.fields.get("Content-Encoding", "identity").lower()
     if encoding == "identity":
-        return bytes
+        return None
     if encoding not in {"gzip", "deflate"}:
         raise UnusableResponse(f"{request.host} sent the unsupported encoding {encoding[:20]!r}")
     inflate = zlib.decompressobj(GZIP_OR_ZLIB)

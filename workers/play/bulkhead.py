@@ -110,17 +110,16 @@ class Bulkhead:
         if not self._calls_to[model]:
             del self._calls_to[model]
         self._calling.pop(calls, None)
-        if models := self._slow.pop(calls, None):
-            self._slow_of.subtract(models)
+        if calls in self._slow:
+            self._slow_of.subtract(self._slow.pop(calls))
         if calls.models:
             self._calling[calls] = None  # as the last one: they are in the order of their times
 
-    def answered(self, model: str, seconds: float) -> None:
-        """Learn how long a model took to reply: a quick reply lets another refinement in."""
-        if seconds < SLOW_S:
-            self._quick_at[model] = asyncio.get_running_loop().time()
-            if model in self._probe_at:
-                self._more[model] += 1
+    def answered_quickly(self, model: str, now: float) -> None:
+        """Learn that a model replied within `SLOW_S`: another refinement is let in."""
+        self._quick_at[model] = now
+        if model in self._probe_at:
+            self._more[model] += 1
 
     def _look(self) -> None:
         """Find those that have only waited for `SLOW_S` by now."""
@@ -150,9 +149,8 @@ class RefinementCalls:
         self.models: Counter[str] = Counter()
         self.changed_at = 0.0
 
-    @contextmanager
-    def calling(self, model: str, *, has_permit: bool = False) -> Iterator[None]:
-        """Count a call as under way.
+    def calling(self, model: str, *, has_permit: bool = False) -> "CallOfModel":
+        """Return a context for `with`, during which a call counts as under way.
 
         Raises `ModelWaits` if the model is held back, unless the refinement has a permit or has
         called it since it was claimed.
@@ -160,15 +158,9 @@ class RefinementCalls:
         if not has_permit and model not in self._admitted and self._bulkhead.holds_back(model):
             raise self._bulkhead.waits(model)
         self._admitted.add(model)
-        began = self._count(model, 1)
-        try:
-            yield
-        except BaseException:
-            self._count(model, -1)
-            raise
-        self._bulkhead.answered(model, self._count(model, -1) - began)
+        return CallOfModel(self, model)
 
-    def _count(self, model: str, by: int) -> float:
+    def count(self, model: str, by: int) -> float:
         """Count a call that begins or ends; return the time."""
         self.changed_at = asyncio.get_running_loop().time()
         before = self.models.pop(model, 0)
@@ -176,3 +168,24 @@ class RefinementCalls:
             self.models[model] = before + by
         self._bulkhead.changed(self, model, bool(before + by) - bool(before))
         return self.changed_at
+
+    def end(self, model: str, began: float, *, is_answered: bool) -> None:
+        """Count a call that ends, and learn whether the model replied quickly."""
+        ended = self.count(model, -1)
+        if is_answered and ended - began < SLOW_S:
+            self._bulkhead.answered_quickly(model, ended)
+
+
+class CallOfModel:
+    """A call under way of one refinement."""
+
+    __slots__ = ("_began", "_calls", "_model")
+
+    def __init__(self, calls: RefinementCalls, model: str) -> None:
+        self._calls, self._model = calls, model
+
+    def __enter__(self) -> None:
+        self._began = self._calls.count(self._model, 1)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._calls.end(self._model, self._began, is_answered=kind is None)

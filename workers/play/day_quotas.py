@@ -88,7 +88,7 @@ class DayQuotas:
         """Return the seconds until a tenant that has nothing left today may spend again."""
         now = asyncio.get_running_loop().time()
         read_at, known = self._known.get(tenant, (float("-inf"), None))
-        if now - max(read_at, self._failed_at) > REPORTED_S:
+        if now - read_at > REPORTED_S and now - self._failed_at > REPORTED_S:
             self._spent.setdefault(tenant, NOTHING_SPENT)
             if known is None or known.is_limited:
                 await self._reported()
@@ -104,8 +104,9 @@ class DayQuotas:
         tokens = usage.input_tokens + usage.output_tokens
         if not tokens and not usage.cost_usd:
             return
-        spent = Spent(tokens, usage.cost_usd or 0.0)
-        self._spent[tenant] = self._spent.get(tenant, NOTHING_SPENT) + spent
+        before = self._spent.get(tenant, NOTHING_SPENT)
+        cost_usd = before.cost_usd + (usage.cost_usd or 0.0)
+        self._spent[tenant] = Spent(before.tokens + tokens, cost_usd)
         if self._later is None:
             loop = asyncio.get_running_loop()
             self._later = loop.call_later(REPORTED_S, self._report_now)

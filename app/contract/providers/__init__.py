@@ -170,9 +170,15 @@ def price_list() -> PriceList:
     return PriceList.model_validate_json(pkgutil.get_data(__package__, "prices.json") or b"")
 
 
+NO_PRICE = Price(source="", bands=(Band(input=0, output=0),))
+
+
 @lru_cache(maxsize=1_024)
 def price_of(model: str) -> Price | None:
-    """Return what `provider:name` costs, or None when that is unknown."""
+    """Return what `provider:name` costs, `NO_PRICE` if nothing, or None when that is unknown."""
+    provider = provider_of(model)
+    if provider and not provider.costs:
+        return NO_PRICE
     prices = price_list().models
     return prices.get(model) or prices.get(DATED.sub("", model))
 
@@ -185,9 +191,6 @@ def cost_usd(
     `cached` and `cache_written` are the parts of `input_tokens` that were read from the provider's
     cache or written to it.
     """
-    provider = provider_of(model)
-    if provider and not provider.costs:
-        return 0.0
     price = price_of(model)
     if price is None:
         return None

@@ -4,14 +4,27 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from workers.models.port import ModelCall, UnreadableReply
-from workers.models.remote import AdapterFactory, ChatReply, Unwanted, counted, flaw_of, user_text
+from workers.models.remote import (
+    AdapterFactory,
+    ChatReply,
+    Count,
+    Unwanted,
+    counted,
+    flaw_of,
+    user_text,
+)
 from workers.outbound.transport import Request
+
+
+class _Usage(BaseModel):
+    input: Count = None
+    output: Count = None
 
 
 class _Generated(BaseModel):
     text: str
     is_cut_off: bool = False
-    usage: object = None
+    usage: _Usage = _Usage()
 
 
 class Plain:
@@ -45,7 +58,7 @@ class Plain:
             generated = _Generated.model_validate_json(body)
         except ValidationError:
             raise UnreadableReply("the reply is not a generated text") from None
-        tokens = counted(generated.usage, ["input"], "output")
+        tokens = counted(generated.usage.input, generated.usage.output)
         flaw = flaw_of(generated.text, is_cut_off=generated.is_cut_off, is_withheld=False)
         return ChatReply(generated.text, None, tokens, flaw)
 
