@@ -120,7 +120,7 @@ def encode_append(
     waited_s: float = 0.0,
     prompts: Mapping[bytes, bytes] = NO_PROMPTS,
     additions: Sequence[Addition] = (),
-) -> tuple[str | bytes | int, ...]:
+) -> tuple[str | bytes, ...]:
     """Return the arguments of an append that define what is written.
 
     Raises ValueError unless there are entries or it parks, with a terminal one exactly if `to` is
@@ -137,10 +137,10 @@ def encode_append(
         raise ValueError("only an append that ends a refinement adds to sums")
     encoded = encode_fields(fields)
     models = b"" if parking is None else to_json(parking.models)
-    waited_ms = round(waited_s * 1000)
+    waited_ms = f"{round(waited_s * 1000)}"
     written = encode_entries(entries)
     parts = [word for part in prompts.items() for word in part]
-    counts = (len(encoded), len(written), len(parts))
+    counts = (f"{len(encoded)}", f"{len(written)}", f"{len(parts)}")
     added = encode_additions(additions)
     return (to or "", models, waited_ms, *counts, *encoded, *written, *parts, *added)
 
