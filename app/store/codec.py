@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from app.contract.batches import BatchWebhook
-from app.contract.events import DATA_OF, Event, EventData, EventType, Queued, Retried
+from app.contract.events import DATA_OF, LAST_TYPES, Event, EventData, EventType, Queued, Retried
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rated
@@ -68,6 +68,7 @@ _FIELDS: dict[str, Encode] = {
     "waiting": _encoder(tuple[Waiting, ...]),
     "result": _encoder(Result),
     "error": _encoder(Failure),
+    "stop_reason": str.encode,
     "achieved": _encoder(dict[str, tuple[float, float | None]]),
     "used": _encoder(dict[str, ModelUse]),
 }
@@ -94,12 +95,9 @@ NO_SECRETS: Mapping[str, str] = {}
 def encode_fields(fields: Fields) -> list[str | bytes]:
     """Return name and value of every field that is set, one after the other."""
     encoded: list[str | bytes] = []
-    for name, encode in _FIELDS.items():
-        value = getattr(fields, name)
+    for name, value in vars(fields).items():
         if value is not None:
-            encoded += name, encode(value)
-    if fields.stop_reason is not None:
-        encoded += "stop_reason", fields.stop_reason
+            encoded += name, _FIELDS[name](value)
     return encoded
 
 
@@ -127,11 +125,11 @@ def encode_append(
     terminal, and `refinement.paused` exactly if `to` is paused; and for additions without a
     terminal one.
     """
-    ends = any(entry.type.is_terminal for entry in entries)
+    kinds = [entry.type for entry in entries]
+    ends = not LAST_TYPES.isdisjoint(kinds)
     if not (entries or parking) or ends != (to is not None and to.is_terminal):
         raise ValueError("an append must have entries, and a terminal one exactly if it ends")
-    asks = any(entry.type is EventType.PAUSED for entry in entries)
-    if asks != (to is Status.PAUSED):
+    if (EventType.PAUSED in kinds) != (to is Status.PAUSED):
         raise ValueError("an append must have refinement.paused exactly if it pauses")
     if additions and not ends:
         raise ValueError("only an append that ends a refinement adds to sums")

@@ -50,7 +50,7 @@ class Entry:
     data: Contract | None = None
 
 
-@value(slots=True)
+@value()
 class Fields:
     """The summary fields an append may set; None leaves a field as it is.
 
