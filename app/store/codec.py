@@ -48,7 +48,7 @@ from app.store.state import (
     UnreadableRecord,
 )
 
-Encode = Callable[[Any], bytes]
+Encode = Callable[..., bytes]
 
 
 def _encoder(kind: Any) -> Encode:
@@ -86,6 +86,7 @@ _REASON: dict[bytes, StopReason | None] = {
 }
 
 
+NEXT = {"next"}
 PACKED = b"d"  # before numbers of 8 bytes each; no JSON begins with it
 
 NO_PROMPTS: Mapping[bytes, bytes] = {}
@@ -105,7 +106,13 @@ def encode_entries(entries: Sequence[Entry]) -> list[str | bytes]:
     """Return type and data of every entry, one after the other; missing data is empty."""
     encoded: list[str | bytes] = []
     for entry in entries:
-        data = b"" if entry.data is None else _DATA[entry.type](entry.data)
+        if entry.data is None:
+            data = b""
+        elif entry.next:
+            known = _DATA[entry.type](entry.data, exclude=NEXT)
+            data = b'%b,"next":%b}' % (known[:-1], to_json(entry.next))
+        else:
+            data = _DATA[entry.type](entry.data)
         encoded += entry.type, data
     return encoded
 

@@ -44,10 +44,14 @@ class State:
 
 @value(slots=True)
 class Entry:
-    """One entry to append; the terminal types and `refinement.canceling` have no data."""
+    """One entry to append; the terminal types and `refinement.canceling` have no data.
+
+    `next` are the steps under way after a step; they take the place of those in its data.
+    """
 
     type: EventType
     data: Contract | None = None
+    next: tuple[str, ...] = ()
 
 
 @value()
