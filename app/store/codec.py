@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from struct import pack, unpack
 from typing import Any, Final, cast
 
@@ -144,9 +145,9 @@ def encode_append(
     models = b"" if parking is None else to_json(parking.models)
     waited_ms = f"{round(waited_s * 1000)}"
     written = encode_entries(entries)
-    parts = [word for part in prompts.items() for word in part]
+    parts = list(chain.from_iterable(prompts.items()))
     counts = (f"{len(encoded)}", f"{len(written)}", f"{len(parts)}")
-    added = encode_additions(additions)
+    added = encode_additions(additions) if additions else ()
     return (to or "", models, waited_ms, *counts, *encoded, *written, *parts, *added)
 
 
@@ -160,19 +161,17 @@ def encode_addition(it: Addition) -> bytes:
 
     The sums follow, each with its name, and what they are of. Empty sums are left out.
     """
-    sums = [(name.encode(), _packed(numbers)) for name, numbers in it.sums.items() if numbers]
+    sums = [_sum(name.encode(), numbers) for name, numbers in it.sums.items() if numbers]
     version = "-" if it.version is None else it.version
     head = f"{it.decay} {version} {len(sums)} {it.listed_in or ''}\n"
-    named = (_sized(name) + _sized(numbers) for name, numbers in sums)
-    return b"".join((head.encode(), *named, it.about.encode()))
+    return b"".join((head.encode(), *sums, it.about.encode()))
 
 
-def _sized(word: bytes) -> bytes:
-    return pack("<I", len(word)) + word
-
-
-def _packed(numbers: Sequence[float]) -> bytes:
-    return pack(f"<c{len(numbers)}d", PACKED, *numbers)
+def _sum(name: bytes, numbers: Sequence[float]) -> bytes:
+    """Return name and numbers, each after its length."""
+    length, count = len(name), len(numbers)
+    form = f"<I{length}sIc{count}d"
+    return pack(form, length, name, len(PACKED) + 8 * count, PACKED, *numbers)
 
 
 def decode_sums(stored: bytes) -> Any:

@@ -102,8 +102,9 @@ class Addition:
 
     def __post_init__(self) -> None:
         # The sum of the sizes: NaN and infinity survive it, which min and max do not promise.
-        if not all(sum(map(abs, numbers)) < LARGEST for numbers in self.sums.values()):
-            raise ValueError("a number to add must be finite, and less than 1e100")
+        for numbers in self.sums.values():
+            if not sum(map(abs, numbers)) < LARGEST:
+                raise ValueError("a number to add must be finite, and less than 1e100")
 
 
 @value(slots=True)
