@@ -92,7 +92,11 @@ class EventType(StrEnum):
 
         Only `refinement.rated` and `refinement.retried` can follow it.
         """
-        return self in (EventType.COMPLETED, EventType.FAILED, EventType.CANCELED)
+        return self in LAST_TYPES
+
+
+LAST_TYPES = frozenset({EventType.COMPLETED, EventType.FAILED, EventType.CANCELED})
+"""The terminal ones."""
 
 
 class Queued(Contract):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from struct import pack, unpack
 from typing import Any, Final, cast
 
@@ -11,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from app.contract.batches import BatchWebhook
-from app.contract.events import DATA_OF, Event, EventData, EventType, Queued, Retried
+from app.contract.events import DATA_OF, LAST_TYPES, Event, EventData, EventType, Queued, Retried
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rated
@@ -48,7 +49,7 @@ from app.store.state import (
     UnreadableRecord,
 )
 
-Encode = Callable[[Any], bytes]
+Encode = Callable[..., bytes]
 
 
 def _encoder(kind: Any) -> Encode:
@@ -68,6 +69,7 @@ _FIELDS: dict[str, Encode] = {
     "waiting": _encoder(tuple[Waiting, ...]),
     "result": _encoder(Result),
     "error": _encoder(Failure),
+    "stop_reason": str.encode,
     "achieved": _encoder(dict[str, tuple[float, float | None]]),
     "used": _encoder(dict[str, ModelUse]),
 }
@@ -87,6 +89,7 @@ _REASON: dict[bytes, StopReason | None] = {
 }
 
 
+NEXT = {"next"}
 PACKED = b"d"  # before numbers of 8 bytes each; no JSON begins with it
 
 NO_PROMPTS: Mapping[bytes, bytes] = {}
@@ -96,12 +99,9 @@ NO_SECRETS: Mapping[str, str] = {}
 def encode_fields(fields: Fields) -> list[str | bytes]:
     """Return name and value of every field that is set, one after the other."""
     encoded: list[str | bytes] = []
-    for name, encode in _FIELDS.items():
-        value = getattr(fields, name)
+    for name, value in vars(fields).items():
         if value is not None:
-            encoded += name, encode(value)
-    if fields.stop_reason is not None:
-        encoded += "stop_reason", fields.stop_reason
+            encoded += name, _FIELDS[name](value)
     return encoded
 
 
@@ -109,7 +109,13 @@ def encode_entries(entries: Sequence[Entry]) -> list[str | bytes]:
     """Return type and data of every entry, one after the other; missing data is empty."""
     encoded: list[str | bytes] = []
     for entry in entries:
-        data = b"" if entry.data is None else _DATA[entry.type](entry.data)
+        if entry.data is None:
+            data = b""
+        elif entry.next:
+            known = _DATA[entry.type](entry.data, exclude=NEXT)
+            data = b'%b,"next":%b}' % (known[:-1], to_json(entry.next))
+        else:
+            data = _DATA[entry.type](entry.data)
         encoded += entry.type, data
     return encoded
 
@@ -122,28 +128,28 @@ def encode_append(
     waited_s: float = 0.0,
     prompts: Mapping[bytes, bytes] = NO_PROMPTS,
     additions: Sequence[Addition] = (),
-) -> tuple[str | bytes | int, ...]:
+) -> tuple[str | bytes, ...]:
     """Return the arguments of an append that define what is written.
 
     Raises ValueError unless there are entries or it parks, with a terminal one exactly if `to` is
     terminal, and `refinement.paused` exactly if `to` is paused; and for additions without a
     terminal one.
     """
-    ends = any(entry.type.is_terminal for entry in entries)
+    kinds = [entry.type for entry in entries]
+    ends = not LAST_TYPES.isdisjoint(kinds)
     if not (entries or parking) or ends != (to is not None and to.is_terminal):
         raise ValueError("an append must have entries, and a terminal one exactly if it ends")
-    asks = any(entry.type is EventType.PAUSED for entry in entries)
-    if asks != (to is Status.PAUSED):
+    if (EventType.PAUSED in kinds) != (to is Status.PAUSED):
         raise ValueError("an append must have refinement.paused exactly if it pauses")
     if additions and not ends:
         raise ValueError("only an append that ends a refinement adds to sums")
     encoded = encode_fields(fields)
     models = b"" if parking is None else to_json(parking.models)
-    waited_ms = round(waited_s * 1000)
+    waited_ms = f"{round(waited_s * 1000)}"
     written = encode_entries(entries)
-    parts = [word for part in prompts.items() for word in part]
-    counts = (len(encoded), len(written), len(parts))
-    added = encode_additions(additions)
+    parts = list(chain.from_iterable(prompts.items()))
+    counts = (f"{len(encoded)}", f"{len(written)}", f"{len(parts)}")
+    added = encode_additions(additions) if additions else ()
     return (to or "", models, waited_ms, *counts, *encoded, *written, *parts, *added)
 
 
@@ -157,19 +163,17 @@ def encode_addition(it: Addition) -> bytes:
 
     The sums follow, each with its name, and what they are of. Empty sums are left out.
     """
-    sums = [(name.encode(), _packed(numbers)) for name, numbers in it.sums.items() if numbers]
+    sums = [_sum(name.encode(), numbers) for name, numbers in it.sums.items() if numbers]
     version = "-" if it.version is None else it.version
     head = f"{it.decay} {version} {len(sums)} {it.listed_in or ''}\n"
-    named = (_sized(name) + _sized(numbers) for name, numbers in sums)
-    return b"".join((head.encode(), *named, it.about.encode()))
+    return b"".join((head.encode(), *sums, it.about.encode()))
 
 
-def _sized(word: bytes) -> bytes:
-    return pack("<I", len(word)) + word
-
-
-def _packed(numbers: Sequence[float]) -> bytes:
-    return pack(f"<c{len(numbers)}d", PACKED, *numbers)
+def _sum(name: bytes, numbers: Sequence[float]) -> bytes:
+    """Return name and numbers, each after its length."""
+    length, count = len(name), len(numbers)
+    form = f"<I{length}sIc{count}d"
+    return pack(form, length, name, len(PACKED) + 8 * count, PACKED, *numbers)
 
 
 def decode_sums(stored: bytes) -> Any:

@@ -44,13 +44,17 @@ class State:
 
 @value(slots=True)
 class Entry:
-    """One entry to append; the terminal types and `refinement.canceling` have no data."""
+    """One entry to append; the terminal types and `refinement.canceling` have no data.
+
+    `next` are the steps under way after a step; they take the place of those in its data.
+    """
 
     type: EventType
     data: Contract | None = None
+    next: tuple[str, ...] = ()
 
 
-@value(slots=True)
+@value()
 class Fields:
     """The summary fields an append may set; None leaves a field as it is.
 
@@ -98,8 +102,9 @@ class Addition:
 
     def __post_init__(self) -> None:
         # The sum of the sizes: NaN and infinity survive it, which min and max do not promise.
-        if not all(sum(map(abs, numbers)) < LARGEST for numbers in self.sums.values()):
-            raise ValueError("a number to add must be finite, and less than 1e100")
+        for numbers in self.sums.values():
+            if not sum(map(abs, numbers)) < LARGEST:
+                raise ValueError("a number to add must be finite, and less than 1e100")
 
 
 @value(slots=True)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any, cast
 from uuid import uuid4
 
@@ -95,7 +96,7 @@ NOTHING = Fields()
 NOTHING_READ: Mapping[str, int] = {}
 UNANSWERED = (RedisConnectionError, RedisTimeoutError)
 
-_Payload = tuple[str | bytes | int, ...]
+_Payload = tuple[str | bytes, ...]
 
 
 class Journal:
@@ -155,7 +156,7 @@ class Journal:
         takes effect before it.
         """
         what = encode_append(entries, fields, to, parking, waited_s, prompts, additions)
-        payload = ("" if limits_seq is None else limits_seq, *what)
+        payload = ("" if limits_seq is None else f"{limits_seq}", *what)
         async with self._turn:
             if self._unanswered is not None and self._unanswered != payload:
                 await self._settle_unanswered()
@@ -180,8 +181,8 @@ class Journal:
     @property
     def bytes_kept(self) -> int:
         """About how much memory the appends take that are kept."""
-        words = [word for _, payload in self._kept.values() for word in payload]
-        return sum([len(word) for word in words if not isinstance(word, int)])
+        payloads = [payload for _, payload in self._kept.values()]
+        return sum(map(len, chain.from_iterable(payloads)))
 
     async def look(self) -> State:
         """Return the current state, else raise Fenced."""

@@ -1,5 +1,7 @@
 """What is encoded comes back equal."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +17,7 @@ from app.store.codec import (
     decode_models,
     decode_request,
     decode_state,
+    encode_entries,
     encode_fields,
     encode_limits,
     encode_metadata,
@@ -22,6 +25,7 @@ from app.store.codec import (
     moment,
     snapshot_json,
 )
+from tests.store.store_harness import failed_step, step
 
 scores = st.none() | st.floats(0, 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -92,6 +96,14 @@ def test_fields_come_back_in_the_snapshot(
     in_force = (limits.threshold, limits.max_iterations)
     assert (snapshot.threshold, snapshot.max_iterations) == in_force
     assert (snapshot.metadata, snapshot.created_at) == (metadata, moment(at))
+
+
+@given(st.lists(texts, min_size=1).map(tuple), texts)
+def test_an_entry_says_what_is_under_way_after_a_step(keys: tuple[str, ...], text: str) -> None:
+    for entry in (step(text=text), failed_step(text)):
+        assert entry.data is not None
+        _, written = encode_entries([replace(entry, next=keys)])
+        assert written == entry.data.model_copy(update={"next": keys}).model_dump_json().encode()
 
 
 def test_fields_left_out_are_not_encoded() -> None:

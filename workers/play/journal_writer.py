@@ -627,7 +627,7 @@ def _entry(done: Pending, under_way: tuple[str, ...]) -> Entry:
         case RecordedStep():
             completed = isinstance(done.entry, StepCompleted)
             kind = EventType.STEP_COMPLETED if completed else EventType.STEP_FAILED
-            return Entry(kind, done.entry.model_copy(update={"next": under_way}))
+            return Entry(kind, done.entry, under_way)
 
 
 def _iteration(under_way: tuple[str, ...]) -> int | None:
