@@ -111,12 +111,12 @@ class TextPublisher:
 
     def ended(self, refinement_id: str, key: str, *, is_taken_back: bool) -> None:
         """Learn that a text has ended."""
-        if is_taken_back:
-            self._send(refinement_id, key, 0, None)
         texts = self._writing[refinement_id]
         del texts[key]
         if not texts:
             del self._writing[refinement_id]
+        if is_taken_back:
+            self._send(refinement_id, key, 0, None)
 
     def is_watched(self, refinement_id: str) -> bool:
         """Return whether somebody watches a refinement now."""
