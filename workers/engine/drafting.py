@@ -17,7 +17,7 @@ from workers.engine.edits import (
 )
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
 from workers.engine.judging import below_floor
-from workers.engine.matching import repeats
+from workers.engine.matching import Told
 from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError
 from workers.engine.passages import passages_in
 from workers.engine.prompt_requests import Task
@@ -42,10 +42,10 @@ def failures(
     below = below_floor(scored.scores, task.criteria)
     weak = {it.criterion for it in scored.scores if it.score is not None and it.score < threshold}
     weak |= {criterion.name for criterion in below}
+    told = Told(it.message for it in scored.critique.findings)
     for given in scored.scores:
         if given.criterion in weak:
-            is_told = any(repeats(given.reason, it.message) for it in scored.critique.findings)
-            reason = "" if is_told else given.reason
+            reason = "" if told.says(given.reason) else given.reason
             said = f"{given.criterion}: {reason}" if reason else given.criterion
             lines.append(f"{said} (not met yet)")
     lines += [_line(it) + _history(known.get(it)) for it in scored.critique.findings]

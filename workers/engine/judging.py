@@ -82,12 +82,21 @@ class _Quoted(ReplyModel):
     span: Span | None = None
 
 
-class _Finding(ReplyModel):
+class _SaidFinding(ReplyModel):
     kind: str
     message: str
     fix: str | None = None
     span: Span | None = None
     quote: str | None = None
+
+
+@value(slots=True)
+class _Finding:
+    kind: str
+    message: str
+    fix: str | None
+    quote: str | None
+    span: Span | None = None
 
 
 MAY_MEASURE_NOTHING = 3
@@ -100,7 +109,7 @@ class _StrictVerdict(ReplyModel):
     strengths: tuple[str, ...] = ()
     weaknesses: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
-    findings: tuple[_Finding, ...] = ()
+    findings: tuple[_SaidFinding, ...] = ()
 
 
 @value(slots=True)
@@ -176,7 +185,7 @@ def _strict_verdict(reply: ReplyReader) -> _Verdict:
         said.strengths,
         said.weaknesses,
         said.suggestions,
-        said.findings,
+        [_Finding(it.kind, it.message, it.fix, it.quote, it.span) for it in said.findings],
         said.unmeasurable,
     )
 
@@ -190,8 +199,17 @@ class _ScoreAsAsked(ReplyModel):
     evidence: list[str]
 
 
+class _FindingAsAsked(ReplyModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    kind: str
+    message: str
+    fix: str | None
+    quote: str | None
+
+
 class _VerdictAsAsked(ReplyModel):
-    """A verdict in exactly the form of the schema, without findings."""
+    """A verdict in exactly the form of the schema."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -199,7 +217,7 @@ class _VerdictAsAsked(ReplyModel):
     strengths: list[str]
     weaknesses: list[str]
     suggestions: list[str]
-    findings: Annotated[list[Any], Field(max_length=0)]
+    findings: list[_FindingAsAsked]
 
 
 def _as_asked(raw: str, names: Mapping[str, str]) -> _Verdict | None:
@@ -220,6 +238,10 @@ def _as_asked(raw: str, names: Mapping[str, str]) -> _Verdict | None:
             )
             for key, it in said.scores.items()
         ]
+        findings = [
+            _Finding(_criterion(names, it.kind), it.message, it.fix, it.quote)
+            for it in said.findings
+        ]
     except (ValueError, KeyError):
         return None
     return _Verdict(
@@ -227,6 +249,7 @@ def _as_asked(raw: str, names: Mapping[str, str]) -> _Verdict | None:
         tuple(filter(str.strip, said.strengths)),
         tuple(filter(str.strip, said.weaknesses)),
         tuple(filter(str.strip, said.suggestions)),
+        findings,
     )
 
 
@@ -240,7 +263,7 @@ def _verdict(reply: ReplyReader, criteria: Sequence[Criterion]) -> _Verdict:
         strengths=_lines(reply, said.strengths, "a strength"),
         weaknesses=_lines(reply, said.weaknesses, "a weakness"),
         suggestions=_lines(reply, said.suggestions, "a suggestion"),
-        findings=tuple(_findings(reply, said.findings, names)),
+        findings=list(_findings(reply, said.findings, names)),
         unmeasurable=said.unmeasurable is True,
     )
 
@@ -266,6 +289,13 @@ def _named(names: Mapping[str, str], said: Any) -> str:
         if key in names and names.get(rest) == names[key]:
             return names[key]
     return str(said)
+
+
+def _criterion(names: Mapping[str, str], said: str) -> str:
+    """Return the name of the criterion meant. Raises KeyError if there is none."""
+    if (name := _named(names, said)) not in names.values():
+        raise KeyError(said)
+    return name
 
 
 KEY_AND_NAME = re.compile(r"(c\d+)[\s:.()\[\]\u2013-]+(.+?)[)\]]?")
@@ -320,12 +350,14 @@ def _lines(reply: ReplyReader, said: Any, what: str) -> tuple[str, ...]:
 
 
 def _findings(reply: ReplyReader, said: Any, names: Mapping[str, str]) -> Iterator[_Finding]:
-    for it in items_in(reply, list(said) if isinstance(said, tuple) else said, _Finding, "finding"):
-        kind = _named(names, it.kind)
-        if kind in names.values():
-            yield it.model_copy(update={"kind": kind})
-        else:
+    items = list(said) if isinstance(said, tuple) else said
+    for it in items_in(reply, items, _SaidFinding, "finding"):
+        try:
+            kind = _criterion(names, it.kind)
+        except KeyError:
             reply.drop("finding", f"unknown criterion {it.kind[:100]!r}: {it.message}")
+        else:
+            yield _Finding(kind, it.message, it.fix, it.quote, it.span)
 
 
 def total(scores: Sequence[CriterionScore], criteria: Sequence[Criterion]) -> float | None:

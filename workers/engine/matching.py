@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, takewhile
 from operator import eq
@@ -89,25 +89,40 @@ SAME_WORDS = 0.7
 English lines of 300 characters overlap by a third."""
 
 
-def repeats(line: str, told: str) -> bool:
-    """Return whether a line says only what was told, in much the same words.
+class Told:
+    """Lines that were told already."""
 
-    In any language: only letters and digits count, and spaces need not separate words. A short line
-    must occur in what was told as it is.
-    """
-    given, known = _plain(line), _plain(told)
-    if len(given) < 12:
-        return given in known
-    said = _trigrams(given)
-    return len(said & _trigrams(known)) >= SAME_WORDS * len(said)
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = tuple(lines)
+
+    def says(self, line: str) -> bool:
+        """Return whether a line says only what one of them says, in much the same words.
+
+        In any language: only letters and digits count, and spaces need not separate words. A short
+        line must occur in what was told as it is.
+        """
+        given = _plain(line)
+        if len(given) < 12:
+            return any(given in known for known, _ in self._known)
+        said = _trigrams(given)
+        most = max([len(said & known) for _, known in self._known], default=-1)
+        return most >= SAME_WORDS * len(said)
+
+    @cached_property
+    def _known(self) -> list[tuple[str, set[str]]]:
+        plain = [_plain(it) for it in self._lines]
+        return [(it, _trigrams(it)) for it in plain]
+
+
+NEITHER_LETTERS_NOR_DIGITS = re.compile(r"[\W_]+")
 
 
 def _plain(text: str) -> str:
-    return "".join(it for it in text.casefold() if it.isalnum())
+    return NEITHER_LETTERS_NOR_DIGITS.sub("", text.casefold())
 
 
-def _trigrams(plain: str) -> frozenset[str]:
-    return frozenset(plain[at : at + 3] for at in range(len(plain) - 2))
+def _trigrams(plain: str) -> set[str]:
+    return {plain[at : at + 3] for at in range(len(plain) - 2)}
 
 
 def _shingles(words: Sequence[str]) -> frozenset[tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import field, replace
+from types import coroutine
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from app.contract.caveats import Caveat
@@ -390,10 +391,21 @@ def unchanged(_move: Move[Any], reply: Any) -> Any:
     return reply
 
 
-async def within(prefix: str, part: MoveCoroutine[Reply]) -> Reply:
+@coroutine
+def within(prefix: str, part: MoveCoroutine[Reply]) -> Generator[Move[Any], Any, Reply]:
     """Play a part with `prefix` in front of the paths of its moves."""
     try:
-        return await _Relay(part, lambda move: move.under(prefix), unchanged, prefix)
+        move = part.send(None)
+        while True:
+            try:
+                reply = yield move.under(prefix)
+            except Refusal as refusal:
+                move = part.throw(refusal.inside(prefix))
+            else:
+                move = part.send(reply)
+    except StopIteration as done:
+        result: Reply = done.value
+        return result
     except Refusal as refusal:
         refusal.under(prefix)
         raise
@@ -418,8 +430,6 @@ class _Relay(Generic[Reply]):
     part: MoveCoroutine[Reply]
     outward: Callable[[Move[Any]], Move[Any]]
     inward: Callable[[Move[Any], Any], Any]
-    prefix: str = ""
-    """What `outward` puts in front of paths."""
 
     def __await__(self) -> Generator[Move[Any], Any, Reply]:
         try:
@@ -428,7 +438,7 @@ class _Relay(Generic[Reply]):
                 try:
                     reply = yield self.outward(move)
                 except Refusal as refusal:
-                    move = self.part.throw(refusal.inside(self.prefix) if self.prefix else refusal)
+                    move = self.part.throw(refusal)
                 else:
                     move = self.part.send(self.inward(move, reply))
         except StopIteration as done:

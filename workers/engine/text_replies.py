@@ -249,7 +249,8 @@ class TextRequest:
 
     def contains(self, words: str) -> bool:
         """Return whether a given text contains these words."""
-        return any(words.casefold() in it.casefold() for it in self._texts)
+        folded = words.casefold()
+        return any(folded in it.casefold() for it in self._texts)
 
     def starts_with(self, pattern: re.Pattern[str]) -> bool:
         """Return whether the draft to be revised matches a pattern at its start."""
@@ -564,13 +565,11 @@ def _without_closing(text: str, asked: TextRequest, *, is_framed: bool) -> str:
     """Remove a last paragraph that is about the text, such as "Let me know if ..."."""
     for split in _last_paragraphs(text):
         kept, note = text[: split.start()], text[split.end() :]
-        is_ruled = split.re is RULE
-        if not kept.strip(BLANK) or asked.contains(note.strip()):
+        if not kept.strip(BLANK):
             continue
-        note = note.strip(BLANK)
-        if _is_mark(note, asked):
-            return kept.rstrip(BLANK)
-        if _is_note(note) if is_framed or is_ruled else _is_about_revising(note, asked):
+        bare, is_remark = note.strip(BLANK), is_framed or split.re is RULE
+        is_about = _is_note(bare) if is_remark else _is_about_revising(bare, asked)
+        if (is_about or _is_mark(bare, asked)) and not asked.contains(note.strip()):
             return kept.rstrip(BLANK)
     if (is_framed or asked.base is not None) and not asked.ends_with(LAST_RULE):
         text = LAST_RULE.sub("", text)

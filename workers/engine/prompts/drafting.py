@@ -5,7 +5,7 @@ from dataclasses import field
 
 from app.contract.judgement import Critique, Finding, Span
 from app.contract.values import value
-from workers.engine.matching import repeats
+from workers.engine.matching import Told
 from workers.engine.prompt_requests import IN_WORDS, JsonDocument, Prompt, PromptRequest, Task
 from workers.engine.prompts import (
     DIVERSE,
@@ -104,12 +104,14 @@ def material(prompt_request: Revise) -> list[str]:
 
 def review(prompt_request: Revise) -> str:
     """Return the feedback as text: what failed first, then what to keep; each flaw once."""
-    critique, told = prompt_request.critique, list(prompt_request.failing)
-    weaknesses = _news(critique.weaknesses, told)
+    critique, told = prompt_request.critique, Told(prompt_request.failing)
+    weaknesses = tuple([it for it in critique.weaknesses if not told.says(it)])
+    if weaknesses:
+        told = Told((*prompt_request.failing, *weaknesses))
     sections = [
         ("Must be mended", prompt_request.failing),
         ("Weaknesses", weaknesses),
-        ("Suggestions", _news(critique.suggestions, [*told, *weaknesses])),
+        ("Suggestions", tuple([it for it in critique.suggestions if not told.says(it)])),
         ("Tried before on this draft, and judged no better", prompt_request.tried),
         ("Mended by earlier revisions, and not to be undone", prompt_request.mended),
         ("Keep", critique.strengths),
@@ -119,11 +121,6 @@ def review(prompt_request: Revise) -> str:
 
 def _listed(lines: Sequence[str]) -> str:
     return "\n".join([f"- {line}" for line in lines])
-
-
-def _news(lines: tuple[str, ...], told: list[str]) -> tuple[str, ...]:
-    """Return the lines that say something else than what was told."""
-    return tuple([it for it in lines if not any(repeats(it, line) for line in told)])
 
 
 AVOIDED = "Wrong with every text written so far; write a new one, in another way"
