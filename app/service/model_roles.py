@@ -21,6 +21,7 @@ class ModelRoles:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._lacking = frozenset(it.name for it in PROVIDERS if settings.lacks_key(it))
         self.default = ModelChoice(model=settings.model)
         if reason := self.why_not(settings.model):
             raise ValueError(f"HONE_MODEL is {settings.model}, but {reason}")
@@ -60,7 +61,7 @@ class ModelRoles:
 
     def missing(self, provider: Provider) -> str | None:
         """Return the setting that a provider's models need to be called; None if it is set."""
-        if not self._settings.lacks_key(provider):
+        if not provider.needs_key or provider.name not in self._lacking:
             return None
         return f"{provider.name} needs a key: set {provider.key_variable} on the server"
 
