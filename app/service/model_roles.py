@@ -88,10 +88,12 @@ class ModelRoles:
 
 def playing(request: RefinementRequest) -> tuple[str, ...]:
     """Return the keys of the models that the request can call: roles and critics."""
-    is_critic = request.compare or request.criteria == AUTO
-    around = {"critic": is_critic, "generator": bool(request.outputs or request.review)}
-    added = (role for role, is_asked in around.items() if is_asked)
-    return tuple(dict.fromkeys((*_playing(request), *added)))
+    found = dict.fromkeys(_playing(request))
+    if request.compare or request.criteria == AUTO:
+        found["critic"] = None
+    if request.outputs or request.review:
+        found["generator"] = None
+    return tuple(found)
 
 
 def _playing(request: RefinementRequest) -> tuple[str, ...]:
