@@ -21,7 +21,7 @@ PAGES = ("/docs/", "/console/")
 SESSION = "/console/session"
 """Reading it tells who the caller is; signing in and out need no key yet, or no longer."""
 
-ADMINISTRATION = ("/metrics", "/v1/keys", "/v1/tenants", "/v1/audit")
+ADMINISTRATION = ("/metrics/", "/v1/keys/", "/v1/tenants/", "/v1/audit/")
 SAFE = ("GET", "HEAD")
 REVIEWING = ("/reviews", "/ratings")
 READING = ("/tokens",)
@@ -45,7 +45,7 @@ def scope_needed(method: str, path: str) -> access.Scope | None:
         return access.Scope.READ if method in SAFE else None
     if path in OPEN or path.startswith(PAGES):
         return None
-    if any(path == it or path.startswith(f"{it}/") for it in ADMINISTRATION):
+    if f"{path}/".startswith(ADMINISTRATION):
         return access.Scope.ADMIN
     if method in SAFE or path.endswith(READING):
         return access.Scope.READ

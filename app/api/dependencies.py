@@ -175,37 +175,37 @@ NUMBER = "^[0-9]{1,18}$"
 
 
 async def _store(request: Request) -> Store:
-    store: Store = request.state.store
+    store: Store = request.scope["state"]["store"]
     return store
 
 
 async def _watching(request: Request) -> Watching:
-    watching: Watching = request.state.watching
+    watching: Watching = request.scope["state"]["watching"]
     return watching
 
 
 async def _service(request: Request) -> Service:
-    service: Service = request.state.service
+    service: Service = request.scope["state"]["service"]
     return service
 
 
 async def _model_roles(request: Request) -> ModelRoles:
-    model_roles: ModelRoles = request.state.model_roles
+    model_roles: ModelRoles = request.scope["state"]["model_roles"]
     return model_roles
 
 
 async def _tenant(request: Request) -> str:
-    caller: Caller = request.state.caller
+    caller: Caller = request.scope["state"]["caller"]
     return caller.tenant
 
 
 async def _known_as(request: Request) -> tuple[str, ...]:
-    caller: Caller = request.state.caller
+    caller: Caller = request.scope["state"]["caller"]
     return caller.reviews_as
 
 
 async def _api_key(request: Request) -> str | None:
-    caller: Caller = request.state.caller
+    caller: Caller = request.scope["state"]["caller"]
     return caller.key_id
 
 

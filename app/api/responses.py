@@ -211,8 +211,9 @@ class EventStream(StreamingResponse):
         try:
             async with asyncio.TaskGroup() as tasks:
                 disconnecting = tasks.create_task(_disconnect(receive))
-                await self._send(send)
-                disconnecting.cancel()
+                # In a task of its own: an event wakes none of the layers that the request passed.
+                sending = tasks.create_task(self._send(send))
+                sending.add_done_callback(lambda _: disconnecting.cancel())
         except* ClientDisconnect:
             pass
 

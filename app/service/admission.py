@@ -267,6 +267,8 @@ class Admission:
 
 def require_allowed(request: RefinementRequest, choices: Choices, quotas: Quotas) -> None:
     """Raise InvalidRequest for models that the tenant may not use."""
+    if quotas.models is None:
+        return
     used: Choices = {seat: choices[seat] for seat in playing(request)}
     named = [(pointer_of(request, seat), it.model) for seat, it in _named(request, used).items()]
     named += [(pointer, it.model) for pointer, _, it in _stand_ins(request, used)]

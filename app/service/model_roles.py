@@ -21,6 +21,7 @@ class ModelRoles:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._lacking = frozenset(it.name for it in PROVIDERS if settings.lacks_key(it))
         self.default = ModelChoice(model=settings.model)
         if reason := self.why_not(settings.model):
             raise ValueError(f"HONE_MODEL is {settings.model}, but {reason}")
@@ -60,7 +61,7 @@ class ModelRoles:
 
     def missing(self, provider: Provider) -> str | None:
         """Return the setting that a provider's models need to be called; None if it is set."""
-        if not self._settings.lacks_key(provider):
+        if not provider.needs_key or provider.name not in self._lacking:
             return None
         return f"{provider.name} needs a key: set {provider.key_variable} on the server"
 
@@ -87,10 +88,12 @@ class ModelRoles:
 
 def playing(request: RefinementRequest) -> tuple[str, ...]:
     """Return the keys of the models that the request can call: roles and critics."""
-    is_critic = request.compare or request.criteria == AUTO
-    around = {"critic": is_critic, "generator": bool(request.outputs or request.review)}
-    added = (role for role, is_asked in around.items() if is_asked)
-    return tuple(dict.fromkeys((*_playing(request), *added)))
+    found = dict.fromkeys(_playing(request))
+    if request.compare or request.criteria == AUTO:
+        found["critic"] = None
+    if request.outputs or request.review:
+        found["generator"] = None
+    return tuple(found)
 
 
 def _playing(request: RefinementRequest) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ import logging
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -80,19 +80,27 @@ async def until_answered(send: Callable[[], Awaitable[T]], what: str) -> T:
         wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
 
-@contextmanager
-def closed_transport() -> Iterator[None]:
+class _ClosedTransport:
+    """What `closed_transport` returns; a context manager made of a generator takes longer."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, RuntimeError) and "unable to perform operation on" in str(error):
+            raise RedisConnectionError(f"the connection was reset: {error}") from error
+
+
+_CLOSED_TRANSPORT = _ClosedTransport()
+
+
+def closed_transport() -> AbstractContextManager[None]:
     """Raise a connection error where uvloop has closed the transport after a TCP reset.
 
     uvloop raises RuntimeError("unable to perform operation on <TCPTransport closed=True ...>"),
     which redis-py does not know and passes on.
     """
-    try:
-        yield
-    except RuntimeError as error:
-        if "unable to perform operation on" not in str(error):
-            raise
-        raise RedisConnectionError(f"the connection was reset: {error}") from error
+    return _CLOSED_TRANSPORT
 
 
 class _SurvivesReset(AbstractConnection):
