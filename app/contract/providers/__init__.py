@@ -123,6 +123,9 @@ class Price(Contract):
         return None
 
 
+FREE = Price(source="", bands=(Band(input=0, output=0),))
+
+
 class PriceList(Contract):
     """The data file; `sources` are addresses by name, models are named `provider:model`."""
 
@@ -173,6 +176,9 @@ def price_list() -> PriceList:
 @lru_cache(maxsize=1_024)
 def price_of(model: str) -> Price | None:
     """Return what `provider:name` costs, or None when that is unknown."""
+    provider = provider_of(model)
+    if provider and not provider.costs:
+        return FREE
     prices = price_list().models
     return prices.get(model) or prices.get(DATED.sub("", model))
 
@@ -185,9 +191,6 @@ def cost_usd(
     `cached` and `cache_written` are the parts of `input_tokens` that were read from the provider's
     cache or written to it.
     """
-    provider = provider_of(model)
-    if provider and not provider.costs:
-        return 0.0
     price = price_of(model)
     if price is None:
         return None
