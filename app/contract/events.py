@@ -92,11 +92,11 @@ class EventType(StrEnum):
 
         Only `refinement.rated` and `refinement.retried` can follow it.
         """
-        return self in LAST_TYPES
+        return self in TERMINAL_TYPES
 
 
-LAST_TYPES = frozenset({EventType.COMPLETED, EventType.FAILED, EventType.CANCELED})
-"""The terminal ones."""
+TERMINAL_TYPES = frozenset({EventType.COMPLETED, EventType.FAILED, EventType.CANCELED})
+"""The types of the events with which work ends."""
 
 
 class Queued(Contract):

@@ -71,6 +71,8 @@ def draft_size(request: "RefinementRequest") -> ReplySize:
 def asked_length(request: "RefinementRequest") -> int:
     """Return the tokens of a draft of the length that validators ask for; 0 if none does."""
     bounds = list(_lengths(request))
+    if not bounds:
+        return 0
     least = max((low for low, _ in bounds if low is not None), default=0)
     most = min((high for _, high in bounds if high is not None), default=0)
     return round(most or 1.2 * least)
@@ -116,13 +118,14 @@ THINKING: dict[ReasoningEffort | None, Thinking] = {
 expected counts only until a refinement has calls to go by."""
 
 NO_THINKING = Thinking(0, 0)
+UNKNOWN_THINKING = Thinking(0, THINKING[None].room)
 
 
 def thinking_of(model: str, effort: ReasoningEffort | None) -> Thinking:
     """Return how much a model thinks. One that is unknown gets room for it."""
     capacity = capacity_of(model)
     if capacity is None:
-        return Thinking(THINKING[effort].expected if effort else 0, THINKING[effort].room)
+        return THINKING[effort] if effort else UNKNOWN_THINKING
     is_on = capacity.thinks == "by_default" or (capacity.thinks == "on_request" and effort)
     return THINKING[effort] if is_on else NO_THINKING
 

@@ -33,7 +33,7 @@ class ModelUse(NamedTuple):
 
     def plus(self, other: Sequence[int]) -> Self:
         """Add another use, by name."""
-        return type(self)(*(a + b for a, b in zip(self, other, strict=True)))
+        return type(self)(*[a + b for a, b in zip(self, other, strict=True)])
 
     @classmethod
     def of(cls, usage: Usage) -> Self:

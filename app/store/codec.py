@@ -12,7 +12,15 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from app.contract.batches import BatchWebhook
-from app.contract.events import DATA_OF, LAST_TYPES, Event, EventData, EventType, Queued, Retried
+from app.contract.events import (
+    DATA_OF,
+    TERMINAL_TYPES,
+    Event,
+    EventData,
+    EventType,
+    Queued,
+    Retried,
+)
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rated
@@ -136,7 +144,7 @@ def encode_append(
     terminal one.
     """
     kinds = [entry.type for entry in entries]
-    ends = not LAST_TYPES.isdisjoint(kinds)
+    ends = not TERMINAL_TYPES.isdisjoint(kinds)
     if not (entries or parking) or ends != (to is not None and to.is_terminal):
         raise ValueError("an append must have entries, and a terminal one exactly if it ends")
     if (EventType.PAUSED in kinds) != (to is Status.PAUSED):

@@ -32,8 +32,8 @@ NOTHING = object()
 CLOSED = "Connection closed by server."
 
 
-def _packed(words: tuple[Word, ...]) -> bytes:
-    return bytes(hiredis.pack_command(words))  # type: ignore[arg-type] # its stub allows one word
+# Its stub allows one word.
+_packed: Callable[[tuple[Word, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
 
 
 @dataclass(eq=False, slots=True)
@@ -176,15 +176,12 @@ class Committer:
         self._texts_sent: set[str] = set()  # scripts whose text is on its way
         self._losses = 0
 
-    async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
-        """Return the script's answer, or raise the error of Redis or of the connection.
-
-        After a connection error or a cancellation the script may or may not have run.
-        """
-        return await self.submit(script, *args)
-
     def submit(self, script: LuaScript, *args: Word) -> asyncio.Future[Any]:
-        """Return a future of the same answer: the place in the order is taken at once."""
+        """Return a future of the script's answer, or of the error of Redis or of the connection.
+
+        The place in the order is taken at once. After a connection error or a cancellation the
+        script may or may not have run.
+        """
         answer = asyncio.get_running_loop().create_future()
         packed = _packed(("EVALSHA", script.sha, 0, *args))
         return self._request(_Request(packed, answer, script, args))
@@ -212,13 +209,13 @@ class Committer:
         answer = asyncio.get_running_loop().create_future()
         return _Request(_packed(words), answer, decode=self._decoders.get(str(words[0])))
 
-    def _request(self, request: _Request) -> asyncio.Future[Any]:
-        return self._accept(request)
-
     def _accept(self, request: _Request) -> asyncio.Future[Any]:
         self._waiting.append(request)
-        self._schedule()
+        if not self._is_scheduled:
+            self._schedule()
         return request.answer
+
+    _request = _accept
 
     def _schedule(self) -> None:
         if not self._is_scheduled:

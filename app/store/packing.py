@@ -157,7 +157,7 @@ async def pack_record(committer: Committer, refinement_id: str) -> bool:
         record = EndedRecord(entries, request, prompts)
         size = sum(len(it) for _, entry in entries for it in entry.values())
         packed = await _apart_if_large(size, record.packed)
-    return bool(await committer.run(PACK, refinement_id, number, kind, at, packed))
+    return bool(await committer.submit(PACK, refinement_id, number, kind, at, packed))
 
 
 async def unpack_record(committer: Committer, refinement_id: str) -> bool:

@@ -172,7 +172,8 @@ class Journal:
         """
         async with self._turn:
             _, payload = self._kept[self._done]
-            known, reply = await self._run(self._done, payload)
+            known = self._state
+            reply = await self._sent(self._done, payload)
             if reply.startswith(b"SHORT"):
                 await self._restore(reply)
             else:
@@ -187,7 +188,7 @@ class Journal:
     async def look(self) -> State:
         """Return the current state, else raise Fenced."""
         known = self._state
-        reply = await self._committer.run(
+        reply = await self._committer.submit(
             LOOK, self.id, self._nonce, known.last_event, known.limits_seq
         )
         assert isinstance(reply, bytes)
@@ -213,10 +214,12 @@ class Journal:
         self._unanswered = payload
         number = self._done + 1
         try:
-            known, reply = await self._run(number, payload)
+            known = self._state
+            reply = await self._sent(number, payload)
             if reply.startswith(b"SHORT"):
                 await self._restore(reply)
-                known, reply = await self._run(number, payload)
+                known = self._state
+                reply = await self._sent(number, payload)
         except UNANSWERED:
             raise
         except RedisError:
@@ -228,21 +231,11 @@ class Journal:
         self._keep(number, payload)
         return state
 
-    async def _run(self, number: int, payload: _Payload) -> tuple[State, bytes]:
-        """Return the answer to one append, and the state that it refers to."""
+    def _sent(self, number: int, payload: _Payload) -> asyncio.Future[bytes]:
+        """Send one append, which refers to the state known now; return a future of its answer."""
         known, (relied, *what) = self._state, payload
-        reply = await self._committer.run(
-            APPEND,
-            self.id,
-            self._nonce,
-            number,
-            known.last_event,
-            relied,
-            known.limits_seq,
-            *what,
-        )
-        assert isinstance(reply, bytes)
-        return known, reply
+        words = (self._nonce, number, known.last_event, relied, known.limits_seq, *what)
+        return self._committer.submit(APPEND, self.id, *words)
 
     async def _restore(self, reply: bytes) -> None:
         """Write again what Redis has lost, or raise Fenced if that is not kept any more."""
@@ -252,7 +245,8 @@ class Journal:
             raise Fenced(f"{self.id}: Redis has lost the end of the journal")
         self._state = replace(self._state, last_event=int(last_event))
         for number in lost:
-            known, answer = await self._run(number, self._kept[number][1])
+            known = self._state
+            answer = await self._sent(number, self._kept[number][1])
             if not answer.startswith((b"OK", b"PARKED")):
                 raise Fenced(f"{self.id}: what Redis has lost cannot be written again")
             self._learn(answer, known)
@@ -374,7 +368,7 @@ class WorkerStore:
         # journals with one token would use the same numbers.
         once = uuid4().hex
         reply = await until_answered(
-            lambda: self._committer.run(
+            lambda: self._committer.submit(
                 CLAIM,
                 refinement_id,
                 job_id,
@@ -421,10 +415,10 @@ class WorkerStore:
         pipeline with other requests, so that a worker that starts hundreds of refinements at once
         needs no further connection.
         """
-        reply = await self._committer.run(LOAD, refinement_id)
+        reply = await self._committer.submit(LOAD, refinement_id)
         if reply == b"PACKED":
             await unpack_record(self._committer, refinement_id)
-            reply = await self._committer.run(LOAD, refinement_id)
+            reply = await self._committer.submit(LOAD, refinement_id)
         if not isinstance(reply, list):
             raise RefinementNotFound(refinement_id)
         request, models, prompt_nonce, version, stored, secrets, origin = reply
@@ -451,7 +445,7 @@ class WorkerStore:
         `lacking` is the version of the engine that this worker cannot play, or `LATER`; readiness
         names it for `NAMED_S` seconds.
         """
-        await self._committer.run(
+        await self._committer.submit(
             PUT_BACK, refinement_id, PUT_BACK_S * 1000, lacking, NAMED_S * 1000
         )
 
@@ -462,14 +456,14 @@ class WorkerStore:
         nothing to do for its job now. No more than `most` are set aside at a time. While Redis is
         away it is sent again.
         """
-        answer = await until_answered(
-            lambda: self._committer.run(SET_ASIDE, refinement_id, most, *models), refinement_id
+        answer: int | None = await until_answered(
+            lambda: self._committer.submit(SET_ASIDE, refinement_id, most, *models), refinement_id
         )
         return answer == 1
 
     async def announce(self, versions: Iterable[int]) -> None:
         """Announce the versions of the engine that this worker plays, for one lease."""
-        await self._committer.run(ANNOUNCE, self._lease_ms, *versions)
+        await self._committer.submit(ANNOUNCE, self._lease_ms, *versions)
 
     async def hand_back(self, refinement_id: str, token: int, *, failed: bool = False) -> None:
         """Give up a claim so that another worker can take it; nothing happens if it was lost.
@@ -478,7 +472,7 @@ class WorkerStore:
         While Redis is away it is sent again.
         """
         number = await until_answered(
-            lambda: self._committer.run(HAND_BACK, refinement_id, token, int(failed)),
+            lambda: self._committer.submit(HAND_BACK, refinement_id, token, int(failed)),
             refinement_id,
         )
         if isinstance(number, int) and not failed:
@@ -514,7 +508,7 @@ class WorkerStore:
             "" if detail is None else Failure(code="poisoned", detail=detail).model_dump_json()
         )
         status = await until_answered(
-            lambda: self._committer.run(
+            lambda: self._committer.submit(
                 BLAME, refinement_id, name, self._lease_ms, ATTEMPTS, failure
             ),
             refinement_id,

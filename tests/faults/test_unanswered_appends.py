@@ -33,12 +33,12 @@ class FailingCommitter:
         self._left = at
         self._happens = happens
 
-    async def run(self, script: LuaScript, *args: Any) -> object:
+    async def submit(self, script: LuaScript, *args: Any) -> object:
         self._left -= script is APPEND
         if self._left or script is not APPEND:
-            return await self._committer.run(script, *args)
+            return await self._committer.submit(script, *args)
         if self._happens:
-            await self._committer.run(script, *args)
+            await self._committer.submit(script, *args)
         raise self._error
 
 

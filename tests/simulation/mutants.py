@@ -1,5 +1,6 @@
 """The product with one of its precautions taken out: what the simulation must find."""
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +9,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.events import StepCompleted
 from app.store import Claimed, Fenced, Journal, State, WorkerStore, keys
-from app.store.committer import Committer
+from app.store.committer import Committer, Word
 from app.store.connection import until_answered
 from app.store.scripts import APPEND, CLAIM, LuaScript
 from app.store.state import Loaded
@@ -63,13 +64,15 @@ class PlainCommitter(Committer):
         super().__init__(client)
         self._retries = 0
 
-    async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
-        """Return the answer of a script."""
+    def submit(self, script: LuaScript, *args: Word) -> asyncio.Future[Any]:
+        """Return a future of the answer of a script."""
+        answer = super().submit(script, *args)
+        return asyncio.ensure_future(self._appended(answer)) if script is APPEND else answer
+
+    async def _appended(self, answer: asyncio.Future[Any]) -> Any:
         try:
-            return await super().run(script, *args)
+            return await answer
         except RedisConnectionError as error:
-            if script is not APPEND:
-                raise
             raise RuntimeError("unable to perform operation on <TCPTransport closed>") from error
 
 
@@ -106,11 +109,11 @@ class SameNonce:
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
 
-    async def run(self, script: LuaScript, *args: Any) -> object:
+    async def submit(self, script: LuaScript, *args: Any) -> object:
         """Return the answer of a script."""
         if script is CLAIM:
             args = (*args[:3], "nonce", *args[4:])
-        return await self._committer.run(script, *args)
+        return await self._committer.submit(script, *args)
 
 
 class SameNonceStore(WorkerStore):

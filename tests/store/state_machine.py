@@ -54,9 +54,9 @@ class LossyCommitter:
         self._committer = committer
         self._answers_given = 0
 
-    async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
+    async def submit(self, script: LuaScript, *args: str | bytes | int) -> object:
         """Return the answer of a script, or raise a connection error."""
-        answer = await self._committer.run(script, *args)
+        answer = await self._committer.submit(script, *args)
         self._answers_given += 1
         if self._answers_given % 2:
             raise RedisConnectionError("lost on the way back")

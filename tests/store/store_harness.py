@@ -1,5 +1,6 @@
 """What the store's tests share: submissions, claims, entries, and time that passes at once."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -104,14 +105,16 @@ class FlakyCommitter(Committer):
         super().__init__(client)
         self.lose: list[str] = []
 
-    async def run(self, script: LuaScript, *args: str | bytes | int) -> object:
+    def submit(self, script: LuaScript, *args: Word) -> asyncio.Future[Any]:
         fault = self.lose.pop(0) if self.lose else ""
         if fault == "request":
             raise RedisConnectionError("lost on the way there")
-        answer = await super().run(script, *args)
-        if fault == "answer":
-            raise RedisConnectionError("lost on the way back")
-        return answer
+        answer = super().submit(script, *args)
+        return asyncio.ensure_future(self._lost_answer(answer)) if fault == "answer" else answer
+
+    async def _lost_answer(self, answer: asyncio.Future[Any]) -> None:
+        await answer
+        raise RedisConnectionError("lost on the way back")
 
 
 @dataclass(frozen=True)

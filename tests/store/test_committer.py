@@ -87,7 +87,7 @@ async def test_a_connection_that_cannot_be_had_is_everybodys_error() -> None:
     async with worker_client("redis://127.0.0.1:1/0") as client:
         committer = Committer(client)
         results = await asyncio.gather(
-            *(committer.run(APPEND, "ref_1") for _ in range(3)), return_exceptions=True
+            *(committer.submit(APPEND, "ref_1") for _ in range(3)), return_exceptions=True
         )
         await committer.aclose()
     assert [type(result) for result in results] == [RedisConnectionError] * 3
@@ -236,7 +236,7 @@ async def test_when_redis_does_not_answer_all_who_wait_fail_at_once(tmp_path: Pa
     ):
         committer = Committer(it, 0.5)
         results = await asyncio.gather(
-            *(committer.run(LOOK, f"ref_{n}", 1, 0, 0) for n in range(640)),
+            *(committer.submit(LOOK, f"ref_{n}", 1, 0, 0) for n in range(640)),
             return_exceptions=True,
         )
         await committer.aclose()

@@ -224,7 +224,7 @@ async def test_what_changes_while_it_is_packed_stays_as_it_is(
     await store.rate(TENANT, held.id, GOOD)
     before = await everything(redis)
     stale = (5, "refinement.completed", 1, b"packed before the rating")
-    assert await committer.run(PACK, held.id, *stale) == 0
+    assert await committer.submit(PACK, held.id, *stale) == 0
     assert await everything(redis) == before
     assert await pack_record(committer, held.id)
     packed = await everything(redis)

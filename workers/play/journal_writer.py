@@ -493,9 +493,9 @@ class JournalWriter:
                 prompt = KeptPrompt(done.prompt.system, done.prompt.user, done.prompt.schema)
                 shared = done.prompt.shared
                 fields |= self._prompts.fields(done.entry.prompt.sha256, prompt, shared)
-                reply = done.entry.reply if isinstance(done.entry, StepCompleted) else None
-                if isinstance(reply, TextReply) and done.prompt.asks_for_text:
-                    self._prompts.replied(reply.text)
+                match done.entry:
+                    case StepCompleted(reply=TextReply(text=text)) if done.prompt.asks_for_text:
+                        self._prompts.replied(text)
         return fields
 
     def _fields(
@@ -508,10 +508,9 @@ class JournalWriter:
             fields["used"] = used
         if waits != self._told:
             fields["waiting"] = waits
-        has_whole = any(path.startswith(WHOLE) for path in self._replay.scores)
         for judging in judgings:
             fields["iteration"] = judging.entry.iteration
-            if has_whole and judging.result and judging.result.missing:
+            if judging.result and judging.result.missing and self._has_whole():
                 continue  # a part is no better than a text that is whole
             fields["best"] = judging.entry.best
             if judging.result:
@@ -525,6 +524,9 @@ class JournalWriter:
         if (number := _iteration(under_way)) is not None:
             fields["iteration"] = number
         return Fields(**(fields | dict(ending.changes) if ending else fields))
+
+    def _has_whole(self) -> bool:
+        return any(path.startswith(WHOLE) for path in self._replay.scores)
 
     def _achieved(self, judgings: Sequence[JudgedDraft]) -> dict[str, tuple[float, float | None]]:
         """Return gain and cost of what was drawn, by seat; that of a stage that began."""
@@ -598,10 +600,11 @@ class JournalWriter:
         del self._pending[: len(pending)]
         self._announced = under_way
         for done in pending:
-            if isinstance(done, RecordedStep):
-                done.is_journaled = True
-            elif isinstance(done, JudgedDraft):
-                self._replay.judged(done.entry)
+            match done:
+                case RecordedStep():
+                    done.is_journaled = True
+                case JudgedDraft():
+                    self._replay.judged(done.entry)
 
 
 def _entries(

@@ -123,6 +123,9 @@ class Price(Contract):
         return None
 
 
+FREE = Price(source="", bands=(Band(input=0, output=0),))
+
+
 class PriceList(Contract):
     """The data file; `sources` are addresses by name, models are named `provider:model`."""
 
@@ -170,15 +173,12 @@ def price_list() -> PriceList:
     return PriceList.model_validate_json(pkgutil.get_data(__package__, "prices.json") or b"")
 
 
-NO_PRICE = Price(source="", bands=(Band(input=0, output=0),))
-
-
 @lru_cache(maxsize=1_024)
 def price_of(model: str) -> Price | None:
-    """Return what `provider:name` costs, `NO_PRICE` if nothing, or None when that is unknown."""
+    """Return what `provider:name` costs, `FREE` if nothing, or None when that is unknown."""
     provider = provider_of(model)
     if provider and not provider.costs:
-        return NO_PRICE
+        return FREE
     prices = price_list().models
     return prices.get(model) or prices.get(DATED.sub("", model))
 
