@@ -101,11 +101,13 @@ class Told:
         In any language: only letters and digits count, and spaces need not separate words. A short
         line must occur in what was told as it is.
         """
+        if not self._lines:
+            return False
         given = _plain(line)
         if len(given) < 12:
             return any(given in known for known, _ in self._known)
         said = _trigrams(given)
-        most = max([len(said & known) for _, known in self._known], default=-1)
+        most = max([len(said & known) for _, known in self._known])
         return most >= SAME_WORDS * len(said)
 
     @cached_property
