@@ -6,17 +6,12 @@ measured by what its processes say together: sums over instances, never one of t
 
 import asyncio
 import logging
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
-from itertools import accumulate
 from typing import Protocol
 
-from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric, start_http_server
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import Counter, Gauge, Histogram, start_http_server
 from ulid import ULID
 
 MOST_MODELS = 100
@@ -50,6 +45,22 @@ RESULT = Histogram(
     "hone_result_seconds", "From submission to the end of one that succeeded.", buckets=LONG_SECONDS
 )
 WAITS = Counter("hone_refinements_parked", "Waits for a model without a worker.")
+CALLS = Counter(
+    "hone_model_calls",
+    "Model calls; result: ok, not_served or failed.",
+    ["provider", "model", "role", "result"],
+)
+CALL_SECONDS = Histogram(
+    "hone_model_call_seconds", "Duration of answered calls.", ["provider"], buckets=SECONDS
+)
+TOKENS = Counter(
+    "hone_model_tokens",
+    "Tokens: input (cached ones included), cached, output (thinking included), thinking.",
+    ["provider", "model", "role", "kind"],
+)
+DOLLARS = Counter(
+    "hone_model_cost_usd", "Known costs in US dollars.", ["provider", "model", "role"]
+)
 NOT_SERVED = Counter(
     "hone_model_refusals", "Calls that a provider did not serve now.", ["provider", "reason"]
 )
@@ -105,86 +116,40 @@ def count_call(
 ) -> None:
     """Count a call of a model and what it consumed; `seconds` of one that was answered."""
     counts = _counts_of(model, role, result)
-    counts.calls += 1
+    counts.calls.inc()
     if seconds is not None:
-        counts.seconds += seconds
-        counts.within[bisect_left(SECONDS, seconds)] += 1
-    counts.input_tokens += used.input_tokens
-    counts.output_tokens += used.output_tokens
-    counts.cached_tokens += used.cached_tokens
-    counts.thinking_tokens += used.thinking_tokens
-    counts.cost_usd += used.cost_usd or 0.0
+        counts.seconds.observe(seconds)
+    for kind, count in (
+        ("input", used.input_tokens),
+        ("output", used.output_tokens),
+        ("cached", used.cached_tokens),
+        ("thinking", used.thinking_tokens),
+    ):
+        if count:
+            counts.tokens(kind).inc(count)
+    if used.cost_usd:
+        DOLLARS.labels(*counts.labels).inc(used.cost_usd)
 
 
 class _CallCounts:
-    """The calls of a model in a role with one result, and what they consumed.
+    """What counts the calls of a model in a role with one result; to look it up takes longer."""
 
-    They are added up here, and read when somebody asks: prometheus_client's own counters take 20
-    function calls for each call of a model.
-    """
+    def __init__(self, labels: tuple[str, str, str], result: str) -> None:
+        self.labels = labels
+        self.calls = CALLS.labels(*labels, result)
+        self.seconds = CALL_SECONDS.labels(labels[0])
+        self._tokens: dict[str, Counter] = {}
 
-    def __init__(self) -> None:
-        self.calls = 0
-        self.seconds = self.cost_usd = 0.0
-        self.input_tokens = self.output_tokens = 0
-        self.cached_tokens = self.thinking_tokens = 0
-        self.within = [0] * (len(SECONDS) + 1)
-        """Answered calls by duration: up to each of `SECONDS` and longer than the one before."""
-
-
-class _CallMetrics(Collector):
-    """Turns what was counted into metrics."""
-
-    def __init__(self) -> None:
-        self.counted: dict[tuple[str, str, str, str], _CallCounts] = {}
-
-    def collect(self) -> Iterator[Metric]:
-        labels = ["provider", "model", "role"]
-        calls = CounterMetricFamily(
-            "hone_model_calls",
-            "Model calls; result: ok, not_served or failed.",
-            labels=[*labels, "result"],
-        )
-        tokens = CounterMetricFamily(
-            "hone_model_tokens",
-            "Tokens: input (cached ones included), cached, output (thinking included), thinking.",
-            labels=[*labels, "kind"],
-        )
-        dollars = CounterMetricFamily(
-            "hone_model_cost_usd", "Known costs in US dollars.", labels=labels
-        )
-        seconds = HistogramMetricFamily(
-            "hone_model_call_seconds", "Duration of answered calls.", labels=["provider"]
-        )
-        consumed: defaultdict[tuple[str, ...], float] = defaultdict(float)
-        spent: defaultdict[tuple[str, ...], float] = defaultdict(float)
-        answered: defaultdict[str, list[_CallCounts]] = defaultdict(list)
-        for (*place, result), counts in tuple(self.counted.items()):
-            calls.add_metric([*place, result], counts.calls)
-            for kind in ("input", "output", "cached", "thinking"):
-                consumed[*place, kind] += getattr(counts, f"{kind}_tokens")
-            spent[*place,] += counts.cost_usd
-            if any(counts.within):
-                answered[place[0]].append(counts)
-        for family, totals in ((tokens, consumed), (dollars, spent)):
-            for named, total in totals.items():
-                if total:
-                    family.add_metric(named, total)
-        for provider, found in answered.items():
-            within = accumulate(map(sum, zip(*(it.within for it in found), strict=True)))
-            bounds = [*(str(float(it)) for it in SECONDS), "+Inf"]
-            buckets = list(zip(bounds, within, strict=True))
-            seconds.add_metric([provider], buckets, sum(it.seconds for it in found))
-        yield from (calls, tokens, dollars, seconds)
-
-
-_CALLS = _CallMetrics()
-REGISTRY.register(_CALLS)
+    def tokens(self, kind: str) -> Counter:
+        """Return what counts the tokens of a kind; there is none before the first one."""
+        if kind not in self._tokens:
+            self._tokens[kind] = TOKENS.labels(*self.labels, kind)
+        return self._tokens[kind]
 
 
 @lru_cache(maxsize=4_096)
 def _counts_of(model: str, role: str, result: str) -> _CallCounts:
-    return _CALLS.counted.setdefault((*bounded(model), role, result), _CallCounts())
+    return _CallCounts((*bounded(model), role), result)
 
 
 @lru_cache(maxsize=4_096)

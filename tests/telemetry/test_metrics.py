@@ -32,17 +32,6 @@ def test_a_call_is_counted_with_what_it_consumed() -> None:
     assert value("hone_model_calls_total", **labels, result="ok") >= 1
 
 
-def test_answered_calls_are_counted_by_how_long_they_took() -> None:
-    for seconds in (0.005, 0.3, 500.0):
-        count_call("timed:small", "critic", "ok", Usage(calls=1), seconds)
-    count_call("timed:small", "critic", "failed", Usage(calls=1))
-    name, bounds = "hone_model_call_seconds", ("0.005", "0.25", "0.5", "120.0", "+Inf")
-    found = [value(f"{name}_bucket", provider="timed", le=it) for it in bounds]
-    assert found == [1, 1, 2, 2, 3]
-    assert value(f"{name}_count", provider="timed") == 3
-    assert value(f"{name}_sum", provider="timed") == 500.305
-
-
 def test_models_beyond_a_number_have_one_label() -> None:
     labels = {bounded(f"many:model-{number}") for number in range(2 * MOST_MODELS)}
     assert len(labels) <= MOST_MODELS + 1
