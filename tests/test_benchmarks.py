@@ -3,6 +3,7 @@
 import json
 import re
 from cProfile import Profile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,10 @@ def text_of(prompt: str) -> str:
     asked = AskedPrompt(1, "/v1/chat/completions", b"", prompt.encode())
     text: str = json.loads(climbing(asked).body)["choices"][0]["message"]["content"]
     return text
+
+
+def test_a_worker_can_still_be_had_without_the_limiter() -> None:
+    assert import_module("benchmarks.unlimited").GATES
 
 
 def test_a_draft_of_the_climbing_model_is_as_long_as_the_task_says() -> None:
