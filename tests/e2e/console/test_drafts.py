@@ -46,7 +46,8 @@ async def test_a_step_shows_its_prompt_and_its_reply(page: Page, service: Runnin
     await service.ended(refinement_id)
     await page.goto(f"/console/refinements/{refinement_id}/steps")
     await page.get_by_text("iterations/1/critique", exact=True).click()
-    await expect(page.get_by_text("Explain refunds to <b>Zoë</b>.")).to_be_visible()
+    prompt = page.locator("pre").filter(has_text="Explain refunds to <b>Zoë</b>.")
+    await expect(prompt).to_be_visible()
     await expect(page.get_by_role("heading", name="Answered")).to_be_visible()
     assert await violations(page) == []
     await page.get_by_label("Kind").select_option("tool")
