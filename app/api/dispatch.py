@@ -198,7 +198,7 @@ class _Call:
             if call.function not in given.found:
                 before = len(given.errors)
                 inner = await call.arguments(given) if call._needed else call._read(given)
-                if given.errors and len(given.errors) > before:
+                if len(given.errors) > before:
                     continue
                 given.found[call.function] = await call.function(**inner)
             arguments[call._name] = given.found[call.function]

@@ -211,8 +211,7 @@ class Committer:
 
     def _accept(self, request: _Request) -> asyncio.Future[Any]:
         self._waiting.append(request)
-        if not self._is_scheduled:
-            self._schedule()
+        self._schedule()
         return request.answer
 
     _request = _accept

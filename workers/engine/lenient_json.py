@@ -101,8 +101,7 @@ def passages_in(text: str) -> Iterator[tuple[dict[str, Any] | list[Any] | Unpars
 def only_value(text: str) -> Any:
     """Return the value at the start of a text. Raises `Unparsable` if objects or arrays follow."""
     value, end = _value(text, 0)
-    rest = text[end:]
-    if "{" in rest or "[" in rest:
+    if _opening(text, end) >= 0:
         raise Unparsable("it contains more than one JSON value")
     return value
 
