@@ -215,6 +215,16 @@ async def test_the_checks_of_a_refinement_share_a_budget_of_cpu_time() -> None:
     assert finding.skipped
 
 
+@needs_sandbox
+async def test_what_a_sandbox_has_begun_ends_with_it() -> None:
+    # The process of the tests ends at once; that of the draft has a child that keeps its output.
+    begins = "grep -q '\"tests\":' && exit; sleep 3600 & wait"
+    sandbox = Sandbox(Interpreter.own(), ("sh", "-c", begins))
+    validator = PythonTestsValidator(kind="python_tests", tests=ADD)
+    with pytest.raises(ValidatorUnavailable, match="it did not start"):
+        await check_python_tests(validator, "x = 1", sandbox)
+
+
 async def test_without_leave_of_the_server_nothing_is_run() -> None:
     validator = PythonTestsValidator(kind="python_tests", tests=ADD)
     assert open_sandbox(allowed=False) is None

@@ -10,12 +10,14 @@ import resource
 import secrets
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
@@ -183,7 +185,7 @@ class Sandbox:
             most = min(draft["limits"]["CPU"], time.monotonic() - started)
             # A draft that has ended cannot be asked any more.
             self._spend(cpu_time_s(server.pid) if server.returncode is None else most)
-            await asyncio.gather(_killed(judge), _killed(server))
+            await asyncio.gather(_ended(judge), _ended(server))
             said = await served
         if any(it.done() and not it.cancelled() for it in exceeded):
             most = self._memory_bytes >> 20
@@ -205,6 +207,7 @@ class Sandbox:
                 stderr=asyncio.subprocess.PIPE,
                 env={"PATH": os.defpath},
                 pass_fds=(readable, channel),
+                process_group=0,
             )
         finally:
             os.close(readable)
@@ -311,9 +314,19 @@ def _uncounted(_cpu_s: float) -> None:
     """Count nothing."""
 
 
-async def _killed(process: asyncio.subprocess.Process) -> None:
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill the process with its group.
+
+    The child of bubblewrap ends with its parent only once it has asked for that; until then it
+    would stay for good, with the pipes open.
+    """
     if process.returncode is None:
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    _kill(process)
     await process.wait()
 
 
@@ -323,16 +336,15 @@ async def _read(stream: asyncio.StreamReader, process: asyncio.subprocess.Proces
     while piece := await stream.read(MAX_REPORT):
         if len(said) <= MAX_REPORT:
             said += piece
-        elif process.returncode is None:
-            process.kill()
+        else:
+            _kill(process)
     return said
 
 
 async def _limited(process: asyncio.subprocess.Process, memory_bytes: int) -> None:
     """Kill a process whose tree has more memory than that; all of its namespace ends with it."""
     await memory_exceeded(process.pid, memory_bytes)
-    if process.returncode is None:
-        process.kill()
+    _kill(process)
 
 
 async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
