@@ -27,6 +27,7 @@ from benchmarks.contenders import (
     VARIANTS,
     Contender,
 )
+from benchmarks.environments import CannotInstall
 from benchmarks.measuring import MeasuredRun, measure
 from benchmarks.processes import ServiceProgram, allow_many_files
 from benchmarks.scale import PLOTS, SWEEPS, Figures, Sweep, measured, section
@@ -99,14 +100,20 @@ def measured_once(contender: Contender, latency_ms: int, count: int) -> Measured
     return run
 
 
-def compared(arguments: argparse.Namespace, count: int) -> list[MeasuredRun]:
-    """Measure every contender in turn, as often as there are rounds."""
-    return [
-        measured_once(contender, latency_ms, count)
-        for _ in range(arguments.rounds)
-        for latency_ms in arguments.latency_ms or LATENCIES_MS
-        for contender in CONTENDERS
-        if not arguments.only or contender.name in arguments.only
+def compared(arguments: argparse.Namespace, count: int) -> tuple[list[MeasuredRun], list[str]]:
+    """Measure every contender in turn, as often as there are rounds; say which are left out."""
+    runs, left_out = list[MeasuredRun](), dict[str, str]()
+    chosen = [it for it in CONTENDERS if not arguments.only or it.name in arguments.only]
+    for _ in range(arguments.rounds):
+        for latency_ms in arguments.latency_ms or LATENCIES_MS:
+            for contender in chosen:
+                if contender.name not in left_out:
+                    try:
+                        runs.append(measured_once(contender, latency_ms, count))
+                    except CannotInstall as reason:
+                        left_out[contender.name] = str(reason)
+    return runs, [
+        f"without {name}, which cannot be installed: {it}" for name, it in left_out.items()
     ]
 
 
@@ -147,8 +154,8 @@ def main() -> None:
     if arguments.form in COUNT:
         count = arguments.count or COUNT[arguments.form]
         rounds = f"{count} refinements each; medians of {arguments.rounds} interleaved runs"
-        runs = compared(arguments, count)
-        printed[PRINTED] = rendered(runs, [*facts, ceiling(), rounds])
+        runs, left_out = compared(arguments, count)
+        printed[PRINTED] = rendered(runs, [*facts, ceiling(), rounds, *left_out])
         if is_whole:
             printed[PRINTED] += "\n\n" + varied(variants(count, arguments.count or AT_ONCE * 10))
         if not arguments.only:

@@ -13,10 +13,14 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from benchmarks.environments import environment_with
 from benchmarks.processes import ServiceProgram
 
 AT_ONCE = 500
 RQ_REFINEMENTS = 10
+LANGGRAPH_REFINEMENTS = 200
+LANGGRAPH = ("langgraph==1.2.22", "langgraph-checkpoint-sqlite==3.1.2")
+LANGGRAPH_SERVER = ("langgraph-cli[inmem]==0.4.40", "--no-binary", "forbiddenfruit")
 DEFAULTS: Mapping[str, str] = {}
 
 
@@ -123,6 +127,41 @@ def _multi(setup: Setup) -> Cast:
     return Cast((program,), program, (program,))
 
 
+def _langgraph(setup: Setup) -> Cast:
+    program = setup.program(
+        "langgraph",
+        *("benchmarks.peers.langgraph_sqlite", "--database", setup.directory / "checkpoints.db"),
+        *("--model", setup.model_url, "--count", setup.count, "--at-once", setup.at_once),
+        python=environment_with("langgraph", *LANGGRAPH, has_hone=True),
+    )
+    program.heard()
+    return Cast((program,), program, (program,))
+
+
+def _langgraph_server(setup: Setup) -> Cast:
+    python = environment_with("langgraph_server", *LANGGRAPH_SERVER, has_hone=True)
+    port, config = free_port(), setup.directory / "langgraph.json"
+    graph = Path(__file__).with_name("peers") / "langgraph_served.py"
+    config.write_text(json.dumps({"dependencies": ["."], "graphs": {"refining": f"{graph}:graph"}}))
+    server = setup.program(
+        "langgraph server",
+        *("langgraph_cli", "dev", "--no-browser", "--no-reload", "--config", config),
+        *("--port", port, "--n-jobs-per-worker", setup.at_once, "--server-log-level", "error"),
+        python=python,
+        cwd=setup.directory,
+        speaks=False,
+        env={"MODEL_URL": setup.model_url, "LANGGRAPH_CLI_NO_ANALYTICS": "1"},
+    )
+    _wait_until(lambda: _answer(port, "/ok") != {}, server)
+    driver = setup.program(
+        "langgraph submit",
+        *("benchmarks.peers.langgraph_submit", "--port", port),
+        *("--count", setup.count, "--at-once", setup.at_once),
+    )
+    driver.heard()
+    return Cast((server,), driver, (driver,))
+
+
 def hone(
     setup: Setup,
     *,
@@ -181,9 +220,11 @@ CONTENDERS = (
     Contender("RQ, forking, 10 only", "the job", _rq, RQ_REFINEMENTS),
     Contender("SAQ, a checkpoint per step", "the job and its replies", _saq),
     Contender("own loop, a MULTI per step", "the replies", _multi),
+    Contender("LangGraph, SQLite", "every step", _langgraph, LANGGRAPH_REFINEMENTS),
+    Contender("LangGraph's server", "some steps", _langgraph_server, LANGGRAPH_REFINEMENTS),
     Contender("Hone whole", "every step and event", hone),
 )
-SAQ, HONE = CONTENDERS[2].name, CONTENDERS[4].name
+SAQ, HONE = CONTENDERS[2].name, CONTENDERS[-1].name
 
 VARIANTS = (
     Contender("without the limiter", "", partial(hone, worker=("benchmarks.unlimited",))),
@@ -212,15 +253,25 @@ def free_port() -> int:
 
 
 def _wait_until_ready(port: int, workers: int, *programs: ServiceProgram) -> None:
+    _wait_until(lambda: _answer(port, "/readyz").get("workers", 0) >= workers, *programs)
+
+
+def _wait_until(is_ready: Callable[[], bool], *programs: ServiceProgram) -> None:
     for _ in range(3_000):
         for program in programs:
             if not program.is_running:
                 raise program.failure("ended")
-        try:
-            with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as ready:
-                if json.load(ready).get("workers", 0) >= workers:
-                    return
-        except (URLError, OSError):
-            pass
+        if is_ready():
+            return
         time.sleep(0.1)
     raise programs[0].failure("did not become ready in time")
+
+
+def _answer(port: int, path: str) -> dict[str, Any]:
+    """Return the JSON of a server, which is empty if it does not answer."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+            answered: dict[str, Any] = json.load(reply)
+            return answered
+    except (URLError, OSError):
+        return {}

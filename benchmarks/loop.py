@@ -35,16 +35,36 @@ def request_body() -> bytes:
 
 def refinement() -> Talk:
     """Draft, then critique and revise until the score is good enough; return the last score."""
-    draft = _text((yield _call(WRITE)))
+    draft = text_of((yield WRITING))
     score = 0.0
     for iteration in range(1, MAX_ITERATIONS + 1):
-        verdict = json.loads(_text((yield _call(JUDGE, draft, schema=SCHEMA))))
-        (judged,) = verdict["scores"].values()
-        score = judged["score"]
+        score, reason = verdict_of((yield judging(draft)))
         if score >= THRESHOLD or iteration == MAX_ITERATIONS:
             break
-        draft = _text((yield _call(REVISE, draft, judged["reason"])))
+        draft = text_of((yield revising(draft, reason)))
     return score
+
+
+def judging(draft: str) -> bytes:
+    """Return the body of the call that scores a draft."""
+    return _call(JUDGE, draft, schema=SCHEMA)
+
+
+def revising(draft: str, reason: str) -> bytes:
+    """Return the body of the call that revises a draft for the reason of its score."""
+    return _call(REVISE, draft, reason)
+
+
+def text_of(reply: bytes) -> str:
+    """Return the text in the body of a reply."""
+    text: str = json.loads(reply)["choices"][0]["message"]["content"]
+    return text
+
+
+def verdict_of(reply: bytes) -> tuple[float, str]:
+    """Return the score in the body of a reply, and its reason."""
+    (judged,) = json.loads(text_of(reply))["scores"].values()
+    return judged["score"], judged["reason"]
 
 
 async def play(ask: AskModel, checkpoint: Checkpoint | None = None) -> None:
@@ -75,11 +95,6 @@ def _call(prompt: tuple[str, str], *texts: str, schema: Any = None) -> bytes:
     return json.dumps(body | ({"response_format": schema} if schema else {})).encode()
 
 
-def _text(reply: bytes) -> str:
-    text: str = json.loads(reply)["choices"][0]["message"]["content"]
-    return text
-
-
 def _worded(prompt_request: PromptRequest) -> tuple[str, str]:
     prompt = prompt_request.prompt()
     return prompt.system, prompt.user
@@ -98,3 +113,5 @@ SCHEMA = {
         "schema": Judge(_TASK, "DRAFT-HERE").prompt().schema,
     },
 }
+WRITING = _call(WRITE)
+"""The body of the call that writes the first draft."""

@@ -38,7 +38,8 @@ def peak_mb(pid: int) -> float:
 class ServiceProgram:
     """`python -m MODULE ARGUMENTS`, which dies with this process; its log goes into a file.
 
-    `under` is a command that runs it, such as one that counts instructions.
+    `under` is a command that runs it, such as one that counts instructions; `python` is another
+    Python than this one.
     """
 
     def __init__(
@@ -49,19 +50,20 @@ class ServiceProgram:
         env: Mapping[str, str] | None = None,
         speaks: bool = True,
         under: Sequence[str] = (),
+        python: Path | str = sys.executable,
+        cwd: Path | None = None,
     ) -> None:
         self.name = name
         self._log = log_dir / f"{name}.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                dying_with_parent(
-                    [*under, sys.executable, "-m", *map(str, command)], signal.SIGKILL
-                ),
+                dying_with_parent([*under, str(python), "-m", *map(str, command)], signal.SIGKILL),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if speaks else log,
                 stderr=log,
                 text=True,
                 env={**os.environ, **(env or {})},
+                cwd=cwd,
             )
 
     @property

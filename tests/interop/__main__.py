@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from benchmarks.environments import CannotInstall
 from tests.interop import contract, litellm, llama_cpp
-from tests.interop.environment import CannotInstall
 
 SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "llama.cpp": llama_cpp.play,

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.environments import ENVIRONMENTS, CannotInstall, environment_with
 from tests.e2e.running_service import running_service
-from tests.interop.environment import ENVIRONMENTS, CannotInstall, environment_with
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "openapi" / "openapi.json"

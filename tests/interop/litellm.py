@@ -18,10 +18,10 @@ import httpx
 from pydantic import SecretStr
 
 from app.cli.processes import free_port
+from benchmarks.environments import environment_with
 from benchmarks.model_replies import improving
 from benchmarks.model_server import ScriptedModelServer
 from tests.e2e.running_service import RunningService, running_service
-from tests.interop.environment import environment_with
 from tests.models.calls import RecordingBehaviour
 from tests.waiting import TIMEOUT_S
 

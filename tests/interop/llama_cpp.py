@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 
 from app.cli.processes import free_port
+from benchmarks.environments import environment_with
 from tests.e2e.running_service import RunningService, running_service
-from tests.interop.environment import environment_with
 from tests.waiting import TIMEOUT_S
 
 PACKAGES = ("xllamacpp", "gguf")

@@ -1,21 +1,26 @@
-"""Environments of their own for servers that are not ours, beside the one of this repository."""
+"""Environments of their own for programs that are not ours, beside the one of this repository."""
 
+import site
 import subprocess
 import sys
 import venv
+from functools import cache
 from pathlib import Path
 
 ENVIRONMENTS = Path(sys.prefix) / "interop"
+ROOT = Path(__file__).parents[1]
 
 
 class CannotInstall(Exception):
-    """A server that cannot be installed here; the message says why."""
+    """A program that cannot be installed here; the message says why."""
 
 
-def environment_with(name: str, *packages: str) -> Path:
+@cache
+def environment_with(name: str, *packages: str, has_hone: bool = False) -> Path:
     """Return the Python of an environment with these packages, installed if they are not yet.
 
-    Only wheels are installed, so that no compiler is needed. Raises `CannotInstall`.
+    Only wheels are installed, so that no compiler is needed. One that `has_hone` finds our modules
+    and their packages too, behind its own. Raises `CannotInstall`.
     """
     folder = ENVIRONMENTS / name
     python = folder / "bin" / "python"
@@ -31,4 +36,7 @@ def environment_with(name: str, *packages: str) -> Path:
     if done.returncode:
         errors = [it for it in done.stderr.splitlines() if it.startswith("ERROR")]
         raise CannotInstall((errors or ["pip failed"])[-1])
+    if has_hone:
+        (own,) = folder.glob("lib/python*/site-packages")
+        (own / "hone.pth").write_text("".join(f"{it}\n" for it in (ROOT, *site.getsitepackages())))
     return python
