@@ -222,12 +222,16 @@ class Watching:
             yield cursor
 
     async def _announce(self) -> None:
-        """Announce what is watched: at once what is new, and the rest now and then."""
+        """Announce what is watched: at once what is new, and all of it now and then."""
+        now, all_due = asyncio.get_running_loop().time, 0.0
         try:
             while watched := self._texts.watched:
-                with suppress(HoneError):
-                    await self._store.announce_watched(watched, self._texts.take_behind())
-                await self._texts.has_news.wait(ANNOUNCE_S)
+                behind = self._texts.take_behind()
+                if (is_due := now() >= all_due) or behind:
+                    with suppress(HoneError):
+                        await self._store.announce_watched(watched if is_due else behind, behind)
+                all_due = now() + ANNOUNCE_S if is_due else all_due
+                await self._texts.has_news.wait(all_due - now())
         finally:
             self._announcing = None
 

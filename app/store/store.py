@@ -746,7 +746,7 @@ class Store:
         return await stored_limits(self._committer)
 
     @refusing
-    async def announce_watched(self, ids: Sequence[str], behind: Collection[str]) -> None:
+    async def announce_watched(self, ids: Collection[str], behind: Collection[str]) -> None:
         """Tell the workers whose texts somebody watches, and which of them are needed whole."""
         message = encode_watched(ids, behind)
         await self._committer.execute("PUBLISH", keys.WATCHED, message)

@@ -13,6 +13,7 @@ from app.settings import Settings
 from app.store import (
     Entry,
     EventBuffer,
+    LiveTexts,
     Store,
     StoredEvent,
     Wakeups,
@@ -204,3 +205,22 @@ async def test_an_earlier_api_is_told_of_changes_for_as_long_as_there_is_one(
             message = await earlier.get_message(timeout=TIMEOUT_S)
             assert (message or {})["data"] == held.id.encode()
             assert await published() - before == per_append + 1
+
+
+async def test_only_texts_watched_anew_are_announced_at_once(
+    store: Store, wakeups: Wakeups, redis: Redis
+) -> None:
+    texts = LiveTexts()
+    watching = Watching(store, wakeups, Shutdown(), texts=texts)
+    async with redis.pubsub() as listener, asyncio.timeout(TIMEOUT_S):
+        await listener.subscribe(keys.WATCHED)
+        feeds = []
+        for refinement_id in [await submit(store) for _ in range(3)]:
+            feeds.append(await watching.follow(TENANT, refinement_id, 0, deltas=True))
+            while (
+                message := await listener.get_message(
+                    ignore_subscribe_messages=True, timeout=TIMEOUT_S
+                )
+            ) is None:
+                pass
+            assert message["data"] == f"+{refinement_id}".encode()

@@ -84,6 +84,7 @@ class TextPublisher:
         self._publish = publish
         self._loop = asyncio.get_running_loop()
         self._watched_until: dict[str, float] = {}
+        self._forget_at = 0.0
         self._writing: dict[str, dict[str, PublishedText]] = {}
         self._ticking: set[str] = set()
         self._under_way: dict[str, asyncio.Future[Any]] = {}
@@ -91,7 +92,9 @@ class TextPublisher:
     def watched(self, ids: Mapping[str, bool]) -> None:
         """Take an announcement: what is watched, and whether texts are needed from their start."""
         now = self._loop.time()
-        self._watched_until = {it: at for it, at in self._watched_until.items() if at > now}
+        if now > self._forget_at:
+            self._watched_until = {it: at for it, at in self._watched_until.items() if at > now}
+            self._forget_at = now + WATCHED_FOR_S
         for refinement_id, needs_whole in ids.items():
             self._watched_until[refinement_id] = now + WATCHED_FOR_S
             for text in self._writing.get(refinement_id, {}).values() if needs_whole else ():
