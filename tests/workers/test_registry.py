@@ -163,6 +163,15 @@ async def test_notes_that_cannot_be_written_do_not_keep_others_from_it(
         assert inspector.client.lrange(INTERMEDIATE, 0, -1) == [b"ref_odd-1"]
 
 
+async def test_a_job_is_restored_as_rq_restores_it(redis_url: str) -> None:
+    with open_inspector(redis_url) as inspector:
+        held = _held(inspector, "ref_1")
+        job = Job.fetch(held.id, inspector.client, JSONSerializer)
+    assert held.created_at == job.created_at
+    assert held.enqueued_at == job.enqueued_at
+    assert held.to_dict() == job.to_dict()
+
+
 async def test_what_redis_refuses_is_logged_and_the_rest_is_written(
     redis_url: str, registry: RqRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import cast
 
@@ -18,7 +19,7 @@ from rq.utils import current_timestamp, now, utcformat
 from rq.worker import WorkerStatus
 from rq.worker.base import BaseWorker
 
-from app.queue import FAILURE_TTL_S
+from app.queue import FAILURE_TTL_S, TIMES
 from app.store.committer import Committer, Word
 
 
@@ -31,6 +32,12 @@ class HeldJob(Job):
     def started_job_registry(self) -> StartedJobRegistry:
         """RQ's list of running jobs; creating it costs RQ as much as writing to it."""
         return cast("StartedJobRegistry", super().started_job_registry)
+
+    def restore(self, raw_data: dict[bytes, bytes]) -> None:
+        """Restore it; RQ reads the times by `strptime`, which takes longer than all else."""
+        times = {name: at for name in TIMES if (at := raw_data.pop(name.encode(), None))}
+        super().restore(raw_data)
+        vars(self).update({name: datetime.fromisoformat(at.decode()) for name, at in times.items()})
 
 
 log = logging.getLogger(__name__)
@@ -89,9 +96,11 @@ class RqRegistry:
         def write(pipeline: Pipeline) -> None:
             # What RQ does, which reads status and executions first, and expects a result.
             self._worker.increment_successful_job_count(pipeline)
-            if job.execution is not None:
-                job.execution.delete(job, pipeline)
-            pipeline.delete(job.key, ExecutionRegistry(job.id, job.connection).key)
+            names = [job.key, ExecutionRegistry(job.id, job.connection).key]
+            if (execution := job.execution) is not None:
+                self._started.remove_execution(execution, pipeline=pipeline)
+                names.append(execution.key)
+            pipeline.delete(*names)
 
         self._note(write)
 
