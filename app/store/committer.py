@@ -1,6 +1,7 @@
 """The requests of a process to Redis, all on one connection, and the order in which they go."""
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -152,18 +153,19 @@ class Committer:
     that blocks.
 
     A request whose connection was lost or refuses writes is sent again as often as `client` retries
-    commands, so it may take effect twice. Redis is silent if it answers nothing for the socket
-    timeout of `client`; then the connection counts as lost. With `timeout_s`, silence for that long
-    ends all requests with TimeoutError, however long they have waited. Only time in which the loop
-    turns counts: when a busy loop comes late, the answer may be in the socket, and it is read
-    before the next tick.
+    commands, if that is negative without end, so it may take effect twice. Redis is silent if it
+    answers nothing for the socket timeout of `client`; then the connection counts as lost. With
+    `timeout_s`, silence for that long ends all requests with TimeoutError, however long they have
+    waited. Only time in which the loop turns counts: when a busy loop comes late, the answer may be
+    in the socket, and it is read before the next tick.
     """
 
     def __init__(self, client: Redis, timeout_s: float | None = None) -> None:
         pool: Any = client.connection_pool
         self._connection: AbstractConnection = pool.make_connection()
-        self._decoders = client.response_callbacks
-        self._retries = self._connection.retry.get_retries()
+        self._decoders = dict(client.response_callbacks)  # redis-py's own looks in any case
+        retries = self._connection.retry.get_retries()
+        self._retries = math.inf if retries < 0 else retries
         self._is_patient = timeout_s is None
         self._timeout_s = self._connection.socket_timeout if timeout_s is None else timeout_s
         self._waiting: deque[_Request] = deque()
@@ -194,6 +196,7 @@ class Committer:
         """Disconnect once all requests have been answered."""
         while requests := self._unanswered():
             await asyncio.wait({it.answer for it in requests})
+        self._waiting.clear()  # cancelled requests would open the next connection
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])

@@ -93,6 +93,16 @@ async def test_a_connection_that_cannot_be_had_is_everybodys_error() -> None:
     assert [type(result) for result in results] == [RedisConnectionError] * 3
 
 
+async def test_closing_leaves_nothing_of_cancelled_requests_that_were_never_sent() -> None:
+    async with worker_client("redis://127.0.0.1:1/0") as client:
+        committer = Committer(client)
+        request = committer.execute("PING")
+        await asyncio.sleep(0.01)  # until it connects
+        request.cancel()
+        await committer.aclose()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_closing_waits_for_what_was_asked_for(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
@@ -170,7 +180,7 @@ async def test_a_script_is_given_again_though_the_caller_it_goes_with_was_cancel
         assert await asyncio.gather(*others) == [b"FENCED"] * 4
 
 
-@pytest.mark.parametrize("retries", [0, 5])
+@pytest.mark.parametrize("retries", [0, 5, -1])
 async def test_a_redis_that_is_silent_for_the_socket_timeout_is_asked_again(
     redis: Redis, redis_url: str, retries: int
 ) -> None:

@@ -12,6 +12,7 @@ from rq.serializers import JSONSerializer
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import open_store
+from app.store.committer import Committer
 from tests.store.store_harness import new
 from tests.workers.rq_queue import INTERMEDIATE, LIST, NAME, open_inspector, source, until
 from workers.rq.dequeue import MOST_AT_ONCE, Dequeuer
@@ -28,7 +29,11 @@ async def dequeuer(redis_url: str) -> AsyncIterator[Dequeuer]:
     ):
         worker = CoroutineWorker(NAME, redis_url, {}, concurrency=1, grace_s=1)
         yield Dequeuer(
-            worker.queues[0], moving, RqRegistry(worker, noting), source(), look_every_s=0
+            worker.queues[0],
+            moving,
+            RqRegistry(worker, Committer(noting)),
+            source(),
+            look_every_s=0,
         )
 
 
@@ -85,7 +90,7 @@ async def test_a_wait_for_jobs_can_be_interrupted(redis_url: str) -> None:
     ):
         worker = CoroutineWorker(NAME, redis_url, {}, concurrency=1, grace_s=1)
         dequeuer = Dequeuer(
-            worker.queues[0], moving, RqRegistry(worker, other), source(), block_s=3600
+            worker.queues[0], moving, RqRegistry(worker, Committer(other)), source(), block_s=3600
         )
         taking = asyncio.create_task(dequeuer.take(1))
         with open_inspector(redis_url) as inspector:

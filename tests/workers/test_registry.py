@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import cast
 
 import pytest
@@ -13,6 +14,7 @@ from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 from rq.worker import Worker
 
+from app.store.committer import Committer
 from tests.workers.rq_queue import (
     INTERMEDIATE,
     NAME,
@@ -85,8 +87,9 @@ async def registry(redis_url: str, time_passed: list[float]) -> AsyncIterator[Rq
     worker = CoroutineWorker(
         NAME, redis_url, {"never": never}, concurrency=1, grace_s=1, name="scribe"
     )
-    async with persistent_client(redis_url, "scribe") as client:
-        yield RqRegistry(worker, client, clock=lambda: time_passed[0])
+    client = persistent_client(redis_url, "scribe")
+    async with client, aclosing(Committer(client)) as committer:
+        yield RqRegistry(worker, committer, clock=lambda: time_passed[0])
 
 
 def _held(inspector: RqInspector, refinement_id: str) -> HeldJob:
@@ -152,12 +155,33 @@ async def test_notes_that_cannot_be_written_do_not_keep_others_from_it(
 ) -> None:
     with open_inspector(redis_url) as inspector:
         odd, job = _held(inspector, "ref_odd"), _held(inspector, "ref_1")
-        vars(odd)["started_job_registry"] = None  # a list that it cannot be added to
         registry.started(odd)
+        vars(odd)["started_job_registry"] = None  # a list that it cannot be added to
         registry.started(job)
         registry.ended(job)
         await registry.settle()
         assert inspector.client.lrange(INTERMEDIATE, 0, -1) == [b"ref_odd-1"]
+
+
+async def test_a_job_is_restored_as_rq_restores_it(redis_url: str) -> None:
+    with open_inspector(redis_url) as inspector:
+        held = _held(inspector, "ref_1")
+        job = Job.fetch(held.id, inspector.client, JSONSerializer)
+    assert held.created_at == job.created_at
+    assert held.enqueued_at == job.enqueued_at
+    assert held.to_dict() == job.to_dict()
+
+
+async def test_what_redis_refuses_is_logged_and_the_rest_is_written(
+    redis_url: str, registry: RqRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_inspector(redis_url) as inspector:
+        registry.started(_held(inspector, "ref_1"))
+        inspector.client.set(inspector.started.key, "not a list")
+        await registry.settle()
+        job = Job.fetch("ref_1-1", inspector.client, JSONSerializer)
+    assert job.get_status(refresh=False) is JobStatus.STARTED
+    assert "Redis rejected 1 RQ registry commands: WRONGTYPE" in caplog.text
 
 
 async def test_old_failures_are_listed_no_longer(redis_url: str, registry: RqRegistry) -> None:

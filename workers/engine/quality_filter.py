@@ -10,7 +10,7 @@ refinements taught is the prior of the next one (empirical Bayes).
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from itertools import compress, product, repeat
+from itertools import compress, product
 from math import exp, log, pi, sqrt
 
 from app.contract.judgement import QualityEstimate
@@ -128,29 +128,33 @@ UNIFORM = sqrt(2 * pi)
 
 
 def _updated(
-    base: Belief, rates: Rates, score: float, less: float, stray: float
-) -> tuple[float, Belief, Belief]:
+    bases: Sequence[Belief], rates: Sequence[Rates], score: float, less: float, stray: float
+) -> tuple[list[float], list[Belief], list[Belief]]:
     """Return how well a score fits, what is believed of its draft, and now of the draft's parent.
 
+    They are those of each hypothesis, as are `bases`, what was believed of the parent, and `rates`.
     `less` is the share of the noise that it has; with a probability of `stray` it says nothing.
     """
-    mean, variance, apart = base
-    kept, rise, spread, noise = rates
-    expected = kept * mean + rise
-    common = kept * variance
-    variation = kept * common + spread
-    total = variation + less * noise
-    error = score - expected
-    said = (1 - stray) * exp(-0.5 * error * error / total) / sqrt(total)
-    fit = said + stray * UNIFORM
-    sound = said / fit
-    gain, back = variation / total, common / total
-    moved, doubt = sound * error, sound * (1 - sound) * error * error
-    own = variation * (1 - sound * gain) + doubt * gain * gain
-    of_base = variance - sound * back * common + doubt * back * back
-    both = common * (1 - sound * gain) + doubt * gain * back
-    revised = (expected + gain * moved, own, own + of_base - 2 * both)
-    return fit, revised, (mean + back * moved, of_base, apart)
+    fits, drafts, parents = [0.0] * len(rates), [*bases], [*bases]
+    for number, (kept, rise, spread, noise) in enumerate(rates):
+        mean, variance, apart = bases[number]
+        expected = kept * mean + rise
+        common = kept * variance
+        variation = kept * common + spread
+        total = variation + less * noise
+        error = score - expected
+        said = (1 - stray) * exp(-0.5 * error * error / total) / sqrt(total)
+        fit = said + stray * UNIFORM
+        sound = said / fit
+        gain, back = variation / total, common / total
+        moved, doubt = sound * error, sound * (1 - sound) * error * error
+        own = variation * (1 - sound * gain) + doubt * gain * gain
+        of_base = variance - sound * back * common + doubt * back * back
+        both = common * (1 - sound * gain) + doubt * gain * back
+        fits[number] = fit
+        drafts[number] = (expected + gain * moved, own, own + of_base - 2 * both)
+        parents[number] = (mean + back * moved, of_base, apart)
+    return fits, drafts, parents
 
 
 class QualityFilter:
@@ -218,17 +222,16 @@ class QualityFilter:
             self._first_drafts = (*self._first_drafts, score)
         rates = self._first if base is None else REVISIONS
         stray = 0.0 if is_certain else STRAY
-        updated = [
-            _updated(its, rates[number], score, less, stray)
-            for number, its in zip(self._live, base or repeat(NO_PARENT), strict=False)
-        ]
+        live = [rates[number] for number in self._live]
+        bases = base or [NO_PARENT] * len(live)
+        fits, drafts, parents = _updated(bases, live, score, less, stray)
         self._scores[path] = score
-        self._beliefs[path] = [its for _, its, _ in updated]
+        self._beliefs[path] = drafts
         if base is not None:
-            self._beliefs[parent] = [of_base for _, _, of_base in updated]
+            self._beliefs[parent] = parents
         weights = self._weights
         if not is_certain:
-            weights = [it * fit for it, (fit, _, _) in zip(weights, updated, strict=True)]
+            weights = [it * fit for it, fit in zip(weights, fits, strict=True)]
         self._weights = _normalized(weights)
         self._drop_negligible()
 

@@ -123,9 +123,9 @@ class Dequeuer:
         return [*before & self._seen][:room]
 
     def _restored(self, job_id: bytes, fields: Any) -> HeldJob | None:
-        connection, serializer = self._queue.connection, self._queue.serializer
         try:
-            job = HeldJob(job_id.decode(), connection, serializer)
+            job = HeldJob(job_id.decode(), self._queue.connection)
+            job.serializer = self._queue.serializer  # not checked again for each job
             job.restore(fields)
         except Exception as error:  # noqa: BLE001 - a job may be garbage in any way
             log.warning("removed the unreadable job %r: %r", job_id, error)

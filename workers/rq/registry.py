@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import cast
 
-from redis.asyncio import Redis
-from redis.asyncio.client import Pipeline as AsyncPipeline
+from redis import ConnectionPool
 from redis.client import Pipeline
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from rq import worker_registration
 from rq.executions import Execution, ExecutionRegistry
 from rq.job import Job, JobStatus
@@ -19,40 +19,25 @@ from rq.utils import current_timestamp, now, utcformat
 from rq.worker import WorkerStatus
 from rq.worker.base import BaseWorker
 
-from app.queue import FAILURE_TTL_S
+from app.queue import FAILURE_TTL_S, TIMES
+from app.store.committer import Committer, Word
 
 
 class HeldJob(Job):
-    """A job that this worker holds.
-
-    RQ reads a job's status and its executions from Redis, one by one, before it deletes the job.
-    The worker that holds the job has them already.
-    """
+    """A job that this worker holds."""
 
     execution: Execution | None = None
-
-    def get_status(self, refresh: bool = True) -> JobStatus:
-        """Return the status, which only this worker changes."""
-        return self._status
 
     @cached_property
     def started_job_registry(self) -> StartedJobRegistry:
         """RQ's list of running jobs; creating it costs RQ as much as writing to it."""
         return cast("StartedJobRegistry", super().started_job_registry)
 
-    @property
-    def execution_registry(self) -> ExecutionRegistry:
-        """The executions that RQ would read from Redis."""
-        return _HeldExecutions(self)
-
-
-class _HeldExecutions(ExecutionRegistry):
-    def __init__(self, job: HeldJob) -> None:
-        super().__init__(job.id, job.connection)
-        self._execution = job.execution
-
-    def get_executions(self, start: int = 0, end: int = -1) -> list[Execution]:
-        return [] if self._execution is None else [self._execution]
+    def restore(self, raw_data: dict[bytes, bytes]) -> None:
+        """Restore it; RQ reads the times by `strptime`, which takes longer than all else."""
+        times = {name: at for name in TIMES if (at := raw_data.pop(name.encode(), None))}
+        super().restore(raw_data)
+        vars(self).update({name: datetime.fromisoformat(at.decode()) for name, at in times.items()})
 
 
 log = logging.getLogger(__name__)
@@ -75,12 +60,15 @@ class RqRegistry:
     """
 
     def __init__(
-        self, worker: BaseWorker, client: Redis, clock: Callable[[], float] = time.monotonic
+        self, worker: BaseWorker, committer: Committer, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.held: dict[str, HeldJob] = {}
         self._worker = worker
         self._queue = worker.queues[0]
-        self._client = client
+        self._started: StartedJobRegistry = self._queue.started_job_registry
+        self._committer = committer
+        # It is never executed: RQ adds its commands to it.
+        self._recorder = Pipeline(ConnectionPool(), {}, transaction=False, shard_hint=None)
         self._clock = clock
         self._refresh_at = clock() + REFRESH_EVERY_S
         self._notes: list[Note] = []
@@ -90,6 +78,7 @@ class RqRegistry:
     def started(self, job: HeldJob) -> None:
         """Register a job as started."""
         self.held[job.id] = job
+        job.started_job_registry = self._started
 
         def write(pipeline: Pipeline) -> None:
             name = self._worker.name
@@ -105,9 +94,13 @@ class RqRegistry:
         self.held.pop(job.id, None)  # gone already if it was delivered twice
 
         def write(pipeline: Pipeline) -> None:
-            job._status = JobStatus.FINISHED
+            # What RQ does, which reads status and executions first, and expects a result.
             self._worker.increment_successful_job_count(pipeline)
-            job.cleanup(0, pipeline=pipeline, remove_from_queue=False)
+            names = [job.key, ExecutionRegistry(job.id, job.connection).key]
+            if (execution := job.execution) is not None:
+                self._started.remove_execution(execution, pipeline=pipeline)
+                names.append(execution.key)
+            pipeline.delete(*names)
 
         self._note(write)
 
@@ -151,7 +144,7 @@ class RqRegistry:
             pipeline.hset(worker.key, mapping=worker.serialize())
             worker.set_state(self._state, pipeline=pipeline)
             worker.heartbeat(pipeline=pipeline)
-            started, failed = self._queue.started_job_registry, self._queue.failed_job_registry
+            started, failed = self._started, self._queue.failed_job_registry
             pipeline.zremrangebyscore(started.key, 0, current_timestamp() - STALE_S)
             pipeline.zremrangebyscore(failed.key, 0, current_timestamp())
 
@@ -204,22 +197,29 @@ class RqRegistry:
             notes, self._notes = self._notes[:NOTES_PER_WRITE], self._notes[NOTES_PER_WRITE:]
             if not self._notes:
                 self._noted.clear()
-            async with self._client.pipeline(transaction=False) as sending:
-                # RQ's methods only queue commands on it, by a call that both clients share.
-                pipeline = cast("Pipeline", sending)
-                for note in notes:
-                    _write_down(note, pipeline)
-                if self._state != self._worker.get_state():
-                    self._worker.set_state(self._state, pipeline=pipeline)
-                await self._send(sending)
+            pipeline = self._recorder
+            for note in notes:
+                _write_down(note, pipeline)
+            if self._state != self._worker.get_state():
+                self._worker.set_state(self._state, pipeline=pipeline)
+            commands = [words for words, _ in pipeline.command_stack]
+            pipeline.command_stack.clear()
+            await self._send(commands)
 
-    async def _send(self, pipeline: AsyncPipeline) -> None:
+    async def _send(self, commands: Sequence[Sequence[Word]]) -> None:
+        answers = [self._committer.execute(*words) for words in commands]
+        refused = []
         try:
-            replies = await pipeline.execute(raise_on_error=False)
+            for answer in answers:
+                try:
+                    await answer
+                except ResponseError as error:
+                    refused.append(error)
         except RedisError:
             log.exception("cannot write to the RQ registry")
-            return
-        refused = [reply for reply in replies if isinstance(reply, Exception)]
+        finally:
+            for answer in answers:
+                answer.cancel()  # of one with an error, too: it is not logged then
         if refused:
             log.error("Redis rejected %d RQ registry commands: %s", len(refused), refused[0])
 

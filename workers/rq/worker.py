@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from rq.serializers import JSONSerializer
 from rq.worker.base import BaseWorker
 
+from app.store.committer import Committer
 from app.store.connection import async_client
 from app.store.enqueue import EQUAL_WEIGHTS, JobSource
 from workers.rq.dequeue import Dequeuer
@@ -146,7 +147,7 @@ class CoroutineWorker(BaseWorker):
         lease_s: float = LEASE_S,
         weights: Mapping[str, float] = EQUAL_WEIGHTS,
     ) -> None:
-        # RQ requires a client, but writes through RqRegistry's pipelines: this one never connects.
+        # RQ requires a client, but writes through RqRegistry's pipeline: this one never connects.
         super().__init__(
             queue_name,
             name=name,
@@ -166,7 +167,8 @@ class CoroutineWorker(BaseWorker):
         self._is_lagging = is_lagging
         self._client = persistent_client(redis_url, self.name)
         self._dequeuing = single_try_client(redis_url, self.name)
-        self._registry = RqRegistry(self, self._client)
+        self._committer = Committer(self._client)
+        self._registry = RqRegistry(self, self._committer)
         queue = self.queues[0]
         source = JobSource(
             self.name,
@@ -221,6 +223,7 @@ class CoroutineWorker(BaseWorker):
                 await self._hand_back()
                 await self._settle()
                 await end(beside)
+                await self._committer.aclose()
                 await self._client.aclose()
                 await self._dequeuing.aclose()
 
