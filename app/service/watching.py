@@ -57,7 +57,8 @@ ANNOUNCE_S = 5.0
 
 Events = tuple[StoredEvent, ...]
 Batch = Events | tuple[StepDelta, ...]
-STEP_ENDS = {EventType.STEP_COMPLETED, EventType.STEP_FAILED}
+STEP_ENDS = {EventType.STEP_COMPLETED.encode(), EventType.STEP_FAILED.encode()}
+RATED = EventType.RATED.encode()
 
 BATCH = 8
 """Events read at a time for a watcher, which bounds the memory of a slow one."""
@@ -192,7 +193,7 @@ class Watching:
         """Return the first events, or None if a stream would have none."""
         first = await self._read(buffer, tenant, refinement_id, after)
         if first:
-            return None if first[0].is_last and first[0].type is EventType.RATED else first
+            return None if first[0].is_last and first[0].type == RATED else first
         snapshot = await self._store.snapshot(tenant, refinement_id)
         if after > snapshot.last_event:
             raise MalformedHeader(

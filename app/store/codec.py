@@ -517,11 +517,14 @@ def number_of(entry_id: bytes) -> int:
     return int(entry_id.partition(b"-")[0])
 
 
+_EVENT = b'{"event":%d,"type":"%b","at":%b,"data":%b}'
+
+
 def stored_event(entry_id: bytes, entry: Summary, final: bytes, is_last: bool) -> StoredEvent:
     """Return one stream entry as an event, unread; `final` is the snapshot in a terminal one."""
     number, kind = number_of(entry_id), entry[b"type"]
-    stored = _event_json(number, kind, entry[b"at"], _data(entry, final))
-    return StoredEvent(number, _type_of(kind), stored, is_last)
+    stored = _EVENT % (number, kind, json_moment(entry[b"at"]), _data(entry, final))
+    return StoredEvent(number, kind, stored, is_last)
 
 
 def published_events(message: bytes) -> tuple[StoredEvent, ...]:
@@ -530,11 +533,8 @@ def published_events(message: bytes) -> tuple[StoredEvent, ...]:
 
 
 def _published(number: bytes, at: bytes, kind: bytes, data: bytes = b"{}") -> StoredEvent:
-    return StoredEvent(int(number), _type_of(kind), _event_json(int(number), kind, at, data))
-
-
-def _event_json(number: int, kind: bytes, at: bytes, data: bytes) -> bytes:
-    return b'{"event":%d,"type":"%b","at":%b,"data":%b}' % (number, kind, json_moment(at), data)
+    stored = _EVENT % (int(number), kind, json_moment(at), data)
+    return StoredEvent(int(number), kind, stored)
 
 
 def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None:
@@ -542,8 +542,8 @@ def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None
 
     Raises UnreadableRecord for data of a later release.
     """
-    kind = _type_of(entry[b"type"])
-    if not isinstance(kind, EventType):
+    kind = _TYPES.get(entry[b"type"])
+    if kind is None:
         return None
     with reading(f"event {number_of(entry_id)}, {kind}"):
         data = DATA_OF[kind].model_validate_json(_data(entry, final), extra=UNKNOWN_FIELDS)
@@ -553,10 +553,6 @@ def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None
         at=moment(int(entry[b"at"])),
         data=cast("EventData", data),
     )
-
-
-def _type_of(stored: bytes) -> EventType | str:
-    return _TYPES.get(stored) or stored.decode()
 
 
 def _data(entry: Summary, final: bytes) -> bytes:
