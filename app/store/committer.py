@@ -162,7 +162,9 @@ class Committer:
     def __init__(self, client: Redis, timeout_s: float | None = None) -> None:
         pool: Any = client.connection_pool
         self._connection: AbstractConnection = pool.make_connection()
-        self._decoders = client.response_callbacks
+        self._decoders = dict(
+            client.response_callbacks
+        )  # by name in capitals, as commands here are
         self._retries = self._connection.retry.get_retries()
         self._is_patient = timeout_s is None
         self._timeout_s = self._connection.socket_timeout if timeout_s is None else timeout_s
