@@ -80,6 +80,7 @@ class Directory:
         self._settings = settings
         self._version = ""
         self._is_closed = True
+        self._is_open = False
         self._hashing: Hashing | None = None
         self._signing: Signing | None = None
         self._known: dict[str, tuple[KeyRecord, Caller]] = {}
@@ -251,10 +252,6 @@ class Directory:
         token = ReadToken(caller.tenant, refinement_id, caller.key_id, ends_at)
         return self._signing.signed(token), datetime.fromtimestamp(ends_at / 1000, UTC)
 
-    @property
-    def _is_open(self) -> bool:
-        return self._settings.auth == "auto" and self._is_local and not self._is_closed
-
     async def _owner(self, key: bytes) -> Caller:
         key_id = id_in(key)
         record, caller = self._known.get(key_id or "") or (None, None)
@@ -324,6 +321,7 @@ class Directory:
     def _forget_all(self, state: AccessState, quotas: dict[str, Quotas]) -> None:
         """Go by a new version: what was known of keys and tenants is looked up again."""
         self._version, self._is_closed = state.version, state.is_closed
+        self._is_open = self._settings.auth == "auto" and self._is_local and not state.is_closed
         secrets = secrets_of(self._settings, state)
         self._hashing, self._signing = Hashing(secrets), Signing(secrets)
         self._known, self._quotas = {}, quotas

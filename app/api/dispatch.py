@@ -7,7 +7,7 @@ declarations are read once. What is not one of these routes, and traced requests
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, get_origin
@@ -137,14 +137,20 @@ class _Endpoint:
     def __init__(self, route: APIRoute) -> None:
         self.route = route
         self._call = _Call(route.dependant)
+        needed = map(_Call, _all_needed(route.dependant))
+        self._needed = tuple({it.function: it for it in needed}.values())
         self._status = route.status_code
         self._content = route.response_field
 
     async def answer(self, request: Request) -> Response:
         """Return the response; raise what the function raises, or RequestValidationError."""
         given = _Given(request)
-        arguments = await self._call.arguments(given)
-        if given.errors:
+        for call in self._needed:
+            inner = call.arguments(given)
+            if inner is not None:
+                given.found[call.function] = await call.function(**inner)
+        arguments = self._call.arguments(given)
+        if arguments is None:
             raise RequestValidationError(given.errors)
         result = await self._call.function(**arguments)
         if isinstance(result, Response):
@@ -158,16 +164,21 @@ class _Endpoint:
         return response
 
 
+def _all_needed(dependant: Dependant) -> Iterator[Dependant]:
+    """Yield what has to be called before a function, each after what it needs itself."""
+    for inner in dependant.dependencies:
+        yield from _all_needed(inner)
+        yield inner
+
+
 class _Given:
     """What one request gives to the functions that are called for it."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.response: Response | None = None  # unless a function asks for it
-        self.headers: dict[bytes, list[bytes]] = {}
-        for name, value in request.scope["headers"]:
-            self.headers.setdefault(name, []).append(value)
         self.found: dict[Callable[..., Any], Any] = {}
+        """What each function that could be called has returned."""
         self.errors: list[Any] = []
 
     def to_change(self) -> Response:
@@ -184,36 +195,31 @@ class _Call:
     def __init__(self, dependant: Dependant) -> None:
         assert dependant.call is not None
         self.function: Callable[..., Awaitable[Any]] = dependant.call
-        self._name = dependant.name or ""
-        self._needed = tuple(map(_Call, dependant.dependencies))
+        self._needed = tuple((it.name or "", it.call) for it in dependant.dependencies)
         fields = (it for name in _PARAMETERS for it in getattr(dependant, name))
         self._parameters = tuple(map(_Parameter, fields))
         self._request_name = dependant.request_param_name
         self._response_name = dependant.response_param_name
 
-    async def arguments(self, given: _Given) -> dict[str, Any]:
-        """Return the arguments by name, each function called once; `given.errors` says if not."""
+    def arguments(self, given: _Given) -> dict[str, Any] | None:
+        """Return the arguments by name; None if it cannot be called, and `given.errors` say why."""
         arguments: dict[str, Any] = {}
-        for call in self._needed:
-            if call.function not in given.found:
-                before = len(given.errors)
-                inner = await call.arguments(given) if call._needed else call._read(given)
-                if len(given.errors) > before:
-                    continue
-                given.found[call.function] = await call.function(**inner)
-            arguments[call._name] = given.found[call.function]
-        return arguments | self._read(given)
-
-    def _read(self, given: _Given) -> dict[str, Any]:
-        """Return the arguments that need no other function."""
-        arguments: dict[str, Any] = {}
+        is_complete = True
+        for name, function in self._needed:
+            if function in given.found:
+                arguments[name] = given.found[function]
+            else:
+                is_complete = False
         for parameter in self._parameters:
-            arguments[parameter.name] = parameter.read(given)
+            arguments[parameter.name], errors = parameter.read(given.request)
+            if errors:
+                given.errors += errors
+                is_complete = False
         if self._request_name:
             arguments[self._request_name] = given.request
         if self._response_name:
             arguments[self._response_name] = given.to_change()
-        return arguments
+        return arguments if is_complete else None
 
 
 class _Parameter:
@@ -234,32 +240,25 @@ class _Parameter:
         self._default = None if self._is_required else declared.get_default()
         self._loc = (self._where, self._alias)
 
-    def read(self, given: _Given) -> Any:
-        """Return the valid value or the default, or add to `given.errors`."""
-        value = self._sent(given)
+    def read(self, request: Request) -> tuple[Any, Sequence[Any]]:
+        """Return the valid value or the default, and what is wrong with what was sent."""
+        value = self._sent(request)
         if value is None or value == []:
-            if not self._is_required:
-                return copy(self._default) if self._is_list else self._default
-            given.errors.append(
-                {"type": "missing", "loc": self._loc, "msg": "Field required", "input": None}
-            )
-            return None
-        valid, errors = self._field.validate(value, loc=self._loc)
-        given.errors += errors
-        return valid
+            if self._is_required:
+                missing = {"type": "missing", "loc": self._loc, "msg": "Field required"}
+                return None, [missing | {"input": None}]
+            return (copy(self._default) if self._is_list else self._default), ()
+        return self._field.validate(value, loc=self._loc)
 
-    def _sent(self, given: _Given) -> Any:
-        request = given.request
+    def _sent(self, request: Request) -> Any:
         if self._where == "path":
             return request.path_params[self._alias]
         if self._where == "header":
-            if (sent := given.headers.get(self._header)) is None:
-                return None
-            return (
-                [it.decode("latin-1") for it in sent]
-                if self._is_list
-                else sent[0].decode("latin-1")
-            )
+            headers = request.scope["headers"]
+            sent = [value.decode("latin-1") for name, value in headers if name == self._header]
+            if self._is_list:
+                return sent
+            return sent[0] if sent else None
         if not request.scope["query_string"]:
             return None
         query = request.query_params

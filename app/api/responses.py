@@ -221,11 +221,10 @@ class EventStream(StreamingResponse):
         async with aclosing(self._feed.later) as later:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
-            shown_as = _excerpted if self._excerpts else encoded
-            await send(_body(RETRY + b"".join(map(shown_as, self._feed.first))))
+            await send(_body(RETRY + encoded(self._feed.first, excerpts=self._excerpts)))
             last = self._feed.first
             async for batch in later:
-                await send(_body(b"".join(map(shown_as, batch)) or COMMENT))
+                await send(_body(encoded(batch, excerpts=self._excerpts) or COMMENT))
                 last = batch
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         events = [it for it in last if isinstance(it, StoredEvent)]
@@ -244,12 +243,14 @@ def _body(content: bytes) -> Message:
     return {"type": "http.response.body", "body": content, "more_body": True}
 
 
-def encoded(event: StoredEvent | StepDelta) -> bytes:
-    """Return one event in the format of a stream; its JSON has no line breaks."""
-    if isinstance(event, StepDelta):
-        return b"event: %b\ndata: %b\n\n" % (DELTA.encode(), event.model_dump_json().encode())
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.type.encode(), event.json)
-
-
-def _excerpted(event: StoredEvent | StepDelta) -> bytes:
-    return encoded(excerpt(event) if isinstance(event, StoredEvent) else event)
+def encoded(batch: Sequence[StoredEvent | StepDelta], *, excerpts: bool) -> bytes:
+    """Return events in the format of a stream; their JSON has no line breaks."""
+    written = []
+    for it in batch:
+        if isinstance(it, StepDelta):
+            json = it.model_dump_json().encode()
+            written.append(b"event: %b\ndata: %b\n\n" % (DELTA.encode(), json))
+        else:
+            json = excerpt(it).json if excerpts else it.json
+            written.append(b"id: %d\nevent: %b\ndata: %b\n\n" % (it.number, it.type, json))
+    return b"".join(written)

@@ -11,7 +11,6 @@ from app.contract.criteria import AUTO, LONGEST_NAME, LONGEST_QUESTION, MOST_LIS
 from app.contract.output_tokens import (
     BYTES_PER_TOKEN,
     CHECKLIST,
-    DEFAULT_MAX_OUTPUT_TOKENS,
     FEWEST_BYTES_PER_TOKEN,
     ORDINARY,
     as_long_as,
@@ -198,19 +197,20 @@ class Rewriting:
 
 
 def rewriting(
-    request: RefinementRequest, choice: ModelChoice, unknown: int = DEFAULT_MAX_OUTPUT_TOKENS
+    request: RefinementRequest, model: str, chosen: int | None, unknown: int
 ) -> Rewriting | None:
-    """Return whether a model, without its fallbacks, can rewrite the client's draft in one reply.
+    """Return whether a model can rewrite the client's draft in one reply.
 
-    None if no call does that, or if the model runs in the worker itself.
+    `chosen` is the `max_output_tokens` of the request, and `unknown` holds if it has none and that
+    of the model is unknown. None if no call does that, or if the model runs in the worker itself.
     """
-    provider = provider_of(choice.model)
+    provider = provider_of(model)
     is_local = provider is not None and provider.wire is None
     if request.draft is None or not request.strategy.rewrites or is_local:
         return None
     needed = len(request.draft.encode()) // REWRITTEN_BYTES_PER_TOKEN
     asked = sum(len(it.encode()) for it in _texts(request)) // REWRITTEN_BYTES_PER_TOKEN
-    most = choice.max_output_tokens or most_output(choice.model, asked + needed, unknown)
+    most = chosen or most_output(model, asked + needed, unknown)
     return Rewriting(needed, most)
 
 

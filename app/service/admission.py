@@ -2,7 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from itertools import chain, islice
 from math import inf
 
@@ -153,6 +161,11 @@ def switched_off(settings: Settings) -> frozenset[Resource]:
     return frozenset(each for each in RESOURCES if not getattr(settings, each.setting))
 
 
+async def no_keys() -> Collection[str]:
+    """Return the providers of a tenant without keys of its own."""
+    return ()
+
+
 class Admission:
     """Admits requests that the chosen models can carry out without the resources in `off`."""
 
@@ -168,13 +181,21 @@ class Admission:
         """The most output tokens of a model whose own maximum is unknown."""
         return self._model_roles.max_output_tokens
 
-    async def admit(self, request: RefinementRequest, own_keys: Collection[str] = ()) -> Choices:
+    async def admit(
+        self,
+        request: RefinementRequest,
+        own_keys: Callable[[], Awaitable[Collection[str]]] = no_keys,
+    ) -> Choices:
         """Return the model of every role, or raise InvalidRequest with all errors.
 
-        `own_keys` are the providers for which the tenant has a key of its own.
+        `own_keys` returns the providers for which the tenant has a key of its own, if it matters.
         """
         choices = self._model_roles.choices(request)
-        found = dict.fromkeys(self._errors(request, choices, own_keys))
+        used: Choices = {seat: choices[seat] for seat in playing(request)}
+        refused: Sequence[FieldError] = ()
+        if self._lacks_a_key(used):
+            refused = tuple(self._uncallable(request, used, await own_keys()))
+        found = dict.fromkeys(self._errors(request, used, refused))
         errors = tuple(found) or await _compiled(request)
         if errors:
             raise InvalidRequest.at(*errors)
@@ -190,14 +211,13 @@ class Admission:
         if errors:
             raise InvalidRequest.at(*errors)
 
-    def lacks_a_key(self, request: RefinementRequest) -> bool:
-        """Return whether the server has no key for a model that the request may call."""
-        choices = self._model_roles.choices(request)
-        named = {name for seat in playing(request) for name in choices[seat].names()}
-        return any(self._model_roles.why_not(name) for name in named)
+    def _lacks_a_key(self, used: Choices) -> bool:
+        """Return whether the server by itself cannot call a model that the request may call."""
+        named = {name for choice in used.values() for name in choice.names()}
+        return any(map(self._model_roles.why_not, named))
 
     def _errors(
-        self, request: RefinementRequest, choices: Choices, own_keys: Collection[str]
+        self, request: RefinementRequest, used: Choices, refused: Sequence[FieldError]
     ) -> Iterator[FieldError]:
         for pointer, validator in request.all_validators():
             if (needed := validator.needs) and needed in self._off:
@@ -212,8 +232,7 @@ class Admission:
         if (kept_s := request.retention_s) is not None and kept_s > self._retention_max_s:
             detail = f"this server keeps refinements for {self._retention_max_s} seconds at most"
             yield FieldError(pointer="/retention_s", detail=detail)
-        used: Choices = {seat: choices[seat] for seat in playing(request)}
-        uncallable = (*_unselectable(request, used), *self._uncallable(request, used, own_keys))
+        uncallable = (*_unselectable(request, used), *refused)
         yield from uncallable
         if not uncallable:
             yield from _unable(request, _named(request, used))
@@ -248,10 +267,10 @@ class Admission:
     ) -> Iterator[FieldError]:
         generator = choices["generator"]
         for model in generator.names():
-            choice = generator.model_copy(update={"model": model, "fallbacks": ()})
-            found = rewriting(request, choice, self._model_roles.max_output_tokens)
+            chosen = generator.max_output_tokens
+            found = rewriting(request, model, chosen, self._model_roles.max_output_tokens)
             if found and not found.fits:
-                is_chosen = generator.max_output_tokens is not None
+                is_chosen = chosen is not None
                 yield FieldError(pointer="/edits", detail=_too_long(model, found, is_chosen))
 
     def _uncallable(

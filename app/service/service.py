@@ -271,8 +271,7 @@ class Service:
 
     async def _choices(self, tenant: str, request: RefinementRequest) -> Choices:
         """Return the model of every role; raise InvalidRequest."""
-        is_lacking = self._admission.lacks_a_key(request)
-        own_keys = await self._store.provider_keys.all(tenant) if is_lacking else {}
+        own_keys = partial(self._store.provider_keys.all, tenant)
         admitted = await self._admission.admit(request, own_keys)
         for pointer, review in request.reviews():
             if names := review.reviewers:

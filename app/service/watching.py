@@ -57,7 +57,8 @@ ANNOUNCE_S = 5.0
 
 Events = tuple[StoredEvent, ...]
 Batch = Events | tuple[StepDelta, ...]
-STEP_ENDS = {EventType.STEP_COMPLETED, EventType.STEP_FAILED}
+STEP_ENDS = {EventType.STEP_COMPLETED.encode(), EventType.STEP_FAILED.encode()}
+RATED = EventType.RATED.encode()
 
 BATCH = 8
 """Events read at a time for a watcher, which bounds the memory of a slow one."""
@@ -154,15 +155,16 @@ class Watching:
     async def _follow(
         self, tenant: str, refinement_id: str, after: int, deltas: bool
     ) -> AsyncGenerator[Batch, None]:
-        async with AsyncExitStack() as stack:
-            buffer = await stack.enter_async_context(self._wakeups.follow(refinement_id))
+        async with self._wakeups.follow(refinement_id) as buffer, AsyncExitStack() as stack:
             more = await self._first(buffer, tenant, refinement_id, after)
             if more is None:
                 return
-            watched = self._watched_texts(refinement_id, buffer)
-            texts = await stack.enter_async_context(watched) if deltas else None
+            texts = None
+            if deltas:
+                watched = self._watched_texts(refinement_id, buffer)
+                texts = await stack.enter_async_context(watched)
             stack.enter_context(self._shutdown.ends_waits(buffer))
-            yield _to_the_end(more)
+            yield more
             may_be_lost = False
             while not (more and more[-1].is_last):
                 after = more[-1].number if more else after
@@ -184,7 +186,7 @@ class Watching:
                 if more is None:
                     return
                 if more:
-                    yield _to_the_end(more)
+                    yield more
 
     async def _first(
         self, buffer: EventBuffer, tenant: str, refinement_id: str, after: int
@@ -192,7 +194,7 @@ class Watching:
         """Return the first events, or None if a stream would have none."""
         first = await self._read(buffer, tenant, refinement_id, after)
         if first:
-            return None if first[0].is_last and first[0].type is EventType.RATED else first
+            return None if first[0].is_last and first[0].type == RATED else first
         snapshot = await self._store.snapshot(tenant, refinement_id)
         if after > snapshot.last_event:
             raise MalformedHeader(
@@ -204,12 +206,12 @@ class Watching:
     async def _read(
         self, buffer: EventBuffer, tenant: str, refinement_id: str, after: int
     ) -> Events:
-        """Return events of the journal, and let the buffer go on after the last one."""
+        """Return events of the journal up to the end, and let the buffer go on after them."""
         buffer.take(after)
         events = await self._store.events(tenant, refinement_id, after, BATCH)
         if len(events) == BATCH:
             buffer.receive(())  # there may be more of them
-        return events
+        return _to_the_end(events)
 
     @asynccontextmanager
     async def _watched_texts(

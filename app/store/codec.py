@@ -243,6 +243,13 @@ def decode_limits(stored: bytes) -> Limits:
     return _LIMITS.validate_json(stored, extra=UNKNOWN_FIELDS)
 
 
+@lru_cache(maxsize=1024)
+def _limits_shown(stored: bytes) -> tuple[bytes, bytes]:
+    """Return those of the limits that a snapshot shows; cached like the limits themselves."""
+    limits = decode_limits(stored)
+    return to_json(limits.max_iterations), to_json(limits.threshold)
+
+
 def encode_submitted(submitted: Submitted) -> tuple[bytes, bytes]:
     """Encode the request, its secrets masked, and the models."""
     request = submitted.request.model_dump_json(by_alias=True)
@@ -315,14 +322,28 @@ def json_moment(milliseconds: bytes | None) -> bytes:
 
 Summary = Mapping[bytes, bytes]
 
-_EMPTY = {
-    b"best": b"null",
+_NULL = dict.fromkeys(
+    (
+        *(b"best", b"best_passed", b"iteration", b"result", b"error", b"stop_reason"),
+        *(b"excerpt", b"strategy", b"reviewed", b"parent", b"continued_from"),
+        *(b"batch", b"custom_id"),
+    ),
+    b"null",
+)
+_NEVER = dict.fromkeys((b"start_after", b"started_at", b"ended_at", b"expires_at", b"erased_at"))
+_EMPTY: Mapping[bytes, Any] = {
+    **_NULL,
+    **_NEVER,
     b"scores": b"[]",
     b"usage": to_json(Usage()),
     b"phase": b"[]",
-    b"iteration": b"null",
-    b"error": b"null",
+    b"priority": b'"interactive"',
+    b"store": b"1",
 }
+"""What stands for the fields that a summary does not have."""
+
+_TEXTS = (b"status", b"stop_reason", b"strategy", b"priority", b"parent", b"batch")
+"""Fields of a summary that are stored without quotes."""
 
 
 def links(refinement_id: str) -> Links:
@@ -348,50 +369,47 @@ _LINKS = links("{id}").model_dump_json().encode()
 
 def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
     """Return the snapshot; `passed` and `result` are shown once the refinement has ended."""
-    limits = decode_limits(summary[b"limits"])
     status = _STATUS.get(summary[b"status"])
     has_ended = b"ended_at" in summary if status is None else status in TERMINAL
     judged = has_ended and b"best" in summary
     reviews = _reviews(summary)
-    stored = {**_EMPTY, **summary}
-
-    def quoted(name: bytes) -> bytes:
-        return b'"%b"' % summary[name] if name in summary else b"null"
-
+    max_iterations, threshold = _limits_shown(summary[b"limits"])
+    quoted = {name: b'"%b"' % summary[name] for name in _TEXTS if name in summary}
+    stored = {**_EMPTY, **summary, **quoted}
     members = {
         b"id": b'"%b"' % refinement_id.encode(),
-        b"excerpt": summary.get(b"excerpt", b"null"),
-        b"status": quoted(b"status"),
-        b"passed": summary.get(b"best_passed", b"null") if judged else b"null",
-        b"stop_reason": quoted(b"stop_reason"),
-        b"strategy": quoted(b"strategy"),
+        b"excerpt": stored[b"excerpt"],
+        b"status": stored[b"status"],
+        b"passed": stored[b"best_passed"] if judged else b"null",
+        b"stop_reason": stored[b"stop_reason"],
+        b"strategy": stored[b"strategy"],
         b"phase": stored[b"phase"],
         b"iteration": stored[b"iteration"],
-        b"max_iterations": to_json(limits.max_iterations),
-        b"threshold": to_json(limits.threshold),
+        b"max_iterations": max_iterations,
+        b"threshold": threshold,
         b"best": stored[b"best"],
         b"scores": stored[b"scores"],
         b"usage": stored[b"usage"],
-        b"result": summary.get(b"result", b"null") if has_ended else b"null",
+        b"result": stored[b"result"] if has_ended else b"null",
         b"error": stored[b"error"],
         b"review": reviews[0].model_dump_json().encode() if reviews else b"null",
-        b"reviews": to_json(reviews),
-        b"reviewed": summary.get(b"reviewed", b"null"),
+        b"reviews": to_json(reviews) if reviews else b"[]",
+        b"reviewed": stored[b"reviewed"],
         b"waiting": b"null" if has_ended else _waiting(summary),
-        b"priority": b'"%b"' % summary.get(b"priority", b"interactive"),
-        b"parent": quoted(b"parent"),
-        b"continued_from": summary.get(b"continued_from", b"null"),
-        b"batch": quoted(b"batch"),
-        b"custom_id": summary.get(b"custom_id", b"null"),
-        b"created_at": json_moment(summary[b"created_at"]),
-        b"start_after": json_moment(summary.get(b"start_after")),
-        b"started_at": json_moment(summary.get(b"started_at")),
-        b"ended_at": json_moment(summary.get(b"ended_at")),
-        b"expires_at": json_moment(summary.get(b"expires_at")),
-        b"store": b"false" if summary.get(b"store") == b"0" else b"true",
-        b"erased_at": json_moment(summary.get(b"erased_at")),
-        b"last_event": summary[b"last_event"],
-        b"metadata": summary[b"metadata"],
+        b"priority": stored[b"priority"],
+        b"parent": stored[b"parent"],
+        b"continued_from": stored[b"continued_from"],
+        b"batch": stored[b"batch"],
+        b"custom_id": stored[b"custom_id"],
+        b"created_at": json_moment(stored[b"created_at"]),
+        b"start_after": json_moment(stored[b"start_after"]),
+        b"started_at": json_moment(stored[b"started_at"]),
+        b"ended_at": json_moment(stored[b"ended_at"]),
+        b"expires_at": json_moment(stored[b"expires_at"]),
+        b"store": b"false" if stored[b"store"] == b"0" else b"true",
+        b"erased_at": json_moment(stored[b"erased_at"]),
+        b"last_event": stored[b"last_event"],
+        b"metadata": stored[b"metadata"],
         b"links": _LINKS.replace(b"{id}", refinement_id.encode()),
     }
     return b"{" + b",".join([b'"%b":%b' % member for member in members.items()]) + b"}"
@@ -483,9 +501,9 @@ ASKED = tuple(PendingReview.model_fields.keys() & Paused.model_fields.keys())
 
 def _waiting(summary: Summary) -> bytes:
     """Return the wait that began last, until its step has a reply; none during a pause."""
-    if b"review" in summary:
+    if b"review" in summary or b"waiting" not in summary:
         return b"null"
-    waits = from_json(summary.get(b"waiting", b"[]"))
+    waits = from_json(summary[b"waiting"])
     return to_json(waits[-1]) if waits else b"null"
 
 
@@ -517,11 +535,14 @@ def number_of(entry_id: bytes) -> int:
     return int(entry_id.partition(b"-")[0])
 
 
+_EVENT = b'{"event":%d,"type":"%b","at":%b,"data":%b}'
+
+
 def stored_event(entry_id: bytes, entry: Summary, final: bytes, is_last: bool) -> StoredEvent:
     """Return one stream entry as an event, unread; `final` is the snapshot in a terminal one."""
     number, kind = number_of(entry_id), entry[b"type"]
-    stored = _event_json(number, kind, entry[b"at"], _data(entry, final))
-    return StoredEvent(number, _type_of(kind), stored, is_last)
+    stored = _EVENT % (number, kind, json_moment(entry[b"at"]), _data(entry, final))
+    return StoredEvent(number, kind, stored, is_last)
 
 
 def published_events(message: bytes) -> tuple[StoredEvent, ...]:
@@ -530,11 +551,8 @@ def published_events(message: bytes) -> tuple[StoredEvent, ...]:
 
 
 def _published(number: bytes, at: bytes, kind: bytes, data: bytes = b"{}") -> StoredEvent:
-    return StoredEvent(int(number), _type_of(kind), _event_json(int(number), kind, at, data))
-
-
-def _event_json(number: int, kind: bytes, at: bytes, data: bytes) -> bytes:
-    return b'{"event":%d,"type":"%b","at":%b,"data":%b}' % (number, kind, json_moment(at), data)
+    stored = _EVENT % (int(number), kind, json_moment(at), data)
+    return StoredEvent(int(number), kind, stored)
 
 
 def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None:
@@ -542,8 +560,8 @@ def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None
 
     Raises UnreadableRecord for data of a later release.
     """
-    kind = _type_of(entry[b"type"])
-    if not isinstance(kind, EventType):
+    kind = _TYPES.get(entry[b"type"])
+    if kind is None:
         return None
     with reading(f"event {number_of(entry_id)}, {kind}"):
         data = DATA_OF[kind].model_validate_json(_data(entry, final), extra=UNKNOWN_FIELDS)
@@ -553,10 +571,6 @@ def decoded_event(entry_id: bytes, entry: Summary, final: bytes) -> Event | None
         at=moment(int(entry[b"at"])),
         data=cast("EventData", data),
     )
-
-
-def _type_of(stored: bytes) -> EventType | str:
-    return _TYPES.get(stored) or stored.decode()
 
 
 def _data(entry: Summary, final: bytes) -> bytes:

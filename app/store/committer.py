@@ -163,7 +163,7 @@ class Committer:
     def __init__(self, client: Redis, timeout_s: float | None = None) -> None:
         pool: Any = client.connection_pool
         self._connection: AbstractConnection = pool.make_connection()
-        self._decoders = dict(client.response_callbacks)  # redis-py's own looks in any case
+        self._decoders = dict(client.response_callbacks)  # by names in capitals
         retries = self._connection.retry.get_retries()
         self._retries = math.inf if retries < 0 else retries
         self._is_patient = timeout_s is None

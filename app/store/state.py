@@ -229,7 +229,7 @@ class StoredEvent:
     """
 
     number: int
-    type: EventType | str  # a string that a later release added
+    type: bytes  # as in the journal, perhaps of a later release
     json: bytes
     is_last: bool = False
 

@@ -7,7 +7,7 @@ lost while there is no connection, so every subscription says that too.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self, TypeVar
 
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
@@ -164,21 +164,17 @@ class Wakeups:
         self._listening.cancel()
         await asyncio.wait([self._listening])
 
-    @asynccontextmanager
-    async def watch(self, refinement_id: str) -> AsyncIterator[ChangeSignal]:
+    def watch(self, refinement_id: str) -> AbstractAsyncContextManager[ChangeSignal]:
         """Yield a signal that is set when the refinement changes, until the context is closed.
 
         A change after the context was entered sets it, unless Redis is away: then it is set when
         Redis is back.
         """
-        async with self._watched(refinement_id, ChangeSignal()) as changed:
-            yield changed
+        return self._watched(refinement_id, ChangeSignal())
 
-    @asynccontextmanager
-    async def follow(self, refinement_id: str) -> AsyncIterator[EventBuffer]:
+    def follow(self, refinement_id: str) -> AbstractAsyncContextManager[EventBuffer]:
         """Yield a buffer of the events published from now on, until the context is closed."""
-        async with self._watched(refinement_id, EventBuffer()) as buffer:
-            yield buffer
+        return self._watched(refinement_id, EventBuffer())
 
     @asynccontextmanager
     async def _watched(self, refinement_id: str, signal: S) -> AsyncIterator[S]:
@@ -270,23 +266,23 @@ class Wakeups:
                 await connection.send_command("PING")
 
     def _receive_reply(self, kind: bytes, channel: str, content: bytes | int) -> None:
-        if isinstance(content, bytes):
-            self._receive_message(channel, content)
-        elif channel == keys.ENTRIES:
+        if not isinstance(content, bytes):
+            self._note_subscription(kind, channel)
+        elif channel == keys.TEXTS:
+            self._receive_text(content)
+        elif channel == keys.CHANGES:
+            self._pass_on(keys.entries(content.decode()), ())
+        else:
+            self._pass_on(channel, published_events(content))
+
+    def _note_subscription(self, kind: bytes, channel: str) -> None:
+        if channel == keys.ENTRIES:
             self._is_away = False
         elif kind == b"subscribe":
             self._subscribed.add(channel)
             self._pass_on(channel, ())
         else:
             self._subscribed.discard(channel)
-
-    def _receive_message(self, channel: str, message: bytes) -> None:
-        if channel == keys.TEXTS:
-            self._receive_text(message)
-        elif channel == keys.CHANGES:
-            self._pass_on(keys.entries(message.decode()), ())
-        else:
-            self._pass_on(channel, published_events(message))
 
     def _pass_on(self, channel: str, events: Events) -> None:
         for signal in self._watchers.get(channel, ()):

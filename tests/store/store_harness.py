@@ -343,7 +343,7 @@ async def kinds(store: Store, refinement_id: str) -> list[EventType]:
     """Return the types of its events, whose numbers have no gap."""
     events = await store.events(TENANT, refinement_id)
     assert [event.number for event in events] == list(range(1, len(events) + 1))
-    return [EventType(event.type) for event in events]
+    return [EventType(event.type.decode()) for event in events]
 
 
 async def everything(redis: Redis) -> dict[bytes, Any]:

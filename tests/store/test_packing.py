@@ -166,7 +166,7 @@ async def test_a_rating_after_it_was_packed_survives_a_retry(
     await store.retry(TENANT, held.id)
     events = await store.events(TENANT, held.id)
     assert [it.json for it in events[:-1]] == [it.json for it in rated]
-    assert events[-1].type == EventType.RETRIED
+    assert events[-1].type == EventType.RETRIED.encode()
 
 
 async def test_a_worker_reads_what_an_earlier_release_let_go_on_although_it_was_packed(

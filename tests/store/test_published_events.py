@@ -139,7 +139,7 @@ async def test_a_lost_message_leaves_no_gap(
 
 
 def event(number: int, size: int = 1) -> StoredEvent:
-    return StoredEvent(number, "step.started", b"x" * size)
+    return StoredEvent(number, b"step.started", b"x" * size)
 
 
 def test_events_that_were_read_already_are_left_out() -> None:

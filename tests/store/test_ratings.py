@@ -130,7 +130,7 @@ async def test_a_terminal_event_stays_as_it_was_although_another_comes_while_it_
         else:
             committer.meddling = [lambda: store.retry(TENANT, held.id)]
         *_, ended, last = await reading.events(TENANT, held.id)
-    assert (ended.json, last.type) == (sent.json, then)
+    assert (ended.json, last.type) == (sent.json, then.encode())
     assert ended.is_last == (then is EventType.RATED)
 
 

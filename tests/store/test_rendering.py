@@ -43,7 +43,7 @@ async def test_every_event_is_written_as_its_model_would_write_it(
     for event, model in zip(stored, decoded, strict=True):
         assert event.json.decode() == model.model_dump_json()
         assert Event.model_validate_json(event.json) == model
-        assert (event.number, event.type) == (model.event, model.type)
+        assert (event.number, event.type.decode()) == (model.event, model.type)
 
 
 @pytest.mark.parametrize("ended", [False, True])
