@@ -92,7 +92,8 @@ class InvalidResponse(HttpError):
 def reason_of(error: OSError) -> str:
     """Return why a connection failed, without the addresses that asyncio names."""
     number = 0 if isinstance(error, ssl.SSLError) else error.errno or 0
-    return os.strerror(number) if number > 0 else error.strerror or str(error)
+    said = os.strerror(number) if number > 0 else error.strerror or str(error)
+    return said or "it closed the connection"  # an event loop may raise an error without words
 
 
 class HttpResponse(Protocol):
