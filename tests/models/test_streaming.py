@@ -480,6 +480,16 @@ async def test_a_message_of_anthropic_is_streamed() -> None:
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (7, 3)
 
 
+def test_the_end_of_a_message_of_anthropic_is_that_of_the_stream() -> None:
+    message = b"".join(sent(ANTHROPIC, done=b"").pieces)
+    for size in (len(message) + 100, 1):
+        reader = ResponseInParts(Anthropic("http://h").parts)
+        for at in range(0, 2 * len(message), size):
+            assert reader.is_done is (at > len(message) - 2)  # before the second end of its line
+            reader.take((message * 2)[at : at + size])
+        assert (reader.is_done, reader.text()) == (True, TEXT)
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [("overloaded_error", NotServed), ("invalid_request_error", ModelRefused)],

@@ -261,6 +261,7 @@ class ResponseInParts:
     def _merge(self, event: Mapping[str, Any]) -> None:
         self.held_bytes += self._parts.merge(event)
         self.has_events = True
+        self.is_done = event.get("type") == "message_stop"  # Anthropic's [DONE]
 
 
 def _parsed(data: bytes) -> Any:
