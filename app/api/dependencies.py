@@ -50,7 +50,7 @@ class Anything:
 
 def event_number(last_event_id: str) -> int:
     """Return the event number in `Last-Event-ID`, else raise MalformedHeader."""
-    if not _NUMBER.fullmatch(last_event_id):
+    if not _NUMBER.fullmatch(last_event_id.rstrip(" \t")):  # the server strips the front only
         raise MalformedHeader("Last-Event-ID must be the number of an event, such as 7")
     return int(last_event_id)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -32,6 +33,27 @@ LAST_LOOK_S = 1.0
 KEEP_ALIVE_S = 75  # longer than the 60 s after which load balancers give up idle connections
 SLOWEST_SENDER = 50_000  # bytes per second of a body
 SLOWEST_READER = 1_000  # bytes per second of an answer
+
+
+class CycleWithoutChunks(RequestResponseCycle):
+    """Answers HTTP/1.0, which knows no chunks: the connection ends a body without a length.
+
+    uvicorn sends chunks to every client (against RFC 9112, 6.1), which would read their sizes as
+    lines of a stream.
+    """
+
+    has_length = True
+
+    async def send(self, message: Any) -> None:
+        """Send a part of the response."""
+        if message["type"] == "http.response.start":
+            names = {name.lower() for name, _ in message.get("headers", ())}
+            self.has_length = b"content-length" in names
+            if not self.has_length:
+                self.chunked_encoding = False  # and uvicorn closes the connection
+        elif message["type"] == "http.response.body" and not self.has_length:
+            self.expected_content_length = len(message.get("body", b""))
+        await super().send(message)
 
 
 class Connection(HttpToolsProtocol):
@@ -113,6 +135,8 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         super().on_headers_complete()
+        if self.parser.get_http_version() == "1.0":
+            self.cycle.__class__ = CycleWithoutChunks  # nothing of it has run yet
         self._head_bytes = None
 
     def on_body(self, body: bytes) -> None:

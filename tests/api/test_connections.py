@@ -132,6 +132,28 @@ def test_what_is_no_decent_request_is_a_problem(
     assert code in answer
 
 
+@pytest.mark.parametrize("connection", [b"close", b"keep-alive"])
+def test_a_client_of_http_1_0_is_sent_no_chunks(server: str, connection: bytes) -> None:
+    refinement = httpx.post(f"{server}/v1/refinements", json=REQUEST, timeout=TIMEOUT_S).json()[
+        "id"
+    ]
+    httpx.post(f"{server}/v1/refinements/{refinement}/cancel", timeout=TIMEOUT_S)
+    request = f"GET /v1/refinements/{refinement}/events HTTP/1.0\r\nHost: localhost\r\n".encode()
+    fields = b"Last-Event-ID: 1 \r\nConnection: %b\r\n\r\n" % connection
+    head, _, body = said(server, request, fields).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"transfer-encoding" not in head.lower()
+    assert b"connection: close" in head.lower()
+    assert body.startswith(b"retry: 1000\n\nid: 2\nevent: refinement.canceled\ndata: {")
+    assert body.endswith(b"}\n\n")
+
+
+def test_a_client_of_http_1_0_is_sent_what_has_a_length(server: str) -> None:
+    answer = said(server, b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    assert b"\r\ncontent-length: 15\r\n" in answer
+    assert answer.endswith(b'\r\n\r\n{"status":"ok"}')
+
+
 @pytest.fixture
 def process(settings: Settings, redis_url: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """The API as its own process."""

@@ -168,7 +168,7 @@ async def test_tokens_that_were_not_counted_are_estimated_and_their_cost_is_unkn
     assert usage.cost_usd is None
 
 
-@pytest.mark.parametrize("asked", [10**30, -1, True, 5.0, "5", [5]])
+@pytest.mark.parametrize("asked", [10**30, -1, 0, True, 5.0, "5", [5]])
 async def test_a_count_of_tokens_that_cannot_be_is_estimated_instead(asked: object) -> None:
     usage = {"prompt_tokens": asked, "completion_tokens": 1}
     async with serving(in_turn(chat("123456", usage=usage)), provider="openai") as (model, _):

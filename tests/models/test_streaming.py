@@ -64,6 +64,12 @@ ODD_STREAMS = {
     "with line ends of Windows": sent([*WORDS, USAGE], end=b"\r\n\r\n"),
     "with carriage returns alone": sent([*WORDS, USAGE], end=b"\r\r", done=b"data: [DONE]\r\r"),
     "without empty lines": sent([*WORDS, USAGE], end=b"\n"),
+    "with more after [DONE]": events(
+        b"".join([*sent([*WORDS, USAGE]).pieces, *sent([chunk(content="No."), USAGE]).pieces])
+    ),
+    "with half a line after [DONE]": events(
+        sent([*WORDS, USAGE]).body + sent([chunk(content="No.")]).pieces[0].rstrip()
+    ),
     "with comments, ids and types": sent([*WORDS, USAGE], b": busy\nid: 7\nevent: x\ndata: "),
     "an event on several lines": events(
         *(
@@ -252,6 +258,9 @@ async def test_a_reply_whose_connection_is_lost_after_it_is_read() -> None:
     assert (answer.text, answer.usage.input_tokens) == (TEXT, 7)
 
 
+WHOLE = replace(chat(TEXT), chunk_bytes=64 * 1024)
+"""It is not streamed, though a stream was asked for."""
+
 FAULTY = {
     "cut off without an end": (sent(WORDS[:-1], done=b""), "ended before the reply did"),
     "the connection is lost": (
@@ -291,12 +300,25 @@ async def test_a_stream_that_fails_in_the_middle_is_a_failed_try(
         (sent(WORDS[:-1], done=b""), True, tokens_in(TEXT)),
         (replace(chat(TEXT), body=b'{"choices": [', is_cut=True), True, 0),
         (sent([{"error": {"message": "CUDA", "code": 500}}]), False, 0),
+        (
+            sent([*WORDS[:2], {"error": {"message": "full", "code": 503}}]),
+            True,
+            tokens_in(TEXT[:6]),
+        ),
+        (events(b"data: {half\n\n"), False, 0),
+        (replace(chat(TEXT), body=b'{"choices": ['), True, 0),
+        (replace(WHOLE, headers=(("Content-Encoding", "gzip"),)), True, 0),
+        (replace(WHOLE, body=chat(TEXT * REPLY_BYTES).body), True, 0),
+        (chat(TEXT, choices=[]), True, 0),
         (RESET, False, 0),
         (NOT_JSON, False, 0),
     ],
-    ids=["a stream", "a whole reply", "an error", "no reply", "a page"],
+    ids=[
+        *("a stream", "a whole reply", "an error", "an error after a text", "no event"),
+        *("half a reply", "not compressed", "too long", "another form", "no reply", "a page"),
+    ],
 )
-async def test_a_reply_that_breaks_off_is_counted_as_far_as_it_came(
+async def test_a_reply_that_breaks_off_or_is_none_is_counted_as_far_as_it_came(
     reply: ModelServerReply, has_begun: bool, written: int
 ) -> None:
     async with serving(in_turn(reply)) as (model, _):
@@ -456,6 +478,16 @@ async def test_a_message_of_anthropic_is_streamed() -> None:
     assert "stream_options" not in behaviour.asked[0].json
     assert (answer.text, answer.model) == (TEXT, "local:c-1")
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (7, 3)
+
+
+def test_the_end_of_a_message_of_anthropic_is_that_of_the_stream() -> None:
+    message = b"".join(sent(ANTHROPIC, done=b"").pieces)
+    for size in (len(message) + 100, 1):
+        reader = ResponseInParts(Anthropic("http://h").parts)
+        for at in range(0, 2 * len(message), size):
+            assert reader.is_done is (at > len(message) - 2)  # before the second end of its line
+            reader.take((message * 2)[at : at + size])
+        assert (reader.is_done, reader.text()) == (True, TEXT)
 
 
 @pytest.mark.parametrize(

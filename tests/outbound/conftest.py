@@ -26,7 +26,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 async def http1(
     connect_s: float = 60.0, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[HttpClient]:
-    async with aclosing(Http1Client(connect_s, tls=tls)) as client:
+    async with aclosing(Http1Client(connect_s, tls=tls, rest_s=0.0)) as client:
         yield client
 
 

@@ -25,6 +25,8 @@ class RawAnswer:
     """How many bytes are sent at once."""
     is_early: bool = False
     """Whether it is sent when the head has arrived, and the body is not read."""
+    again_s: float | None = None
+    """Seconds after which it is sent once more, to the same request."""
 
 
 @dataclass
@@ -72,6 +74,9 @@ async def raw_server(
             state.bytes_sent += len(answer.sent[at : at + answer.piece])
             await asyncio.sleep(0)
         state.is_answered = True
+        if answer.again_s is not None:
+            await asyncio.sleep(answer.again_s)
+            writer.write(answer.sent)
         if answer.then == "hang":
             await reader.read()
         if answer.then == "reset":

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 from aiohappyeyeballs import AddrInfoType
@@ -12,6 +13,7 @@ from tests.outbound.raw_server import RawAnswer, raw_server
 from tests.outbound.test_http_clients import CHUNKED, DONE, OK, posted, until
 from tests.waiting import TIMEOUT_S
 from workers.outbound.http1 import (
+    REST_S,
     ConnectionBroken,
     Http1Client,
     HttpError,
@@ -20,8 +22,8 @@ from workers.outbound.http1 import (
 )
 
 
-def opened() -> aclosing[Http1Client]:
-    return aclosing(Http1Client(connect_s=60.0))
+def opened(rest_s: float = 0.0, kept_s: float = 15.0) -> aclosing[Http1Client]:
+    return aclosing(Http1Client(connect_s=60.0, rest_s=rest_s, kept_s=kept_s))
 
 
 @pytest.mark.parametrize("behind", [b"HTTP/1.1 2", b"more"])
@@ -46,6 +48,28 @@ async def test_what_comes_on_an_idle_connection_closes_it() -> None:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         assert await posted(client, url) == (200, b"done")
         await until(lambda: closed == [b""])
+
+
+@pytest.mark.parametrize("again_s", [0.0, 0.002, 0.02])
+async def test_a_second_response_to_one_request_is_not_taken_for_that_to_the_next(
+    again_s: float,
+) -> None:
+    bodies = [b"%04d" % number for number in range(20)]
+    answers = [RawAnswer(OK + b"Content-Length: 4\r\n\r\n" + it) for it in bodies]
+    answers = [replace(it, again_s=again_s) for it in answers]
+    async with raw_server(*answers) as server, opened(REST_S) as client:
+        assert [await posted(client, server.url) for _ in bodies] == [(200, it) for it in bodies]
+
+
+async def test_the_last_used_of_the_rested_connections_is_used_first() -> None:
+    async with raw_server(DONE) as server, opened(0.05) as client:
+        for connections in (1, 2):
+            assert await posted(client, server.url) == (200, b"done")
+            assert server.connections == connections
+        await asyncio.sleep(0.1)
+        for _ in range(2):
+            assert await posted(client, server.url) == (200, b"done")
+        assert server.connections == 2
 
 
 async def test_a_body_that_ends_with_its_connection_must_not_end_with_a_reset() -> None:
@@ -124,7 +148,7 @@ async def test_what_arrived_before_a_connection_broke_can_be_read() -> None:
 
 
 async def test_idle_connections_are_closed_after_a_while_and_the_last_used_is_used_first() -> None:
-    async with raw_server(DONE) as server, aclosing(Http1Client(60.0, kept_s=0.3)) as client:
+    async with raw_server(DONE) as server, opened(kept_s=0.3) as client:
         await asyncio.gather(*[posted(client, server.url) for _ in range(3)])
         async with asyncio.timeout(TIMEOUT_S):
             while server.ended < 2:  # requests in turn need one connection, so others fall idle

@@ -338,6 +338,21 @@ async def test_a_handshake_that_does_not_end_is_given_up(open_client: OpenClient
                 await posted(client, f"https://127.0.0.1:{silent.getsockname()[1]}/")
 
 
+async def test_a_server_that_leaves_during_the_handshake_is_not_connected(
+    open_client: OpenClient,
+) -> None:
+    async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.transport.abort()
+
+    async with (
+        await asyncio.start_server(leave, "127.0.0.1", 0) as server,
+        open_client() as client,
+    ):
+        with pytest.raises(NotConnected, match=r"\w"):
+            await posted(client, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+
+
 async def test_a_server_without_tls_is_not_connected(open_client: OpenClient) -> None:
     async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")

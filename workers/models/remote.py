@@ -77,9 +77,10 @@ def counted(
 ) -> TokenCount | None:
     """Return the tokens of a call; None if those of the prompt or of the reply are not known.
 
-    `cached` and `written` (to the cache) are parts of `asked`, `thinking` is one of `said`.
+    A server that counts 0 for a prompt does not count. `cached` and `written` (to the cache) are
+    parts of `asked`, `thinking` is one of `said`.
     """
-    if asked is None or said is None:
+    if not asked or said is None:
         return None
     read = min(cached, asked)
     return TokenCount(asked, said, read, min(written, asked - read), min(thinking, said))
@@ -322,8 +323,8 @@ class Remote:
                 self._count_break(call.model, started)
             error = _meaning(failure, call, is_read=said is not None)
             error.usage = self._usage(call, step, said, perf_counter() - started)
-            if said is None and _is_break(failure):
-                has_begun = isinstance(failure, RequestUnanswered) and bool(step.fields)
+            if said is None and not isinstance(failure, NotServed):
+                has_begun = step.has_begun and _is_break(failure)
                 error.usage += _lost(call, received, has_begun=has_begun)
             if step.has_timed_out:
                 self._experience(call.model).is_slow = True
@@ -467,7 +468,7 @@ def _estimated(call: ModelCall, said: ChatReply) -> TokenCount:
 
 
 def _lost(call: ModelCall, received: Sequence[ResponseInParts], *, has_begun: bool) -> Usage:
-    """Return what a reply consumed that had begun and broke off, as far as it is known."""
+    """Return what a reply consumed that broke off or was none, as far as it is known."""
     streams = [it for it in received if it.is_stream]
     has_come = any(it.has_events for it in streams) if streams else has_begun
     asked = tokens_in(call.prompt.system + call.prompt.user)

@@ -171,7 +171,7 @@ class ResponseInParts:
             return
         lines = self._lines(piece)
         at, tried = 0, None
-        while at < len(lines):
+        while at < len(lines) and not self.is_done:
             if lines[at] and self._pattern is not None and self._pattern is not tried:
                 tried = self._pattern
                 at += self._take_texts(lines[at:])
@@ -187,7 +187,7 @@ class ResponseInParts:
         """Return the whole response at its end. Raises `StreamFailed` if it was cut off."""
         if self._whole is not None:
             return well_formed(b"".join(self._whole))
-        if self._unread:
+        if self._unread and not self.is_done:
             self._take_line(b"".join(self._unread))
         self._take_lines_of_data()
         if not self.is_complete:
@@ -261,6 +261,7 @@ class ResponseInParts:
     def _merge(self, event: Mapping[str, Any]) -> None:
         self.held_bytes += self._parts.merge(event)
         self.has_events = True
+        self.is_done = event.get("type") == "message_stop"  # Anthropic's [DONE]
 
 
 def _parsed(data: bytes) -> Any:

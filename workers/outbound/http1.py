@@ -11,13 +11,15 @@ HttpError            no response, or not all of it
 
 A request is one write and is sent once: one that a server may have read is never repeated here,
 since a POST is not idempotent. Callbacks parse the response; the caller is woken when there is
-something to read. A connection is used again only after a whole response with nothing behind it.
+something to read. A connection is used again only after a whole response with nothing behind it,
+and a rest in which nothing came.
 """
 
 import asyncio
 import os
 import ssl
 from base64 import b64encode
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, lru_cache, partial
 from ipaddress import ip_address
@@ -32,6 +34,10 @@ from yarl import URL
 DNS_CACHE_S = 60.0
 KEPT_S = 15.0
 """How long an idle connection is kept; servers and balancers close theirs after 5 s or more."""
+
+REST_S = 0.1
+"""How long nothing must come on an idle connection before it is used again. HTTP/1.1 names no
+request in a response: a second one to the request before would be taken for that to the next."""
 
 HAPPY_EYEBALLS_S = 0.25
 """RFC 8305: when to try the next address beside one that has not answered."""
@@ -86,7 +92,8 @@ class InvalidResponse(HttpError):
 def reason_of(error: OSError) -> str:
     """Return why a connection failed, without the addresses that asyncio names."""
     number = 0 if isinstance(error, ssl.SSLError) else error.errno or 0
-    return os.strerror(number) if number > 0 else error.strerror or str(error)
+    said = os.strerror(number) if number > 0 else error.strerror or str(error)
+    return said or "it closed the connection"  # an event loop may raise an error without words
 
 
 class HttpResponse(Protocol):
@@ -146,10 +153,37 @@ async def system_addresses(host: str, port: int) -> list[AddrInfoType]:
     return [*await loop.getaddrinfo(host, port, type=SOCK_STREAM, flags=flags)]
 
 
+class _Idle:
+    """Idle connections to one destination, in the order in which they became idle."""
+
+    def __init__(self) -> None:
+        self.resting: deque[_Connection] = deque()
+        self.rested: list[_Connection] = []
+
+    def take(self, rested_since: float) -> "_Connection | None":
+        """Remove and return the last one that has rested; None if all rest."""
+        while self.resting and self.resting[0].idle_since <= rested_since:
+            self.rested.append(self.resting.popleft())
+        return self.rested.pop() if self.rested else None
+
+    def leave(self, since: float) -> bool:
+        """Close those that are idle since then; return whether any is left."""
+        connections = (*self.rested, *self.resting)
+        self.rested.clear()
+        self.resting.clear()
+        for connection in connections:
+            if connection.is_open and connection.idle_since > since:
+                self.resting.append(connection)
+            else:
+                connection.abort()
+        return bool(self.resting)
+
+
 class Http1Client:
     """Any number of connections; idle ones are kept for `kept_s`, and the last used is used first.
 
-    `connect_s` is the longest time for DNS, TCP and TLS together.
+    One is used again after a rest of `rest_s`. `connect_s` is the longest time for DNS, TCP and TLS
+    together.
     """
 
     def __init__(
@@ -159,14 +193,16 @@ class Http1Client:
         tls: ssl.SSLContext | None = None,
         look_up: LookUp = system_addresses,
         kept_s: float = KEPT_S,
+        rest_s: float = REST_S,
     ) -> None:
         self._connect_s = connect_s
         self._given_tls = tls
         self._kept_s = kept_s
+        self._rest_s = rest_s
         self._loop = asyncio.get_running_loop()
         self._names = _NameCache(self._loop, look_up)
         self._connections: set[_Connection] = set()
-        self._idle: dict[Destination, list[_Connection]] = {}
+        self._idle: dict[Destination, _Idle] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
@@ -191,31 +227,27 @@ class Http1Client:
 
     def _take_idle(self, destination: Destination) -> "_Connection | None":
         idle = self._idle.get(destination)
-        while idle:
-            connection = idle.pop()
-            if connection.is_open and self._loop.time() - connection.idle_since < self._kept_s:
+        now = self._loop.time()
+        while idle and (connection := idle.take(now - self._rest_s)):
+            if connection.is_open and now - connection.idle_since < self._kept_s:
                 return connection
             connection.abort()
         return None
 
     def _keep(self, destination: Destination, connection: "_Connection") -> None:
         connection.idle_since = self._loop.time()
-        self._idle.setdefault(destination, []).append(connection)
+        if destination not in self._idle:
+            self._idle[destination] = _Idle()
+        self._idle[destination].resting.append(connection)
         if self._sweep is None:
             self._sweep = self._loop.call_later(self._kept_s, self._close_idle)
 
     def _close_idle(self) -> None:
         """Close what has been idle for too long; come back while anything is idle."""
         since = self._loop.time() - self._kept_s
-        kept: dict[Destination, list[_Connection]] = {}
-        for destination, connections in self._idle.items():
-            for connection in connections:
-                if connection.is_open and connection.idle_since > since:
-                    kept.setdefault(destination, []).append(connection)
-                else:
-                    connection.abort()
-        self._idle = kept
-        self._sweep = self._loop.call_later(self._kept_s, self._close_idle) if kept else None
+        self._idle = {to: idle for to, idle in self._idle.items() if idle.leave(since)}
+        again = bool(self._idle)
+        self._sweep = self._loop.call_later(self._kept_s, self._close_idle) if again else None
 
     async def _connect(self, destination: Destination) -> "_Connection":
         timeout = asyncio.timeout(self._connect_s)

@@ -280,14 +280,14 @@ async def open_transport(
 class RequestAttempts:
     """The requests of one step, which share one deadline and one number of tries.
 
-    `calls` counts requests; `may_have_cost` is true when the server may have processed one, and
-    `has_timed_out` when one got no response in time; `fields` are the header fields of the last 2xx
-    response, and `status` is that of the last response.
+    `calls` counts requests; `may_have_cost` is true when the server may have processed one,
+    `has_begun` when a 2xx response began, and `has_timed_out` when one got no response in time;
+    `fields` are the header fields of the last 2xx response, and `status` is that of the last one.
     """
 
     def __init__(self, transport: Transport, key: str) -> None:
         self.calls = 0
-        self.may_have_cost = False
+        self.may_have_cost = self.has_begun = False
         self.fields: Mapping[str, str] = {}
         self.status: int | None = None
         self.has_timed_out = False
@@ -349,7 +349,7 @@ class RequestAttempts:
                 self.status = reply.status
                 if not 200 <= reply.status < 300:
                     raise await _refusal(request, reply)
-                self.may_have_cost = True
+                self.may_have_cost = self.has_begun = True
                 self.fields = reply.fields
                 if reader is None:
                     return await _read(reply, self._transport.max_reply_bytes, request)
