@@ -265,7 +265,7 @@ async def test_a_sandbox_that_cannot_be_started_says_why() -> None:
     few = resource.getrlimit(resource.RLIMIT_NOFILE)
     sandbox = Sandbox(Interpreter.own(), VIA)
     validator = PythonTestsValidator(kind="python_tests", tests=ADD)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len([*Path("/proc/self/fd").iterdir()]), few[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, few[1]))
     try:
         with pytest.raises(ValidatorUnavailable, match="Too many open files"):
             await check_python_tests(validator, "x = 1", sandbox)
