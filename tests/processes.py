@@ -33,3 +33,8 @@ def command_of(pid: int) -> str:
         return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def commands() -> frozenset[str]:
+    """The command line of every process, with a space after each argument."""
+    return frozenset(command_of(int(it.name)) for it in PROC.iterdir() if it.name.isdecimal())

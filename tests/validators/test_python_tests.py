@@ -3,13 +3,19 @@
 As root they drop to an unprivileged user, since the sandbox is not for root.
 """
 
+import asyncio
+import os
 import platform
+import resource
+import time
 from pathlib import Path
 
 import pytest
 
 from app.contract.validators.python import PythonTestsValidator
+from tests.processes import commands
 from tests.validators.sandboxed_python import PYTHON, VIA, needs_sandbox, violations
+from tests.waiting import eventually
 from workers.validators.python import (
     Interpreter,
     RunsAsRoot,
@@ -218,11 +224,64 @@ async def test_the_checks_of_a_refinement_share_a_budget_of_cpu_time() -> None:
 @needs_sandbox
 async def test_what_a_sandbox_has_begun_ends_with_it() -> None:
     # The process of the tests ends at once; that of the draft has a child that keeps its output.
-    begins = "grep -q '\"tests\":' && exit; sleep 3600 & wait"
+    begins = "echo; grep -q '\"tests\":' && exit; sleep 3600 & wait"
     sandbox = Sandbox(Interpreter.own(), ("sh", "-c", begins))
     validator = PythonTestsValidator(kind="python_tests", tests=ADD)
     with pytest.raises(ValidatorUnavailable, match="it did not start"):
         await check_python_tests(validator, "x = 1", sandbox)
+
+
+@needs_sandbox
+@pytest.mark.parametrize("turns", range(6))
+async def test_nothing_stays_of_a_sandbox_that_is_cancelled_while_it_starts(turns: int) -> None:
+    sleeps = f"sleep 3600.{turns}{os.getpid()}"
+    sandbox = Sandbox(Interpreter.own(), ("sh", "-c", f"{sleeps} & wait"))
+    validator = PythonTestsValidator(kind="python_tests", tests=ADD)
+    checking = asyncio.create_task(check_python_tests(validator, "x = 1", sandbox))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    time.sleep(0.05)  # noqa: ASYNC251 - the loop is busy, and the processes start meanwhile
+    checking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await checking
+    assert eventually(lambda: f"{sleeps} " not in commands())
+
+
+@needs_sandbox
+async def test_a_sandbox_gets_its_program_when_it_asks(tmp_path: Path) -> None:
+    # Until then it may outlive a worker that is killed, and would run the program for nobody.
+    asked = tmp_path / "program"
+    sandbox = Sandbox(
+        Interpreter.own(), ("sh", "-c", f"exec 1>&-; timeout 0.2 cat >> {asked}; true")
+    )
+    validator = PythonTestsValidator(kind="python_tests", tests=ADD)
+    with pytest.raises(ValidatorUnavailable, match="it did not start"):
+        await check_python_tests(validator, "x = 1", sandbox)
+    assert asked.read_bytes() == b""
+
+
+@needs_sandbox
+async def test_a_sandbox_that_cannot_be_started_says_why() -> None:
+    few = resource.getrlimit(resource.RLIMIT_NOFILE)
+    sandbox = Sandbox(Interpreter.own(), VIA)
+    validator = PythonTestsValidator(kind="python_tests", tests=ADD)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, few[1]))
+    try:
+        with pytest.raises(ValidatorUnavailable, match="Too many open files"):
+            await check_python_tests(validator, "x = 1", sandbox)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, few)
+
+
+@needs_sandbox
+async def test_a_draft_has_no_descriptor_that_the_worker_inherited() -> None:
+    inherited = os.open("/", os.O_RDONLY)
+    os.set_inheritable(inherited, True)
+    try:
+        (message,) = await found(main(f"import os\nos.fstat({inherited})"))
+    finally:
+        os.close(inherited)
+    assert "Bad file descriptor" in message
 
 
 async def test_without_leave_of_the_server_nothing_is_run() -> None:

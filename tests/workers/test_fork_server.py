@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import descendants, is_alive
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -52,6 +52,62 @@ async def play(server):
 with closing(ForkServer(run)) as server:
     asyncio.run(play(server))
 """
+
+LOST = """
+import asyncio, os, resource, signal, sys
+from contextlib import closing
+from workers.play.fork_server import ForkServer
+
+def run(name, incoming, outgoing):
+    os.write(outgoing, b"runs\\n")
+    return len(incoming.read())
+
+async def play(server, words):
+    signal.signal(signal.SIGTERM, lambda *_: None)  # the worker would leave, and end its children
+    async with server:
+        child = await server.start("child")
+        await child.stdout.readline()
+        for word in words:
+            if word == "limit":
+                resource.prlimit(server._pid, resource.RLIMIT_NPROC, (0, 0))
+            elif word == "start":
+                try:
+                    await server.start("another")
+                except OSError as error:
+                    print(type(error).__name__, flush=True)
+            elif word == "kill-child":
+                child.kill()
+            elif word == "wait":
+                print(await child.wait(), flush=True)
+            else:
+                os.kill(server._pid, getattr(signal, word))
+
+if os.geteuid() == 0:
+    os.setuid(65534)  # for root there is no limit on processes
+with closing(ForkServer(run, report_s=0.5)) as server:
+    asyncio.run(play(server, sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("SIGKILL wait start", [str(os.EX_UNAVAILABLE), "BrokenPipeError"]),
+        ("SIGSTOP start wait", ["TimeoutError", str(os.EX_UNAVAILABLE)]),
+        ("SIGSTOP kill-child wait", [str(os.EX_UNAVAILABLE)]),
+        ("limit start kill-child wait", ["BlockingIOError", str(-signal.SIGKILL)]),
+    ],
+)
+def test_no_fault_of_the_server_keeps_its_parent_waiting(words: str, said: list[str]) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LOST, *words.split()],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    assert ran.stdout.split() == said
 
 
 @pytest.fixture

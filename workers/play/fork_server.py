@@ -21,6 +21,9 @@ from app.local.parent_death import die_with_parent
 log = logging.getLogger(__name__)
 
 MESSAGE_BYTES = 1024
+REPORT_S = 10.0
+"""A server that has not reported a start or an end by then, for example since it was stopped, is
+killed, and its children with it."""
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
 RunChild = Callable[[str, IO[bytes], int], int]
@@ -36,14 +39,19 @@ class ForkedProcess:
         stdin: asyncio.WriteTransport,
         stdout: asyncio.StreamReader,
         ended: asyncio.Future[int],
+        check: Callable[[asyncio.Future[int]], None],
     ) -> None:
         self.stdin = stdin
         self.stdout = stdout
         self._pid = pid
         self._ended = ended
+        self._check = check
 
     async def wait(self) -> int:
-        """Return the exit status, or minus the signal that killed it, once it has ended."""
+        """Return the exit status, or minus the signal that killed it, once it has ended.
+
+        It is `os.EX_UNAVAILABLE` if the child ended with the fork server.
+        """
         return await asyncio.shield(self._ended)
 
     def kill(self) -> None:
@@ -51,6 +59,7 @@ class ForkedProcess:
         if not self._ended.done():
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
+            self._check(self._ended)
 
 
 class ForkServer:
@@ -60,7 +69,8 @@ class ForkServer:
     event loop, within its context.
     """
 
-    def __init__(self, run: RunChild) -> None:
+    def __init__(self, run: RunChild, report_s: float = REPORT_S) -> None:
+        self._report_s = report_s
         self._socket, theirs = socket.socketpair()
         parent = os.getpid()
         self._pid = os.fork()
@@ -69,7 +79,7 @@ class ForkServer:
             _exit_with(lambda: _serve(theirs, parent, run))
         theirs.close()
         self._starting = asyncio.Lock()
-        self._pids: asyncio.Queue[int] = asyncio.Queue()
+        self._started: asyncio.Queue[tuple[int, asyncio.Future[int]] | OSError] = asyncio.Queue()
         self._children: dict[int, asyncio.Future[int]] = {}
 
     async def __aenter__(self) -> Self:
@@ -85,37 +95,76 @@ class ForkServer:
     def close(self) -> None:
         """End the server."""
         self._socket.close()
-        with suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+        self._kill()
         os.waitpid(self._pid, 0)
 
+    def _check(self, killed: asyncio.Future[int]) -> None:
+        """See to it that the end of a child which was killed is reported in time."""
+
+        def give_up() -> None:
+            if not killed.done():
+                self._kill()
+
+        asyncio.get_running_loop().call_later(self._report_s, give_up)
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+
     async def start(self, name: str) -> ForkedProcess:
-        """Fork a child of that name."""
+        """Fork a child of that name. Raises OSError if there can be none."""
         loop = asyncio.get_running_loop()
         (to_read, our_write), (our_read, to_write) = os.pipe(), os.pipe()
-        async with self._starting:
-            socket.send_fds(self._socket, [name.encode()], [to_read, to_write])
-            pid = await self._pids.get()
-        os.close(to_read)
-        os.close(to_write)
+        try:
+            pid, ended = await self._forked(name, to_read, to_write)
+        except BaseException:
+            os.close(our_read)
+            os.close(our_write)
+            raise
+        finally:
+            os.close(to_read)
+            os.close(to_write)
         stdout = asyncio.StreamReader()
         await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(stdout), os.fdopen(our_read, "rb")
         )
         stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(our_write, "wb"))
-        return ForkedProcess(pid, stdin, stdout, self._children[pid])
+        return ForkedProcess(pid, stdin, stdout, ended, self._check)
+
+    async def _forked(
+        self, name: str, to_read: int, to_write: int
+    ) -> tuple[int, asyncio.Future[int]]:
+        async with self._starting:
+            socket.send_fds(self._socket, [name.encode()], [to_read, to_write])
+            try:
+                async with asyncio.timeout(self._report_s):
+                    started = await self._started.get()
+            except TimeoutError:
+                self._kill()
+                raise
+        if isinstance(started, OSError):
+            raise started
+        return started
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        """Take the server's reports: `started PID` and `ended PID STATUS`."""
-        async for line in reader:
-            word, pid, *status = line.decode().split()
-            if word == "started":
-                self._children[int(pid)] = asyncio.get_running_loop().create_future()
-                self._pids.put_nowait(int(pid))
-            else:
-                self._children.pop(int(pid)).set_result(int(status[0]))
+        """Take the server's reports: `started PID`, `failed ERRNO` and `ended PID STATUS`."""
+        with suppress(ConnectionError):  # it died before it had read everything
+            async for line in reader:
+                word, number, *status = line.decode().split()
+                if word == "started":
+                    ended = asyncio.get_running_loop().create_future()
+                    self._children[int(number)] = ended
+                    self._started.put_nowait((int(number), ended))
+                elif word == "failed":
+                    self._started.put_nowait(OSError(int(number), os.strerror(int(number))))
+                else:
+                    self._children.pop(int(number)).set_result(int(status[0]))
         log.error("the fork server has died: this worker cannot play suspects, and stops")
         signal.raise_signal(signal.SIGTERM)
+        self._started.put_nowait(ChildProcessError("the fork server has died"))
+        for each in self._children.values():
+            each.set_result(os.EX_UNAVAILABLE)
+        self._children.clear()
 
 
 def _exit_with(run: Callable[[], int]) -> NoReturn:
@@ -150,7 +199,12 @@ def _serve(control: socket.socket, parent: int, run: RunChild) -> int:
             name, fds, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 2)
             if not name:
                 return 0
-            server, pid = os.getpid(), os.fork()
+            server = os.getpid()
+            try:
+                pid = os.fork()
+            except OSError as error:  # such as too many processes
+                control.sendall(f"failed {error.errno}\n".encode())
+                pid = -1
             if pid == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -159,7 +213,8 @@ def _serve(control: socket.socket, parent: int, run: RunChild) -> int:
                 _exit_with(partial(_run, run, server, name.decode(), fds[0], fds[1]))
             for descriptor in fds:
                 os.close(descriptor)
-            control.sendall(f"started {pid}\n".encode())
+            if pid > 0:
+                control.sendall(f"started {pid}\n".encode())
 
 
 def _run(run: RunChild, server: int, name: str, to_read: int, to_write: int) -> int:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -43,8 +43,9 @@ from workers.validators.violation import (
 )
 
 MEMORY_BYTES = 512 * 1024 * 1024
+# Without --new-session: bubblewrap's child would leave the group before it ends with its parent.
 SEALED = (
-    "--unshare-all --unshare-user --disable-userns --die-with-parent --new-session --cap-drop ALL"
+    "--unshare-all --unshare-user --disable-userns --die-with-parent --cap-drop ALL"
     " --clearenv --setenv HOME /tmp --setenv LANG C.UTF-8 --setenv PYTHONHASHSEED 0"
     " --hostname sandbox"
 )
@@ -55,6 +56,7 @@ WRITABLE = (
 )
 MAX_REPORT = 64 * 1024
 START_S = 10
+END_S = 5.0
 READY = b"ready\n"
 FILE_BYTES = 16 * 1024 * 1024
 PROCESSES = 16
@@ -62,7 +64,12 @@ PROCESSES = 16
 
 INSIDE = Path(__file__).parent / "sandboxed"
 LOADER = """
-import binascii, json, marshal, sys, types
+import binascii, json, marshal, os, sys, types
+os.setsid()
+channel = int(sys.argv[1])
+os.closerange(3, channel)
+os.closerange(channel + 1, os.sysconf("SC_OPEN_MAX"))
+os.write(1, b"+")
 parents, modules = json.loads(sys.stdin.buffer.readline())
 same = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
 for name in parents:
@@ -74,7 +81,11 @@ for name, magic, code, source in modules:
     exec(code, vars(module))
 module.main()
 """
-"""Runs modules from their text, or from their code if this is the version that compiled it."""
+"""Runs modules from their text, or from their code if this is the version that compiled it.
+
+It asks for them with a byte, once the kernel knows that the sandbox ends with the worker: if the
+worker has died before, there is nothing to run. Descriptors that the worker inherited are closed.
+"""
 
 INTERFERED = "the draft interfered with its connection to the tests"
 ENDED = {"it ended early": "the process ended early: out of CPU time or memory, or by itself"}
@@ -143,9 +154,12 @@ class Sandbox:
         nonce = secrets.token_hex(16)
         asked = {"draft": draft, "limits": limits}
         async with self._places:
-            judged, served = await self._played(
-                {**asked, "nonce": nonce, "tests": tests}, asked, 2 * timeout_s + START_S
-            )
+            try:
+                judged, served = await self._played(
+                    {**asked, "nonce": nonce, "tests": tests}, asked, 2 * timeout_s + START_S
+                )
+            except OSError as error:  # such as out of descriptors, or of processes
+                raise ValidatorUnavailable(f"the sandbox cannot be started: {error}") from None
         report: dict[str, Any] = {"ended": ""}
         if judged.is_ready:
             report = _report(judged, nonce)
@@ -164,16 +178,17 @@ class Sandbox:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             tests["channel"], draft["channel"] = ours.fileno(), theirs.fileno()
-            judge, server = await asyncio.gather(
+            judge, server = await _all_started(
                 self._started(ours.fileno()),
                 self._started(theirs.fileno()),
             )
         started = time.monotonic()
         exceeded = [asyncio.create_task(_limited(it, self._memory_bytes)) for it in (judge, server)]
+        judged = asyncio.create_task(_output(judge, "judge", tests))
         served = asyncio.create_task(_output(server, "draft_server", draft))
         try:
             async with asyncio.timeout(wall_s):
-                judged = await _output(judge, "judge", tests)
+                await asyncio.shield(judged)
                 await judge.wait()
         except TimeoutError:
             raise NoReport("timeout") from None
@@ -185,12 +200,13 @@ class Sandbox:
             most = min(draft["limits"]["CPU"], time.monotonic() - started)
             # A draft that has ended cannot be asked any more.
             self._spend(cpu_time_s(server.pid) if server.returncode is None else most)
-            await asyncio.gather(_ended(judge), _ended(server))
-            said = await served
+            await _end({judge: judged, server: served})
         if any(it.done() and not it.cancelled() for it in exceeded):
             most = self._memory_bytes >> 20
             raise NoReport(f"its processes used more than {most} MiB of memory together")
-        return judged, said
+        if served.cancelled():
+            raise ValidatorUnavailable(f"the sandbox was killed, and is there after {END_S:g} s")
+        return judged.result(), served.result()
 
     async def _started(self, channel: int) -> asyncio.subprocess.Process:
         filtered = syscall_filter()
@@ -201,18 +217,18 @@ class Sandbox:
         os.close(writable)
         try:
             return await asyncio.create_subprocess_exec(
-                *self._command(readable),
+                *self._command(readable, channel),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env={"PATH": os.defpath},
                 pass_fds=(readable, channel),
-                process_group=0,
+                start_new_session=True,  # hence a group; uvloop knows no process_group
             )
         finally:
             os.close(readable)
 
-    def _command(self, filter_fd: int) -> list[str]:
+    def _command(self, filter_fd: int, channel: int) -> list[str]:
         bubblewrap = shutil.which("bwrap")
         if bubblewrap is None:
             raise ValidatorUnavailable(
@@ -228,6 +244,7 @@ class Sandbox:
             str(self._python.path),
             *shlex.split("-I -S -B -X utf8 -c"),
             LOADER,
+            str(channel),
         ]
 
 
@@ -297,17 +314,51 @@ def _report(judged: SandboxOutput, nonce: str) -> dict[str, Any]:
 
 
 async def _output(
-    process: asyncio.subprocess.Process, program: str, asked: dict[str, Any]
+    process: asyncio.subprocess.Process, program_name: str, asked: dict[str, Any]
 ) -> SandboxOutput:
     assert process.stdin
     assert process.stdout
     assert process.stderr
-    said, errors, _ = await asyncio.gather(
-        _read(process.stdout, process),
-        _read(process.stderr, process),
-        _write(process.stdin, _program(program) + json.dumps(asked).encode()),
+    program = _program(program_name) + json.dumps(asked).encode()
+    said, errors = await asyncio.gather(
+        _answer(process, process.stdin, process.stdout, program), _read(process.stderr, process)
     )
     return SandboxOutput(said, errors)
+
+
+async def _answer(
+    process: asyncio.subprocess.Process,
+    stdin: asyncio.StreamWriter,
+    stdout: asyncio.StreamReader,
+    program: bytes,
+) -> bytes:
+    """Send the program once `LOADER` asks for it, and return what it writes."""
+    if await stdout.read(1):
+        await _write(stdin, program)
+    return await _read(stdout, process)
+
+
+async def _all_started(
+    *starting: Awaitable[asyncio.subprocess.Process],
+) -> Sequence[asyncio.subprocess.Process]:
+    """Return the processes once all have started; if one cannot, or cancelled, end the others.
+
+    A start is never interrupted: it would leave a process that is not known here.
+    """
+    begun = asyncio.gather(*starting, return_exceptions=True)
+    failure: BaseException | None = None
+    while not begun.done():
+        try:
+            await asyncio.shield(begun)
+        except asyncio.CancelledError as error:
+            failure = error
+    processes = [it for it in begun.result() if not isinstance(it, BaseException)]
+    failures = [it for it in begun.result() if isinstance(it, BaseException)]
+    if failure := failure or next(iter(failures), None):
+        for process in processes:
+            _kill(process)
+        raise failure
+    return processes
 
 
 def _uncounted(_cpu_s: float) -> None:
@@ -315,19 +366,25 @@ def _uncounted(_cpu_s: float) -> None:
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill the process with its group.
+    """Kill the process with its group, also if it has ended itself.
 
     The child of bubblewrap ends with its parent only once it has asked for that; until then it
     would stay for good, with the pipes open.
     """
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    _kill(process)
-    await process.wait()
+async def _end(running: Mapping[asyncio.subprocess.Process, asyncio.Task[SandboxOutput]]) -> None:
+    """Kill the processes that run or whose output is open, and wait up to `END_S` for their end."""
+    for process, output in running.items():
+        if process.returncode is None or not output.done():
+            _kill(process)
+    ends = [asyncio.create_task(process.wait()) for process in running]
+    _, open_ = await asyncio.wait([*ends, *running.values()], timeout=END_S)
+    for each in open_:
+        each.cancel()
+    await asyncio.gather(*open_, return_exceptions=True)
 
 
 async def _read(stream: asyncio.StreamReader, process: asyncio.subprocess.Process) -> bytes:
@@ -352,7 +409,7 @@ async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
         stream.write(data)
         await stream.drain()
         stream.close()
-    except OSError:
+    except (OSError, RuntimeError):  # the latter is uvloop's
         return  # the process has ended, and its output says why
 
 
