@@ -31,7 +31,7 @@ demo: $(VENV)/run.stamp ## watch a rough text get better: no API key, no network
 serve: $(VENV)/run.stamp ## run Redis, API and worker until Ctrl-C
 	$(BIN)/hone serve
 
-test: install ## run all tests, a process per core and one more; TESTS=tests/engine runs some
+test: install ## run all tests, a process per core and two more; TESTS=tests/engine runs some
 	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal $(TESTS)
 
 check: install ## check format, lint, types, import contracts, OpenAPI document

@@ -40,8 +40,8 @@ settings.load_profile("hone")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than cores: two fifths of the time, tests wait for what they started."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Two processes more than cores: two fifths of the time, tests wait for what they started."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 def pytest_configure(config: pytest.Config) -> None:
