@@ -14,6 +14,8 @@ NOON = "Wed, 21 Oct 2026 12:00:00 GMT"
         ({"Retry-After": "-1"}, None),
         ({"Retry-After": "nan"}, None),
         ({"Retry-After": "inf"}, None),
+        ({"Retry-After": "1_0"}, None),
+        ({"retry-after-ms": "1e3", "Retry-After": "7"}, 7.0),
         ({"Retry-After": "soon"}, None),
         ({"Retry-After": "Wed, 21 Oct 2026 12:00:30 GMT", "Date": NOON}, 30.0),
         ({"Retry-After": "Wed, 21 Oct 2026 11:00:00 GMT", "Date": NOON}, 0.0),

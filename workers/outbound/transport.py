@@ -14,7 +14,6 @@ TransportError         no usable response; `detail` says why
 
 import asyncio
 import json
-import math
 import random
 import re
 import zlib
@@ -46,6 +45,8 @@ from workers.outbound.http1 import (
 
 PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 that are temporary: timeout, conflict, too early, too many requests."""
+
+DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]*)?")
 
 
 @value(slots=True)
@@ -95,11 +96,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _not_negative(value: str) -> float | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if 0 <= number < math.inf else None
+    return float(value) if DECIMAL.fullmatch(value) else None
 
 
 def _date(value: str) -> datetime | None:
