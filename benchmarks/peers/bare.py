@@ -1,33 +1,21 @@
 """The baseline: an asyncio loop that stores nothing. If it dies, everything is lost."""
 
 import argparse
-import asyncio
-import time
 
 import uvloop
 
 from benchmarks.loop import play
-from benchmarks.peers.telling import model_calls, say, told
+from benchmarks.peers.telling import model_calls, play_all
 
 
 async def run(model_url: str, count: int, at_once: int) -> None:
     """Run `count` refinements, at most `at_once` at a time."""
-    seconds: list[float] = []
     async with model_calls(model_url) as ask:
-        say()
-        await told()
-        remaining = iter(range(count))
 
-        async def runner() -> None:
-            for _ in remaining:
-                began = time.perf_counter()
-                await play(ask)
-                seconds.append(time.perf_counter() - began)
+        async def refine(_number: int) -> None:
+            await play(ask)
 
-        started_at = time.time()
-        await asyncio.gather(*[runner() for _ in range(at_once)])
-        say(started_at=started_at, ended_at=time.time(), seconds=seconds)
-        await told()
+        await play_all(refine, count, at_once)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ and resume them. `durability="sync"` stores a checkpoint before the next node be
 """
 
 import argparse
-import asyncio
-import time
 
 import uvloop
 from langgraph.checkpoint.sqlite.aio import (  # type: ignore[import-not-found]
@@ -14,32 +12,22 @@ from langgraph.checkpoint.sqlite.aio import (  # type: ignore[import-not-found]
 )
 
 from benchmarks.peers.langgraph_graph import refining
-from benchmarks.peers.telling import model_calls, say, told
+from benchmarks.peers.telling import model_calls, play_all
 
 
 async def run(database: str, model_url: str, count: int, at_once: int) -> None:
     """Run `count` refinements, at most `at_once` at a time."""
-    seconds: list[float] = []
     async with AsyncSqliteSaver.from_conn_string(database) as saver, model_calls(model_url) as ask:
         graph = refining(ask).compile(checkpointer=saver)
         await saver.setup()
-        say()
-        await told()
-        remaining = iter(range(count))
 
-        async def runner() -> None:
-            for number in remaining:
-                began = time.perf_counter()
-                thread = {"configurable": {"thread_id": str(number)}}
-                ended = await graph.ainvoke({}, thread, durability="sync")
-                if (ended["iteration"], ended["score"]) != (4, 0.95):
-                    raise RuntimeError(f"ended with {ended}")
-                seconds.append(time.perf_counter() - began)
+        async def refine(number: int) -> None:
+            thread = {"configurable": {"thread_id": str(number)}}
+            ended = await graph.ainvoke({}, thread, durability="sync")
+            if (ended["iteration"], ended["score"]) != (4, 0.95):
+                raise RuntimeError(f"ended with {ended}")
 
-        started_at = time.time()
-        await asyncio.gather(*[runner() for _ in range(at_once)])
-        say(started_at=started_at, ended_at=time.time(), seconds=seconds)
-        await told()
+        await play_all(refine, count, at_once)
 
 
 if __name__ == "__main__":

@@ -1,30 +1,24 @@
 """Has refinements played by LangGraph's server, each in a thread of its own."""
 
 import argparse
-import asyncio
-import time
 
 import aiohttp
 import uvloop
 
-from benchmarks.peers.telling import say, told
+from benchmarks.peers.telling import play_all
 
 RUN = {"assistant_id": "refining", "input": {}, "durability": "sync"}
 
 
 async def submit(port: int, count: int, at_once: int) -> None:
     """Have `count` refinements played, at most `at_once` at a time."""
-    seconds: list[float] = []
     async with aiohttp.ClientSession(
         f"http://127.0.0.1:{port}",
         connector=aiohttp.TCPConnector(limit=0),
         timeout=aiohttp.ClientTimeout(total=None),
     ) as session:
-        say()
-        await told()
-        remaining = iter(range(count))
 
-        async def refine() -> None:
+        async def refine(_number: int) -> None:
             async with session.post("/threads", json={}) as reply:
                 thread = (await reply.json())["thread_id"]
             async with session.post(f"/threads/{thread}/runs/wait", json=RUN) as reply:
@@ -32,16 +26,7 @@ async def submit(port: int, count: int, at_once: int) -> None:
             if (ended.get("iteration"), ended.get("score")) != (4, 0.95):
                 raise RuntimeError(f"ended with {ended}")
 
-        async def runner() -> None:
-            for _ in remaining:
-                began = time.perf_counter()
-                await refine()
-                seconds.append(time.perf_counter() - began)
-
-        started_at = time.time()
-        await asyncio.gather(*[runner() for _ in range(at_once)])
-        say(started_at=started_at, ended_at=time.time(), seconds=seconds)
-        await told()
+        await play_all(refine, count, at_once)
 
 
 if __name__ == "__main__":

@@ -5,27 +5,21 @@ queue: if the process dies, somebody has to know which refinements had begun, an
 """
 
 import argparse
-import asyncio
-import time
 
 import uvloop
 from redis.asyncio import ConnectionPool, Redis
 
 from benchmarks.loop import play
-from benchmarks.peers.telling import model_calls, say, told
+from benchmarks.peers.telling import model_calls, play_all
 
 
 async def run(redis_url: str, model_url: str, count: int, at_once: int) -> None:
     """Run `count` refinements, at most `at_once` at a time."""
-    seconds: list[float] = []
     pool = ConnectionPool.from_url(redis_url, max_connections=at_once + 10, socket_timeout=None)
     async with Redis(connection_pool=pool) as redis, model_calls(model_url) as ask:
-        say()
-        await told()
-        remaining = iter(range(count))
 
         async def refine(number: int) -> None:
-            began, key = time.perf_counter(), f"peer:steps:{number}"
+            key = f"peer:steps:{number}"
 
             async def checkpoint(step: int, reply: bytes) -> None:
                 async with redis.pipeline(transaction=True) as pipe:
@@ -35,16 +29,8 @@ async def run(redis_url: str, model_url: str, count: int, at_once: int) -> None:
                     await pipe.execute()
 
             await play(ask, checkpoint)
-            seconds.append(time.perf_counter() - began)
 
-        async def runner() -> None:
-            for number in remaining:
-                await refine(number)
-
-        started_at = time.time()
-        await asyncio.gather(*[runner() for _ in range(at_once)])
-        say(started_at=started_at, ended_at=time.time(), seconds=seconds)
-        await told()
+        await play_all(refine, count, at_once)
     await pool.disconnect()
 
 

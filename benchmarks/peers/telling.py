@@ -3,7 +3,8 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,3 +41,22 @@ async def model_calls(model_url: str) -> AsyncIterator[AskModel]:
                 return await reply.read()
 
         yield ask
+
+
+async def play_all(refine: Callable[[int], Awaitable[None]], count: int, at_once: int) -> None:
+    """Run `count` refinements by number once told to, at most `at_once` at a time, and report."""
+    seconds: list[float] = []
+    say()
+    await told()
+    remaining = iter(range(count))
+
+    async def runner() -> None:
+        for number in remaining:
+            began = time.perf_counter()
+            await refine(number)
+            seconds.append(time.perf_counter() - began)
+
+    started_at = time.time()
+    await asyncio.gather(*[runner() for _ in range(at_once)])
+    say(started_at=started_at, ended_at=time.time(), seconds=seconds)
+    await told()
