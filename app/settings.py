@@ -447,6 +447,11 @@ class Settings(_WithProviders):
         " requests, which require it, and protects stored API keys; without it a random secret in"
         " Redis does the latter.",
     )
+    secret_key_old: SecretKey | None = Field(
+        None,
+        description="The HONE_SECRET_KEY before this one: still read and accepted, until `hone"
+        " secrets rotate` says that it can go.",
+    )
     outbound_allow: Annotated[str, AfterValidator(_is_readable)] = Field(
         "",
         description="Hosts and networks that `http` validators, tools and webhooks may reach beside"
@@ -490,11 +495,17 @@ class Settings(_WithProviders):
         """The longest retention that a request may ask for."""
         return max(self.retention_s, self.retention_max_s)
 
-    def derived_key(self, purpose: str) -> bytes | None:
-        """Return the key for one purpose; None without a secret key."""
+    @property
+    def secret_keys(self) -> tuple[bytes, ...]:
+        """The secret key, and the one before it if it is still accepted; empty without one."""
         if not self.secret_key:
-            return None
-        return derived(self.secret_key.get_secret_value().encode(), purpose)
+            return ()
+        given = (self.secret_key, self.secret_key_old)
+        return tuple(key.get_secret_value().encode() for key in given if key)
+
+    def derived_keys(self, purpose: str) -> tuple[bytes, ...]:
+        """Return the keys for one purpose, the newest first; none without a secret key."""
+        return tuple(derived(secret, purpose) for secret in self.secret_keys)
 
     @property
     def most_held(self) -> int:

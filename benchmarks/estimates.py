@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.contract.models import ModelChoice
-from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.strategies import STRATEGIES
 from app.service.estimates import estimated
 from benchmarks.examples import player_of
@@ -49,7 +48,7 @@ async def rows() -> list[str]:
         model = player.model = CountingModel(player.model, count)
         await player.play()
         seats = ("generator", "critic", *player.request.critics.seats())
-        said = estimated(player.request, dict.fromkeys(seats, MODEL), DEFAULT_MAX_OUTPUT_TOKENS)
+        said = estimated(player.request, dict.fromkeys(seats, MODEL))
         expected = said.expected
         pairs = (
             (expected.calls, model.calls),

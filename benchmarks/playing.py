@@ -12,6 +12,7 @@ from workers.engine.moves import (
     Ask,
     Call,
     Check,
+    Heard,
     Judged,
     Move,
     MoveCoroutine,
@@ -72,6 +73,8 @@ class StrategyPlayer:
                 return tuple(done)
             case Judged():
                 return self.request.limits()
+            case Heard():
+                return None
             case Review() | Approval():
                 self.steps.append(move.path)
                 said = self.decisions.get(move.path, {"action": "approve"})

@@ -250,7 +250,7 @@ REPORT = ScriptedExample(
     },
 )
 
-DAWN = "The harbour woke, and one by one the boats came home. " * 30
+DAWN = " ".join(f"The harbour woke, and boat {number} came home." for number in range(1, 41))
 
 STORY = ScriptedExample(
     request={
@@ -261,7 +261,7 @@ STORY = ScriptedExample(
         "outline": "1. Dawn: the boats come home.\n2. Noon: a dog is lost.\n3. Dusk: it is found.",
         "parts/part-1/iterations/1/draft": "It was dawn.",
         "parts/part-1/iterations/1/critique": _verdict(0.6),
-        "parts/part-1/iterations/2/revise": DAWN.strip(),
+        "parts/part-1/iterations/2/revise": DAWN,
         "parts/part-1/iterations/2/critique": _verdict(0.9),
         "parts/part-1/summary": "At dawn all boats come home.",
         "parts/part-2/iterations/1/draft": "At noon Pim the dog was gone.",

@@ -5,8 +5,9 @@ from inspect import cleandoc, getdoc
 
 from app.contract import Contract
 from app.contract.events import DATA_OF, DELTA, StepDelta
+from app.contract.outcome import ENDED_BY
 from app.contract.status import MOVES
-from app.service.report.wording import ERRORS, STOP_REASONS
+from app.service.report.wording import ERRORS
 from documentation.schemas import Schema, cell, fields_of
 
 OBJECTS = "objects.md"
@@ -78,7 +79,7 @@ def endings() -> str:
         after = ", ".join(f"`{it}`" for it in sorted(moves)) or "nothing: it has ended"
         lines.append(f"| `{status}` | {after} |")
     lines += ["", "## Stop reasons", "", "| `stop_reason` | |", "|---|---|"]
-    lines += [f"| `{reason}` | {cell(meaning)} |" for reason, meaning in STOP_REASONS.items()]
+    lines += [f"| `{reason}` | {cell(meaning)} |" for reason, meaning in ENDED_BY.items()]
     lines += ["", "## Failures", "", FAILURES, "", "| code | cause | what to do |", "|---|---|---|"]
     lines += [f"| `{code}` | {cell(why)} | {FIXES.get(code, '')} |" for code, why in ERRORS.items()]
     return "\n".join([*lines, ""])

@@ -63,7 +63,7 @@ def main() -> None:
             if event["type"] in TERMINAL:
                 ended = event["data"]  # the whole snapshot: no further request is needed
     result = ended["result"]
-    print(f"\n{ended['status']}, {ended['stop_reason']}")
+    print(f"\n{ended['outcome']}: {ended['reason']}")
     if ended["error"]:
         print(ended["error"]["detail"])
     if result:

@@ -23,4 +23,4 @@ curl --silent --show-error --fail --no-buffer "$self/events" |
     'select(startswith("data:")) | ltrimstr("data:") | fromjson | "\(.event)\t\(.type)"'
 
 curl --silent --show-error --fail "$self" |
-  jq --raw-output '"", "\(.status), \(.stop_reason), score \(.result.score)", "", .result.draft'
+  jq --raw-output '"", "\(.outcome): \(.reason)", "", .result.draft'

@@ -11,7 +11,6 @@ from typing import get_args
 
 import pytest
 
-from app.contract.limits import TimeLimit
 from app.contract.waiting import WaitReason
 from app.service.report import wording
 
@@ -79,8 +78,6 @@ def test_it_is_small_on_the_wire() -> None:
     ("table", "codes"),
     [
         ("STATUSES", set(wording.STATUSES)),
-        ("REASONS", set(wording.STOP_REASONS)),
-        ("TIME_LIMITS", set(get_args(TimeLimit))),
         ("FIXES", set(wording.ERRORS)),
         ("WAITS", set(get_args(WaitReason))),
         ("CAVEATS", set(wording.CAVEATS)),

@@ -10,9 +10,10 @@ from app.contract.editor import EDITOR
 from app.contract.errors import Unavailable
 from app.contract.judgement import Usage
 from app.contract.providers import BY_NAME, PROVIDERS, Provider, added, provider_of
+from app.contract.values import value
 from app.contract.waiting import OWN_KEY_OF, own_key_name
 from app.settings import Settings
-from app.store import open_permit_exchange, open_tenant_keys
+from app.store import Rejections, open_permit_exchange, open_rejections, open_tenant_keys
 from workers.children.turns import Turns
 from workers.editor import EditorCannot, answer, length_of
 from workers.editor.long_texts import LONG
@@ -56,7 +57,7 @@ class Editor:
             async with turns.turn(owner=call.key.partition("/")[0]):
                 text = await loop.run_in_executor(_editor_thread(is_long=is_long), does, asked)
         except EditorCannot as error:
-            raise ModelRefused(str(error), usage) from None
+            raise ModelRefused(str(error)) from None
         return ModelReply(text=text, model=EDITOR, usage=usage)
 
 
@@ -185,16 +186,18 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
         open_transport(retry_policy, settings.max_reply_bytes) as transport,
         open_permit_exchange(settings) as exchange,
         open_tenant_keys(settings) as tenant_keys,
+        open_rejections(settings) as rejections,
     ):
+        servers = _Servers(settings, transport, rejections)
         limiter = RateLimiter(exchange)
-        models = {"offline": Editor(), **_remote(settings, transport), **more}
+        models = {"offline": Editor(), **servers.models(), **more}
         own_keys = (
             None
             if tenant_keys is None
             else OwnKeys(
                 tenant_keys,
                 lambda name: provider_of(name, settings.providers),
-                lambda provider, key: _with_key(provider, key, settings, transport),
+                servers.model_with_key,
                 lambda known_as, name, provider, key: limiter.gate(
                     name, settings.fingerprint_of(provider, key), known_as=known_as
                 ),
@@ -216,23 +219,32 @@ def _described(
     return settings.fingerprint_of(provider), settings.caps_of(name)
 
 
-def _remote(settings: Settings, transport: Transport) -> dict[str, Model]:
-    """Return the models of every provider with a wire format, those added by settings included."""
-    providers = (*PROVIDERS, *map(added, settings.providers))
-    return {it.name: _model(it, it.wire, settings, transport) for it in providers if it.wire}
+@value()
+class _Servers:
+    """Opens models on the servers of the settings."""
 
+    settings: Settings
+    transport: Transport
+    rejections: Callable[[str], Rejections] | None
 
-def _model(provider: Provider, wire: str, settings: Settings, transport: Transport) -> Model:
-    if settings.lacks_key(provider):
-        return MissingKey(provider)
-    return Remote(provider.name, adapter_of(wire)(*settings.server_of(provider)), transport)
+    def models(self) -> dict[str, Model]:
+        """Return the models of every provider with a wire format, those of settings included."""
+        providers = (*PROVIDERS, *map(added, self.settings.providers))
+        return {it.name: self._model(it) for it in providers if it.wire}
 
+    def _model(self, provider: Provider) -> Model:
+        if self.settings.lacks_key(provider):
+            return MissingKey(provider)
+        return self.model_with_key(provider, None)
 
-def _with_key(provider: Provider, key: str, settings: Settings, transport: Transport) -> Model:
-    """Return the models of a provider, called with a tenant's own key."""
-    assert provider.wire is not None
-    address, _ = settings.server_of(provider)
-    return Remote(provider.name, adapter_of(provider.wire)(address, key), transport)
+    def model_with_key(self, provider: Provider, key: str | None) -> Model:
+        """Return the models of a provider, called with a tenant's own key if there is one."""
+        assert provider.wire is not None
+        address, own = self.settings.server_of(provider)
+        wire = adapter_of(provider.wire)(address, own if key is None else key)
+        fingerprint = self.settings.fingerprint_of(provider, key)
+        shared = self.rejections and self.rejections(fingerprint)
+        return Remote(provider.name, wire, self.transport, shared)
 
 
 @cache

@@ -1,6 +1,6 @@
 """Who may use this server: API keys, tenants and what they may do."""
 
-from app.access.directory import Caller, Directory
+from app.access.directory import SESSION_S, Caller, Directory, KeyEnded
 from app.access.keyring import Keyring
 from app.access.metering import Metering, RequestsLeft
 from app.access.signed import SESSION_COOKIE, session_in
@@ -8,8 +8,10 @@ from app.access.tenants import TenantNotFound, Tenants
 
 __all__ = [
     "SESSION_COOKIE",
+    "SESSION_S",
     "Caller",
     "Directory",
+    "KeyEnded",
     "Keyring",
     "Metering",
     "RequestsLeft",

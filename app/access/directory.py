@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Self
+from uuid import uuid4
 
 from app.access.keys import Hashing, id_in, secrets_of
 from app.access.signed import ConsoleSession, ReadToken, Signing
-from app.contract.access import OPERATOR, WITHOUT_ADMIN, Quotas, Scope
+from app.contract.access import LONGEST_TOKEN_S, OPERATOR, WITHOUT_ADMIN, Quotas, Scope
 from app.contract.errors import HoneError, Unauthenticated
 from app.settings import Settings
 from app.store import AccessState, AccessStore, KeyRecord, refusals
@@ -25,6 +26,9 @@ TRUSTED_S = 0.9
 MOST_KNOWN = 10_000
 SESSION_S = 12 * 3600
 """Seconds after which the console asks for a key again."""
+
+CLOCKS_DIFFER_S = 5
+"""Seconds by which two API processes may read Redis TIME differently."""
 
 NOTED_S = 10.0
 """Seconds between two notes of which keys were used."""
@@ -54,6 +58,8 @@ class Caller:
     replaces: tuple[str, ...] = ()
     """Ids of the keys that rotations have made this one of, the newest first."""
 
+    session_id: str | None = None
+
     @property
     def reviews_as(self) -> tuple[str, ...]:
         """The ids by which a review knows this key; none without a key."""
@@ -67,6 +73,14 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+class KeyEnded(Unauthenticated):
+    """A key is right, and is revoked or has expired."""
+
+    def __init__(self, record: KeyRecord) -> None:
+        super().__init__("this API key is unknown, revoked or expired")
+        self.record = record
 
 
 class Directory:
@@ -85,6 +99,7 @@ class Directory:
         self._signing: Signing | None = None
         self._known: dict[str, tuple[KeyRecord, Caller]] = {}
         self._quotas: dict[str, Quotas] = {}
+        self._ended: set[str] = set()
         self._anybody = Caller(OPERATOR, frozenset(WITHOUT_ADMIN))
         self._is_local = is_loopback(settings.host)
         self._used: dict[str, int] = {}
@@ -101,6 +116,12 @@ class Directory:
             _log.warning("HONE_AUTH is off: whoever reaches this server can use it")
         elif not self._is_closed and not self._is_open:
             _log.warning("there are no API keys, so every request is refused: %s", HOW_TO_CREATE)
+        elif self._is_open:
+            _log.warning(
+                "there are no API keys: whoever reaches this port can use the server, so put no"
+                " proxy or tunnel before it until there is one: %s",
+                HOW_TO_CREATE,
+            )
         self._keeping = asyncio.create_task(self._keep_fresh())
         return self
 
@@ -115,8 +136,8 @@ class Directory:
     async def caller(self, key: bytes | None, *, is_forwarded: bool = False) -> Caller:
         """Return whose key or token `Authorization` has; raise Unauthenticated unless it works.
 
-        `is_forwarded`: the request came through a proxy. Without a key that is refused even where
-        this machine needs none: the client may be anywhere.
+        `is_forwarded`: the request seems to come through a proxy. Without a key that is refused
+        even where this machine needs none: the client may be anywhere.
         """
         if self._settings.auth == "off":
             return self._anybody
@@ -147,7 +168,7 @@ class Directory:
         await self._be_fresh()
         assert self._signing is not None
         token = self._signing.read(ReadToken, text)
-        if token is not None:
+        if token is not None and self._may_last(token.ends_at, LONGEST_TOKEN_S):
             ends_at, of = token.ends_at, token.refinement_id
             reading = frozenset({Scope.READ})
             quotas = await self.quotas_of(token.tenant)
@@ -156,8 +177,8 @@ class Directory:
                 return caller
         raise Unauthenticated("this token is unknown or has expired")
 
-    async def session_of(self, key: bytes) -> tuple[str, int]:
-        """Return a session of a browser for the owner of a key, and its seconds.
+    async def session_of(self, key: bytes) -> tuple[Caller, str]:
+        """Return who acts in a new session of a browser for the owner of a key, and its text.
 
         Raises Unauthenticated unless the key works. The session works as long as the key does.
         """
@@ -165,8 +186,22 @@ class Directory:
         owner = await self._owner(key)
         assert self._signing is not None
         assert owner.key_id is not None
-        session = ConsoleSession(owner.key_id, self.now_ms() + SESSION_S * 1000)
-        return self._signing.signed(session), SESSION_S
+        ends_at = self.now_ms() + SESSION_S * 1000
+        session = ConsoleSession(uuid4().hex, owner.key_id, ends_at)
+        caller = replace(owner, ends_at=ends_at, session_id=session.id)
+        return caller, self._signing.signed(session)
+
+    async def end_session(self, text: bytes) -> Caller | None:
+        """End a session in every API process within a second; return whose it was.
+
+        None if it had ended already. Raises Unavailable: then it has not ended.
+        """
+        if (caller := await self.in_session(text)) is None or caller.session_id is None:
+            return None
+        with refusals():
+            await self._store.end_session(caller.session_id, int(caller.ends_at), self.now_ms())
+        self._ended = self._ended | {caller.session_id}
+        return caller
 
     async def in_session(self, text: bytes) -> Caller | None:
         """Return whose session this is; None if it has ended, or its key has."""
@@ -175,7 +210,9 @@ class Directory:
         await self._be_fresh()
         assert self._signing is not None
         session = self._signing.read(ConsoleSession, text)
-        if session is None or self.now_ms() >= session.ends_at:
+        if session is None or not self._may_last(session.ends_at, SESSION_S):
+            return None
+        if session.id in self._ended:
             return None
         record, caller = self._known.get(session.key_id) or (None, None)
         if record is None:
@@ -183,7 +220,8 @@ class Directory:
         if record is None or not self._works(record):
             return None
         self._used[record.id] = self.now_ms()
-        return replace(caller or self._known[record.id][1], ends_at=session.ends_at)
+        known = caller or self._known[record.id][1]
+        return replace(known, ends_at=session.ends_at, session_id=session.id)
 
     async def still_allows(self, caller: Caller) -> bool:
         """Return whether the caller would still be let in; while Redis is away, as before."""
@@ -193,6 +231,8 @@ class Directory:
             with suppress(HoneError):
                 await self._refresh()
         if caller.ends_at < math.inf and self.now_ms() >= caller.ends_at:
+            return False
+        if caller.session_id in self._ended:
             return False
         if caller.key_id is None:
             return self._is_open
@@ -239,6 +279,13 @@ class Directory:
             key_id = record.replaced_by
         return False
 
+    def _may_last(self, ends_at: int, longest_s: int) -> bool:
+        """Return whether what is signed has not ended, and ends no later than this service lets it.
+
+        So a secret that became known makes nothing that outlives what was made here.
+        """
+        return 0 < ends_at - self.now_ms() <= (longest_s + CLOCKS_DIFFER_S) * 1000
+
     def now_ms(self) -> int:
         """Return Redis TIME, in milliseconds since 1970."""
         return int(self._clock() * 1000 + self._ahead_ms)
@@ -258,8 +305,15 @@ class Directory:
         if key_id and record is None:
             record = await self._look_up(key_id)
         assert self._hashing is not None
-        if not self._hashing.matches(key, record) or record is None or not self._works(record):
+        if record is not None and not self._hashing.knows(record):
+            raise Unauthenticated(
+                "this API key was made under another HONE_SECRET_KEY, or before there was one: make"
+                " a new one on the machine of the service with `hone keys create --admin`"
+            )
+        if not self._hashing.matches(key, record) or record is None:
             raise Unauthenticated("this API key is unknown, revoked or expired")
+        if not self._works(record):
+            raise KeyEnded(record)
         self._used[record.id] = self.now_ms()
         return caller or self._known[record.id][1]
 
@@ -313,7 +367,11 @@ class Directory:
                 state = await self._store.state()
                 self._ahead_ms = state.now_ms - clock() * 1000
                 if state.version != self._version or self._hashing is None:
+                    secrets = await secrets_of(self._settings, self._store)
+                    self._hashing, self._signing = Hashing(secrets), Signing(secrets)
+                    ended = await self._store.ended_sessions()
                     self._forget_all(state, await self._store.quotas([OPERATOR]))
+                    self._ended = ended
                 self._read_at = sent_at
         finally:
             self._reading = None
@@ -322,8 +380,6 @@ class Directory:
         """Go by a new version: what was known of keys and tenants is looked up again."""
         self._version, self._is_closed = state.version, state.is_closed
         self._is_open = self._settings.auth == "auto" and self._is_local and not state.is_closed
-        secrets = secrets_of(self._settings, state)
-        self._hashing, self._signing = Hashing(secrets), Signing(secrets)
         self._known, self._quotas = {}, quotas
         self._anybody = Caller(OPERATOR, frozenset(WITHOUT_ADMIN), quotas=quotas[OPERATOR])
 

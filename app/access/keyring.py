@@ -56,6 +56,18 @@ class Keyring:
             records = [it for it in await self._store.all() if admin in (OPERATOR, it.tenant)]
             return await self._shown(records)
 
+    async def made_under_old_secret(self) -> list[ApiKey]:
+        """Return the keys of all tenants that work, and stop when the old secret key goes."""
+        with refusals():
+            hashing = Hashing(await secrets_of(self._settings, self._store))
+            now_ms = (await self._store.state()).now_ms
+            records = [
+                record
+                for record in await self._store.all()
+                if hashing.knows(record) and not hashing.is_newest(record)
+            ]
+            return [*await self._shown([it for it in records if now_ms < it.ends_at])]
+
     async def get(self, admin: str, key_id: str) -> ApiKey:
         """Return one key; raise KeyNotFound."""
         with refusals():
@@ -108,8 +120,9 @@ class Keyring:
     async def _new(self, **values: object) -> tuple[KeyRecord, str]:
         with refusals():
             state = await self._store.state()
+            secrets = await secrets_of(self._settings, self._store)
         key_id, key = new_key()
-        hashed_with, hashed = Hashing(secrets_of(self._settings, state)).hash_of(key.encode())
+        hashed_with, hashed = Hashing(secrets).hash_of(key.encode())
         fixed = {"id": key_id, "hash": hashed, "hashed_with": hashed_with}
         return KeyRecord(**fixed, created_at=state.now_ms, **values), key  # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from app.settings import Settings, derived
-from app.store import AccessState, KeyRecord
+from app.store import AccessStore, KeyRecord
 
 ID_LENGTH = 12
 SECRET_LENGTH = 43  # of 62 characters: 256 bits
@@ -31,14 +31,13 @@ def id_in(key: bytes) -> str | None:
     return f"key_{found[1].decode()}" if found else None
 
 
-def secrets_of(settings: Settings, state: AccessState) -> tuple[bytes, ...]:
+async def secrets_of(settings: Settings, store: AccessStore) -> tuple[bytes, ...]:
     """Return the secrets from which keys are derived; the first is that of what is new.
 
-    That is HONE_SECRET_KEY, and the random one in Redis that every process of the service shares.
-    With the first set, the other one still stands for what was made before.
+    They are HONE_SECRET_KEY and HONE_SECRET_KEY_OLD and no others, so that a copy of Redis allows
+    nothing; without them a random one in Redis. Raises redis errors.
     """
-    own = settings.secret_key.get_secret_value().encode() if settings.secret_key else b""
-    return (own, state.secret) if own else (state.secret,)
+    return settings.secret_keys or (await store.random_secret(),)
 
 
 class Hashing:
@@ -52,6 +51,14 @@ class Hashing:
     def hash_of(self, key: bytes) -> tuple[str, str]:
         """Return which secret is used, and the hash (hex)."""
         return self._newest, hmac.digest(self._keys[self._newest], key, "sha256").hex()
+
+    def knows(self, record: KeyRecord) -> bool:
+        """Return whether a record was made under one of the secrets."""
+        return record.hashed_with in self._keys
+
+    def is_newest(self, record: KeyRecord) -> bool:
+        """Return whether a record was made under the first of the secrets."""
+        return record.hashed_with == self._newest
 
     def matches(self, key: bytes, record: KeyRecord | None) -> bool:
         """Return whether the record is that of the key; the time tells nothing about the hash."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
@@ -14,24 +15,36 @@ _log = logging.getLogger(__name__)
 
 MINUTE_S = 60
 RENEWED_S = 10.0
+COUNTED_S = 1.0
+"""Seconds between two writes of how many requests were refused: a flood costs one a key."""
+
 RETRY_AFTER_S = 5
 
 
 @dataclass(frozen=True, slots=True)
 class RequestsLeft:
-    """How many requests a tenant may still make, and in how many seconds it may make `most`."""
+    """How many requests a tenant may still make, and in how many seconds it may make `most`.
+
+    `left` is negative after one too many.
+    """
 
     most: int
     left: int
     reset_s: int
 
-    def headers(self) -> list[tuple[bytes, bytes]]:
+    def headers(self) -> dict[str, str]:
         """Return the fields of draft-ietf-httpapi-ratelimit-headers-10."""
-        policy, now = f'"requests";q={self.most};w={MINUTE_S}', f"r={self.left};t={self.reset_s}"
-        return [
-            (b"ratelimit-policy", policy.encode()),
-            (b"ratelimit", f'"requests";{now}'.encode()),
-        ]
+        left = max(0, self.left)
+        return {
+            "ratelimit-policy": f'"requests";q={self.most};w={MINUTE_S}',
+            "ratelimit": f'"requests";r={left};t={self.reset_s}',
+        }
+
+    def require(self) -> None:
+        """Raise TooManyRequests if it was one too many."""
+        if self.left < 0:
+            allowed = f"{self.most} requests a minute are allowed"
+            raise TooManyRequests(allowed, retry_after_s=self.reset_s)
 
 
 class Metering:
@@ -40,26 +53,26 @@ class Metering:
     def __init__(self, store: AccessStore) -> None:
         self._store = store
         self._streams: dict[str, str] = {}
-        self._renewing: asyncio.Task[None] | None = None
+        self._refused: Counter[tuple[str, str, int]] = Counter()
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         """Renew what is counted for as long as it is open."""
-        self._renewing = asyncio.create_task(self._renew())
+        self._tasks = [asyncio.create_task(it) for it in (self._renew(), self._keep_counting())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Stop; what is still open counts for half a minute."""
-        assert self._renewing is not None
-        self._renewing.cancel()
-        await asyncio.wait([self._renewing])
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        await self._record_refused()
 
     async def count_request(self, tenant: str, most: int, now_ms: int) -> RequestsLeft:
-        """Count a request; raise TooManyRequests if it is one too many in this minute of UTC."""
+        """Count a request in this minute of UTC."""
         with refusals():
             number = await self._store.count_request(tenant, now_ms)
         reset_s = MINUTE_S - now_ms // 1000 % MINUTE_S
-        if number > most:
-            raise TooManyRequests(f"{most} requests a minute are allowed", retry_after_s=reset_s)
         return RequestsLeft(most, most - number, reset_s)
 
     async def open_stream(self, tenant: str, most: int) -> str:
@@ -80,6 +93,25 @@ class Metering:
                 await self._store.record(tenant, by, action, about)
         except HoneError as error:
             _log.error("not in the audit log: %s %s %s %s: %s", tenant, by, action, about, error)
+
+    def refused(self, tenant: str, by: str, status: int) -> None:
+        """Count a refused request for the audit log, which has it within a second or two."""
+        self._refused[tenant, by, status] += 1
+
+    async def _keep_counting(self) -> None:
+        while True:
+            await asyncio.sleep(COUNTED_S)
+            await self._record_refused()
+
+    async def _record_refused(self) -> None:
+        refused, self._refused = self._refused, Counter()
+        for (tenant, by, status), count in refused.items():
+            try:
+                with refusals():
+                    await self._store.count_action(tenant, by, "refused", str(status), count)
+            except HoneError as error:
+                told = (tenant, by, count, status, error)
+                _log.error("not in the audit log: %s %s refused %d x %d: %s", *told)
 
     async def close_stream(self, stream: str) -> None:
         """Count a stream no longer; while Redis is away it goes by itself after a while."""

@@ -31,8 +31,9 @@ class ConsoleSession:
     """Permission to act as the owner of a key, in the browser that showed the key."""
 
     prefix: ClassVar[bytes] = b"hones_"
-    purpose: ClassVar[str] = "console sessions"
+    purpose: ClassVar[str] = "console sessions with an id"
 
+    id: str
     key_id: str
     ends_at: int
     """Milliseconds since 1970 by Redis TIME."""

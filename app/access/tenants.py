@@ -1,10 +1,13 @@
 """Tenants: what each may use, and what it uses."""
 
 import re
+from collections.abc import AsyncIterator
 
 from app.contract.access import OPERATOR, TENANT_NAME, AuditPage, Quotas, TenantOverview
 from app.contract.errors import Forbidden, NotFound
 from app.store import AccessStore, refusals
+
+AUDITED_AT_ONCE = 1_000
 
 
 class TenantNotFound(NotFound):
@@ -66,6 +69,17 @@ class Tenants:
             raise TenantNotFound(name)
         with refusals():
             return await self._store.audited(name, before, limit)
+
+    async def all_audited(
+        self, admin: str, name: str | None, before: str | None
+    ) -> AsyncIterator[bytes]:
+        """Yield JSON Lines of who did what in a tenant, the newest first; raise TenantNotFound."""
+        while True:
+            page = await self.audited(admin, name, before, AUDITED_AT_ONCE)
+            yield b"".join(it.model_dump_json().encode() + b"\n" for it in page.data)
+            before = page.next_cursor
+            if before is None:
+                return
 
     async def _overview(self, name: str, quotas: Quotas) -> TenantOverview:
         return TenantOverview(name=name, quotas=quotas, use=await self._store.use(name))

@@ -1,16 +1,20 @@
 """Who may call what: an ASGI layer that lets in callers with the scope that an operation needs."""
 
 import asyncio
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access import Caller, Directory, Metering, RequestsLeft, session_in
+from app.access import Caller, Directory, KeyEnded, Metering, RequestsLeft, session_in
+from app.api.boundary import HOST, HostNames
 from app.api.origins import Sender, sender_of
-from app.api.problems import CrossSite, response_of
+from app.api.problems import RATE_LIMIT, CrossSite, response_of
 from app.contract import access
 from app.contract.errors import Forbidden, HoneError, Unauthenticated
 
@@ -23,8 +27,10 @@ SESSION = "/console/session"
 
 ADMINISTRATION = ("/metrics/", "/v1/keys/", "/v1/tenants/", "/v1/audit/")
 SAFE = ("GET", "HEAD")
-REVIEWING = ("/reviews", "/ratings")
-READING = ("/tokens",)
+REVIEWING = re.compile(r"/v1/refinements/[^/]+/(?:reviews|ratings)")
+READING = re.compile(r"/v1/refinements/[^/]+/tokens")
+"""Whole paths: the last segment of another path may be a name that a client has chosen."""
+
 WITHOUT_EFFECT = ("/v1/estimates",)
 NOT_FOR_TOKENS = ("/request", "/webhooks")
 """What has the addresses of endpoints, which the page of a reader has no use for."""
@@ -33,23 +39,42 @@ TOKEN = b"token="
 NO_KEY = "none"
 """What `Hone-Session` says of a page that was loaded without a session."""
 
-FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
+FORWARDED = frozenset(
+    (
+        b"via", b"forwarded", b"x-forwarded", b"forwarded-for", b"x-real-ip", b"x-client-ip",
+        b"client-ip", b"true-client-ip", b"x-true-client-ip", b"cf-connecting-ip",
+        b"cf-connecting-ipv6", b"cf-ray", b"x-cluster-client-ip", b"x-original-forwarded-for",
+        b"x-original-host", b"x-original-url", b"x-envoy-external-address", b"fastly-client-ip",
+        b"fly-client-ip", b"x-azure-clientip", b"x-azure-socketip", b"x-appengine-user-ip",
+        b"do-connecting-ip", b"x-proxyuser-ip", b"proxy-client-ip", b"wl-proxy-client-ip",
+        b"x-sourceip-address", b"cdn-loop", b"x-amzn-trace-id", b"x-scheme", b"x-host",
+        b"front-end-https", b"tailscale-user-login",
+    )
+)  # fmt: skip
+"""Header fields that proxies add, as far as they are known; and all that begin as below."""
+
+FORWARDED_PREFIXES = (b"x-forwarded-", b"x-envoy-", b"cf-", b"x-azure-", b"x-vercel-")
+LOOPBACK = HostNames("127.0.0.1", frozenset())
 BEARER = b"bearer "
+RECORDED = (401, 403, 429)
 TRUSTED_S = 1.0
 """Seconds for which it holds that a key works; a longer wait asks again before it answers."""
 
 
 def scope_needed(method: str, path: str) -> access.Scope | None:
-    """Return the scope that a request needs, or None if it needs no key."""
+    """Return the scope that a request needs, or None if it needs no key.
+
+    `path` is a path or the template of a route; both need the same.
+    """
     if path == SESSION:
         return access.Scope.READ if method in SAFE else None
     if path in OPEN or path.startswith(PAGES):
         return None
     if f"{path}/".startswith(ADMINISTRATION):
         return access.Scope.ADMIN
-    if method in SAFE or path.endswith(READING):
+    if method in SAFE or READING.fullmatch(path):
         return access.Scope.READ
-    return access.Scope.REVIEW if path.endswith(REVIEWING) else access.Scope.SUBMIT
+    return access.Scope.REVIEW if REVIEWING.fullmatch(path) else access.Scope.SUBMIT
 
 
 class _NothingMore(ClientDisconnect):
@@ -75,16 +100,22 @@ class AccessControl:
             await self._app(scope, receive, send)
             return
         directory: Directory = scope["state"]["directory"]
+        fields: Mapping[str, str] = {}
+        caller: Caller | None = None
         try:
             caller = await _caller(directory, scope)
+            if (left := await _counted(scope["state"], caller)) is not None:
+                fields = scope["state"][RATE_LIMIT] = left.headers()
+                left.require()
             _require(needed, caller, scope["method"], path)
-            left = await _counted(scope["state"], caller)
         except HoneError as error:
-            headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else None
-            await response_of(error, scope, headers)(scope, receive, send)
+            _count_refused(scope, caller, error)
+            if isinstance(error, Unauthenticated):
+                fields = {"WWW-Authenticate": "Bearer"}
+            await response_of(error, scope, fields)(scope, receive, send)
             return
         scope["state"]["caller"] = caller
-        response = _Response(scope, caller, left, send)
+        response = _Response(scope, caller, fields, send)
         try:
             await self._app(scope, receive, response.send)
         except _NothingMore:
@@ -92,7 +123,17 @@ class AccessControl:
         finally:
             await response.close()
         if response.refusal is not None:
-            await response_of(response.refusal, scope)(scope, receive, send)
+            _count_refused(scope, caller, response.refusal)
+            await response_of(response.refusal, scope, fields)(scope, receive, send)
+
+
+def _count_refused(scope: Scope, caller: Caller | None, error: HoneError) -> None:
+    """Count a refusal for the audit log if the key is known."""
+    metering: Metering = scope["state"]["metering"]
+    if isinstance(error, KeyEnded):
+        metering.refused(error.record.tenant, error.record.id, error.status)
+    elif caller is not None and caller.key_id is not None and error.status in RECORDED:
+        metering.refused(caller.tenant, caller.key_id, error.status)
 
 
 async def _caller(directory: Directory, scope: Scope) -> Caller:
@@ -139,7 +180,7 @@ def _expected(caller: Caller, key_id: bytes | None) -> Caller:
 
 
 async def _counted(state: dict[str, Any], caller: Caller) -> RequestsLeft | None:
-    """Count the request if there is a quota; raise TooManyRequests."""
+    """Count the request if there is a quota."""
     if (most := caller.quotas.requests_per_minute) is None:
         return None
     metering: Metering = state["metering"]
@@ -150,12 +191,12 @@ async def _counted(state: dict[str, Any], caller: Caller) -> RequestsLeft | None
 class _Response:
     """Passes a response on for as long as its caller is let in, with the fields of its quotas."""
 
-    def __init__(self, scope: Scope, caller: Caller, left: RequestsLeft | None, send: Send) -> None:
+    def __init__(self, scope: Scope, caller: Caller, fields: Mapping[str, str], send: Send) -> None:
         self._directory: Directory = scope["state"]["directory"]
         self._metering: Metering = scope["state"]["metering"]
         self._scope = scope
         self._caller = caller
-        self._left = left
+        self._fields = [(name.encode(), said.encode()) for name, said in fields.items()]
         self._send = send
         self._sent = 0
         self._let_in_at = asyncio.get_running_loop().time()
@@ -166,12 +207,14 @@ class _Response:
     async def send(self, message: Message) -> None:
         """Send a part of the response; raise _NothingMore if no more may be sent."""
         if message["type"] == "http.response.start":
-            if self._left is not None:
-                message["headers"] = [*message["headers"], *self._left.headers()]
+            message["headers"] = [*message["headers"], *self._fields]
             if self._caller.quotas.watchers is not None and _is_stream(message):
                 await self._count_stream(self._caller.quotas.watchers)
             if self._caller.key_id and _has_effect(self._scope):
                 await self._record(message, self._caller.key_id)
+            if self._caller.key_id and message["status"] in RECORDED:
+                tenant, by = self._caller.tenant, self._caller.key_id
+                self._metering.refused(tenant, by, message["status"])
             await self._require_still()
         # The first parts of a response were produced at once after the caller was let in.
         elif self._sent > 1 and not await self._directory.still_allows(self._caller):
@@ -244,7 +287,13 @@ class _Credentials:
 
 
 def _credentials(scope: Scope) -> _Credentials:
-    found = _Credentials()
+    """Return what a request says of its caller.
+
+    It seems forwarded if a header field says so, if it names another host than this one, or if it
+    is HTTP/1.0, which proxies speak and clients no longer do. A proxy that does none of that cannot
+    be told from a client.
+    """
+    found = _Credentials(is_forwarded=scope["http_version"] == "1.0")
     for name, value in scope["headers"]:
         if name == b"authorization":
             is_key = value[:7].lower() == BEARER and found.key is None
@@ -253,9 +302,18 @@ def _credentials(scope: Scope) -> _Credentials:
             found.session = session_in(value) or found.session
         elif name == b"hone-session":
             found.expected = value
-        elif name in FORWARDED:
+        elif name == b"host":
+            found.is_forwarded |= not _is_loopback(value)
+        elif name in FORWARDED or name.startswith(FORWARDED_PREFIXES):
             found.is_forwarded = True
     return found
+
+
+@lru_cache
+def _is_loopback(host: bytes) -> bool:
+    """Return whether a `Host` is a name or an address of loopback."""
+    found = HOST.fullmatch(host)
+    return found is not None and LOOPBACK.has((found["v6"] or found["name"]).decode())
 
 
 def _token_in_query(scope: Scope) -> bytes | None:

@@ -1,16 +1,26 @@
 """The routes about access: API keys and tenants, for administrators, and read tokens."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.responses import PlainTextResponse, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from app.access import Caller, Directory, Keyring, Tenants
 from app.api import examples
 from app.api.bodies import RequestBody, body_of
-from app.api.dependencies import Absent, RefinementId, Tenant, TheModelRoles, TheStore
-from app.api.openapi import UNREADABLE, body, problems
+from app.api.dependencies import (
+    JSON,
+    Absent,
+    RefinementId,
+    Tenant,
+    TheModelRoles,
+    TheStore,
+    chosen_format,
+)
+from app.api.openapi import ACTIONS, UNREADABLE, body, problems
+from app.api.problems import NotAcceptable
+from app.api.responses import NEGOTIATED
 from app.contract import patterns
 from app.contract.access import (
     TENANT_NAME,
@@ -75,6 +85,8 @@ AuditCursor = Annotated[
     Query(pattern=patterns.AUDIT_CURSOR.regex, description="`next_cursor` of the previous page."),
 ]
 AuditLimit = Annotated[int, Query(ge=1, le=1_000, description="Actions per page.")]
+JSON_LINES = "application/jsonl"
+AUDIT_TYPES: dict[str, Literal["json", "jsonl"]] = {JSON: "json", JSON_LINES: "jsonl"}
 TheDirectory = Annotated[Directory, Depends(_directory)]
 TheCaller = Annotated[Caller, Depends(_caller)]
 TheKeyring = Annotated[Keyring, Depends(_keyring)]
@@ -248,20 +260,32 @@ async def remove_provider_key(
 
 
 @audit.get(
-    "", operation_id="listActions", responses=problems(MalformedHeader, NotFound, InvalidRequest)
+    "",
+    operation_id="listActions",
+    response_model=AuditPage,
+    responses=ACTIONS | problems(MalformedHeader, NotFound, NotAcceptable, InvalidRequest),
 )
 async def list_actions(
     admin: Tenant,
     known: TheTenants,
+    response: Response,
     tenant: OfTenant = None,
     cursor: AuditCursor = None,
     limit: AuditLimit = 100,
-) -> AuditPage:
+    accept: Annotated[list[str], Header(include_in_schema=False)] = [],  # noqa: B006
+) -> AuditPage | Response:
     """Return who did what with a key, or by the operator's commands; the newest first.
 
     That are all operations that change something and succeeded. The last 10,000 of each tenant are
-    kept, also when what they are about was erased. They hold ids and times, and no text.
+    kept, also when what they are about was erased. They hold ids and times, and no text. Refused
+    requests are counted, an entry per key and minute. As `application/jsonl` the response has an
+    `AuditEntry` per line, without a `limit`.
     """
+    if chosen_format(None, accept, AUDIT_TYPES, "the audit log is") == "jsonl":
+        known.require_own(admin, tenant or admin)
+        lines = known.all_audited(admin, tenant, cursor)
+        return StreamingResponse(lines, headers=NEGOTIATED, media_type=JSON_LINES)
+    response.headers.update(NEGOTIATED)
     return await known.audited(admin, tenant, cursor, limit)
 
 

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
-from pydantic import AwareDatetime, BeforeValidator
+from pydantic import AwareDatetime, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from app.access import Caller
@@ -20,6 +20,7 @@ from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.invalid_values import A_DATE, A_TIME, suggested
 from app.contract.limits import LimitsChange
 from app.contract.listing import Selected
+from app.contract.outcome import RefinementOutcome
 from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
@@ -364,7 +365,7 @@ CalibrationLimit = Annotated[int, Query(ge=1, le=1_000, description="Rows at mos
 
 PREFIX = "metadata."
 KNOWN = {
-    *("status", "strategy", "min_score", "max_score", "min_cost_usd", "max_cost_usd"),
+    *("status", "outcome", "strategy", "min_score", "max_score", "min_cost_usd", "max_cost_usd"),
     *("submitted_from", "submitted_to", "parent", "batch", "result", "limit", "cursor"),
 }
 WITHIN_SCORES = "Bound of the score of the best draft so far, inclusive."
@@ -413,20 +414,28 @@ async def _listed(
     status: Annotated[
         list[Status], Query(description="Only refinements in one of these statuses; repeatable.")
     ] = [],  # noqa: B006 - the framework copies it
+    outcome: Annotated[
+        list[RefinementOutcome],
+        Query(description="Only refinements that ended with one of these outcomes; repeatable."),
+    ] = [],  # noqa: B006
     strategy: Annotated[
         list[str], Query(description="Only refinements of one of these strategies; repeatable.")
     ] = [],  # noqa: B006
     min_score: Annotated[
-        float | Absent, Query(ge=0, le=1, allow_inf_nan=False, description=WITHIN_SCORES)
+        Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | Absent,
+        Query(description=WITHIN_SCORES),
     ] = None,
     max_score: Annotated[
-        float | Absent, Query(ge=0, le=1, allow_inf_nan=False, description=WITHIN_SCORES)
+        Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | Absent,
+        Query(description=WITHIN_SCORES),
     ] = None,
     min_cost_usd: Annotated[
-        float | Absent, Query(ge=0, allow_inf_nan=False, description=WITHIN_COSTS)
+        Annotated[float, Field(ge=0, allow_inf_nan=False)] | Absent,
+        Query(description=WITHIN_COSTS),
     ] = None,
     max_cost_usd: Annotated[
-        float | Absent, Query(ge=0, allow_inf_nan=False, description=WITHIN_COSTS)
+        Annotated[float, Field(ge=0, allow_inf_nan=False)] | Absent,
+        Query(description=WITHIN_COSTS),
     ] = None,
     submitted_from: Annotated[Instant | Absent, Query(description=WITHIN_TIME)] = None,
     submitted_to: Annotated[Instant | Absent, Query(description=WITHIN_TIME)] = None,
@@ -438,6 +447,7 @@ async def _listed(
     """Return what a list is to hold."""
     return Selected(
         frozenset(status),
+        frozenset(outcome),
         frozenset(strategy),
         min_score,
         max_score,

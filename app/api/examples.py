@@ -179,7 +179,8 @@ LINKS = {
 SNAPSHOT: Example = {
     "id": REFINEMENT_ID,
     "status": "running",
-    "passed": None,
+    "outcome": None,
+    "reason": None,
     "stop_reason": None,
     "strategy": "iterative",
     "phase": ["iterations/2/critique"],
@@ -282,17 +283,9 @@ EVENT: Example = {
 
 EVENT_PAGE: Example = {"data": [EVENT], "has_more": True, "next_after": 2}
 
-EVENT_STREAM = """id: 2
-event: refinement.started
-data: {"event":2,"type":"refinement.started","at":"2025-11-21T09:30:00.012Z","data":{"token":1}}
-
-: nothing new
-
-"""
-
 REPORT = f"""# Refinement `{REFINEMENT_ID}`
 
-**Succeeded.** It has ended. A draft passed every validator.
+**Passed.** The score is 0.91; the threshold is 0.85.
 """
 
 KEYS: dict[str, Example] = {

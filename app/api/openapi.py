@@ -32,7 +32,7 @@ from app.contract.batches import (
 )
 from app.contract.continuations import Continuation
 from app.contract.errors import HoneError, Problem
-from app.contract.events import DATA_OF, EventPage
+from app.contract.events import DATA_OF, EventPage, StepDelta
 from app.contract.limits import LimitsChange
 from app.contract.presets import PresetRequest
 from app.contract.ratings import RatingRequest
@@ -183,12 +183,24 @@ SUBMITTED: Responses = {
 }
 WATCHED: Responses = {
     200: {
-        "model": EventPage,
-        "description": "The events after `Last-Event-ID`.",
+        "description": "The events after `Last-Event-ID`: a stream of them, with `deltas` also of"
+        " `StepDelta`, or as JSON an `EventPage`.",
         "headers": _LINK,
         "content": {
-            "text/event-stream": {"example": examples.EVENT_STREAM},
-            **_json("events"),
+            "text/event-stream": {
+                "schema": {
+                    "anyOf": [
+                        {"$ref": "#/components/schemas/Event"},
+                        {"$ref": "#/components/schemas/StepDelta"},
+                    ]
+                },
+                "example": examples.EVENT,
+            },
+            # As `application/json`, generators of clients would leave out the stream.
+            "application/*": {
+                "schema": {"$ref": "#/components/schemas/EventPage"},
+                **_json("events")["application/json"],
+            },
         },
     },
     204: {"description": "The client has received all events; the last one is terminal."},
@@ -215,6 +227,7 @@ BATCH_RESULTS: Responses = {
         "content": {"application/jsonl": {"schema": {"type": "string"}}},
     },
 }
+ACTIONS: Responses = {200: {"content": {"application/jsonl": {"schema": {"type": "string"}}}}}
 INSIGHTS: Responses = {200: {"content": _json("insights")}}
 USAGE: Responses = {
     200: {
@@ -228,6 +241,8 @@ USAGE: Responses = {
 
 UNSEEN = (
     Problem,
+    EventPage,
+    StepDelta,
     WebhookMessage,
     BatchHead,
     BatchItem,
@@ -302,11 +317,13 @@ def document(app: FastAPI) -> dict[str, Any]:
         [(contract, "validation") for contract in UNSEEN],
         ref_template="#/components/schemas/{model}",
     )
-    schemas = document["components"]["schemas"] | unseen["$defs"]
+    schemas = unseen["$defs"] | document["components"]["schemas"]
     schemas |= _typed_events(schemas["Event"])
-    for schema in schemas.values():
+    bodies = [it.get("requestBody") for each in document["paths"].values() for it in each.values()]
+    sent = _referred(bodies, schemas)
+    for name, schema in schemas.items():
         for property_ in schema.get("properties", {}).values():
-            _describe_default(property_)
+            _describe_default(property_, is_sent=name in sent)
     for name, told_apart_by in _discriminated(schemas):
         required = schemas[name].setdefault("required", [])
         if told_apart_by not in required:
@@ -332,12 +349,37 @@ def document(app: FastAPI) -> dict[str, Any]:
     return document
 
 
-def _describe_default(property_: dict[str, Any]) -> None:
-    """Say in words what an object is by default: generators of clients drop such a field."""
-    if isinstance(property_.get("default"), dict | list) and "type" not in property_:
-        default = to_json(property_.pop("default")).decode()
-        said = property_.get("description", "")
-        property_["description"] = f"{said} Default: `{default}`.".strip()
+def _describe_default(property_: dict[str, Any], *, is_sent: bool) -> None:
+    """Say a default in words: of what clients send, and of objects.
+
+    Generators of clients require or send a field with a default, and a preset then has no say in
+    it; they drop one whose default is an object.
+    """
+    if "default" not in property_:
+        return
+    default = property_["default"]
+    if is_sent or (isinstance(default, dict | list) and "type" not in property_):
+        del property_["default"]
+        if default not in (None, "", [], {}):
+            said = property_.get("description", "")
+            property_["description"] = f"{said} Default: `{to_json(default).decode()}`.".strip()
+
+
+def _referred(schema: Any, schemas: Mapping[str, Any]) -> set[str]:
+    """Return the names of the schemas that one refers to, and those that these refer to."""
+    found: set[str] = set()
+    pending = [schema]
+    while pending:
+        it = pending.pop()
+        if isinstance(it, list):
+            pending += it
+        elif isinstance(it, dict):
+            pending += it.values()
+            name = str(it.get("$ref", "")).rpartition("/")[2]
+            if name in schemas and name not in found:
+                found.add(name)
+                pending.append(schemas[name])
+    return found
 
 
 def _discriminated(schema: Any) -> Iterator[tuple[str, str]]:

@@ -110,6 +110,9 @@ PAST_THE_BOUNDARY = {
 }
 """Headers of responses that do not pass the boundary, which gives them to all others."""
 
+RATE_LIMIT = "rate_limit"
+"""In the state of a request: the fields of its quota, once it was counted."""
+
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MEDIA_TYPE = "application/problem+json"
 
@@ -212,4 +215,5 @@ async def _defect(request: Request, _error: Exception) -> Response:
 
     It is answered outside of all layers, so that nothing else adds these headers.
     """
-    return response_of(Internal("the error was logged"), request.scope, PAST_THE_BOUNDARY)
+    quota = request.scope.get("state", {}).get(RATE_LIMIT, {})
+    return response_of(Internal("the error was logged"), request.scope, PAST_THE_BOUNDARY | quota)

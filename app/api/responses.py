@@ -24,9 +24,10 @@ from app.service.report import ReportFormat
 from app.store import Store, StoredEvent
 
 RETRY_AFTER_S = 1
-COMMENT = b": nothing new\n\n"
-RETRY = b"retry: 1000\n\n"
-"""Milliseconds after which a browser connects again; without it, each decides for itself."""
+COMMENT = b": nothing new\n"
+"""No empty line follows: many parsers take every block for an event, also one without data."""
+RETRY = b"retry: 1000\n"
+"""A line of the first event: milliseconds after which a browser connects again."""
 
 Answer = TypeVar("Answer")
 Page = TypeVar("Page", SnapshotPage, BatchPage)

@@ -293,7 +293,8 @@ async def pause(
     """Pause a refinement after the steps in progress, whose replies are kept.
 
     It is `paused` when they have ended: `review` in the snapshot has the key and the deadline. Send
-    the action `resume` to `reviews` to continue. A refinement that is paused already stays as it
+    the action `resume` to `reviews` to continue, or `revise` or `replace` to say what to make of
+    the best draft first. A refinement that is paused already stays as it
     is, and one that ends with the steps in progress is not paused.
     """
     return await store.pause(tenant, refinement_id, pause.content, versions=versions)
@@ -375,7 +376,8 @@ async def rate(
     "/{refinement_id}/retry",
     operation_id="retryRefinement",
     status_code=202,
-    responses=COMMANDED
+    response_model=Snapshot,
+    responses=SUBMITTED
     | problems(
         MalformedHeader, RefinementNotFound, NotStored, Conflict, *UNREADABLE, IdempotencyMismatch
     ),
@@ -385,19 +387,22 @@ async def retry(
     refinement_id: RefinementId,
     limits: RetryBody,
     key: IdempotencyKey,
+    wait_s: PreferredWait,
     tenant: Tenant,
     service: TheService,
+    receiver: TheReceiver,
     response: Response,
-) -> Snapshot:
+) -> Snapshot | Response:
     """Let a failed refinement go on from its journal.
 
     Everything recorded stays and is not paid again; only the steps that made up the failure are
     performed again. `max_seconds` starts anew, and the body can change limits, for example raise
     the budget that was exhausted. A retry sent again with the same `Idempotency-Key` takes effect
-    once. The limit of waiting refinements does not apply: it was accepted before.
+    once. The limit of waiting refinements does not apply: it was accepted before. With
+    `Prefer: wait=30` the server waits as for a submission.
     """
-    done = await service.retry(tenant, refinement_id, limits.content, key)
-    return replayed(response, done.snapshot, is_replayed=done.replayed)
+    done = await service.retry(tenant, refinement_id, limits.content, key, wait_s or 0)
+    return accepted(response, done, wait_s, receiver)
 
 
 @refinements.post(

@@ -33,9 +33,25 @@ LAST_LOOK_S = 1.0
 KEEP_ALIVE_S = 75  # longer than the 60 s after which load balancers give up idle connections
 SLOWEST_SENDER = 50_000  # bytes per second of a body
 SLOWEST_READER = 1_000  # bytes per second of an answer
+LINGERS_S = 5.0
+"""Seconds for which the rest of a refused request is read after the answer: what a client still
+sends to a closed socket resets the connection, and the client never reads the answer."""
 
 
-class CycleWithoutChunks(RequestResponseCycle):
+class Cycle(RequestResponseCycle):
+    """Leaves it to the connection to close where the body of the request is still arriving."""
+
+    lingers = False
+
+    async def send(self, message: Any) -> None:
+        """Send a part of the response."""
+        is_last = message["type"] == "http.response.body" and not message.get("more_body")
+        if is_last and self.more_body and not self.keep_alive:
+            self.keep_alive = self.lingers = True
+        await super().send(message)
+
+
+class CycleWithoutChunks(Cycle):
     """Answers HTTP/1.0, which knows no chunks: the connection ends a body without a length.
 
     uvicorn sends chunks to every client (against RFC 9112, 6.1), which would read their sizes as
@@ -71,6 +87,7 @@ class Connection(HttpToolsProtocol):
     _stalling: asyncio.TimerHandle | None = None
     _credit_s = 0.0
     _head_bytes: int | None = None  # None while no head is being received
+    _is_lingering = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -83,6 +100,8 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_lingering:
+            return
         if self._arriving is None and self._has_answered():
             self._expect_request()
         self._unset_keepalive_if_required()
@@ -135,8 +154,8 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         super().on_headers_complete()
-        if self.parser.get_http_version() == "1.0":
-            self.cycle.__class__ = CycleWithoutChunks  # nothing of it has run yet
+        is_old = self.parser.get_http_version() == "1.0"
+        self.cycle.__class__ = CycleWithoutChunks if is_old else Cycle  # nothing of it has run yet
         self._head_bytes = None
 
     def on_body(self, body: bytes) -> None:
@@ -161,6 +180,22 @@ class Connection(HttpToolsProtocol):
             self._stalling.cancel()
             self._stalling = None
         super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if getattr(self.cycle, "lingers", False):
+            self._close_later()
+
+    def _close_later(self) -> None:
+        """End the response, and close once the client has, or after `LINGERS_S`."""
+        if self.transport.is_closing():
+            return
+        self._is_lingering = True
+        self._unset_keepalive_if_required()
+        if self._arriving is not None:
+            self._arriving.cancel()
+        self._arriving = self.loop.call_later(LINGERS_S, self.transport.abort)
+        self.transport.write_eof()
 
     def _expect_request(self) -> None:
         self._credit_s = 0.0
@@ -207,7 +242,7 @@ class Connection(HttpToolsProtocol):
         head += "".join(f"{name}: {value}\r\n" for name, value in PAST_THE_BOUNDARY.items())
         head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)
-        self.transport.close()
+        self._close_later()
 
     def _is_idle(self) -> bool:
         return self._head_bytes is None and self._has_answered()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
@@ -43,6 +44,9 @@ tenants = typer.Typer(
     cls=HoneGroup, no_args_is_help=True, help="Show tenants, and set what each may use."
 )
 app.add_typer(tenants, name="tenants")
+
+secrets = typer.Typer(cls=HoneGroup, no_args_is_help=True, help="Replace HONE_SECRET_KEY.")
+app.add_typer(secrets, name="secrets")
 
 TenantArgument = Annotated[str, typer.Argument(help="Name of the tenant.")]
 KeyIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the key: key_...")]
@@ -268,6 +272,42 @@ def erase(
         typer.confirm(f"Erase everything of the tenant {tenant}?", abort=True)
     erased = on_store(lambda store: erase_all(store, tenant), "tenants erase", tenant)
     say(console(), f"{tenant} is erased, with {erased} refinements")
+
+
+@secrets.command(name="rotate")
+def rotate_secrets() -> None:
+    """Seal everything stored under HONE_SECRET_KEY, and say when HONE_SECRET_KEY_OLD can go.
+
+    Run it when all processes of the service have both settings. It may be repeated.
+    """
+    settings = read_settings()
+    if len(settings.secret_keys) < 2:
+        raise CliError(
+            "set HONE_SECRET_KEY to the new key and HONE_SECRET_KEY_OLD to the one before, for this"
+            " command and for all processes of the service"
+        )
+
+    from app.store import refusals  # noqa: PLC0415 - importing the store takes time
+
+    async def rotated(store: "Store") -> "tuple[Counter[str], list[ApiKey]]":
+        with refusals():
+            done = await store.resealing.seal_all()
+            await store.access.forget_random_secret()
+        return done, await keyring_of(store).made_under_old_secret()
+
+    done, left = on_store(rotated, "secrets rotate")
+    sealed = ", ".join(f"{count} {kind}" for kind, count in done.items() if count)
+    say(console(), f"sealed anew: {sealed or 'nothing'}")
+    for key in left:
+        say(console(), f"still under the old key: {key.id} {key.tenant} {key.name}".rstrip())
+    if left:
+        say(console(), "replace each with `hone keys rotate ID`, and run this command again")
+    say(
+        console(),
+        f"HONE_SECRET_KEY_OLD can go{' once no key is listed here,' if left else ''}"
+        " 12 hours after the last process was restarted with both (sessions of the console), when"
+        " every receiver of webhooks and tool calls has its new secret (docs/access.md)",
+    )
 
 
 def _request(

@@ -77,6 +77,7 @@ from app.contract.criteria import AUTO
 from app.contract.drafts import MAX_TEXT
 from app.contract.insights import Dimension
 from app.contract.judgement import FindingsReply
+from app.contract.outcome import RefinementOutcome
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
@@ -236,7 +237,7 @@ class Following:
         if self.quiet and ended.error:
             say(errors(), f"Error: {ended.error.code}: {ended.error.detail}", "red")
         self._deliver(client, ended, draft)
-        raise typer.Exit(0 if ended.passed else NOT_PASSED)
+        raise typer.Exit(0 if ended.outcome is RefinementOutcome.PASSED else NOT_PASSED)
 
     def _deliver(self, client: Client, ended: Snapshot, draft: str | None) -> None:
         if self.as_json:
@@ -324,8 +325,8 @@ def batch(
     """Submit a file of requests, wait, and print the results.
 
     The results are JSON Lines. Started again with the same file within 24 hours, after Ctrl-C or a
-    crash, it goes on with the same batch: nothing is submitted twice. Exit code: 0; 3 if a request
-    did not succeed.
+    crash, it goes on with the same batch: nothing is submitted twice. Exit code: 0 if all passed, 3
+    if not.
     """
     check_writable(output)
     shown = errors(quiet=quiet)
@@ -343,7 +344,7 @@ def batch(
         except ServerUnreachable as error:
             raise CliError(f"{error}\n{SAME_BATCH}") from error
         write_results(client.batch_results(ended), output)
-    raise typer.Exit(0 if ended.counts.succeeded == ended.counts.total else NOT_PASSED)
+    raise typer.Exit(0 if ended.counts.passed == ended.counts.total else NOT_PASSED)
 
 
 SAME_BATCH = "The same command goes on with it: nothing is submitted twice."
@@ -410,7 +411,11 @@ def get(
     draft: Annotated[bool, typer.Option("--draft", help="Print only the result's text.")] = False,
     server: ServerOption = None,
 ) -> None:
-    """Print a refinement as JSON."""
+    """Print a refinement as JSON, or its text.
+
+    With --draft, standard error says the outcome of one that has not passed. Exit code: 0, whatever
+    the outcome.
+    """
     with connected(server) as client:
         snapshot = client.get(refinement_id)
         result = snapshot.result if draft else None
@@ -420,10 +425,17 @@ def get(
     elif result is None:
         raise CliError(f"{refinement_id} has no result; it is {snapshot.status}")
     else:
+        if snapshot.outcome is not RefinementOutcome.PASSED:
+            say(errors(), f"{snapshot.outcome}: {snapshot.reason}", "yellow")
         print_text(text)
 
 
 LIST_PAGE = 100
+
+OutcomeOption = Annotated[
+    list[RefinementOutcome] | None,
+    typer.Option(help="Only those that ended with this outcome; repeatable."),
+]
 
 
 @app.command(name="list")
@@ -432,6 +444,7 @@ def list_(
     status: Annotated[
         list[Status] | None, typer.Option(help="Only those in this status; repeatable.")
     ] = None,
+    outcome: OutcomeOption = None,
     strategy: Annotated[
         list[str] | None,
         typer.Option(
@@ -463,12 +476,12 @@ def list_(
 ) -> None:
     """List refinements, the newest first.
 
-    On a terminal as many columns as fit; else id, status, score, whether it passed, cost, time of
-    creation (UTC) and number of iterations, with tabs between them. With --json one snapshot a
-    line.
+    On a terminal as many columns as fit; else id, status, score, outcome, cost, creation (UTC)
+    and number of iterations, with tabs between them. With --json one snapshot a line.
     """
     asked: dict[str, Any] = {
         "status": [str(it) for it in status or ()] or None,
+        "outcome": [str(it) for it in outcome or ()] or None,
         "strategy": strategy or None,
         "batch": batch,
         "min_score": min_score,

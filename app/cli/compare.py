@@ -138,7 +138,7 @@ def compare(
     )
     with connected(server) as client, interruptible(*_going_on(plan.name)):
         runner = ComparisonRunner(client, plan, concurrency=concurrency, retries_failed=retry)
-        estimates = runner.estimates(at_most=dry_run)
+        estimates = runner.estimates(p95=dry_run)
         if dry_run:
             _show_costs(_costs(plan, estimates), is_json=json)
             return
@@ -267,18 +267,18 @@ def _costs(plan: ComparisonPlan, estimates: PlanEstimates) -> dict[str, Comparis
 
 def _show_costs(costs: Mapping[str, ComparisonCost], *, is_json: bool) -> None:
     whole = ComparisonCost(
-        sum_of(it.expected for it in costs.values()), sum_of(it.at_most for it in costs.values())
+        sum_of(it.expected for it in costs.values()), sum_of(it.p95 for it in costs.values())
     )
     if is_json:
         shown = {
-            name: {"expected": it.expected.model_dump(), "at_most": it.at_most.model_dump()}
+            name: {"expected": it.expected.model_dump(), "p95": it.p95.model_dump()}
             for name, it in {**costs, "total": whole}.items()
         }
         say(console(), jsonlib.dumps(shown, indent=2))
         return
-    head = ("", "expected", "calls", "tokens", "at most", "calls", "tokens")
+    head = ("", "expected", "calls", "tokens", "95 %", "calls", "tokens")
     rows = [
-        (name, *_consumption(it.expected), *_consumption(it.at_most))
+        (name, *_consumption(it.expected), *_consumption(it.p95))
         for name, it in {**costs, "all": whole}.items()
     ]
     say_table([head, *rows], console())

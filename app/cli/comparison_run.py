@@ -26,6 +26,7 @@ from app.cli.root import parse_json
 from app.contract.criteria import AUTO, CRITIC
 from app.contract.drafts import MAX_TEXT
 from app.contract.estimates import Consumption, RefinementEstimate
+from app.contract.outcome import RefinementOutcome
 from app.contract.output_tokens import BYTES_PER_TOKEN
 from app.contract.snapshot import Iteration, Snapshot
 from app.contract.status import Status
@@ -217,10 +218,10 @@ def check(settings: Mapping[str, Fields], judge: Fields) -> None:
 
 @dataclass(frozen=True)
 class ComparisonCost:
-    """What requests would consume together, as expected and at most."""
+    """What requests would consume together, as expected and in 95 of 100 cases."""
 
     expected: Consumption
-    at_most: Consumption
+    p95: Consumption
 
 
 NONE = Consumption(calls=0, input_tokens=0, output_tokens=0, tokens=0, cost_usd=0)
@@ -248,21 +249,19 @@ class PlanEstimates:
     settings: dict[str, list[RefinementEstimate]] = field(default_factory=dict)
     judge: list[RefinementEstimate] = field(default_factory=list)
     longest: list[RefinementEstimate] = field(default_factory=list)
-    """Of the judge, for drafts as long as the settings can write."""
+    """Of the judge, for drafts as long as those of the settings in 95 of 100 cases."""
 
     def of_setting(self, name: str) -> ComparisonCost:
         """Return what one setting would consume."""
         found = self.settings[name]
-        return ComparisonCost(
-            sum_of(it.expected for it in found), sum_of(it.at_most for it in found)
-        )
+        return ComparisonCost(sum_of(it.expected for it in found), sum_of(it.p95 for it in found))
 
     def of_judge(self, judgements: int) -> ComparisonCost:
         """Return what all judgements would consume."""
         times = range(judgements)
         return ComparisonCost(
             sum_of(it.expected for it in self.judge for _ in times),
-            sum_of(it.at_most for it in self.longest for _ in times),
+            sum_of(it.p95 for it in self.longest for _ in times),
         )
 
 
@@ -285,11 +284,11 @@ class ComparisonRunner:
         self._pause = pause
         self._has_answered = False
 
-    def estimates(self, *, at_most: bool) -> PlanEstimates:
+    def estimates(self, *, p95: bool) -> PlanEstimates:
         """Let the server check every request, and return what they would consume.
 
-        Raises ComparisonInvalid with the first errors. Without `at_most` the most that the judge
-        would consume is not asked for.
+        Raises ComparisonInvalid with the first errors. Without `p95` what the
+        judge consumes in 95 of 100 cases is not asked for.
         """
         found, wrong, plan = PlanEstimates(), [], self._plan
         for index, setting, body in plan.run_requests():
@@ -310,13 +309,13 @@ class ComparisonRunner:
             except RequestRejected as refused:
                 raise ComparisonInvalid(f"the judge of {text.name}: {refused}") from None
             found.judge += [judged] * len(plan.settings)
-            if at_most:
-                written = [it[index].at_most.output_tokens for it in found.settings.values()]
+            if p95:
+                written = [it[index].p95.output_tokens for it in found.settings.values()]
                 found.longest += self._longest(text, draft, max(written))
         return found
 
     def _longest(self, text: ComparedText, draft: str, written: int) -> list[RefinementEstimate]:
-        """Return the estimates of judging drafts of as many tokens as a setting writes at most."""
+        """Return the estimates of judging drafts of so many tokens."""
         length = min(MAX_TEXT, 2 * len(draft) + BYTES_PER_TOKEN * written)
         longest = self._estimate(self._plan.judging(text, "x" * length))
         return [longest] * len(self._plan.settings)
@@ -487,7 +486,8 @@ class RefinedText:
             criteria={name: sum(it) / len(it) for name, it in by_criterion.items()},
             cost_usd=now.usage.cost_usd,
             seconds=_seconds(now),
-            passed=bool(self.judgements) and all(it.passed for it in self.judgements),
+            passed=bool(self.judgements)
+            and all(of.outcome is RefinementOutcome.PASSED for of in self.judgements),
             own_score=now.result.score if now.result else None,
             own_estimate=estimate.value if estimate else None,
             own_error=estimate.error if estimate else None,

@@ -36,6 +36,7 @@ from app.contract.events import (
 )
 from app.contract.insights import Insight, InsightList, MeanGain
 from app.contract.judgement import CriterionScore, Usage
+from app.contract.outcome import RefinementOutcome
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Diff, Result, Snapshot
 from app.contract.status import Status
@@ -358,7 +359,8 @@ def show_ending(client: Client, ended: Snapshot, console: Console, *, with_chang
     if with_changes:
         _show_changes(client, ended.id, ended.result, console)
     show_follow_ups(ended.result, console)
-    say(console, f"\nResult: {_headline(ended, ended.result)}\n", "bold", wraps=True)
+    style = "bold green" if ended.outcome is RefinementOutcome.PASSED else "bold yellow"
+    say(console, f"\nResult: {_headline(ended, ended.result)}\n", style, wraps=True)
 
 
 def show_follow_ups(result: Result, console: Console) -> None:
@@ -379,7 +381,7 @@ def show_follow_ups(result: Result, console: Console) -> None:
 SHORTEST_TEXT = 12
 """Columns of a terminal that must be left for the beginnings of texts."""
 
-LIST_HEAD = ("refinement", "status", "score", "passed", "cost", "created", "iterations")
+LIST_HEAD = ("refinement", "status", "score", "outcome", "cost", "created", "iterations")
 
 
 def show_list(found: Iterable[Snapshot], console: Console) -> None:
@@ -413,7 +415,7 @@ def _listed(it: Snapshot) -> tuple[str, ...]:
         it.id,
         it.status,
         score_text(best.score) if best else "",
-        "" if it.passed is None else "yes" if it.passed else "no",
+        it.outcome or "",
         "unknown" if cost is None else f"${cost:.4f}",
         f"{it.created_at:%Y-%m-%dT%H:%MZ}",
         str(len(it.scores)),
@@ -530,12 +532,8 @@ def draft_name(result: Result) -> str:
 
 
 def _headline(ended: Snapshot, result: Result) -> str:
-    verdict = "passed" if ended.passed else "did not pass"
-    reason = f" ({ended.stop_reason})" if ended.stop_reason else ""
-    return (
-        f"{ended.status}{reason}: {draft_name(result)} with score"
-        f" {score_text(result.score)}, threshold {score_text(ended.threshold)}, {verdict}"
-    )
+    score = f"{draft_name(result)} with score {score_text(result.score)}"
+    return f"{ended.outcome}: {score}. {ended.reason}"
 
 
 class Display(Protocol):
@@ -705,7 +703,11 @@ def _question(review: OpenReview, refinement_id: str, key: str) -> list[str]:
     if review.approved_by:
         lines.append(f"  approved by {', '.join(map(on_one_line, review.approved_by))}")
     if asked.when == "requested":
-        return [*lines, f"  hone review {refinement_id} resume    lets it continue"]
+        lines.append(f"  hone review {refinement_id} resume    lets it continue")
+        if asked.place:
+            revise = "revise --feedback TEXT, " if asked.path else ""
+            lines.append(f"  or: {revise}replace --draft FILE")
+        return lines
     others = "reject, revise --feedback TEXT, replace --draft FILE"
     if asked.approvals_needed == 1:
         others += ", rate --score S"
@@ -720,7 +722,7 @@ def _waits(progress: Progress) -> list[str]:
     """Return one line for each step that waits for a model."""
     return [
         f"{it.key} waits for {it.model} until {it.until:%H:%M:%S} UTC:"
-        f" {it.reason.replace('_', ' ')}"
+        f" {it.detail or it.reason.replace('_', ' ')}"
         for it in progress.waits.values()
     ]
 
@@ -732,8 +734,8 @@ def _models(progress: Progress) -> str:
 
 def _summary(progress: Progress) -> str:
     status = progress.status.value
-    if progress.final and progress.final.stop_reason:
-        status = f"{status}: {progress.final.stop_reason}"
+    if progress.final and progress.final.outcome:
+        status = f"{progress.final.outcome}: {progress.final.stop_reason}"
     elif progress.stopping:
         status = f"{status}, stopping: {progress.stopping}"
     return f"{status}; {usage_text(progress.usage)}"

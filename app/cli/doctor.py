@@ -307,7 +307,16 @@ def _keys(seen: Seen, settings: Settings) -> Iterator[Diagnosis]:
     if seen.keys:
         yield Diagnosis("access", Level.OK, f"{seen.keys} API keys work")
     elif is_loopback(settings.host) and settings.auth == "auto":
-        yield Diagnosis("access", Level.OK, "no API keys: only this machine can use the API")
+        text = "no API keys: whoever reaches the port can use the API; put no proxy before it"
+        is_named = bool(settings.allowed_hosts or settings.root_path)
+        yield Diagnosis(
+            "access",
+            Level.WARNING if is_named else Level.OK,
+            f"{text}, but HONE_ALLOWED_HOSTS or HONE_ROOT_PATH says that one is"
+            if is_named
+            else text,
+            "`hone keys create --admin` creates the first one" if is_named else "",
+        )
     else:
         yield Diagnosis(
             "access",

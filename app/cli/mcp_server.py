@@ -47,8 +47,10 @@ class Refined(BaseModel):
 
     id: str
     status: str
-    passed: bool | None = Field(description="Whether every demand was met; null until it ends.")
-    stop_reason: str | None
+    outcome: str | None = Field(
+        description="`passed`, `best_effort`, `failed` or `canceled`; null until it ends."
+    )
+    reason: str | None = Field(description="Why the outcome is that, in one sentence.")
     draft: str | None = Field(description="The best draft, or the one that a person decides about.")
     score: float | None = Field(description="The score of exactly this draft, from 0 to 1.")
     calls: int = Field(description="Calls of models so far.")
@@ -228,8 +230,8 @@ def _state(hone: Client, refinement_id: str) -> Refined:
     return Refined(
         id=now.id,
         status=now.status,
-        passed=now.passed,
-        stop_reason=now.stop_reason,
+        outcome=now.outcome,
+        reason=now.reason,
         draft=draft,
         score=score,
         calls=now.usage.calls,
@@ -249,7 +251,7 @@ def _notes(now: Snapshot) -> Iterator[str]:
                 arguments = json.dumps(review.call.arguments, ensure_ascii=False)
                 yield f"the call is {review.call.tool} with {arguments}"
     if now.waiting:
-        yield f"waits for {now.waiting.model}: {now.waiting.reason}"
+        yield f"waits for {now.waiting.model}: {now.waiting.detail or now.waiting.reason}"
     if now.error:
         yield f"failed: {now.error.code}: {now.error.detail}"
     if now.result:

@@ -37,9 +37,9 @@ TERMINATED = 143  # 128 + SIGTERM
 
 EXIT_CODES = (
     "Exit codes: 0 success, and where a refinement is waited for, it passed; 1 an error, which"
-    " standard error explains; 2 wrong usage; 3 the refinement ended without passing, or not all of"
-    " a batch succeeded; 130 interrupted by Ctrl-C; 141 the reader of the output ended early, as"
-    " `head` does; 143 ended by SIGTERM."
+    " standard error explains; 2 wrong usage; 3 the refinement has another outcome (`best_effort`,"
+    " `failed`, `canceled`), or not all of a batch passed; 130 interrupted by Ctrl-C; 141 the"
+    " reader of the output ended early, as `head` does; 143 ended by SIGTERM."
 )
 
 

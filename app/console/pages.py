@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
-from app.access import SESSION_COOKIE, Caller, Directory
+from app.access import SESSION_COOKIE, SESSION_S, Caller, Directory, Metering
 from app.contract.errors import BodyTooLarge, FieldError, InvalidRequest, NotFound
 from app.contract.requests import RefinementRequest
 
@@ -93,18 +93,33 @@ async def sign_in(request: Request, directory: Callers) -> Response:
     except ValidationError:
         missing = FieldError(pointer="/key", detail="an API key is required")
         raise InvalidRequest("the body must have an API key as `key`", errors=(missing,)) from None
-    text, seconds = await directory.session_of(key.strip().encode())
+    caller, text = await directory.session_of(key.strip().encode())
+    await _end(request, directory)  # the browser forgets the session before
+    await _record(request, caller, "signIn")
     response = Response(status_code=204)
-    _set(response, request, text, seconds)
+    _set(response, request, text, SESSION_S)
     return response
 
 
 @router.delete("/console/session")
-async def sign_out(request: Request) -> Response:
-    """Forget the session."""
+async def sign_out(request: Request, directory: Callers) -> Response:
+    """End the session: copies of its cookie work no longer."""
+    await _end(request, directory)
     response = Response(status_code=204)
     _set(response, request, "", 0)
     return response
+
+
+async def _end(request: Request, directory: Directory) -> None:
+    session = request.cookies.get(SESSION_COOKIE)
+    if session and (caller := await directory.end_session(session.encode())) is not None:
+        await _record(request, caller, "signOut")
+
+
+async def _record(request: Request, caller: Caller, action: str) -> None:
+    metering: Metering = request.state.metering
+    assert caller.key_id is not None
+    await metering.record(caller.tenant, caller.key_id, action, caller.key_id)
 
 
 @router.get("/console/schema")

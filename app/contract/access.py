@@ -99,10 +99,15 @@ class KeyList(Contract):
     data: tuple[ApiKey, ...]
 
 
+LONGEST_TOKEN_S = 3_600
+
+
 class TokenRequest(Contract):
     """A read token to create."""
 
-    expires_in_s: int = Field(600, ge=1, le=3_600, description="Seconds for which it works.")
+    expires_in_s: int = Field(
+        600, ge=1, le=LONGEST_TOKEN_S, description="Seconds for which it works."
+    )
 
 
 class IssuedToken(Contract):
@@ -201,9 +206,16 @@ class AuditEntry(Contract):
     at: datetime
     by: str = Field(description="Id of the API key, or `command line` for the operator's commands.")
     action: str = Field(
-        description="The operation, as in this document, such as `eraseRefinement`; or the command."
+        description="The operation, as in this document, such as `eraseRefinement`; `signIn` and"
+        " `signOut` of the console; the command; or `refused`."
     )
-    about: str = Field(description="Id of the refinement or key, or name of the tenant; or empty.")
+    about: str = Field(
+        description="Id of the refinement or key, or name of the tenant; or empty. Of `refused`:"
+        " the HTTP statuses."
+    )
+    count: int = Field(
+        1, ge=1, description="Refused requests of a key in a minute; of all other actions 1."
+    )
 
 
 class AuditPage(Contract):

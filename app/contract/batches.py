@@ -96,7 +96,10 @@ class RefusedLine(Contract):
 
 
 class BatchCounts(Contract):
-    """How many requests of a batch are in which status. All but `total` add up to `total`."""
+    """How many requests of a batch are in which status, or ended with which outcome.
+
+    All but `total` add up to `total`.
+    """
 
     total: int = Field(0, ge=0, description="Lines with a request, or with what was none.")
     invalid: int = Field(0, ge=0, description="Lines that were refused.")
@@ -105,7 +108,8 @@ class BatchCounts(Contract):
     running: int = Field(0, ge=0)
     paused: int = Field(0, ge=0)
     canceling: int = Field(0, ge=0)
-    succeeded: int = Field(0, ge=0)
+    passed: int = Field(0, ge=0)
+    best_effort: int = Field(0, ge=0)
     failed: int = Field(0, ge=0)
     canceled: int = Field(0, ge=0, description="Canceled, begun or not.")
     erased: int = Field(0, ge=0, description="Refinements that were erased.")
@@ -171,8 +175,9 @@ class BatchResult(Contract):
 
     line: int = Field(ge=1, description="Number of the line in the body, from 1.")
     custom_id: str | None
-    status: str = Field(
-        description="`succeeded`, `failed` or `canceled` as the refinement, or `invalid`."
+    outcome: str = Field(
+        description="`passed`, `best_effort`, `failed` or `canceled` as of the refinement, or"
+        " `invalid`: the line was refused."
     )
     refinement: Snapshot | None = Field(description="Null if none was begun.")
     error: BatchRefusal | None = Field(description="Why the line was refused.")

@@ -15,6 +15,11 @@ from app.contract.judgement import Span
 MAX_TEXT = 200_000
 """Characters of a draft at most."""
 
+MARKED = re.compile(
+    r"\A\s*<text-(?P<number>\d{6})>[ \t]*\n?(?P<body>(?:(?!</?text-\d{6}>).)*)"
+    r"</text-(?P=number)>\s*\Z",
+    re.DOTALL,
+)
 FENCED = re.compile(r"\A\s*```[^\n`]*\n(?P<body>.*?)\n?```\s*\Z", re.DOTALL)
 
 
@@ -23,11 +28,19 @@ def sha256_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def marks(number: str) -> tuple[str, str]:
+    """Return the marks between which a model is asked to write a text."""
+    return f"<text-{number}>", f"</text-{number}>"
+
+
 def draft_of(reply: str) -> str:
-    """Return the draft in a model's reply: without outer white space and one enclosing code fence.
+    """Return the draft in a model's reply: without outer white space, and without the marks or the
+    one code fence that enclose it.
 
     A reply with fences inside it, or with text around them, is left as it is.
     """
+    if "<text-" in reply[:100] and (marked := MARKED.match(reply)):
+        reply = marked["body"]
     bare = reply.strip()
     if bare[:3] != "```":
         return bare

@@ -18,6 +18,18 @@ class Consumption(Contract):
     )
 
 
+class Cap(Contract):
+    """What a refinement cannot exceed; null is without a limit.
+
+    Not counted are what reviewers ask for, later changes of the limits, and replies that were lost
+    or refused on the way and are repeated.
+    """
+
+    calls: int = Field(ge=0, description="If every reply has to be asked for as often as may be.")
+    max_tokens: int | None = Field(description="`stop.max_tokens` of the request.")
+    max_cost_usd: float | None = Field(description="`stop.max_cost_usd` of the request.")
+
+
 class RefinementEstimate(Contract):
     """What a request would consume; nothing was run."""
 
@@ -30,9 +42,9 @@ class RefinementEstimate(Contract):
         description="As such requests usually go: loops end halfway, replies can be read, and texts"
         " keep about their length."
     )
-    at_most: Consumption = Field(
-        description="If everything goes badly: every loop takes all its turns, every reply has to"
-        " be asked for again, and is as long as its limit. `max_tokens` and `max_cost_usd` count."
-        " Not counted are what reviewers ask for, later changes of the limits, and replies that"
-        " were lost or refused on the way and are repeated."
+    p95: Consumption = Field(
+        description="What 95 of 100 such refinements stay within: loops take all their turns, one"
+        " reply in ten is asked for again, and texts, replies and thinking are half as long again"
+        " as expected. `max_tokens` and `max_cost_usd` count."
     )
+    cap: Cap

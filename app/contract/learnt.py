@@ -30,3 +30,8 @@ class Learnt(Contract):
     first_drafts: tuple[float, float, float] = Field(
         (0, 0, 0), description="Number, sum and sum of squares of the scores of first drafts."
     )
+    predicted: tuple[float, float] = Field(
+        (0, 0),
+        description="Number of scores of revisions, and of those within two standard deviations of"
+        " what was expected before.",
+    )

@@ -47,8 +47,8 @@ class Stop(Contract):
         None,
         ge=1,
         le=50,
-        description="Maximum judged drafts in a row that are worse than the best so far, or better"
-        " by less than `min_improvement`; as good is not counted. `null`: any number.",
+        description="Maximum judged drafts in a row that are no better, by `min_improvement`, than"
+        " the best so far; as good is no better. `null`: any number.",
     )
     confidence: float | None = Field(
         None,
@@ -65,8 +65,9 @@ class Stop(Contract):
         0.99,
         ge=0,
         le=1,
-        description="Jaccard similarity (word 3-grams) of a draft with its parent that counts as"
-        " stable.",
+        description="Similarity with its parent from which a draft is stable if it has no higher"
+        " score, no fewer errors and every issue of its parent: Jaccard of word 3-grams within 100"
+        " words of a change. The same text is always stable.",
     )
     tolerance: float | None = Field(
         None,

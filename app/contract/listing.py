@@ -16,6 +16,7 @@ class Selected:
     """
 
     statuses: frozenset[str] = frozenset()
+    outcomes: frozenset[str] = frozenset()
     strategies: frozenset[str] = frozenset()
     min_score: float | None = None
     max_score: float | None = None
@@ -35,6 +36,7 @@ class Selected:
         score = snapshot.best.score if snapshot.best else None
         return (
             (not self.statuses or snapshot.status in self.statuses)
+            and (not self.outcomes or snapshot.outcome in self.outcomes)
             and (not self.strategies or snapshot.strategy in self.strategies)
             and (self.parent is None or snapshot.parent == self.parent)
             and (self.submitted_from is None or submitted_at >= self.submitted_from)

@@ -1,7 +1,8 @@
 """Reviews by people: when a refinement asks for one, and what a reviewer can decide.
 
 While it waits it is `paused` and holds no worker. The draft itself is the iteration at `path`.
-A client can also pause it at any time: then nothing is asked, and `resume` lets it go on.
+A client can also pause it at any time: then nothing is asked, `resume` lets it go on, and `revise`
+and `replace` are followed as in a review.
 """
 
 import json
@@ -28,7 +29,7 @@ ReviewAction = Annotated[
         " with the given draft; `rate`: override its score and continue by the usual rules. Of a"
         " call of a tool: `approve`: make it; `replace`: make it with the given `arguments`;"
         " `reject`: do not make it, and change the plan by the feedback. `resume`: continue after a"
-        " pause that was requested, which takes no other action."
+        " pause that was requested; it takes `revise` and `replace` as well, if it has a `place`."
     ),
 ]
 
@@ -162,6 +163,12 @@ class ReviewDecision(Contract):
         return self
 
 
+PLACE = (
+    "If the pause was requested: where in the work a revision of the draft at `path`, or a text in"
+    " its place, is followed. Null if only `resume` is possible."
+)
+
+
 class Paused(Contract):
     """A reviewer is asked about one judged draft, or about a call of a tool before it is made.
 
@@ -183,6 +190,7 @@ class Paused(Contract):
     question: str
     reviewers: tuple[str, ...] = ()
     approvals_needed: int = Field(1, ge=1)
+    place: str | None = Field(None, description=PLACE)
 
 
 class ReviewerApproval(Contract):
@@ -247,8 +255,8 @@ class PendingReview(Contract):
     )
     when: PausedWhen | None = Field(
         None,
-        description="`requested`: only the action `resume` answers it; `before_call`: a call of a"
-        " tool is under review.",
+        description="`requested`: nobody is asked, and the actions `resume`, `revise` and `replace`"
+        " answer it; `before_call`: a call of a tool is under review.",
     )
     question: str
     call: PlannedCall | None = Field(None, description="The call under review; null for a draft.")
@@ -258,3 +266,4 @@ class PendingReview(Contract):
     reviewers: tuple[str, ...] = Field((), description="Who may decide; empty: any reviewer.")
     approvals_needed: int = Field(1, ge=1)
     approvals: tuple[DatedApproval, ...] = Field((), description="Those given so far, in order.")
+    place: str | None = Field(None, description=PLACE)

@@ -19,6 +19,7 @@ from app.contract.judgement import (
     ScoreFrom,
     Usage,
 )
+from app.contract.outcome import StoredOutcome
 from app.contract.ratings import Rating
 from app.contract.reviews import LastReview, PendingReview
 from app.contract.status import StoredReason, StoredStatus
@@ -62,8 +63,8 @@ class Result(Contract):
     estimate: QualityEstimate | None = Field(
         None,
         description="What the draft is probably worth, by its score and by what the scores of"
-        " earlier refinements taught; null until 30 of this kind are known, for an exact critic,"
-        " and for a score that no critic gave.",
+        " earlier refinements taught; null until 30 of this kind are known and their scores were as"
+        " predicted, for an exact critic, and for a score that no critic gave.",
     )
 
 
@@ -116,8 +117,17 @@ class Snapshot(Contract):
         " to tell refinements apart: at most 80 characters; null once its text is erased.",
     )
     status: StoredStatus
-    passed: bool | None
-    stop_reason: StoredReason | None
+    outcome: StoredOutcome | None = Field(
+        description="What came of it; null until it ends. `passed`: the result meets everything"
+        " that was asked; `best_effort`: it is the best draft, and does not; `failed`: an error or"
+        " a reviewer ended it before it had a result; `canceled`: somebody called it off."
+    )
+    reason: str | None = Field(
+        description="Why `outcome` is that, in one sentence for people; null until it ends."
+    )
+    stop_reason: StoredReason | None = Field(
+        description="Why no further draft was made, as a word for programs; null until it ends."
+    )
     strategy: str
     phase: tuple[str, ...] = Field(description="Keys of the steps now in progress.")
     iteration: int | None

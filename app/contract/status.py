@@ -73,7 +73,7 @@ def later(kind: type[Member], value: str) -> Member:
     return member
 
 
-def _or_later(kind: type[Member]) -> WrapValidator:
+def or_later(kind: type[Member]) -> WrapValidator:
     def read(value: Any, known: ValidatorFunctionWrapHandler) -> Any:
         try:
             return known(value)
@@ -85,8 +85,8 @@ def _or_later(kind: type[Member]) -> WrapValidator:
     return WrapValidator(read)
 
 
-StoredStatus = Annotated[Status, _or_later(Status)]
+StoredStatus = Annotated[Status, or_later(Status)]
 """A status as stored: one that a later release added is kept as it is, and is not terminal."""
 
-StoredReason = Annotated[StopReason, _or_later(StopReason)]
+StoredReason = Annotated[StopReason, or_later(StopReason)]
 """A stop reason as stored: one that a later release added is kept as it is."""

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 
 from app.contract import Contract
 from app.contract.judgement import Usage
+from app.contract.outcome import RefinementOutcome
 
 NANO = 1_000_000_000
 """Costs are added up in whole billionths of a dollar, so that sums do not depend on the order."""
@@ -52,16 +53,6 @@ class ModelUse(NamedTuple):
 NO_USE = ModelUse()
 
 
-class UsageOutcome(StrEnum):
-    """How a refinement ended, as far as its costs are concerned."""
-
-    PASSED = "passed"
-    NOT_PASSED = "not_passed"
-    FAILED = "failed"
-    CANCELED = "canceled"
-    ERASED = "erased"
-
-
 class UsageGrouping(StrEnum):
     """What usage is added up by."""
 
@@ -85,6 +76,7 @@ class UsageCell(NamedTuple):
     model: str
     strategy: str
     outcome: str
+    """That of the refinement, or `erased`: deleted while it ran."""
 
 
 class UsageSums(Contract):
@@ -155,7 +147,7 @@ class _Sums:
         self.use = [NO_USE, NO_USE]
 
     def add(self, outcome: str, refinements: int, use: ModelUse) -> None:
-        for i in range(1 if outcome == UsageOutcome.PASSED else 2):
+        for i in range(1 if outcome == RefinementOutcome.PASSED else 2):
             self.refinements[i] += refinements
             self.use[i] = self.use[i].plus(use)
 

@@ -1,13 +1,14 @@
 """Waits for a model or an endpoint: why it cannot be called now, and until when it is awaited."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, Self
 
 from pydantic import Field
 
 from app.contract import Contract
 from app.contract.judgement import Usage
+from app.contract.providers import BY_NAME
 
 WaitReason = Literal[
     "rate_limited",
@@ -45,6 +46,39 @@ REFUSALS: Mapping[WaitReason, str] = {
 }
 """What a model did that had to be waited for."""
 
+OF_KEY: frozenset[WaitReason] = frozenset({"unauthorized", "quota_exhausted"})
+"""Waits that last until somebody does something about a key or its account."""
+
+NEWS_AFTER = timedelta(minutes=1)
+MOST_SAID = 2_000
+
+
+def in_words(model: str, reason: WaitReason, said: str) -> str:
+    """Return what a model did, what its server said, and who must do what about it."""
+    *owner, provider, name = _parts(model)
+    remedy = "It is called again without anybody's doing."
+    if reason in OF_KEY:
+        whose, key = "The operator of this server", _key_variable(provider)
+        if owner:
+            whose, key = f"Tenant {owner[0]}", f"its own key for {provider}"
+        must = f"replace {key}, or get it access" if reason == "unauthorized" else f"pay for {key}"
+        remedy = f"{whose} must {must}; then the call is made again by itself."
+    called = f"{provider}:{name}" if name else provider
+    return f"{called} {REFUSALS[reason]}: {said.rstrip('. ')[:MOST_SAID]}. {remedy}"
+
+
+def _parts(model: str) -> list[str]:
+    """Return the tenant if the key is its own, the provider, and the name of the model."""
+    if model.startswith(OWN_KEY_OF):
+        return model.removeprefix(OWN_KEY_OF).split(":", 2)
+    provider, _, name = model.partition(":")
+    return [provider, name]
+
+
+def _key_variable(provider: str) -> str:
+    known = BY_NAME.get(provider)
+    return known.key_variable if known else f"HONE_PROVIDER_{provider.upper()}_API_KEY"
+
 
 class Waiting(Contract):
     """A step waits for a model, or for the endpoint of a validator.
@@ -62,6 +96,10 @@ class Waiting(Contract):
         " `quota:TENANT`."
     )
     until: datetime = Field(description="When a call was expected to be possible, at first.")
+    since: datetime | None = Field(None, description="When this was first the reason.")
+    detail: str = Field(
+        "", description="What was refused, what the server said, and who must do what about it."
+    )
     lost: Usage | None = Field(
         None, description="What replies consumed that broke off; the step's usage will contain it."
     )
@@ -71,6 +109,17 @@ class Waiting(Contract):
         """The name of the model, without whose key it was called with."""
         is_own = self.model.startswith(OWN_KEY_OF)
         return self.model.split(":", 2)[2] if is_own else self.model
+
+    def is_news_after(self, known: "Waiting") -> bool:
+        """Return whether somebody must do something about a key who needed not a minute ago.
+
+        Or no longer must. Two fallbacks that refuse in turn, one for its key, are no news each
+        time.
+        """
+        is_other = (known.reason in OF_KEY) != (self.reason in OF_KEY)
+        if not is_other or known.since is None or self.since is None:
+            return is_other
+        return self.since - known.since >= NEWS_AFTER
 
     def without_loss(self) -> Self:
         """Return it without what was lost, where an entry of the step has that."""

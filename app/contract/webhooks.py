@@ -22,6 +22,10 @@ class Webhook(Endpoint):
     answer 2xx. Anything else is repeated for a day, with the same `webhook-id`; 410 ends that.
     """
 
+    url: Url = Field(
+        description="Where messages go. A registered endpoint (`/v1/endpoints`) is named by its URL"
+        " too, not by its id: its secret signs them."
+    )
     events: tuple[WebhookEvent, ...] = Field(
         WEBHOOK_EVENTS, min_length=1, max_length=4, description="What it is told of."
     )

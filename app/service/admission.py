@@ -176,11 +176,6 @@ class Admission:
         self._off = off
         self._retention_max_s = retention_max_s
 
-    @property
-    def max_output_tokens(self) -> int:
-        """The most output tokens of a model whose own maximum is unknown."""
-        return self._model_roles.max_output_tokens
-
     async def admit(
         self,
         request: RefinementRequest,

@@ -48,9 +48,6 @@ from app.store import NewRefinement, Store
 from app.store.prompts import known_texts
 from app.telemetry import Origin, current_span, request_id
 
-MARKS_PASSAGES = 3
-"""The version of the engine from which a reviewer can have passages revised."""
-
 MOST_CHARACTERS = 8_000_000
 """Of the texts of the request in the prompts of one page."""
 
@@ -223,12 +220,7 @@ class Service:
         """
         new = await self.admitted(tenant, request, body_sha256, continued_from, api_key)
         created = await self._store.create(new, key)
-        if wait_s <= 0:
-            return Accepted(created.snapshot, created.replayed)
-        snapshot = await self._watching.until(
-            tenant, created.id, lambda snapshot: snapshot.status in STANDING, wait_s
-        )
-        return Accepted(snapshot, created.replayed)
+        return await self._after(tenant, Accepted(created.snapshot, created.replayed), wait_s)
 
     async def admitted(
         self,
@@ -283,7 +275,7 @@ class Service:
         """Return what a request would consume. Raises InvalidRequest as `submit` does."""
         admitted = await self._choices(tenant, request)
         request = self._admission.settled(request, admitted)
-        return estimated(request, admitted, self._admission.max_output_tokens)
+        return estimated(request, admitted)
 
     async def continue_(
         self,
@@ -474,11 +466,6 @@ class Service:
         decide: Callable[[Collection[int] | None], Awaitable[Snapshot]],
     ) -> Snapshot:
         """Take a review of passages that the draft under review has, and of no other draft."""
-        if await self._store.engine_version(tenant, refinement_id) < MARKS_PASSAGES:
-            raise Conflict(
-                f"{refinement_id} was submitted to an earlier release, which revises whole drafts:"
-                " omit `spans`, or continue it once it has ended"
-            )
         request = await self._store.request(tenant, refinement_id)
         seen = await self._store.snapshot(tenant, refinement_id)
         pending = meant(review, seen.reviews)
@@ -526,9 +513,14 @@ class Service:
         return await self._store.change(tenant, refinement_id, change, versions=versions)
 
     async def retry(
-        self, tenant: str, refinement_id: str, change: LimitsChange, key: str | None
+        self,
+        tenant: str,
+        refinement_id: str,
+        change: LimitsChange,
+        key: str | None,
+        wait_s: float = 0,
     ) -> Accepted:
-        """Let a failed refinement go on from its journal, under changed limits.
+        """Let a failed refinement go on from its journal; return it like `submit`.
 
         `replayed` if the same retry had taken effect before. Raises Conflict unless it has failed,
         and IdempotencyMismatch for a key that was used with other limits for it.
@@ -536,7 +528,16 @@ class Service:
         await self._require_prices(tenant, refinement_id, change)
         is_replayed = await self._store.was_given(refinement_id, "retry", key)
         snapshot = await self._store.retry(tenant, refinement_id, change, key)
-        return Accepted(snapshot, is_replayed)
+        return await self._after(tenant, Accepted(snapshot, is_replayed), wait_s)
+
+    async def _after(self, tenant: str, done: Accepted, wait_s: float) -> Accepted:
+        """Return it once the refinement has ended or waits for a review, or after `wait_s`."""
+        if wait_s <= 0:
+            return done
+        snapshot = await self._watching.until(
+            tenant, done.snapshot.id, lambda snapshot: snapshot.status in STANDING, wait_s
+        )
+        return Accepted(snapshot, done.replayed)
 
     async def _require_prices(self, tenant: str, refinement_id: str, change: LimitsChange) -> None:
         """Raise InvalidRequest for a limit of the cost if the price of a model is unknown."""

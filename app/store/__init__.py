@@ -29,6 +29,7 @@ from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
 from app.store.provider_keys import TenantKeys
 from app.store.refusals import refusals
+from app.store.rejections import Rejections
 from app.store.sealing import sealer_of
 from app.store.selection import Achieved, kind_of_task
 from app.store.spending import (
@@ -89,6 +90,7 @@ __all__ = [
     "NewRefinement",
     "Overview",
     "Parking",
+    "Rejections",
     "ReportSpending",
     "ServerFacts",
     "Spent",
@@ -110,6 +112,7 @@ __all__ = [
     "insight_additions",
     "kind_of_task",
     "open_permit_exchange",
+    "open_rejections",
     "open_renewal",
     "open_signing",
     "open_spending",
@@ -211,6 +214,19 @@ async def open_permit_exchange(settings: Settings) -> AsyncIterator[PermitExchan
 
 
 @asynccontextmanager
+async def open_rejections(settings: Settings) -> AsyncIterator[Callable[[str], Rejections] | None]:
+    """Connect what remembers rejected parts of requests, by server; None without a Redis.
+
+    It gives up after a second, so that calls do not wait for a Redis that is away.
+    """
+    if not settings.redis_url:
+        yield None
+        return
+    async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
+        yield partial(Rejections, client)
+
+
+@asynccontextmanager
 async def open_spending(settings: Settings, worker: str) -> AsyncIterator[ReportSpending | None]:
     """Connect what reports the spending of tenants; None without a Redis.
 
@@ -247,8 +263,8 @@ async def open_signing(settings: Settings) -> AsyncIterator[SigningSecrets]:
 
 
 def _secrets_of(settings: Settings) -> EndpointSecrets | None:
-    key = settings.derived_key("signing secrets of endpoints")
-    return None if key is None else EndpointSecrets(key)
+    derived = settings.derived_keys("signing secrets of endpoints")
+    return EndpointSecrets(derived) if derived else None
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from app.contract.values import value
 from app.store import keys
 from app.store.codec import number_of
 from app.store.committer import Committer
-from app.store.scripts import DAY_MS, OPEN_WATCH, PUT_KEYS
+from app.store.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS
 from app.store.usage import unlist_usage
 
 MOST_KEYS = 10_000
@@ -75,20 +75,22 @@ def decode_key(text: bytes) -> KeyRecord:
 
 @value(slots=True)
 class AccessState:
-    """`version` changes with every key; `is_closed` stays true once a key was created.
-
-    `secret` is random, and the same for all processes of the service.
-    """
+    """`version` changes with every key; `is_closed` stays true once a key was created."""
 
     version: str
     is_closed: bool
-    secret: bytes
     now_ms: int
 
 
 def _audit_entry(entry_id: bytes, fields: Mapping[bytes, bytes]) -> AuditEntry:
     known = {name: fields.get(name.encode(), b"").decode() for name in ("by", "action", "about")}
-    return AuditEntry(at=datetime.fromtimestamp(number_of(entry_id) / 1000, UTC), **known)
+    at = datetime.fromtimestamp(number_of(entry_id) / 1000, UTC)
+    return AuditEntry(at=at, count=int(fields.get(b"count", 1)), **known)
+
+
+def _place(entry: tuple[bytes, object]) -> tuple[int, int]:
+    moment, number = entry[0].split(b"-")
+    return int(moment), int(number)
 
 
 def decode_quotas(text: bytes | None) -> Quotas:
@@ -103,18 +105,26 @@ class AccessStore:
         self._committer = committer
 
     async def state(self) -> AccessState:
-        """Return the state now; the first call for a new Redis draws the secret."""
-        time, stored = await asyncio.gather(
-            self._committer.execute("TIME"), self._committer.execute("HGETALL", keys.ACCESS)
+        """Return the state now."""
+        time, (version, closed) = await asyncio.gather(
+            self._committer.execute("TIME"),
+            self._committer.execute("HMGET", keys.ACCESS, "version", "closed"),
         )
-        secret = stored.get(b"secret")
-        if secret is None:
-            drawn = secrets.token_hex(32)
-            await self._committer.execute("HSETNX", keys.ACCESS, "secret", drawn)
-            secret = await self._committer.execute("HGET", keys.ACCESS, "secret")
-        version = stored.get(b"version", b"").decode()
         now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
-        return AccessState(version, b"closed" in stored, bytes.fromhex(secret.decode()), now_ms)
+        return AccessState((version or b"").decode(), closed is not None, now_ms)
+
+    async def random_secret(self) -> bytes:
+        """Return the random secret that all processes share; the first call draws it.
+
+        For a service without a secret key: whoever has a copy of Redis has it as well.
+        """
+        await self._committer.execute("HSETNX", keys.ACCESS, "secret", secrets.token_hex(32))
+        secret = await self._committer.execute("HGET", keys.ACCESS, "secret")
+        return bytes.fromhex(secret.decode())
+
+    async def forget_random_secret(self) -> bool:
+        """Delete the random secret; return whether there was one."""
+        return bool(await self._committer.execute("HDEL", keys.ACCESS, "secret"))
 
     async def get(self, ids: Sequence[str]) -> tuple[KeyRecord | None, ...]:
         """Return the record of each key, None for an unknown one."""
@@ -198,6 +208,17 @@ class AccessStore:
         """Count a stream no longer."""
         await self._committer.execute("ZREM", keys.WATCHERS + tenant, stream)
 
+    async def end_session(self, session_id: str, ends_at: int, now_ms: int) -> None:
+        """Remember that a session was signed out, until it would have expired."""
+        await self._committer.execute("ZREMRANGEBYSCORE", keys.ENDED_SESSIONS, "-inf", now_ms)
+        await self._committer.execute("ZADD", keys.ENDED_SESSIONS, ends_at, session_id)
+        await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
+
+    async def ended_sessions(self) -> set[str]:
+        """Return the ids of the sessions that were signed out and would not have expired."""
+        found = await self._committer.execute("ZRANGE", keys.ENDED_SESSIONS, 0, -1)
+        return {it.decode() for it in found}
+
     async def forget_keys(self, tenant: str) -> None:
         """Delete every key of a tenant; each stops working within a second."""
         ids = [it.id for it in await self.all() if it.tenant == tenant]
@@ -233,11 +254,18 @@ class AccessStore:
             "XADD", keys.AUDIT + tenant, "MAXLEN", "~", MOST_AUDITED, "*", *fields
         )
 
+    async def count_action(self, tenant: str, by: str, action: str, about: str, count: int) -> None:
+        """Count actions in the one entry of this minute in the audit log of a tenant."""
+        await self._committer.submit(COUNT_ACTION, tenant, by, action, about, count, uuid4().hex)
+
     async def audited(self, tenant: str, before: str | None, limit: int) -> AuditPage:
         """Return actions, the newest first; `before` is the `next_cursor` of the page before."""
         top = "+" if before is None else f"({before}"
-        key = keys.AUDIT + tenant
-        found = await self._committer.execute("XREVRANGE", key, top, "-", "COUNT", limit + 1)
+        logs = (keys.AUDIT + tenant, keys.COUNTED + tenant)
+        both = await asyncio.gather(
+            *(self._committer.execute("XREVRANGE", it, top, "-", "COUNT", limit + 1) for it in logs)
+        )
+        found = sorted((it for log in both for it in log), key=_place, reverse=True)
         shown = found[:limit]
         has_more = len(found) > limit
         return AuditPage(

@@ -383,17 +383,17 @@ def _result(item: dict[str, Any], summary: Summary, is_canceled: bool) -> bytes:
     if "error" in item:
         return _line(item, b"invalid", b"null", to_json(item["error"]))
     if summary:
-        if (status := summary[b"status"]) not in _ENDED:
+        if (outcome := summary.get(b"outcome")) is None:
             return b""
-        return _line(item, status, snapshot_json(item["id"], summary), b"null")
+        return _line(item, outcome, snapshot_json(item["id"], summary), b"null")
     return _line(item, b"canceled", b"null", b"null") if is_canceled else b""
 
 
-def _line(item: dict[str, Any], status: bytes, refinement: bytes, error: bytes) -> bytes:
-    return b'{"line":%d,"custom_id":%b,"status":"%b","refinement":%b,"error":%b}\n' % (
+def _line(item: dict[str, Any], outcome: bytes, refinement: bytes, error: bytes) -> bytes:
+    return b'{"line":%d,"custom_id":%b,"outcome":"%b","refinement":%b,"error":%b}\n' % (
         item["line"],
         to_json(item["custom_id"]),
-        status,
+        outcome,
         refinement,
         error,
     )

@@ -23,6 +23,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, LimitsChange
+from app.contract.outcome import OutcomeReason
 from app.contract.ratings import Rated
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import (
@@ -78,6 +79,7 @@ _FIELDS: dict[str, Encode] = {
     "result": _encoder(Result),
     "error": _encoder(Failure),
     "stop_reason": str.encode,
+    "lacks": str.encode,
     "achieved": _encoder(dict[str, tuple[float, float | None]]),
     "used": _encoder(dict[str, ModelUse]),
 }
@@ -324,7 +326,7 @@ Summary = Mapping[bytes, bytes]
 
 _NULL = dict.fromkeys(
     (
-        *(b"best", b"best_passed", b"iteration", b"result", b"error", b"stop_reason"),
+        *(b"best", b"iteration", b"result", b"error", b"outcome", b"stop_reason"),
         *(b"excerpt", b"strategy", b"reviewed", b"parent", b"continued_from"),
         *(b"batch", b"custom_id"),
     ),
@@ -342,7 +344,7 @@ _EMPTY: Mapping[bytes, Any] = {
 }
 """What stands for the fields that a summary does not have."""
 
-_TEXTS = (b"status", b"stop_reason", b"strategy", b"priority", b"parent", b"batch")
+_TEXTS = (b"status", b"outcome", b"stop_reason", b"strategy", b"priority", b"parent", b"batch")
 """Fields of a summary that are stored without quotes."""
 
 
@@ -368,10 +370,9 @@ _LINKS = links("{id}").model_dump_json().encode()
 
 
 def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
-    """Return the snapshot; `passed` and `result` are shown once the refinement has ended."""
+    """Return the snapshot; `result` is shown once the refinement has ended."""
     status = _STATUS.get(summary[b"status"])
     has_ended = b"ended_at" in summary if status is None else status in TERMINAL
-    judged = has_ended and b"best" in summary
     reviews = _reviews(summary)
     max_iterations, threshold = _limits_shown(summary[b"limits"])
     quoted = {name: b'"%b"' % summary[name] for name in _TEXTS if name in summary}
@@ -380,7 +381,8 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"id": b'"%b"' % refinement_id.encode(),
         b"excerpt": stored[b"excerpt"],
         b"status": stored[b"status"],
-        b"passed": stored[b"best_passed"] if judged else b"null",
+        b"outcome": stored[b"outcome"],
+        b"reason": _reason(summary) if b"outcome" in summary else b"null",
         b"stop_reason": stored[b"stop_reason"],
         b"strategy": stored[b"strategy"],
         b"phase": stored[b"phase"],
@@ -413,6 +415,29 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"links": _LINKS.replace(b"{id}", refinement_id.encode()),
     }
     return b"{" + b",".join([b'"%b":%b' % member for member in members.items()]) + b"}"
+
+
+def _reason(summary: Summary) -> bytes:
+    """Return why the outcome of an ended refinement is what it is."""
+    limits, reason = decode_limits(summary[b"limits"]), summary.get(b"stop_reason")
+    best = from_json(summary.get(b"best", b"null"))
+    scores = from_json(summary.get(b"scores", b"[]"))
+    error = from_json(summary.get(b"error", b"null"))
+    since = len(scores)
+    if best is not None:
+        since = sum(of["iteration"] > best["iteration"] for of in scores)
+    told = OutcomeReason(
+        outcome=summary[b"outcome"].decode(),
+        stop_reason=None if reason is None else reason.decode(),
+        threshold=limits.threshold,
+        max_iterations=limits.max_iterations,
+        score=best and best["score"],
+        is_judged=best is not None,
+        drafts_since_best=since,
+        lacks=summary.get(b"lacks", b"").decode(),
+        error=error and (error["detail"] or f"it failed: {error['code']}"),
+    )
+    return to_json(told.text)
 
 
 def decode_snapshot(refinement_id: str, summary: Summary) -> Snapshot:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hmac
+from collections.abc import Sequence
 from hashlib import sha256
 from urllib.parse import urlsplit
 
@@ -29,21 +30,29 @@ def endpoint_id(tenant: str, url: str) -> str:
 
 
 class EndpointSecrets:
-    """The secrets of all endpoints under one key: `whsec_` and the base64 of 32 bytes."""
+    """The secrets of all endpoints under one key: `whsec_` and the base64 of 32 bytes.
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    Of several keys the first is that of the secrets that are shown. Secrets under the others sign
+    as well.
+    """
 
-    def secret(self, tenant: str, url: str, number: int) -> str:
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._keys = keys
+
+    def secret(self, tenant: str, url: str, number: int, *, key: int = 0) -> str:
         """Return one secret of an endpoint; they are numbered from 0."""
         about = f"{tenant}\n{endpoint_name(url)}\n{number}"
-        digest = hmac.digest(self._key, about.encode(), "sha256")
+        digest = hmac.digest(self._keys[key], about.encode(), "sha256")
         return PREFIX + base64.b64encode(digest).decode()
 
     def in_force(self, tenant: str, url: str, number: int, *, has_overlap: bool) -> tuple[str, ...]:
         """Return the secrets that sign: the one with this number, and perhaps the one before."""
         numbers = (number, number - 1) if has_overlap and number > 0 else (number,)
-        return tuple(self.secret(tenant, url, it) for it in numbers)
+        return tuple(
+            self.secret(tenant, url, place, key=key)
+            for key in range(len(self._keys))
+            for place in numbers
+        )
 
 
 class SigningSecrets:

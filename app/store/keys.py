@@ -69,6 +69,9 @@ hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its
 hone:1:limit:MODEL@F:workers    hash: worker -> `CALLS EXPIRES`, its calls under way; `=` worker ->
                                 its last report's number and answer
 hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last used; no endpoints
+hone:1:rejected:MODEL@F         set: parts of requests that the server rejects for a model, and the
+                                most output tokens that it allows; for a day
+hone:1:rejected:MODEL HASH@F    set: those that it rejects with one schema of a document
 hone:1:access                   hash: `version` of the API keys; `closed` once there was one; random
                                 `secret`, from which keys are derived without HONE_SECRET_KEY
 hone:1:api_keys                 hash: id -> JSON of `KeyRecord`, see access.py
@@ -86,6 +89,11 @@ hone:1:usage:TENANT:DAY         hash: `OUTCOME STRATEGY KEY MODEL` -> endings of
 hone:1:stored                   hash: tenant -> bytes of memory that its refinements take
 hone:1:watchers:TENANT          sorted set: open event stream -> when it expires unless renewed
 hone:1:audit:TENANT             stream: who did what, the last 10,000 actions or a few more
+hone:1:ended_sessions           sorted set: id of a session of the console that was signed out ->
+                                when it would have expired
+hone:1:counted:TENANT           stream: refused requests, an entry per key and minute, the last
+                                10,000 or a few more
+hone:1:counting:KEY:ACTION      id of the entry of this minute in that stream
 hone:1:key_uses                 hash: id of an API key -> when it was last used, to within a minute
 hone:1:probe                    written by readiness: whether Redis takes writes
 hone:1:entries                  channel without messages: its subscribers are the API processes
@@ -148,11 +156,15 @@ LEARNT = f"{PREFIX}learnt:"
 TRUST = f"{PREFIX}trust:"
 LIMIT = f"{PREFIX}limit:"
 LIMITS = f"{PREFIX}limits"
+REJECTED = f"{PREFIX}rejected:"
 ACCESS = f"{PREFIX}access"
 API_KEYS = f"{PREFIX}api_keys"
 KEY_USES = f"{PREFIX}key_uses"
+ENDED_SESSIONS = f"{PREFIX}ended_sessions"
 TENANTS = f"{PREFIX}tenants"
 AUDIT = f"{PREFIX}audit:"
+COUNTED = f"{PREFIX}counted:"
+COUNTING = f"{PREFIX}counting:"
 PRESETS = f"{PREFIX}presets:"
 PROVIDER_KEYS = f"{PREFIX}provider_keys:"
 REQUESTS = f"{PREFIX}requests:"
@@ -215,6 +227,8 @@ LUA = {
     "LIMITS": LIMITS,
     "ACCESS": ACCESS,
     "API_KEYS": API_KEYS,
+    "COUNTED": COUNTED,
+    "COUNTING": COUNTING,
     "ENTRIES": ENTRIES,
     "ENTRIES_OF": ENTRIES_OF,
     "TENANTS": TENANTS,

@@ -145,6 +145,7 @@ def lessons(
         "refinements": (lesson.refinements,),
         "evidence": lesson.evidence,
         "first_drafts": lesson.first_drafts,
+        "predicted": lesson.predicted,
     }
     return tuple(
         Addition(
@@ -199,6 +200,7 @@ def decode_learnt(stored: bytes) -> Learnt | None:
         refinements=found["refinements"][0],
         evidence=found.get("evidence", ()),
         first_drafts=found["first_drafts"],
+        predicted=found.get("predicted", (0, 0)),
         is_own=found["is_own"],
         trust=trust,
     )

@@ -132,11 +132,21 @@ async def packed_record(committer: Committer, refinement_id: str) -> EndedRecord
     return record
 
 
+async def packed_entry(committer: Committer, refinement_id: str) -> bytes | None:
+    """Return the packed value of a refinement, if its record is packed. Raises redis errors."""
+    _, packed = await _first(committer, refinement_id)
+    return packed
+
+
 async def _found(committer: Committer, refinement_id: str) -> tuple[bytes, EndedRecord | None]:
+    entry_id, packed = await _first(committer, refinement_id)
+    return entry_id, None if packed is None else await unpacked(packed)
+
+
+async def _first(committer: Committer, refinement_id: str) -> tuple[bytes, bytes | None]:
     key = keys.JOURNAL + refinement_id
     for entry_id, entry in await committer.execute("XRANGE", key, "-", "+", "COUNT", 1):
-        if packed := entry.get(b"packed"):
-            return entry_id, await unpacked(packed)
+        return entry_id, entry.get(b"packed")
     return b"", None
 
 

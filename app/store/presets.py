@@ -88,7 +88,7 @@ class PresetStore:
     def _sealed(self, tenant: str, name: str, request: PresetRequest) -> bytes:
         secrets, detail = request.secrets(), ENDPOINTS.missing
         try:
-            return self._sealer.seal(secrets, _about(tenant, name))
+            return self._sealer.seal(secrets, about_preset(tenant, name))
         except ValueError:
             errors = tuple(FieldError(pointer=it, detail=detail) for it in secrets)
             raise InvalidRequest.at(*errors) from None
@@ -155,7 +155,7 @@ class PresetStore:
     def _opened(self, tenant: str, name: str, record: dict[str, Any]) -> bytes:
         """Return the JSON of a request with its secrets in their places."""
         sealed = base64.b64decode(record["secrets"])
-        secrets = self._sealer.open(sealed, _about(tenant, name))
+        secrets = self._sealer.open(sealed, about_preset(tenant, name))
         return with_secrets(to_json(record["request"]), secrets)
 
     def _preset(self, tenant: str, name: str, record: dict[str, Any]) -> Preset:
@@ -165,5 +165,6 @@ class PresetStore:
         return Preset(name=name, updated_at=moment(record["updated_at"]), request=request)
 
 
-def _about(tenant: str, name: str) -> str:
+def about_preset(tenant: str, name: str) -> str:
+    """Return what the secrets of a preset are sealed for."""
     return f"preset {tenant}:{name}"

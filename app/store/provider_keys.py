@@ -39,7 +39,7 @@ class ProviderKeyStore:
         Workers use it within `READ_AGAIN_S` seconds.
         """
         try:
-            sealed = self._sealer.seal({"key": key}, _about(tenant, provider))
+            sealed = self._sealer.seal({"key": key}, about_provider_key(tenant, provider))
         except ValueError:
             detail = "this server cannot store keys: HONE_SECRET_KEY is not set"
             raise InvalidRequest(detail) from None
@@ -105,8 +105,9 @@ class TenantKeys:
 
     def _opened(self, tenant: str, provider: str, record: bytes) -> str:
         sealed = base64.b64decode(from_json(record)["key"])
-        return self._sealer.open(sealed, _about(tenant, provider))["key"]
+        return self._sealer.open(sealed, about_provider_key(tenant, provider))["key"]
 
 
-def _about(tenant: str, provider: str) -> str:
+def about_provider_key(tenant: str, provider: str) -> str:
+    """Return what a key is sealed for."""
     return f"provider key {tenant}:{provider}"

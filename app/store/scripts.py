@@ -42,6 +42,7 @@ MOST_ENDPOINTS = 1_000  # registered by one tenant
 RECHECK_MS = 60_000  # after which it is checked that an id still stands in line
 JOB_OF, JOB_NUMBER = "00REFINEMENT00", "00NUMBER00"  # stand for those of a job to be enqueued
 LOW_PLACE = 10**13  # added to the place of a `batch`: more than any time in ms
+MOST_COUNTED = 10_000  # entries of a tenant that count actions
 MOST_USED = 1_000  # fields of the usage of a day; then keys and models go to `other`
 MOST_LISTED = 1_000  # hashes in one list; the one that was not added to for longest goes
 MAX_WAIT_S = Stop().max_wait_seconds  # of limits that were stored before there was such a limit
@@ -77,6 +78,7 @@ CONSTANTS: dict[str, str | int | float] = {
     "KEPT_MS": KEPT_MS,
     "MOST_SUMS": MOST_SUMS,
     "MOST_LISTED": MOST_LISTED,
+    "MOST_COUNTED": MOST_COUNTED,
     "MOST_USED": MOST_USED,
     "UNKNOWN_MODEL": UNKNOWN_MODEL,
     "OTHER": OTHER,
@@ -181,6 +183,7 @@ BLAME = SCRIPTS["blame"]
 CANCEL = SCRIPTS["cancel"]
 CHANGE = SCRIPTS["change"]
 CLAIM = SCRIPTS["claim"]
+COUNT_ACTION = SCRIPTS["count_action"]
 CREATE = SCRIPTS["create"]
 DELIVERIES = SCRIPTS["deliveries"]
 DROP = SCRIPTS["drop"]
@@ -205,6 +208,8 @@ PUT_KEYS = SCRIPTS["put_keys"]
 RATE = SCRIPTS["rate"]
 REDELIVER = SCRIPTS["redeliver"]
 RENEW = SCRIPTS["renew"]
+REPACK = SCRIPTS["repack"]
+REPLACE_FIELD = SCRIPTS["replace_field"]
 REQUEST = SCRIPTS["request"]
 RETRY = SCRIPTS["retry"]
 REWRITTEN = SCRIPTS["rewritten"]

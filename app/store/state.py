@@ -70,6 +70,8 @@ class Fields:
     waiting: tuple[Waiting, ...] | None = None
     result: Result | None = None
     stop_reason: StopReason | None = None
+    lacks: str | None = None
+    """What keeps the best draft from passing, for the reason of the outcome."""
     error: Failure | None = None
     achieved: Mapping[str, tuple[float, float | None]] | None = None
     """By the seat of a model that was drawn: the gain, and the cost in dollars if it is known."""

@@ -96,6 +96,7 @@ from app.store.prompts import (
 )
 from app.store.provider_keys import ProviderKeyStore
 from app.store.refusals import RETRY_AFTER_S, refusals
+from app.store.resealing import Resealing
 from app.store.scripts import (
     CANCEL,
     CHANGE,
@@ -316,6 +317,7 @@ class Store:
         self._enqueuer = enqueuer
         self._lease_ms = lease_ms
         self.access = AccessStore(committer)
+        self.resealing = Resealing(committer, sealer)
 
     @refusing
     async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
@@ -574,12 +576,6 @@ class Store:
         )
         await self._give(REVIEW, tenant, refinement_id, *args)
         return await self._snapshot(tenant, refinement_id)
-
-    @refusing
-    async def engine_version(self, tenant: str, refinement_id: str) -> int:
-        """Return the version of the engine that it was made for, else raise RefinementNotFound."""
-        summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
-        return int(summary.get(b"engine_version", 1))
 
     @refusing
     async def was_given(self, refinement_id: str, kind: str, command_id: str | None) -> bool:
@@ -880,8 +876,13 @@ def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
     conflicts = {
         "ENDED": "has ended or is being canceled",
         "STOPPING": "is about to end",
-        "UNASKED": "is not waiting for a review",
-        "REQUESTED": "was paused on request: only the action resume is possible",
+        "UNASKED": "is not waiting for a review: pause it to say what to revise",
+        "REQUESTED": "was paused on request: only the actions resume, revise and replace are"
+        " possible, without a `score`",
+        "PLACELESS": "was paused where no draft can be changed, since the best one is finished, or"
+        " reviews of it are planned: only the action resume is possible",
+        "UNJUDGED": "was paused before a draft was judged: give the first one with the action"
+        " replace, or resume it",
         "UNREQUESTED": "is waiting for a review, which the action resume does not answer",
         "ALONE": "needs several approvals, which one rating, or other arguments of a call, are not",
         "OTHER": f"is waiting for another review, {detail}",

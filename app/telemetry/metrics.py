@@ -29,7 +29,7 @@ STREAMS = Gauge("hone_event_streams", "Open event streams and waits for an end."
 ENDED = Counter(
     "hone_refinements_ended",
     "Refinements that a worker has ended.",
-    ["status", "reason", "strategy", "passed"],
+    ["outcome", "reason", "strategy"],
 )
 CLAIMS = Counter(
     "hone_claims", "Claims of refinements: first, resumed, or after_failure.", ["kind"]

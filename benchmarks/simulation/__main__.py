@@ -1,7 +1,7 @@
-"""python -m benchmarks.simulation [--seeds tuning] [--write]: compare Hone with the naive loop.
+"""python -m benchmarks.simulation [--seeds tuning] [--count 100] [--write]: compare policies.
 
-Every reviser, critic and cap takes some minutes on all cores. `--write` puts the results of the
-held-out seeds into docs/convergence.md.
+Every reviser, critic and cap takes some minutes on all cores; `--count` plays fewer seeds. With
+`--write` the results of the held-out seeds go into docs/convergence.md.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from benchmarks.simulation.figures import (
     programs,
     samples,
     wider,
+    wrong,
     yardstick,
 )
 from benchmarks.simulation.page import rendered, write
@@ -43,13 +44,16 @@ def main() -> None:
     """Simulate every cell, print the tables and, when asked, write them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", choices=SEEDS, default="held-out")
+    parser.add_argument("--count", type=int, default=len(HELD_OUT))
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     if arguments.write and arguments.seeds != "held-out":
         parser.error("only held-out seeds are reported")
-    seeds = SEEDS[arguments.seeds]
+    seeds = SEEDS[arguments.seeds][: arguments.count]
     fewer = seeds[:WIDE_SEEDS]
-    specs = [*yardstick(seeds), *wider(fewer), *programs(fewer), *samples(fewer)]
+    masked = programs(fewer, is_masking=True)
+    specs = [*yardstick(seeds), *wider(fewer), *wrong(fewer), *programs(fewer), *masked]
+    specs += samples(fewer)
     with ProcessPoolExecutor() as processes:
         cells = list(processes.map(played, specs))
     text = rendered(cells, seeds, cost_ms())

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, permutations
 from statistics import fmean, stdev
 from typing import Any
 
@@ -126,8 +126,8 @@ class Cell:
     naive: Arm
     fresh: Arm
     learnt: Arm
-    tolerant: Arm
-    strict: Arm
+    tolerant: Arm | None = None
+    strict: Arm | None = None
     informed: Arm | None = None
 
 
@@ -147,6 +147,8 @@ class Spec:
     seeds: range
     samples: bool = False
     """Whether `cap` drafts are made side by side, against the first of them alone."""
+    taught_in: Worlds | None = None
+    """Where the past refinements took place, if that is another world."""
 
     def played(self) -> Cell:
         """Play every seed with every policy."""
@@ -157,6 +159,7 @@ class Spec:
         turns = [pasts[number % HISTORIES] for number in range(len(worlds))]
         before = {"tolerance": 0, "patience": 2, "escape": False}
         strict = {"tolerance": 0} if self.samples else before
+        has_others = self.world not in ("masked", "wrong")
         return Cell(
             self.world,
             self.reviser,
@@ -165,8 +168,8 @@ class Spec:
             naive=Arm([naive(it, THRESHOLD, most) for it in worlds]),
             fresh=Arm([hone(it, request) for it in worlds]),
             learnt=Arm([hone(it, request, past) for it, past in zip(worlds, turns, strict=True)]),
-            tolerant=self._arm(worlds[:FEWER], {"tolerance": TOLERANCE}),
-            strict=self._arm(worlds[:FEWER], strict),
+            tolerant=self._arm(worlds[:FEWER], {"tolerance": TOLERANCE}) if has_others else None,
+            strict=self._arm(worlds[:FEWER], strict) if has_others else None,
             informed=self._informed(worlds) if self.world == "yardstick" else None,
         )
 
@@ -178,11 +181,11 @@ class Spec:
         return Arm([hone(it, request) for it in worlds])
 
     def _past(self, number: int) -> Learnt:
-        """Return what a history of refinements in the same world taught."""
-        learnt, request = None, self._request()
+        """Return what a history of refinements taught."""
+        learnt, request, worlds = None, self._request(), self.taught_in or self.worlds
         first = self.seeds.start + PAST_FROM + number * PAST
         for seed in range(first, first + PAST):
-            lesson = hone(self.worlds(seed), request, learnt).lesson
+            lesson = hone(worlds(seed), request, learnt).lesson
             assert lesson is not None  # a critic has scored drafts
             learnt = added(learnt, lesson)
         assert learnt is not None
@@ -210,6 +213,10 @@ def added(learnt: Learnt | None, lesson: Learnt) -> Learnt:
             MEMORY * old + new for old, new in zip(learnt.evidence, lesson.evidence, strict=True)
         ),
         first_drafts=(count, total, squares),
+        predicted=(
+            MEMORY * learnt.predicted[0] + lesson.predicted[0],
+            MEMORY * learnt.predicted[1] + lesson.predicted[1],
+        ),
     )
 
 
@@ -233,13 +240,27 @@ def wider(seeds: range, caps: Sequence[int] = CAPS) -> Iterator[Spec]:
                     yield Spec("wider", reviser.name, critic.name, cap, worlds, seeds)
 
 
-def programs(seeds: range, caps: Sequence[int] = CAPS) -> Iterator[Spec]:
-    """Yield the rows of real artefacts."""
+def wrong(seeds: range, caps: Sequence[int] = CAPS) -> Iterator[Spec]:
+    """Yield the rows of the yardstick with a history of each other reviser."""
+    for reviser, other in permutations(REVISERS, 2):
+        for critic in CRITICS:
+            worlds = partial(World, reviser=reviser, critic=critic)
+            past = partial(World, reviser=other, critic=critic)
+            name = f"{reviser.name}, after {PAST} refinements by the {other.name} one"
+            for cap in caps:
+                yield Spec("wrong", name, critic.name, cap, worlds, seeds, taught_in=past)
+
+
+def programs(
+    seeds: range, caps: Sequence[int] = CAPS, *, is_masking: bool = False
+) -> Iterator[Spec]:
+    """Yield the rows of real artefacts: modules, or small functions."""
+    world = "masked" if is_masking else "programs"
     for programmer in PROGRAMMERS:
         for tester in TESTERS:
-            worlds = partial(ProgramWorld, reviser=programmer, critic=tester)
+            worlds = partial(ProgramWorld, reviser=programmer, critic=tester, is_masking=is_masking)
             for cap in caps:
-                yield Spec("programs", programmer.name, tester.name, cap, worlds, seeds)
+                yield Spec(world, programmer.name, tester.name, cap, worlds, seeds)
 
 
 def samples(seeds: range) -> Iterator[Spec]:
@@ -291,7 +312,26 @@ def calibrations(arms: Iterable[Arm], thresholds: Sequence[float]) -> list[Calib
     return found
 
 
-def covered(arms: Iterable[Arm]) -> float:
-    """Return the share of returned drafts whose quality is within twice the error."""
-    given = [(it.estimate, it.quality) for arm in arms for it in arm.results]
-    return fmean(abs(quality - it.value) <= 2 * it.error for it, quality in given if it is not None)
+@dataclass(frozen=True)
+class Reported:
+    """The estimates that were reported, and what became of them; `share` is that of the drafts."""
+
+    share: float
+    covered: float
+    """The share of the drafts whose quality is within twice the error."""
+    promised: float
+    met: float
+
+    @classmethod
+    def of(cls, arms: Iterable[Arm]) -> "Reported | None":
+        """Return the figures at the threshold; None if nothing was reported."""
+        every = [it for arm in arms for it in arm.results]
+        given = [(it.estimate, it.quality) for it in every if it.estimate is not None]
+        if not given:
+            return None
+        return cls(
+            share=len(given) / len(every),
+            covered=fmean(abs(quality - it.value) <= 2 * it.error for it, quality in given),
+            promised=fmean(it.chance for it, _ in given),
+            met=fmean(quality >= THRESHOLD for _, quality in given),
+        )

@@ -14,8 +14,8 @@ from benchmarks.simulation.figures import (
     Calibration,
     Cell,
     Mean,
+    Reported,
     calibrations,
-    covered,
 )
 
 BEGIN, END = "<!-- printed by the simulation: begin -->", "<!-- printed by the simulation: end -->"
@@ -31,7 +31,9 @@ ARMS: dict[str, Callable[[Cell], Arm | None]] = {
 WORLDS = {
     "yardstick": "The yardstick",
     "wider": "Wider rows",
+    "wrong": "Wrong history",
     "programs": "Programs with injected faults",
+    "masked": "Masked faults",
     "samples": "Samples side by side",
 }
 COLUMNS = (
@@ -110,19 +112,25 @@ def _figures(pairs: Sequence[tuple[Arm, Cell]]) -> list[str]:
 
 def _calibrated(cells: Sequence[Cell]) -> str:
     """Return what became of the estimates of the drafts that were returned."""
-    parts = []
-    for world, title in WORLDS.items():
-        arms = [cell.learnt for cell in cells if cell.world == world]
-        if arms:
-            parts.append(f"- {title}: {covered(arms):.1%} are within two errors of the quality.")
+    named = {
+        title: [it.learnt for it in cells if it.world == world] for world, title in WORLDS.items()
+    }
     arms = [cell.learnt for cell in cells]
-    parts.append(f"- All: {covered(arms):.1%}.")
+    found = {title: Reported.of(mine) for title, mine in (named | {"All": arms}).items() if mine}
+    names = ("world", "reported", "mean chance", "truly met", "within two errors")
+    shares = [[title, *_reported(it)] for title, it in found.items()]
     columns = ("chance", "drafts", "mean chance", "truly met", "drafts at its own", "truly met")
     own = {it.low: it for it in calibrations(arms, (THRESHOLD,))}
     every = calibrations(arms, THRESHOLDS)
     rows = [_calibration(it, own.get(it.low)) for it in every]
     title = f"## Estimates after {PAST} refinements"
-    return "\n\n".join([title, "\n".join(parts), _table(columns, rows)])
+    return "\n\n".join([title, _table(names, shares), _table(columns, rows)])
+
+
+def _reported(it: Reported | None) -> list[str]:
+    if it is None:
+        return ["0.0%", "-", "-", "-"]
+    return [f"{share:.1%}" for share in (it.share, it.promised, it.met, it.covered)]
 
 
 def _calibration(it: Calibration, own: Calibration | None) -> list[str]:

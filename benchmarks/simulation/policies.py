@@ -16,7 +16,7 @@ from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from benchmarks.simulation.world import FIRST_DRAFT, Critic, Reviser, TextWorld, World
-from workers.engine.moves import Ask, Judged, Move, MoveCoroutine, Together
+from workers.engine.moves import Ask, Heard, Judged, Move, MoveCoroutine, Together
 from workers.engine.pipeline import strategy_for
 from workers.engine.prompts.drafting import Revise, Write
 from workers.engine.prompts.judging import Judge
@@ -168,6 +168,8 @@ class _Player:
             case Judged():
                 self.judged += 1
                 return self.limits
+            case Heard():
+                return None
         raise TypeError(f"the simulation does not support this move: {move}")
 
 

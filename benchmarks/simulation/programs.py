@@ -6,7 +6,7 @@ share of the hidden ones that pass.
 """
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from random import Random
@@ -77,6 +77,50 @@ def largest_gap(a, b, c):
     return middle - low
 """
 
+MASKING = """\
+def weekday(year, month, day):
+    if month < 3:
+        month = month + 12
+        year = year - 1
+    century = year // 100
+    rest = year % 100
+    return (day + 13 * (month + 1) // 5 + rest + rest // 4 + century // 4 + 5 * century) % 7
+
+
+def check_digit(number):
+    total = 0
+    for place, digit in enumerate(reversed(str(number))):
+        value = int(digit)
+        if place % 2 == 0:
+            value = value * 2
+        if value > 9:
+            value = value - 9
+        total = total + value
+    return (10 - total % 10) % 10
+
+
+def day_of_year(year, month, day):
+    days = 275 * month // 9
+    if month > 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
+        days = days - 1
+    elif month > 2:
+        days = days - 2
+    return days + day - 30
+
+
+def knights_moves(x, y):
+    x, y = (max(abs(x), abs(y)), min(abs(x), abs(y)))
+    if x == 1 and y == 0:
+        return 3
+    if x == 2 and y == 2:
+        return 4
+    apart = x - y
+    if y > apart:
+        return apart - 2 * ((apart - y) // 3)
+    return apart - 2 * ((apart - y) // 4)
+"""
+"""Functions whose faults mask each other: one that is mended shows only once the others are."""
+
 CASES: Mapping[str, Callable[[Random], tuple[int, ...]]] = {
     "clamp": lambda luck: (luck.randrange(-5, 15), 0, luck.randrange(5, 10)),
     "is_leap": lambda luck: (luck.choice((1900, 2000, 2024, luck.randrange(1800, 2200))),),
@@ -87,7 +131,13 @@ CASES: Mapping[str, Callable[[Random], tuple[int, ...]]] = {
     "grade": lambda luck: (luck.choice((59, 60, 75, 90, luck.randrange(101))),),
     "largest_gap": lambda luck: tuple(luck.randrange(30) for _ in range(3)),
 }
-CASES_EACH = 40
+MASKING_CASES: Mapping[str, Callable[[Random], tuple[int, ...]]] = {
+    "weekday": lambda luck: (luck.randrange(1900, 2100), luck.randrange(1, 13), _day(luck)),
+    "check_digit": lambda luck: (luck.randrange(100, 1_000_000),),
+    "day_of_year": lambda luck: (luck.randrange(1896, 2105), luck.randrange(1, 13), _day(luck)),
+    "knights_moves": lambda luck: (luck.randrange(-6, 7), luck.randrange(-6, 7)),
+}
+CASES_EACH, CASES_MASKING = 40, 160
 """Test cases of every function; every fourth is visible."""
 VISIBLE = 4
 
@@ -106,6 +156,10 @@ SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
 
 Faults = frozenset[tuple[str, int]]
 """Functions, and the numbers of places in them that are mutated."""
+
+
+def _day(luck: Random) -> int:
+    return luck.randrange(1, 29)
 
 
 class _Mutator(ast.NodeTransformer):
@@ -135,16 +189,17 @@ _FAULTS: dict[str, frozenset[int]] = {}
 @cache
 def _function(name: str, numbers: frozenset[int]) -> str:
     """Return the source of a function with faults at these places."""
-    (found,) = (it for it in ast.parse(REFERENCE).body if getattr(it, "name", "") == name)
+    module = ast.parse(REFERENCE + MASKING).body
+    (found,) = (it for it in module if getattr(it, "name", "") == name)
     source = ast.unparse(_Mutator(numbers).visit(found))
     _FAULTS[source] = numbers
     return source
 
 
-def places() -> tuple[tuple[str, int], ...]:
-    """Return every place where a fault can be."""
+def places(source: str) -> tuple[tuple[str, int], ...]:
+    """Return every place of a reference where a fault can be."""
     found = []
-    for it in ast.parse(REFERENCE).body:
+    for it in ast.parse(source).body:
         if isinstance(it, ast.FunctionDef):
             mutator = _Mutator(frozenset())
             mutator.visit(it)
@@ -152,22 +207,30 @@ def places() -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-def source_of(faults: Faults) -> str:
-    """Return the module with these faults."""
-    of = {name: frozenset(number for at, number in faults if at == name) for name in CASES}
+def source_of(faults: Faults, functions: Iterable[str] = CASES) -> str:
+    """Return the module of these functions with these faults."""
+    of = {name: frozenset(number for at, number in faults if at == name) for name in functions}
     return "\n\n\n".join(_function(name, numbers) for name, numbers in of.items())
 
 
 def faults_in(source: str) -> Faults:
     """Return the faults of a module that `source_of` made."""
-    functions = zip(CASES, source.split("\n\n\n"), strict=True)
+    functions = _functions_in(source)
     return frozenset((name, it) for name, function in functions for it in _FAULTS[function])
+
+
+def _functions_in(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the source of each function of a module."""
+    for function in source.split("\n\n\n"):
+        yield function[len("def ") : function.index("(")], function
 
 
 @cache
 def _cases(name: str) -> tuple[tuple[int, ...], ...]:
     luck = Random(name)
-    return tuple(CASES[name](luck) for _ in range(CASES_EACH))
+    if name in CASES:
+        return tuple(CASES[name](luck) for _ in range(CASES_EACH))
+    return tuple(MASKING_CASES[name](luck) for _ in range(CASES_MASKING))
 
 
 @cache
@@ -192,8 +255,7 @@ def _run(name: str, function: str) -> list[Any]:
 
 def passed(source: str) -> tuple[bool, ...]:
     """Return for every test whether a module passes it; every fourth is visible."""
-    functions = zip(CASES, source.split("\n\n\n"), strict=True)
-    return tuple(it for name, function in functions for it in _passed(name, function))
+    return tuple(it for named in _functions_in(source) for it in _passed(*named))
 
 
 @dataclass(frozen=True)
@@ -225,11 +287,14 @@ class ProgramWorld:
     seed: int
     reviser: Programmer
     critic: Tester
+    is_masking: bool = False
+    """Whether a draft is one small function, another one for each seed in turn."""
 
     def write(self, key: str) -> str:
-        """Return a first draft with 6 to 12 faults."""
+        """Return a first draft with 6 to 12 faults, or 2 to 5 of a small function."""
         luck = self._luck(key)
-        return source_of(frozenset(luck.sample(PLACES, luck.randrange(6, 13))))
+        few, many = (2, 6) if self.is_masking else (6, 13)
+        return self._source(luck.sample(self._places, luck.randrange(few, many)))
 
     def revise(self, key: str, text: str) -> str:
         """Return a program with faults mended and made."""
@@ -238,9 +303,10 @@ class ProgramWorld:
         mended = luck.sample(sorted(faults), most)
         made: list[tuple[str, int]] = []
         if luck.random() < self.reviser.errs or not mended:
-            sound = sorted(set(PLACES) - faults)
-            made = luck.sample(sound, luck.randrange(1, self.reviser.most_made + 1))
-        return source_of((faults - set(mended)) | set(made))
+            sound = sorted(set(self._places) - faults)
+            count = luck.randrange(1, self.reviser.most_made + 1)
+            made = luck.sample(sound, min(count, len(sound)))
+        return self._source((faults - set(mended)) | set(made))
 
     def score(self, key: str, text: str) -> float:
         """Return the share of the tests that pass."""
@@ -253,12 +319,34 @@ class ProgramWorld:
         results = [it for number, it in enumerate(passed(text)) if number % VISIBLE]
         return sum(results) / len(results)
 
+    @property
+    def _places(self) -> Sequence[tuple[str, int]]:
+        return MASKING_PLACES[self._function] if self.is_masking else PLACES
+
+    @property
+    def _function(self) -> str:
+        """The small function of this seed."""
+        return [*MASKING_CASES][self.seed % len(MASKING_CASES)]
+
+    def _source(self, faults: Iterable[tuple[str, int]]) -> str:
+        functions = [self._function] if self.is_masking else CASES
+        return source_of(frozenset(faults), functions)
+
     def _luck(self, key: str) -> Random:
         return Random(f"{self.seed} {key}")
 
 
-PLACES = tuple(it for it in places() if not all(passed(source_of(frozenset({it})))))
-"""Every place where a fault shows."""
+PLACES = tuple(it for it in places(REFERENCE) if not all(passed(source_of(frozenset({it})))))
+"""Every place of the module where a fault shows."""
+MASKING_PLACES = {
+    name: tuple(
+        it
+        for it in places(MASKING)
+        if it[0] == name and not all(passed(source_of(frozenset({it}), [name])))
+    )
+    for name in MASKING_CASES
+}
+"""Every place of a small function where a fault shows."""
 
 PROGRAMMERS = (
     Programmer("mends", mends=3, errs=0.2),

@@ -3,9 +3,11 @@
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,8 +16,9 @@ from pydantic import SecretStr
 from redis import Redis
 
 from app.access import Directory, Keyring
+from app.api.access import scope_needed
 from app.contract.access import OPERATOR, KeyRequest, KeyRotation, Scope
-from app.contract.errors import InvalidRequest, Unauthenticated
+from app.contract.errors import InvalidRequest
 from app.settings import Settings
 from app.store import Store
 from app.store.keys import API_KEYS
@@ -23,6 +26,7 @@ from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
 from tests.waiting import TIMEOUT_S
 
+OPENAPI = Path(__file__).parents[2] / "openapi/openapi.json"
 JSON = {"Accept": "application/json"}
 EVERYTHING = KeyRequest(scopes=tuple(Scope))
 
@@ -107,6 +111,27 @@ async def test_a_key_allows_what_its_scopes_say(guarded: str, keyring: Keyring) 
         problem(await api.get("/v1/keys"), 403, "forbidden")
 
 
+def test_a_name_that_a_client_chose_never_decides_which_scope_is_needed() -> None:
+    paths: dict[str, Any] = json.loads(OPENAPI.read_text())["paths"]
+    words = {word for path in paths for word in path.split("/") if word and "{" not in word}
+    for path, operations in paths.items():
+        for word in words if "{" in path else ():
+            named = re.sub(r"\{\w+\}", word, path)
+            for method in map(str.upper, operations):
+                assert scope_needed(method, named) == scope_needed(method, path), (method, named)
+
+
+async def test_a_key_that_reads_cannot_change_a_preset_named_like_a_route(
+    guarded: str, keyring: Keyring
+) -> None:
+    for scope, name in ((Scope.READ, "tokens"), (Scope.REVIEW, "reviews")):
+        key = (await keyring.create(OPERATOR, KeyRequest(scopes=(scope,)))).key
+        async with client(guarded, key) as api:
+            put = await api.put(f"/v1/presets/{name}", json={"request": REQUEST})
+            problem(put, 403, "forbidden")
+            problem(await api.delete(f"/v1/presets/{name}"), 403, "forbidden")
+
+
 async def test_a_revoked_key_is_refused_by_every_process_and_its_streams_end(
     guarded: str, settings: Settings, keyring: Keyring, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -173,16 +198,43 @@ async def test_a_key_expires(guarded: str, keyring: Keyring) -> None:
         await keyring.create(OPERATOR, KeyRequest(expires_at=soon))
 
 
+KNOWN_PROXIES = (
+    "Via",
+    "Forwarded",
+    "X-Forwarded-For",
+    "X-Forwarded-Server",
+    "X-Real-IP",
+    "CF-Connecting-IP",
+    "True-Client-IP",
+    "X-Client-IP",
+    "X-Cluster-Client-Ip",
+)
+
+
+async def raw_answer(url: str, request: bytes) -> bytes:
+    """Return the first line of what an API answers to these bytes, as a plain proxy sends them."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request)
+    line = await reader.readline()
+    writer.close()
+    return line
+
+
 async def test_on_loopback_no_key_is_needed_until_there_is_one_and_never_again(
     settings: Settings, keyring: Keyring
 ) -> None:
-    with running(settings) as url:
+    named = settings.model_copy(update={"allowed_hosts": "hone.example.com"})
+    with running(named) as url:
         assert await is_let_in(url, None)
+        old = b"GET /v1/models HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n"
+        assert b"401" in await raw_answer(url, old)
         assert not await is_let_in(url, "hone_unknown")
         async with client(url) as api:
-            for header in ("Forwarded", "X-Forwarded-For"):
-                response = await api.get("/v1/refinements", headers={header: "for=10.0.0.1"})
-                assert "proxy" in problem(response, 401, "unauthenticated")["detail"]
+            for header in (*KNOWN_PROXIES, "Host"):
+                name = "hone.example.com" if header == "Host" else "for=10.0.0.1"
+                response = await api.get("/v1/refinements", headers={header: name})
+                assert "proxy" in problem(response, 401, "unauthenticated")["detail"], header
             refused = problem(await api.get("/v1/keys"), 403, "forbidden")
             assert "hone keys create" in refused["detail"]
         issued = await keyring.create(OPERATOR, KeyRequest())
@@ -283,20 +335,6 @@ async def test_a_token_leaves_the_rest_of_the_query_as_it_is(
     assert query["path"] in refused["detail"]
 
 
-async def test_a_secret_that_is_set_later_leaves_older_keys_valid(
-    settings: Settings, store: Store
-) -> None:
-    without = settings.model_copy(update={"secret_key": None, "auth": "required"})
-    issued = await Keyring(store.access, without).create(OPERATOR, KeyRequest())
-    for now in (without, settings):
-        async with Directory(store.access, now) as directory:
-            assert (await directory.caller(issued.key.encode())).key_id == issued.id
-    made = await Keyring(store.access, settings).create(OPERATOR, KeyRequest())
-    async with Directory(store.access, without) as directory:
-        with pytest.raises(Unauthenticated):
-            await directory.caller(made.key.encode())
-
-
 async def test_when_a_key_was_used_is_noted(
     settings: Settings, store: Store, keyring: Keyring
 ) -> None:
@@ -376,6 +414,56 @@ async def test_a_page_acts_as_the_key_that_it_was_loaded_with_or_not_at_all(
         await page.delete("/console/session")
         refused = await page.get("/v1/refinements", headers={"Hone-Session": second.id})
         problem(refused, 401, "unauthenticated")
+
+
+async def test_a_copied_cookie_works_in_no_process_after_the_sign_out(
+    guarded: str, settings: Settings, keyring: Keyring
+) -> None:
+    issued = await keyring.create(OPERATOR, EVERYTHING)
+    with running(settings.model_copy(update={"auth": "required"})) as other:
+        async with client(guarded) as page, client(other) as thief:
+            for it in (page, thief):
+                it.headers["Sec-Fetch-Site"] = "same-origin"
+            await page.post("/console/session", json={"key": issued.key})
+            copied = {"Cookie": f"hone_session={page.cookies['hone_session']}"}
+            assert (await thief.get("/v1/refinements", headers=copied)).status_code == 200
+            await page.delete("/console/session")
+            await asyncio.sleep(1)  # the promised second
+            for url in (guarded, other):
+                refused = await thief.get(f"{url}/v1/refinements", headers=copied)
+                problem(refused, 401, "unauthenticated")
+        async with client(guarded, issued.key) as admin:
+            log = (await admin.get("/v1/audit")).json()["data"]
+    assert [it["action"] for it in log] == ["signOut", "signIn"]
+    assert {it["by"] for it in log} == {issued.id}
+
+
+async def test_refused_requests_are_one_entry_a_minute_and_push_no_action_out(
+    guarded: str, settings: Settings, keyring: Keyring
+) -> None:
+    admin, ended = [await keyring.create(OPERATOR, EVERYTHING) for _ in range(2)]
+    limited = await keyring.create(OPERATOR, KeyRequest(scopes=(Scope.READ,)))
+    async with client(guarded, admin.key) as api:
+        for _ in range(100):
+            await api.post(f"/v1/keys/{admin.id}/rotate", json={"overlap_s": 3600})
+        await api.delete(f"/v1/keys/{ended.id}")
+        with running(settings.model_copy(update={"auth": "required"})) as other:
+            for url in (guarded, other):
+                async with client(url, ended.key) as refused, client(url, limited.key) as reader:
+                    for _ in range(50):
+                        problem(await refused.get("/v1/models"), 401, "unauthenticated")
+                        problem(await reader.post("/v1/refinements"), 403, "forbidden")
+        await asyncio.sleep(2)
+        log = (await api.get("/v1/audit", params={"limit": 1000})).json()["data"]
+        lines = (await api.get("/v1/audit", headers={"Accept": "application/jsonl"})).text
+    assert [json.loads(it) for it in lines.splitlines()] == log
+    assert len([it for it in log if it["action"] == "rotateKey"]) == 100
+    counted = [it for it in log if it["action"] == "refused"]
+    for key, status in ((ended, "401"), (limited, "403")):
+        own = [it for it in counted if it["by"] == key.id]
+        assert sum(it["count"] for it in own) == 100
+        assert {it["about"] for it in own} == {status}
+        assert len({it["at"][:16] for it in own}) == len(own) <= 2  # a new minute may begin
 
 
 async def test_without_fetch_metadata_a_session_acts_for_the_origin_of_the_server_alone(

@@ -127,20 +127,20 @@ async def test_requests_are_begun_by_workers_and_results_are_in_the_order_of_the
     assert (shown["batch"], shown["custom_id"]) == (batch["id"], "y")
     await succeed(worker, *ids[:0:-1])
     manual = await ManualWorker.claim(worker, ids[0])
-    assert await counts(api, batch) == {"running": 1, "succeeded": 2}
+    assert await counts(api, batch) == {"running": 1, "passed": 2}
     assert [it["custom_id"] for it in await results(api, batch)] == ["y", "z"]
     await manual.fail("iterations/0/critique")
     ended = await now(api, batch)
     assert (ended["status"], await counts(api, batch)) == (
         "completed",
-        {"succeeded": 2, "failed": 1},
+        {"passed": 2, "failed": 1},
     )
     assert ended["ended_at"] < ended["expires_at"]
     found = await results(api, batch)
-    assert [(it["line"], it["custom_id"], it["status"]) for it in found] == [
+    assert [(it["line"], it["custom_id"], it["outcome"]) for it in found] == [
         (1, "x", "failed"),
-        (2, "y", "succeeded"),
-        (3, "z", "succeeded"),
+        (2, "y", "passed"),
+        (3, "z", "passed"),
     ]
     assert found[1]["refinement"] == (await api.get(f"/v1/refinements/{ids[1]}")).json()
 
@@ -180,7 +180,7 @@ async def test_a_line_that_is_refused_says_what_a_single_submission_would_and_th
     assert "values" in told[9]["error"]["detail"]
     await succeed(worker, *await begun(api, worker, batch))
     found = await results(api, batch)
-    assert [it["status"] for it in found] == ["succeeded", *["invalid"] * 7]
+    assert [it["outcome"] for it in found] == ["passed", *["invalid"] * 7]
     assert found[1]["error"] == told[2]["error"]
     assert (await now(api, batch))["status"] == "completed"
 
@@ -282,18 +282,18 @@ async def test_canceling_ends_what_is_under_way_and_drops_what_was_not_begun(
     await succeed(worker, ids[1])
     canceled = await api.post(batch["links"]["cancel"])
     assert (canceled.status_code, canceled.json()["status"]) == (202, "canceling")
-    assert await counts(api, batch) == {"canceling": 1, "canceled": 201, "succeeded": 1}
+    assert await counts(api, batch) == {"canceling": 1, "canceled": 201, "passed": 1}
     await manual.stop()
     assert (await now(api, batch))["status"] == "canceled"
     assert (await api.post(batch["links"]["cancel"])).status_code == 202
     found = await results(api, batch)
     assert [it["line"] for it in found] == [*range(1, 204)]
-    assert [it["line"] for it in found if it["status"] != "canceled"] == [102]
+    assert [it["line"] for it in found if it["outcome"] != "canceled"] == [102]
     assert found[100]["refinement"]["id"] == ids[0]
     assert found[202] == {
         "line": 203,
         "custom_id": "202",
-        "status": "canceled",
+        "outcome": "canceled",
         "refinement": None,
         "error": None,
     }
@@ -333,10 +333,10 @@ async def test_an_erased_refinement_leaves_the_batch_and_its_results(
     batch = await accepted(api, line("a"), line("b"), line("c"))
     first, second, third = await begun(api, worker, batch)
     await succeed(worker, first, third)
-    assert await counts(api, batch) == {"queued": 1, "succeeded": 2}
+    assert await counts(api, batch) == {"queued": 1, "passed": 2}
     for it in (first, second):
         await api.delete(f"/v1/refinements/{it}")
-    assert await counts(api, batch) == {"succeeded": 1, "erased": 2}
+    assert await counts(api, batch) == {"passed": 1, "erased": 2}
     assert (await now(api, batch))["status"] == "completed"
     assert [it["custom_id"] for it in await results(api, batch)] == ["c"]
 
@@ -356,7 +356,7 @@ async def test_a_retried_refinement_counts_anew_and_the_batch_ends_once(
     again = ManualWorker(worker.journal(claimed), claimed.state)
     await again.judge(0, DRAFT, 0.9)
     await again.complete()
-    assert await counts(api, batch) == {"succeeded": 1}
+    assert await counts(api, batch) == {"passed": 1}
     assert (await now(api, batch))["ended_at"] == ended["ended_at"]
 
 
@@ -461,7 +461,7 @@ async def test_text_that_is_not_to_be_stored_is_erased_once_the_results_were_rea
     await api.head(batch["links"]["results"])
     assert (await results(api, batch))[0]["refinement"]["result"]["draft"] == DRAFT
     (again,) = await results(api, batch)
-    assert (again["custom_id"], again["status"]) == ("a", "succeeded")
+    assert (again["custom_id"], again["outcome"]) == ("a", "passed")
     assert again["refinement"]["result"] is None
 
 

@@ -132,6 +132,17 @@ def test_what_is_no_decent_request_is_a_problem(
     assert code in answer
 
 
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+def test_a_client_that_sends_all_before_it_reads_gets_the_refusal_and_no_reset(
+    server: str, version: bytes
+) -> None:
+    size = 10_000_000
+    head = b"POST /v1/refinements HTTP/%b\r\nHost: localhost\r\nConnection: close\r\n" % version
+    fields = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % size
+    answer = said(server, head + fields, b"x" * size)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
 @pytest.mark.parametrize("connection", [b"close", b"keep-alive"])
 def test_a_client_of_http_1_0_is_sent_no_chunks(server: str, connection: bytes) -> None:
     refinement = httpx.post(f"{server}/v1/refinements", json=REQUEST, timeout=TIMEOUT_S).json()[
@@ -144,7 +155,7 @@ def test_a_client_of_http_1_0_is_sent_no_chunks(server: str, connection: bytes) 
     assert head.startswith(b"HTTP/1.1 200")
     assert b"transfer-encoding" not in head.lower()
     assert b"connection: close" in head.lower()
-    assert body.startswith(b"retry: 1000\n\nid: 2\nevent: refinement.canceled\ndata: {")
+    assert body.startswith(b"retry: 1000\nid: 2\nevent: refinement.canceled\ndata: {")
     assert body.endswith(b"}\n\n")
 
 

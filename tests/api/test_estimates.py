@@ -19,10 +19,11 @@ async def test_an_estimate_says_what_a_request_consumes_and_creates_nothing(
     said = response.json()
     assert said["strategy"] == "iterative"
     assert said["models"] == REQUEST["models"]
-    assert (said["expected"]["calls"], said["at_most"]["calls"]) == (4, 18)
-    for amount in (said["expected"], said["at_most"]):
+    assert (said["expected"]["calls"], said["p95"]["calls"]) == (4, 9)
+    assert said["cap"] == {"calls": 18, "max_tokens": None, "max_cost_usd": None}
+    for amount in (said["expected"], said["p95"]):
         assert amount["tokens"] == amount["input_tokens"] + amount["output_tokens"]
-    assert 0 < said["expected"]["cost_usd"] < said["at_most"]["cost_usd"]
+    assert 0 < said["expected"]["cost_usd"] < said["p95"]["cost_usd"]
     assert (await keyed_api.get("/v1/refinements")).json()["data"] == []
 
 

@@ -139,8 +139,11 @@ async def test_a_browser_that_accepts_anything_gets_a_stream(
         assert (await anext(events)).id == 1
 
 
-async def test_a_stream_says_when_to_connect_again(api: httpx.AsyncClient) -> None:
-    path = f"/v1/refinements/{await submitted(api)}/events"
-    async with api.stream("GET", path) as response:
-        lines = response.aiter_lines()
-        assert [await anext(lines) for _ in range(3)] == ["retry: 1000", "", "id: 1"]
+async def test_every_block_of_a_stream_has_an_event_and_the_first_says_when_to_connect_again(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    path = f"/v1/refinements/{await ended(api, worker)}/events"
+    *blocks, end = (await api.get(path)).text.split("\n\n")
+    assert blocks[0].startswith("retry: 1000\nid: 1\nevent: ")
+    assert all(it.startswith("id: ") and "\ndata: {" in it for it in blocks[1:])
+    assert end == ""

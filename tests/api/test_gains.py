@@ -1,8 +1,10 @@
 """What each draft added to the score, from journals of whole refinements."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -28,24 +30,25 @@ from app.service.report.gains import gains, gains_in
 from app.service.report.markdown import table
 from app.store.codec import decoded_event
 from tests.api.test_report_sections import QUEUED, snapshot
-from tests.journals.test_releases import RELEASES, StoredJournal
 
+JOURNALS = Path(__file__).parent / "journals"
+"""The summary, the request and the stream of refinements, as Redis had them at the end."""
 LIMITS = Limits(threshold=0.85, max_iterations=3)
 AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)
 ASKED = Usage(calls=1, input_tokens=90, output_tokens=10, cost_usd=0.002, seconds=1.5)
 
 
 def of_journal(name: str) -> tuple[Gains, list[Event]]:
-    """Return the gains of a refinement that an earlier release played, and its events."""
-    stored = StoredJournal.read(RELEASES / "engine-2" / f"{name}.json")
+    """Return the gains of a refinement whose journal was kept, and its events."""
+    stored = json.loads((JOURNALS / f"{name}.json").read_text())
     entries = [
         decoded_event(at.encode(), {k.encode(): v.encode() for k, v in it.items()}, b"")
-        for at, it in stored.entries[:-1]
+        for at, it in stored["journal"][:-1]
     ]
     events = [it for it in entries if it is not None]
     judged = [it.data for it in standing(events) if isinstance(it.data, IterationCompleted)]
     steps = [it.data for it in events if isinstance(it.data, StepCompleted)]
-    result = Result.model_validate_json(stored.summary["result"])
+    result = Result.model_validate_json(stored["summary"]["result"])
     return gains_of(judged, steps, result.path, result.missing), events
 
 

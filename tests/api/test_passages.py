@@ -4,9 +4,8 @@ from typing import Any
 
 import httpx
 import pytest
-from redis.asyncio import Redis
 
-from app.store import WorkerStore, keys
+from app.store import WorkerStore
 from tests.api.api_client import DRAFT, ManualWorker, paused, problem, submitted
 from tests.api.test_reviews import events, reviewed
 
@@ -110,17 +109,6 @@ async def test_passages_of_what_waits_for_no_review_are_a_conflict(
     problem(await reviewed(keyed_api, refinement_id, said), 409, "conflict")
 
 
-async def test_what_an_earlier_release_accepted_takes_no_marks(
-    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, redis_url: str
-) -> None:
-    refinement_id = await asked(keyed_api, keyed_worker)
-    async with Redis.from_url(redis_url) as redis:
-        await redis.hset(keys.SUMMARY + refinement_id, "engine_version", "2")
-    said = {**FEEDBACK, "spans": [{"quote": WORD}]}
-    refused = problem(await reviewed(keyed_api, refinement_id, said), 409, "conflict")
-    assert "earlier release" in refused["detail"]
-
-
 MARKED = {"feedback": "Shorter.", "spans": [{"quote": WORD}]}
 
 
@@ -151,7 +139,7 @@ async def test_an_estimate_leaves_out_the_judgement_of_the_given_draft(
     models = {"generator": "openai:gpt-5-mini", "critic": "openai:gpt-5-mini"}
     body = {"draft": DRAFT, "models": models, "max_iterations": 1}
     before, after = [
-        (await keyed_api.post("/v1/estimates", json={**body, **more})).json()["at_most"]["calls"]
+        (await keyed_api.post("/v1/estimates", json={**body, **more})).json()["cap"]["calls"]
         for more in ({}, MARKED)
     ]
     assert before - after == 3

@@ -14,7 +14,7 @@ from app.access import Keyring, Tenants
 from app.contract.access import OPERATOR, KeyRequest, Quotas, Scope
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys
-from tests.api.api_client import REQUEST, ManualWorker, problem, submitted, watching
+from tests.api.api_client import REQUEST, ManualWorker, ended, problem, submitted, watching
 from tests.api.conftest import requiring_keys
 from tests.waiting import TIMEOUT_S
 
@@ -55,11 +55,40 @@ async def test_requests_a_minute_are_counted_and_one_too_many_is_refused(
         assert 1 <= int(left[2]) <= 60
     refused = next(it for it in answers if it.status_code == 429)
     problem(refused, 429, "rate_limited")
+    assert refused.headers["ratelimit"].startswith('"requests";r=0;t=')
     assert 1 <= int(refused.headers["retry-after"]) <= 60
     other = await Keyring(store.access, settings).create(OPERATOR, KeyRequest())
     allowed = await api.get("/v1/models", headers={"Authorization": f"Bearer {other.key}"})
     assert allowed.status_code == 200
     assert "ratelimit" not in allowed.headers
+
+
+async def test_every_answer_to_a_known_caller_says_what_is_left_of_the_quota(
+    api: httpx.AsyncClient, store: Store, worker: WorkerStore
+) -> None:
+    await limit(api, store, requests_per_minute=100, watchers=1)
+    path = f"/v1/refinements/{await ended(api, worker)}"
+    answers = [
+        await api.get("/v1/refinements?limit=1"),
+        await api.get(path, headers={"If-None-Match": "*"}),
+        await api.get(f"{path}/events"),
+        await api.get(f"{path}/events?after=8"),
+        await api.get("/v1/refinements/ref_none"),
+        await api.get("/v1/nothing"),
+        await api.put("/v1/refinements"),
+        await api.post("/v1/refinements", json={}),
+        await api.post("/v1/keys", json={}),
+        await api.head(path),
+    ]
+    statuses = [200, 304, 200, 204, 404, 404, 405, 422, 403, 200]
+    assert [it.status_code for it in answers] == statuses
+    left = [LEFT.fullmatch(it.headers.get("ratelimit", "")) for it in answers]
+    assert all(left)
+    async with watching(api, await submitted(api)) as events:
+        await anext(events)
+        refused = await api.get(f"{path}/events")
+    problem(refused, 429, "quota_exceeded")
+    assert LEFT.fullmatch(refused.headers["ratelimit"])
 
 
 async def test_refinements_that_are_queued_or_in_flight_are_bounded(

@@ -20,6 +20,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import Finding, FixMade, Issue, IssueState, TextChange, Usage
 from app.contract.limits import Limits
+from app.contract.outcome import RefinementOutcome
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Failure, Iteration, Snapshot
@@ -56,7 +57,16 @@ ASKED = Paused(
 
 def snapshot(**fields: object) -> Snapshot:
     """Return an ended refinement in which nothing was judged."""
-    left_out = ("passed", "stop_reason", "iteration", "best", "result", "error", "parent")
+    left_out = (
+        "outcome",
+        "reason",
+        "stop_reason",
+        "iteration",
+        "best",
+        "result",
+        "error",
+        "parent",
+    )
     moments = ("created_at", "started_at", "ended_at", "expires_at")
     known: dict[str, object] = {
         **dict.fromkeys(left_out),
@@ -94,9 +104,9 @@ def asked(key: str, text: str, **more: object) -> StepCompleted:
 
 def test_a_failure_is_told_in_words_with_its_code() -> None:
     failure = Failure(code="unreadable_critique", detail="no <b>score</b>")
-    failed = snapshot(status=Status.FAILED, stop_reason=StopReason.ERROR, error=failure)
+    failed = snapshot(status=Status.FAILED, outcome=RefinementOutcome.FAILED, error=failure)
     why, code = ending(told(of=failed)).split("\n\n")[:2]
-    assert why == "**Failed.** It could not continue. An error ended it."
+    assert why == "**Failed.** It could not continue."
     assert code == (
         "A critic's verdict could not be parsed, even after retries; no verdict was invented"
         " instead. (`unreadable_critique`: no \\<b\\>score\\</b\\>)"

@@ -13,6 +13,7 @@ from app.contract.caveats import BLOCKING
 from app.contract.drafts import Escape
 from app.contract.judgement import Comparison, IssueState, ScoreFrom
 from app.contract.limits import Limits
+from app.contract.outcome import ENDED_BY
 from app.contract.reviews import PausedOnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status, StopReason
 from app.service.report import wording
@@ -35,10 +36,7 @@ def codes() -> set[str]:
 
 def test_every_status_and_every_stop_reason_has_its_words() -> None:
     assert wording.STATUSES.keys() == set(Status)
-    assert wording.STOP_REASONS.keys() == set(StopReason)
-    assert all(
-        it.endswith(".") for it in (*wording.STATUSES.values(), *wording.STOP_REASONS.values())
-    )
+    assert ENDED_BY.keys() == set(StopReason)
 
 
 def test_every_code_that_a_worker_fails_with_has_its_words() -> None:
@@ -50,7 +48,7 @@ def test_every_code_that_a_worker_fails_with_has_its_words() -> None:
 def test_every_other_choice_of_the_contract_has_its_words() -> None:
     assert wording.ISSUES.keys() == set(IssueState)
     assert wording.ESCAPES.keys() == set(get_args(Escape))
-    assert wording.CAVEATS.keys() == {*BLOCKING, "item_dropped"}
+    assert wording.CAVEATS.keys() == {*BLOCKING, "item_dropped", "lower_score"}
     assert wording.SCORES_FROM.keys() == set(get_args(get_args(ScoreFrom)[0]))
     assert wording.ACTIONS.keys() == set(get_args(get_args(ReviewAction)[0]))
     assert wording.TIMEOUTS.keys() == set(get_args(PausedOnTimeout))

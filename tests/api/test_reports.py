@@ -155,12 +155,9 @@ async def test_it_begins_with_how_it_ended_and_what_the_score_measures(
 ) -> None:
     markdown = await report(api, await ended(api, worker))
     told, verdict = markdown.split("\n\n")[1:3]
-    assert told == (
-        "**Succeeded.** It has ended. A draft was good enough: it reached the threshold and every"
-        " floor, and no check vetoed it."
-    )
+    assert told == "**Passed.** The score is 0.10; the threshold is 0.85."
     drafts = "2 drafts, 1 model call, 0.2500 USD"
-    assert verdict == f"**Not passed**: score 0.10, threshold 0.85; {drafts}."
+    assert verdict == f"Score 0.10, threshold 0.85; {drafts}."
     assert section(markdown, "## The result") == (
         "Its score is **0.10**: the weighted mean of the criteria, as critics judged them. It is"
         " the draft at `iterations/1`.\n\n```text\nDraft 1.\n```"
@@ -196,7 +193,9 @@ async def test_every_status_has_a_report_that_says_so(
     await api.post(f"/v1/refinements/{refinement_id}/cancel")
     assert "**Canceling.**" in await report(api, refinement_id)
     await manual.stop()
-    assert "**Canceled.** It was canceled." in await report(api, refinement_id)
+    assert "**Canceled.** It was canceled; the best draft by then scored 0.40;" in await report(
+        api, refinement_id
+    )
 
 
 async def test_a_pause_and_its_answer_are_told(api: httpx.AsyncClient, worker: WorkerStore) -> None:

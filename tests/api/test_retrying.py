@@ -99,6 +99,24 @@ async def test_a_retry_sent_again_with_its_key_takes_effect_once(
     problem(other, 422, "idempotency_mismatch")
 
 
+async def test_a_retry_can_be_waited_for_like_a_submission(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    url, wait = await failed(api, worker), {"Prefer": "wait=30"}
+    waiting = asyncio.create_task(api.post(f"{url}/retry", headers=wait))
+    while (await api.get(url)).json()["status"] == "failed":  # noqa: ASYNC110 - it is in Redis
+        await asyncio.sleep(0.01)
+    await go_on(worker, url)
+    ended = await waiting
+    assert (ended.status_code, ended.json()["status"]) == (200, "succeeded")
+    assert ended.headers["preference-applied"] == "wait=30"
+    assert ended.headers["location"] == url
+    url = await failed(api, worker)
+    early = await api.post(f"{url}/retry", headers={"Prefer": "wait=0"})
+    assert (early.status_code, early.json()["status"]) == (202, "queued")
+    assert early.headers["retry-after"] == "1"
+
+
 async def test_a_stream_ends_with_the_failure_and_a_reconnect_goes_on_after_a_retry(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
@@ -167,7 +185,7 @@ async def test_iterations_diff_and_report_show_one_history(
     assert "retried after `unreadable_critique`; 1 step voided" in report
     assert "maximum drafts from 3 to 7" in report
     assert "a worker was lost" not in report
-    assert "**Succeeded.**" in report
+    assert "**Passed.** The score is 0.90; the threshold is 0.85." in report
 
 
 async def events_of(api: httpx.AsyncClient, url: str) -> list[dict[str, Any]]:

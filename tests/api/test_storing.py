@@ -102,7 +102,7 @@ async def test_reading_the_final_snapshot_erases_all_text(
     after = (await api.get(path)).json()
     assert (after["result"], after["metadata"], after["best"]["sha256"]) == (None, {}, "")
     assert (after["excerpt"], bool(after["erased_at"])) == (None, True)
-    kept = ("id", "status", "stop_reason", "passed", "scores", "usage", "created_at", "ended_at")
+    kept = ("id", "status", "stop_reason", "outcome", "scores", "usage", "created_at", "ended_at")
     assert [after[it] for it in kept] == [read.json()[it] for it in kept]
     assert [it["score"] for it in after["scores"]] == [0.4, 0.9]
 

@@ -136,7 +136,7 @@ async def test_requests_of_batches_and_continuations_count_for_the_key_that_sent
     continued = await api.post(f"/v1/refinements/{first}/continue", json={})
     await api.post(f"/v1/refinements/{continued.json()['id']}/cancel")
     found = await usage(api, {}, group_by=["key", "outcome"])
-    assert groups(found) == [(key_id, "canceled", 1, 0), (key_id, "not_passed", 1, 1)]
+    assert groups(found) == [(key_id, "canceled", 1, 0), (key_id, "passed", 1, 1)]
 
 
 async def test_usage_comes_as_csv_on_request(

@@ -16,6 +16,8 @@ WAITING = {
     "reason": "unauthorized",
     "model": MODEL,
     "until": "2026-01-31T09:00:07Z",
+    "since": "2026-01-31T09:00:00Z",
+    "detail": "openai:gpt-5-mini refused the API key.",
 }
 
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from app.contract.estimates import Consumption, RefinementEstimate
+from app.contract.estimates import Cap, Consumption, RefinementEstimate
 from app.contract.judgement import CriterionScore, Usage
 from app.contract.ratings import Rating
 from app.contract.snapshot import Failure, Iteration, IterationList, Result, Snapshot
@@ -19,6 +19,7 @@ from tests.cli.scripted_server import CannedResponse, ReceivedRequest, ScriptedA
 
 Body = Mapping[str, Any]
 CONSUMED = Consumption(calls=3, input_tokens=1_000, output_tokens=500, tokens=1_500, cost_usd=0.01)
+CAP = Cap(calls=9, max_tokens=None, max_cost_usd=None)
 
 
 def written(body: Body) -> str:
@@ -81,7 +82,7 @@ class ComparingApi(ScriptedApi):
         if parts == ["estimates"]:
             models = {"generator": "openai:gpt-5-mini", "critic": "openai:gpt-5-mini"}
             found = RefinementEstimate(
-                strategy="iterative", models=models, expected=CONSUMED, at_most=CONSUMED
+                strategy="iterative", models=models, expected=CONSUMED, p95=CONSUMED, cap=CAP
             )
             return CannedResponse(found.model_dump_json())
         for refinement_id, given in self.submitted.items():

@@ -16,6 +16,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import CriterionScore, Usage
 from app.contract.limits import Limits
+from app.contract.outcome import RefinementOutcome
 from app.contract.reviews import Paused
 from app.contract.snapshot import Best, Diff, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
@@ -54,10 +55,18 @@ def answered(key: str, *then: str) -> StepCompleted:
     )
 
 
+OUTCOMES = {
+    Status.SUCCEEDED: RefinementOutcome.PASSED,
+    Status.FAILED: RefinementOutcome.FAILED,
+    Status.CANCELED: RefinementOutcome.CANCELED,
+}
+
+
 def snapshot(
     status: Status = Status.SUCCEEDED,
     stop_reason: StopReason | None = StopReason.THRESHOLD_MET,
     draft: str | None = "Short.\n",
+    outcome: RefinementOutcome | None = None,
 ) -> Snapshot:
     result = None
     if draft is not None:
@@ -66,7 +75,8 @@ def snapshot(
         id=ID,
         excerpt="Short, please.",
         status=status,
-        passed=draft is not None,
+        outcome=outcome or OUTCOMES.get(status),
+        reason="The score is 0.91; the threshold is 0.85." if status.is_terminal else None,
         stop_reason=stop_reason,
         strategy="iterative",
         phase=(),

@@ -19,7 +19,7 @@ def batch(ended: Any = False, **fields: Any) -> CannedResponse:
     whole: dict[str, Any] = {
         "id": ID,
         "status": "completed" if ended else "running",
-        "counts": {"total": 2, "succeeded": 2} if ended else {"total": 2, "pending": 2},
+        "counts": {"total": 2, "passed": 2} if ended else {"total": 2, "pending": 2},
         "errors": [],
         "waiting": None,
         "metadata": {},
@@ -52,24 +52,24 @@ def test_a_file_is_sent_as_it_is_and_its_results_are_written(
     scripted(server, batch(), batch(ended=True))
     done = hone("batch", str(file))
     assert (done.exit_code, done.stdout) == (0, RESULTS)
-    assert f"{ID} completed: 2 succeeded" in done.stderr
+    assert f"{ID} completed: 2 passed" in done.stderr
     assert server.asked[0].body == file.read_text()
 
 
-def test_refused_lines_and_waits_are_shown_and_the_exit_code_says_that_not_all_succeeded(
+def test_refused_lines_and_waits_are_shown_and_the_exit_code_says_that_not_all_passed(
     server: ScriptedApi, hone: Run, file: Path, tmp_path: Path
 ) -> None:
     error = {"code": "invalid_request", "detail": "/threshold: too high", "errors": []}
     told = {"errors": [{"line": 4, "custom_id": "b", "error": error}]}
     waiting = {"waiting": {"reason": "memory", "detail": "the memory of Redis is nearly full"}}
-    counts = {"counts": {"total": 2, "invalid": 1, "succeeded": 1}}
+    counts = {"counts": {"total": 2, "invalid": 1, "passed": 1}}
     scripted(server, batch(**told), batch(**waiting), batch(ended=True, **counts))
     output = tmp_path / "results.jsonl"
     done = hone("batch", str(file), "--output", str(output))
     assert (done.exit_code, output.read_text()) == (3, RESULTS)
     assert "line 4 (b): /threshold: too high" in done.stderr
     assert f"{ID} waits: the memory of Redis is nearly full" in done.stderr
-    assert "1 invalid, 1 succeeded" in done.stderr
+    assert "1 invalid, 1 passed" in done.stderr
 
 
 def test_the_same_file_has_the_same_key_and_another_one_has_another(

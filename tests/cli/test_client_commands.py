@@ -17,6 +17,7 @@ from app.cli.root import write_file
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.events import EventType, StepDelta
 from app.contract.models import ROLES
+from app.contract.outcome import RefinementOutcome
 from app.contract.snapshot import Failure
 from app.contract.status import Status, StopReason
 from tests.cli.conftest import Run
@@ -60,13 +61,14 @@ def test_what_ended_without_passing_is_exit_code_3_and_its_best_draft_is_printed
     server: ScriptedApi, hone: Run, status: Status
 ) -> None:
     reason = {Status.SUCCEEDED: "plateau", Status.FAILED: "error", Status.CANCELED: "canceled"}
-    final = snapshot(status, StopReason(reason[status])).model_copy(update={"passed": False})
+    ends_as = "best_effort" if status is Status.SUCCEEDED else status
+    final = snapshot(status, StopReason(reason[status]), outcome=RefinementOutcome(ends_as))
     kind = EventType(f"refinement.{status}".replace("succeeded", "completed"))
     ended = CannedResponse(stream(*EVENTS, ending(kind, final)), media_type="text/event-stream")
     script(server, ended)
     done = hone("submit", "-", stdin="In order to be short.")
     assert (done.exit_code, done.stdout) == (3, "Short.\n")
-    assert f"Result: {status} ({reason[status]})" in done.stderr
+    assert f"Result: {ends_as}: iteration 1" in done.stderr
 
 
 def test_what_ended_without_a_draft_prints_none_and_writes_no_file(
@@ -301,8 +303,8 @@ def test_the_progress_is_told_in_plain_lines_on_standard_error(
         f"{ID}: iterative, generator offline:editor, critic offline:editor",
         "iteration 0: score 0.41 (clarity 0.41), not good enough yet",
         "iteration 1: score 0.91 (clarity 0.91), passed",
-        "succeeded: threshold_met; 2 calls, 240 tokens, $0.0000, 1.0 s",
-        "Result: succeeded (threshold_met): iteration 1 with score 0.91, threshold 0.85, passed",
+        "passed: threshold_met; 2 calls, 240 tokens, $0.0000, 1.0 s",
+        "Result: passed: iteration 1 with score 0.91. The score is 0.91; the threshold is 0.85.",
     ):
         assert told.count(f"{line}\n") == 1, line
 
@@ -328,7 +330,7 @@ def test_a_result_of_an_inner_search_is_called_by_its_path(server: ScriptedApi, 
     final = ending(final=ended.model_copy(update={"result": inner}))
     script(server, CannedResponse(stream(*EVENTS, final), media_type=STREAM))
     told = hone("submit", "-", stdin="x").stderr
-    assert "(threshold_met): reviews/1/iterations/1 with score 0.91" in told
+    assert "passed: reviews/1/iterations/1 with score 0.91" in told
 
 
 def test_get_prints_the_snapshot_as_json(server: ScriptedApi, hone: Run) -> None:

@@ -149,14 +149,12 @@ def test_a_request_that_would_be_refused_is_said_before_anything_is_paid(
     assert not api.submitted
 
 
-def test_a_dry_run_says_the_cost_at_most_and_submits_nothing(
-    api: ComparingApi, compare: Compare
-) -> None:
+def test_a_dry_run_says_the_cost_and_submits_nothing(api: ComparingApi, compare: Compare) -> None:
     done = compare("--dry-run", "--json", "--judgements", "2")
     costs = json.loads(done.stdout)
-    assert costs["a"]["at_most"]["cost_usd"] == pytest.approx(0.06)
-    assert costs["judge"]["at_most"]["cost_usd"] == pytest.approx(0.24)
-    assert costs["total"]["at_most"]["calls"] == 3 * (6 + 6 + 24)
+    assert costs["a"]["p95"]["cost_usd"] == pytest.approx(0.06)
+    assert costs["judge"]["p95"]["cost_usd"] == pytest.approx(0.24)
+    assert costs["total"]["p95"]["calls"] == 3 * (6 + 6 + 24)
     assert not api.submitted
     checked = [json.loads(it.body) for it in api.asked]
     drafts = [it["draft"] for it in checked]
@@ -320,11 +318,11 @@ def test_a_server_that_restarts_is_asked_again_and_one_that_never_answered_is_no
     plan = ComparisonPlan("x", texts, {"a": {}, "b": {"threshold": 0.9}}, {})
     pauses: list[float] = []
     with Client("http://127.0.0.1:9") as nobody, pytest.raises(ServerUnreachable):
-        ComparisonRunner(nobody, plan, pause=pauses.append).estimates(at_most=False)
+        ComparisonRunner(nobody, plan, pause=pauses.append).estimates(p95=False)
     assert pauses == []
     with Client(api.url) as client:
         runner = ComparisonRunner(client, plan, pause=pauses.append)
-        runner.estimates(at_most=False)
+        runner.estimates(p95=False)
         api.goes_away = 2
         assert runner.known() == {}
     assert pauses == [1.0, 1.0]

@@ -45,7 +45,7 @@ def test_the_table_shows_what_is_known() -> None:
     assert [line.split() for line in lines if line] == [
         [ID],
         ["iterative,", "generator", "offline:editor,", "critic", "offline:editor"],
-        ["succeeded:", "threshold_met;", "2", "calls,", "240", "tokens,", "$0.0000,", "1.0", "s"],
+        ["passed:", "threshold_met;", "2", "calls,", "240", "tokens,", "$0.0000,", "1.0", "s"],
         ["iteration", "0", "1"],
         ["score", "0.41", "0.91"],
         ["clarity", "0.41", "0.91"],

@@ -34,7 +34,7 @@ def test_a_list_goes_through_pages_and_stops_at_its_limit(server: ScriptedApi, h
     assert (done.exit_code, len(server.asked)) == (0, 2)
     assert (
         done.stdout.splitlines()
-        == [f"{ID}\tsucceeded\t0.91\tyes\t$0.0000\t2026-05-04T06:30Z\t2\tShort, please."] * 150
+        == [f"{ID}\tsucceeded\t0.91\tpassed\t$0.0000\t2026-05-04T06:30Z\t2\tShort, please."] * 150
     )
 
 

@@ -184,7 +184,7 @@ def test_watching_goes_on_past_a_failure_that_was_retried(server: ScriptedApi, h
     assert done.exit_code == 0, done.stderr
     assert "failed: error" in done.stderr
     assert "retried at event 9 after unreadable_critique: it is empty" in done.stderr
-    assert "succeeded: threshold_met" in done.stderr
+    assert "passed: threshold_met" in done.stderr
     assert "It failed" not in done.stderr
 
 

@@ -106,7 +106,12 @@ def test_an_exhausted_quota_is_not_waited_for() -> None:
 
 
 def test_refine_raises_for_a_failure_and_gives_what_there_is() -> None:
-    failed = {**SNAPSHOT, "status": "failed", "error": {"code": "poisoned", "detail": "It kills."}}
+    failed = {
+        **SNAPSHOT,
+        "status": "failed",
+        "outcome": "failed",
+        "error": {"code": "poisoned", "detail": "It kills."},
+    }
     client, _ = client_of(httpx.Response(202, json=SNAPSHOT), httpx.Response(200, json=failed))
     with pytest.raises(hone.RefinementFailed, match="poisoned: It kills") as caught:
         client.refine("Text")

@@ -170,7 +170,7 @@ async def test_a_call_that_is_repeated_begins_its_text_anew(service: RunningServ
 
 async def test_a_text_is_shown_anew_when_its_worker_was_killed(tmp_path: Path) -> None:
     """The next claim is played in a child process, since the first one ended without a step."""
-    text = chat("word " * 1_000)
+    text = chat(" ".join(map(str, range(1_000))))
     async with running_service(tmp_path, lambda _: text, model_timeout_s=5) as service:
         with slow_words(service, 0.02):
             async with watched_from_its_start(service) as (_, stream):

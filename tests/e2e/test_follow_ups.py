@@ -33,7 +33,7 @@ async def test_the_result_is_compared_and_further_texts_are_made_of_it(
         {"subject": "Your refund"},
         ["outputs/summary"],
     )
-    assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
+    assert (ended["stop_reason"], ended["outcome"]) == ("threshold_met", "passed")
     events = await service.events(refinement_id)
     keys = {event["data"].get("key") for event in events}
     assert keys >= {"compare/1", "compare/2", "outputs/subject", "outputs/summary"}

@@ -127,7 +127,7 @@ async def test_it_serves_http_too(service: RunningService) -> None:
                 await asyncio.sleep(0.1)
         async with Client(f"http://127.0.0.1:{port}/mcp") as client:
             refined = content(await client.call_tool("refine", TASK))
-            assert (refined["status"], refined["passed"]) == ("succeeded", True)
+            assert (refined["status"], refined["outcome"]) == ("succeeded", "passed")
     finally:
         process.terminate()
         process.wait()

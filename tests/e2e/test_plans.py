@@ -70,7 +70,7 @@ async def test_a_tool_that_fails_once_changes_the_plan(service: RunningService) 
     async with endpoint(orders) as (url, asked, _):
         ended = await service.ended(await service.submit(**planned(url)))
         events = await service.events(ended["id"])
-    assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
+    assert (ended["stop_reason"], ended["outcome"]) == ("threshold_met", "passed")
     assert ended["result"]["draft"] == "Your refund was sent on Monday."
     assert ended["usage"]["calls"] == len(SAID)
     steps = {it["data"]["key"]: it["data"] for it in events if it["type"] == "step.completed"}

@@ -1,6 +1,7 @@
 """The Python client with a real service."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -24,7 +25,7 @@ async def test_a_person_steers_with_the_synchronous_client(service: RunningServi
                 client.change(running, threshold=0.5, if_match=1)
             client.finish(running)
             ended = client.wait(running, timeout=60)
-            assert (ended.stop_reason, ended.passed) == ("finished_early", False)
+            assert (ended.stop_reason, ended.outcome) == ("finished_early", "best_effort")
             assert len(client.iterations(running).data) == 1
             assert "Draft" in client.report(running)
             client.rate(running, path="iterations/1", score=0.4)
@@ -47,12 +48,33 @@ async def test_a_batch_is_submitted_and_read(service: RunningService) -> None:
             wrong: hone.RefinementRequest = {"task": "Explain fees.", "threshold": 7}
             batch = client.batch({"one": one, "wrong": wrong}, defaults={"max_iterations": 1})
             assert (batch.counts.total, batch.errors[0].custom_id) == (2, "wrong")
-            assert client.wait_for_batch(batch, timeout=60).counts.succeeded == 1
+            assert client.wait_for_batch(batch, timeout=60).counts.best_effort == 1
             (result, refused) = client.batch_results(batch)
-            assert (result.custom_id, result.status, refused.status) == (
-                "one",
-                "succeeded",
-                "invalid",
-            )
+            assert (result.custom_id, result.outcome) == ("one", "best_effort")
+            assert refused.outcome == "invalid"
 
+    await asyncio.to_thread(run)
+
+
+async def test_a_result_that_does_not_pass_says_so_and_is_refused_if_it_must_pass(
+    service: RunningService, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The scripted critic gives the first draft 0.4."""
+    why = "Quality is 0.40; the threshold is 0.85; the limit of 1 iteration was reached."
+
+    def run() -> None:
+        with hone.Hone(url_of(service.settings)) as client:
+            silent = client.refine(task="Explain refunds.", max_iterations=1, must_pass=False)
+            assert (silent.passed, silent.outcome, silent.reason) == (False, "best_effort", why)
+            assert (client.get(silent.id).reason, silent.usage.calls) == (why, 2)
+            assert caplog.messages == []
+            told = client.refine(task="Explain fees.", max_iterations=1)
+            assert caplog.messages == [f"{told.id}: best_effort: {why}"]
+            with pytest.raises(hone.NotPassed, match=re.escape(why)) as refused:
+                client.refine(task="Explain refunds.", max_iterations=1, must_pass=True)
+            assert refused.value.result.draft == told.draft
+            assert client.refine(task="Explain refunds.", must_pass=True, max_iterations=9).passed
+            assert silent.id in [it.id for it in client.list(outcome="best_effort")]
+
+    caplog.set_level("WARNING", "hone")
     await asyncio.to_thread(run)

@@ -48,7 +48,7 @@ async def test_a_contradicted_draft_is_mended(service: RunningService) -> None:
     service.models.behaviour = replying(VERIFIED)
     strategy = {"kind": "chain_of_verification"}
     ended = await service.ended(await service.submit(strategy=strategy))
-    assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
+    assert (ended["stop_reason"], ended["outcome"]) == ("threshold_met", "passed")
     assert ended["result"]["draft"] == RIGHT
     assert ended["usage"]["calls"] == len(VERIFIED)
     first, _ = (await service.get(ended["id"], "/iterations"))["data"]
@@ -75,7 +75,7 @@ async def test_a_draft_is_contradicted_by_what_a_tool_says(service: RunningServi
         ended = await service.ended(await service.submit(strategy=strategy, tools=tools))
         bodies = [json.loads(await it.text()) for it in asked]
         keys = [it.headers["Idempotency-Key"] for it in asked]
-    assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
+    assert (ended["stop_reason"], ended["outcome"]) == ("threshold_met", "passed")
     assert (ended["result"]["draft"], ended["result"]["caveats"]) == (RIGHT, [])
     assert ended["usage"]["calls"] == len(said)
     assert bodies == [{"tool": "find_order", "arguments": {"order": 4711}}] * 2
@@ -93,7 +93,7 @@ async def test_the_answer_that_most_samples_give_is_returned(service: RunningSer
     service.models.behaviour = replying(drawn)
     strategy = {"kind": "self_consistency", "n": 3, "answer": r"(?i)so: ([\d.]+)"}
     ended = await service.ended(await service.submit(strategy=strategy, threshold=0.6))
-    assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
+    assert (ended["stop_reason"], ended["outcome"]) == ("threshold_met", "passed")
     result = ended["result"]
     assert (result["path"], result["score_from"]) == ("iterations/2", "agreement")
     assert (result["score"], ended["usage"]["calls"]) == (0.666667, 3)

@@ -13,7 +13,7 @@ async def test_submit_and_poll_to_the_end(service: RunningService) -> None:
     refinement_id = await service.submit()
     ended = await service.ended(refinement_id)
     assert (ended["status"], ended["stop_reason"]) == ("succeeded", "threshold_met")
-    assert (ended["result"]["score"], ended["passed"]) == (0.95, True)
+    assert (ended["result"]["score"], ended["outcome"]) == (0.95, "passed")
     assert ended["result"]["draft"] == draft(4)
     assert (ended["usage"]["calls"], service.models.counts.calls) == (CALLS, CALLS)
     judged = (await service.get(refinement_id, "/iterations"))["data"]
@@ -57,7 +57,7 @@ async def test_finish_keeps_the_best_draft_so_far(service: RunningService) -> No
     await service.client.post(f"/v1/refinements/{refinement_id}/finish")
     ended = await service.ended(refinement_id)
     assert (ended["status"], ended["stop_reason"]) == ("succeeded", "finished_early")
-    assert (ended["result"]["score"], ended["passed"]) == (0.6, False)
+    assert (ended["result"]["score"], ended["outcome"]) == (0.6, "best_effort")
     await service.until(lambda: service.models.counts.dropped == 1)
 
 

@@ -40,7 +40,7 @@ async def test_a_report_tells_of_panel_review_comparison_and_outputs(
     url = ended["links"]["report"]
     markdown = (await service.client.get(url)).text
     page = (await service.client.get(url, headers={"Accept": "text/html"})).text
-    assert "A reviewer approved the draft." in markdown.partition("## The result")[0]
+    assert "; a reviewer approved it as it is." in markdown.partition("## The result")[0]
     assert "- Critic `lawyer`, adversarial" in markdown
     assert "quality 0.70 (spread 0.40)" in markdown
     assert "A reviewer approved the draft.\n\n```text\nGood enough.\n```" in markdown

@@ -49,7 +49,7 @@ async def test_a_reviewer_sees_every_draft_and_the_last_word_is_theirs(
     assert third["scores"][-1]["score"] == 0.8
     await say(service, refinement_id, action="approve")
     ended = await service.ended(refinement_id)
-    assert (ended["stop_reason"], ended["passed"]) == ("approved", False)
+    assert (ended["stop_reason"], ended["outcome"]) == ("approved", "best_effort")
     assert ended["result"]["draft"] == "Draft number 3, by hand."
     types = [event["type"] for event in await service.events(refinement_id)]
     assert types.count("refinement.paused") == types.count("refinement.reviewed") == 3
@@ -81,7 +81,7 @@ async def test_before_completion_what_is_asked_for_is_made_and_rated(
     assert diff["unified"].startswith("--- iterations/1\n+++ reviews/1/iterations/1\n")
     await say(service, refinement_id, action="rate", score=0.99)
     ended = await service.ended(refinement_id)
-    assert (ended["stop_reason"], ended["passed"]) == ("completed", True)
+    assert (ended["stop_reason"], ended["outcome"]) == ("completed", "passed")
     result = ended["result"]
     assert (result["path"], result["draft"]) == ("reviews/1/iterations/1", draft(2))
     assert (result["score"], result["score_from"]) == (0.99, "review")
@@ -116,7 +116,7 @@ async def test_it_waits_while_no_worker_lives_and_goes_on_with_another(tmp_path:
         assert (await service.get(refinement_id))["status"] == "queued"
         service.worker()
         ended = await service.ended(refinement_id)
-        assert (ended["stop_reason"], ended["passed"]) == ("rejected", False)
+        assert (ended["stop_reason"], ended["outcome"]) == ("rejected", "best_effort")
         assert (ended["result"]["score"], service.models.counts.calls) == (0.95, 8)
 
 

@@ -205,7 +205,7 @@ def shows_what_the_page_says(port: int, log: Path) -> None:
         (known,) = ids
         assert eventually(lambda: f"refinement.completed {known} succeeded" in log.read_text())
         found = callers.get(f"/improvements/{known}").json()
-        assert found["passed"]
+        assert found["outcome"] == "passed"
         assert found["result"]["text"] == "To get a refund, you should contact us."
         refused = callers.post("/improvements", json=OFFERED | {"text": ""})
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "text")

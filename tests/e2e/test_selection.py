@@ -19,7 +19,7 @@ async def test_the_drawn_model_writes_every_draft_and_the_next_draw_knows(
 
     service.models.behaviour = remembering
     refinement_id = await service.submit(models=AUTO)
-    assert (await service.ended(refinement_id))["passed"]
+    assert (await service.ended(refinement_id))["outcome"] == "passed"
     queued = (await service.events(refinement_id))[0]["data"]
     picked = queued["draw"]["picked"]
     assert [it["ended"] for it in queued["draw"]["candidates"]] == [0, 0]

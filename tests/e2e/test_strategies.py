@@ -34,7 +34,7 @@ async def refined(service: RunningService, kind: str) -> dict[str, Any]:
         "draft": result["draft"],
         "score": result["score"],
         "from": result["score_from"],
-        "passed": snapshot["passed"],
+        "passed": snapshot["outcome"] == "passed",
     }
 
 

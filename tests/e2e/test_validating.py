@@ -20,7 +20,7 @@ async def test_the_score_of_an_endpoint_that_was_away_decides(service: RunningSe
         decides = {"kind": "http", "url": url, "timeout_s": 60, "score": {"as": "decides"}}
         ended = await service.ended(await service.submit(validators=[decides], threshold=0.8))
         events = await service.events(ended["id"])
-    assert (ended["stop_reason"], ended["passed"]) == ("threshold_met", True)
+    assert (ended["stop_reason"], ended["outcome"]) == ("threshold_met", "passed")
     result = ended["result"]
     assert (result["score"], result["score_from"], result["path"]) == (
         0.9,

@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import { createInterface } from 'node:readline';
 
 const [, , client, url, scene] = process.argv;
-const { Hone, InvalidRequest, NotFound, PreconditionFailed, ServerUnreachable, TimedOut, WebhookRejected, verifyWebhook } =
+const { Hone, InvalidRequest, NotFound, NotPassed, PreconditionFailed, ServerUnreachable, TimedOut, WebhookRejected, verifyWebhook } =
   await import(client);
 const hone = new Hone({ url, maxRetries: 99 });
 const say = (what) => console.log(JSON.stringify(what));
@@ -21,12 +21,16 @@ async function survives() {
   })();
   const waited = hone.wait(submitted);
   assert.equal((await lines.next()).value, 'down');
-  const refined = hone.refine(null, { task: 'Explain fees.', max_iterations: 1 });
+  const refined = hone.refine(null, { task: 'Explain fees.', max_iterations: 1 }, { mustPass: false });
   const ended = await waited;
   await watched;
   assert.deepEqual(seen.map((it) => it.event), seen.map((_, at) => at + 1));
   assert.equal(seen.at(-1).data.result.draft, ended.result.draft);
-  assert.notEqual((await refined).score, undefined);
+  const { id, passed, outcome, reason, usage } = await refined;
+  assert.deepEqual([passed, outcome, usage.calls > 0], [false, 'best_effort', true]);
+  assert.equal(reason, (await hone.get(id)).reason);
+  const must = hone.refine(null, { task: 'Explain fees.', max_iterations: 1 }, { mustPass: true });
+  await assert.rejects(must, (error) => error instanceof NotPassed && error.result.reason === reason);
   const listed = [];
   for await (const it of hone.list({ status: 'succeeded' })) listed.push(it.id);
   assert.ok(listed.includes(submitted.id));
@@ -53,10 +57,10 @@ async function steers() {
   await hone.erase(running);
   await assert.rejects(hone.get(running), NotFound);
   const batch = await hone.batch({ one: { task: 'Explain.' }, two: { threshold: 7 } }, { defaults: { max_iterations: 1 } });
-  assert.equal((await hone.waitForBatch(batch)).counts.succeeded, 1);
+  assert.equal((await hone.waitForBatch(batch)).counts.best_effort, 1);
   const results = [];
-  for await (const it of hone.batchResults(batch)) results.push(it.status);
-  assert.deepEqual(results, ['succeeded', 'invalid']);
+  for await (const it of hone.batchResults(batch)) results.push(it.outcome);
+  assert.deepEqual(results, ['best_effort', 'invalid']);
   assert.match(await hone.request('/v1/usage', { query: { format: 'csv' } }), /^day,/);
   say('steered');
 }

@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -127,12 +126,6 @@ async def test_of_what_it_cannot_measure_its_verdict_has_no_score_and_the_reason
     (found,) = reader((accuracy,), DRAFT)(replied(reply.text)).scores
     assert found.score is None
     assert "Not measured" in found.reason
-
-
-async def test_for_a_version_before_it_refuses_to_judge_what_it_cannot_measure() -> None:
-    before = replace(task(Criterion(name="accuracy")), engine_version=2)
-    with pytest.raises(ModelRefused, match="accuracy: Not measured"):
-        await answer(Judge(before, DRAFT))
 
 
 async def test_calls_side_by_side_do_not_mix() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from app.contract.requests import Criterion
-from tests.editor.texts_to_edit import end_of
+from tests.editor.texts_to_edit import end_of, score_of
 
 SENTENCES = Criterion(name="sentence length")
 VOICE = Criterion(name="active voice")
@@ -22,7 +22,7 @@ SPELLING = Criterion(name="spelling")
         ("The majority of users agree.", "Most users agree."),
         ("It is a very important step.", "It is an important step."),
         ("It was an unexpected surprise for us.", "It was a surprise for us."),
-        ("This is, of course, a draft.", "This is a draft."),
+        ("This is, of course, a draft.", "This is, of course, a draft."),  # how sure one is
         ("With regard to the fee, we agree.", "As for the fee, we agree."),
         ("We utilise it prior to lunch.", "We use it before lunch."),
         ("He provided us with help.", "He provided us with help."),  # gave or given?
@@ -145,3 +145,42 @@ def test_a_text_that_is_too_long_loses_words_first() -> None:
     assert end_of(rough * 3, short) == (rough * 3).replace(
         "in the majority of cases", "usually"
     ).replace("a large number of", "many").replace("on a daily basis", "daily")
+
+
+@pytest.mark.parametrize(
+    ("rough", "good"),
+    [
+        ("It is is easy to handle.", "It is easy to handle."),
+        ("We live in in the house.", "We live in the house."),
+        ("They log in in time.", None),
+        ("What it is is a mess.", None),
+        ("It belongs to the root root group.", None),  # a table of users and groups
+    ],
+)
+def test_a_word_written_twice_counts_unless_it_may_be_meant(rough: str, good: str | None) -> None:
+    assert end_of(rough) == (good or rough)
+    is_reported = good is not None or "root" in rough
+    assert (score_of(rough, SPELLING) < 1) == is_reported
+
+
+@pytest.mark.parametrize(
+    "meant",
+    [
+        "This is quite good, and it is actually used.",
+        "Expect very large or negative numbers.",
+        "They act on behalf of the owner.",
+        "The individuals made modifications.",
+        "It comes in a wide variety of colours.",
+        "We stayed for the duration of the storm.",
+        "This is, of course, a draft.",
+        "Specify it as a number of bytes.",
+        "To demonstrate, we run it.",
+    ],
+)
+def test_a_phrase_whose_replacement_may_change_what_is_said_is_reported_at_most(meant: str) -> None:
+    assert end_of(meant) == meant
+
+
+def test_a_line_end_within_a_phrase_and_an_indent_stay() -> None:
+    text = "  If you\r\n  wish to go, go.\r\n"
+    assert end_of(text) == "  If\r\n  you want to go, go.\r\n"

@@ -38,10 +38,43 @@ ROUGH = "In order to recieve it, please note that the the door is open."
         "Set RECIEVE and --recieve to {{recieve}} or {teh}.",
         "<recieve>the</recieve>",
         "name      recieve      teh",
+        f"2024-05-01T09:30:00 {ROUGH}",
+        f"[12:30:01] {ROUGH}",
+        f"WARN worker-1 {ROUGH}",
+        f"error: {ROUGH}",
+        f"$ {ROUGH}",
+        f">>> {ROUGH}",
+        f"path = {ROUGH}",
+        f".. warning:: {ROUGH}",
+        f"Name: teh\nSummary: {ROUGH}",
+        f"Write this:\n\n  {ROUGH}",
+        f"In order to {{ recieve() }};\n{ROUGH}",
+        f"We recieve it if ready and ! done. {ROUGH}",
+        f"We recieve a -> b. {ROUGH}",
+        f"$a is ok. In a or b we recieve $x. {ROUGH}",
+        f"A client MUST recieve it. {ROUGH}",
+        f"Permission is hereby granted, free of charge, to recieve it. {ROUGH}",
+        f"Copyright (c) 2024 Us. All rights reserved. {ROUGH}",
+        f"To the extent that a party is liable for damages, individuals recieve them. {ROUGH}",
+        "Alle Kunden, die das Paket recieve haben, melden sich an der Theke im Haus nebenan.",
     ],
 )
 def test_it_stays_as_it_is(kept: str) -> None:
     assert end_of(kept) == kept
+
+
+def test_a_licence_is_left_alone_as_a_whole() -> None:
+    granted = "Permission is hereby granted to redistribute it without warranty. " * 2
+    text = f"{granted}\n\nWe recieve it.\n\n{ROUGH}"
+    assert end_of(text) == text
+
+
+def test_what_follows_a_licence_at_a_distance_is_edited() -> None:
+    plain = (
+        "We like this tool, and we use it each day to see what is new in all of our logs.\n\n" * 6
+    )
+    text = f"Copyright 2024 Us. All rights reserved.\n\n{plain}We recieve it."
+    assert end_of(text) == text.replace("recieve", "receive")
 
 
 @pytest.mark.parametrize(

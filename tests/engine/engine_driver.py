@@ -14,6 +14,7 @@ from workers.engine.moves import (
     Ask,
     Call,
     Check,
+    Heard,
     Judged,
     Move,
     MoveCoroutine,
@@ -49,6 +50,8 @@ class EngineDriver:
     check: Callable[[str], tuple[Finding, ...] | FindingsReply] = lambda draft: ()
     change: Callable[[Judged, Limits], Limits] = lambda judged, limits: limits
     reviewer: Iterator[ReviewerReply | Refusal] = field(default_factory=lambda: iter(()))
+    heard: dict[str, ReviewerReply] = field(default_factory=dict)
+    """What a person said while it was paused, by the place where that is followed."""
     planner: Iterator[str | Refusal] | None = None
     fits: Callable[[str], tuple[Finding, ...]] = lambda calls: ()
     tool: Callable[[Call], ToolResult | Refusal] = lambda call: ToolResult(True, "")
@@ -75,7 +78,7 @@ class EngineDriver:
             except StopIteration as done:
                 result: Reply = done.value
                 return result
-            if not isinstance(move, Together):
+            if not isinstance(move, Together | Heard):
                 self.moves.append(move)
             if isinstance(move, Judged):
                 limits = self.change(move, limits)
@@ -90,8 +93,8 @@ class EngineDriver:
             case Check(draft=text):
                 said = self.fits(text) if move.of == "calls" else self.check(text)
                 return said if isinstance(said, FindingsReply) else FindingsReply(findings=said)
-            case Judged():
-                return limits
+            case Judged() | Heard():
+                return limits if isinstance(move, Judged) else self.heard.get(move.path)
             case Review() | Approval():
                 return next(self.reviewer)
             case Together(parts=parts):

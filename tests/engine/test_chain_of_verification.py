@@ -11,7 +11,6 @@ from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, driver_scoring, request
 from tests.engine.scripted_replies import contradictions, look_ups, questions
 from workers.engine.moves import Call, Check, Judged, Scored, StepError, Stopped, ToolResult
-from workers.engine.pipeline import strategy_for
 
 WRONG = "Refunds take 30 days. Shops pay cash."
 RIGHT = "Refunds take 14 days. Shops pay cash."
@@ -128,12 +127,6 @@ def test_an_unverified_draft_that_is_not_good_enough_is_revised() -> None:
     assert (outcome.best.path, outcome.passed) == ("iterations/2", True)
 
 
-def test_a_version_before_took_an_unknown_answer_for_a_verification() -> None:
-    model = driver_scoring(0.9, questions(DAYS), "unknown", writer=[WRONG])
-    outcome = model.run(strategy_for(verifying(), None, 2), verifying().limits())
-    assert (outcome.passed, outcome.reason) == (True, StopReason.THRESHOLD_MET)
-
-
 def test_an_answer_that_cannot_be_had_is_left_out() -> None:
     model = driver_scoring(0.9, questions(DAYS, CASH), GONE, "cash", NONE, writer=[WRONG])
     assert model.play(verifying()).passed
@@ -152,12 +145,6 @@ def test_without_a_question_a_draft_is_not_verified_however_often_it_is_asked_fo
 def test_questions_that_are_asked_at_last_verify_a_draft() -> None:
     model = driver_scoring(0.9, questions(), questions(DAYS), "30 days", NONE, writer=[WRONG])
     assert model.play(verifying()).passed
-
-
-def test_a_version_before_took_no_question_for_a_verification() -> None:
-    model = driver_scoring(0.9, questions(), writer=["Be kind."])
-    outcome = model.run(strategy_for(verifying(), None, 2), verifying().limits())
-    assert (outcome.passed, outcome.reason) == (True, StopReason.THRESHOLD_MET)
 
 
 def test_no_more_questions_are_answered_than_allowed() -> None:
@@ -357,12 +344,6 @@ def test_a_look_up_that_a_finish_leaves_out_leaves_its_question() -> None:
     assert "iterations/1/verify/contradictions" in model.paths
     (told,) = judged(model)[0].caveats
     assert told.path == "verify/answers/1/call"
-
-
-def test_a_version_before_looks_nothing_up() -> None:
-    asked = verifying(tools=[TOOL])
-    model = driver_scoring(0.9, questions(DAYS), "30 days", NONE, writer=[WRONG])
-    assert model.run(strategy_for(asked, None, 2), asked.limits()).passed
 
 
 def test_tools_that_nothing_looks_up_with_are_refused() -> None:

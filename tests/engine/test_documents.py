@@ -85,12 +85,6 @@ def test_answers_after_reasoning_and_numbered_steps_have_no_format() -> None:
         assert json.dumps(SCHEMA) in asked.prompt().user
 
 
-def test_a_refinement_of_version_1_is_asked_in_words() -> None:
-    prompt = Write(task_of(asking(), engine_version=1)).prompt()
-    assert prompt.schema is None
-    assert json.dumps(SCHEMA) in prompt.user
-
-
 def asked_for(model: EngineDriver) -> dict[str, bool]:
     """Whether each text was asked for as a document, by its path."""
     return {it.path: it.prompt.is_document for it in model.asked("generator")}

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.drafts import in_order, lacking
-from workers.engine.edits import CannotApply, SearchReplace, applied, between, restored
+from workers.engine.edits import (
+    CannotApply,
+    SearchReplace,
+    applied,
+    between,
+    in_place_of,
+    restored,
+)
 
 TEXT = "We refund within 14 days. We refund cards.\nCash is not refunded.\n"
 WORDS = st.lists(
@@ -96,3 +103,37 @@ def test_locked_texts_keep_their_order() -> None:
     assert restored(before, "First B, and then A. Last D.", ["A", "B"]).startswith("First A")
     with pytest.raises(CannotApply, match="locked text"):
         applied(before, [SearchReplace("A, and then B", "B, and then A")], ["A", "B"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ("One.\nTwo.\n", "One.\n2.", "One.\n2.\n"),
+        ("One.\nTwo.", "One.\n2.\n\n", "One.\n2."),
+        ("One.\r\nTwo.\r\n", "One.\n2.\nThree.", "One.\r\n2.\r\nThree.\r\n"),
+        ("One.\nTwo.\r\nThree.\n", "1.\nTwo.\nThree.", "1.\nTwo.\r\nThree.\n"),
+        ("One.  \nTwo.\n", "One.\n2.", "One.  \n2.\n"),
+        ("\ufeff  One.\n", "1.", "\ufeff  1.\n"),
+        ("\u3000One.", "1.", "\u30001."),
+        ("Cafe\u0301.\nTwo.", "Caf\u00e9.\n2.", "Cafe\u0301.\n2."),
+        ("  a = 1\n  b = 2\n", "a = 1\nb = 2", "a = 1\nb = 2\n"),  # dedented on purpose
+        ("  a = 1\n", "    a = 2", "    a = 2\n"),
+        ("One.\n", " \n", ""),
+    ],
+)
+def test_around_its_changes_a_rewritten_text_is_byte_for_byte_as_before(
+    before: str, after: str, kept: str
+) -> None:
+    assert in_place_of(before, after) == kept
+
+
+@given(st.text(" \t\r\n\ufeffab.", max_size=40))
+def test_a_text_that_is_returned_as_it_was_stays(text: str) -> None:
+    returned = text.strip(" \t\r\n\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    assert in_place_of(text, returned) == (text if returned else "")
+
+
+def test_an_edit_finds_words_over_lines_that_end_with_crlf() -> None:
+    draft = "One.\r\nTwo.\r\nThree.\r\n"
+    edited = applied(draft, [SearchReplace("One.\nTwo.", "One.\n2.\n2b.")])
+    assert edited.text == "One.\r\n2.\r\n2b.\r\nThree.\r\n"

@@ -37,7 +37,7 @@ def test_the_first_draft_that_is_judged_follows_the_feedback() -> None:
     best = outcome.best
     assert (best.path, best.scored.draft.text, best.scored.draft.parent) == (
         "iterations/1",
-        "In hours.",
+        "In hours.\r\n",  # as the draft ends
         None,
     )
     assert best.scored.draft.asked == ("review: Say it in hours.",)
@@ -90,7 +90,7 @@ def test_what_is_found_elsewhere_is_not_asked_for_in_the_passages() -> None:
 def test_the_feedback_is_followed_although_less_scores_more_before() -> None:
     model = driver_scoring(0.1, writer=["In hours."])
     outcome = play(model, **LESS, max_iterations=1)
-    assert (outcome.best.scored.draft.text, outcome.passed) == ("In hours.", False)
+    assert (outcome.best.scored.draft.text, outcome.passed) == ("In hours.\r\n", False)
 
 
 def test_without_a_revision_there_is_no_result() -> None:

@@ -10,7 +10,6 @@ from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, Refusal, judged_by, request
 from workers.engine.moves import Ask, Judged, ReviewerReply, StepError, Stopped
-from workers.engine.pipeline import strategy_for
 
 ONE: dict[str, object] = {"name": "one", "instructions": "The first chapter."}
 TWO: dict[str, object] = {"name": "two", "instructions": "The second chapter."}
@@ -145,13 +144,6 @@ def test_a_locked_text_is_not_split_between_two_sections() -> None:
     parts = {path.split("/")[1] for path in model.paths if path.startswith("parts/")}
     assert parts == {"section-1", "section-2"}
     assert outcome.best.scored.draft.text == "\n\n".join(revised)
-
-
-def test_a_refinement_of_an_earlier_version_is_joined_as_it_was() -> None:
-    model = judged_by(lambda path, _: 0.4 if path.startswith("iterations/0") else 0.9, [])
-    asked = request(draft="# A\n\n\n## A1\nx\n", strategy={"kind": "nested"})
-    outcome = model.run(strategy_for(asked, engine_version=2), asked.limits())
-    assert outcome.best.scored.draft.text == "# A\n\n## A1\nx"
 
 
 def test_a_part_that_could_not_be_made_is_named_and_nothing_passes_without_it() -> None:

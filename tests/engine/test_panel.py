@@ -11,6 +11,7 @@ from app.contract.strategies import STRATEGIES
 from tests.engine.engine_driver import EngineDriver, Refusal, drafts, request, verdict
 from workers.engine.moves import Judged, Scored, StepError, Stopped
 from workers.engine.search import Outcome
+from workers.engine.step_hash import about
 
 DRAFT = "We refund within 14 days."
 PANEL: dict[str, Any] = {"panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}
@@ -67,6 +68,23 @@ def test_the_median_of_those_who_measured_counts_and_the_spread_is_told(
     assert judged.score == round((median + 0.5) / 2, 6)
 
 
+def test_each_sample_begins_with_another_criterion_and_its_scores_are_told_apart() -> None:
+    scores = '{"scores": {"c1": 0.4, "c2": 0.8}}', '{"scores": {"c2": 0.8, "c1": 0.4}}'
+    keys = ["critique", "critique/2", "critique/3"]
+    model, outcome = judged_by(dict(zip(keys, (*scores, scores[0]), strict=True)), samples=3)
+    prompts = [it.prompt for it in model.asked("critic")]
+    schemas: list[Any] = [it.schema for it in prompts]
+    orders = [list(it["properties"]["scores"]["properties"]) for it in schemas]
+    assert orders == [["c1", "c2"], ["c2", "c1"], ["c1", "c2"]]
+    assert "in the order c2, c1" in prompts[1].user.rsplit("\n\n", 1)[1]
+    assert len({it.user[: it.shared] for it in prompts}) == 1
+    assert len({about(it) for it in model.asked("critic")}) == 1
+    assert {it.criterion: it.score for it in outcome.best.scored.scores} == {
+        "clear": 0.4,
+        "tone": 0.8,
+    }
+
+
 def test_each_sample_is_a_step_of_its_own_and_so_is_each_critic() -> None:
     said = both(0.5)
     one, _ = judged_by(dict.fromkeys(["critique", "critique/2"], said), samples=2)
@@ -120,9 +138,11 @@ def test_the_parts_of_a_panel_are_told_and_nothing_else_differs() -> None:
     model, _ = judged_by(replies, panel=panel)
     plain, lawyer, devil = (ask.prompt for ask in model.asked("critic"))
     assert "A consumer lawyer." in lawyer.user
-    assert lawyer.user.startswith(plain.user)
+    before, closing = plain.user.rsplit("\n\n", 1)
+    assert lawyer.user.startswith(before)
+    assert lawyer.user.endswith(closing)
     assert "look for what is wrong" in devil.user
-    assert devil.user.startswith(plain.user)
+    assert devil.user.startswith(before)
     assert lawyer.system == devil.system == plain.system
     assert lawyer.schema == devil.schema == plain.schema
     assert "look for what is wrong" not in lawyer.user

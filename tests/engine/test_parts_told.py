@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.engine.engine_driver import EngineDriver, judged_by, request
 from workers.engine.pipeline import strategy_for
 
@@ -19,10 +17,10 @@ def texts() -> Any:
         yield f"Point {number}\n\nText number {number}."
 
 
-def played(engine_version: int = 2, **fields: Any) -> EngineDriver:
+def played(**fields: Any) -> EngineDriver:
     body = request(threshold=0.5, **fields)
     low = judged_by(lambda path, _: 0.4 if path == "iterations/0/critique" else 0.9, texts())
-    low.run(strategy_for(body, "482913", engine_version), body.limits())
+    low.run(strategy_for(body, "482913"), body.limits())
     return low
 
 
@@ -42,14 +40,6 @@ def test_later_passes_and_those_over_a_draft_leave_everything_else_as_it_is() ->
     critics = [it.prompt.user for it in played(**body).asked("critic") if "passes" in it.path]
     assert [LEAVE in it for it in critics] == [True, True]
     assert "attend to style and leave everything else as it is. Plainly." in critics[1]
-
-
-@pytest.mark.parametrize("engine_version", [1, 2])
-def test_a_refinement_begun_before_keeps_its_instructions(engine_version: int) -> None:
-    model = played(engine_version, strategy={"kind": "multi_pass", "passes": PASSES})
-    first = model.asked("generator")[0].prompt_request.task
-    assert (LEAVE in (first.instruction or "")) is (engine_version == 1)
-    assert (first.instruction == "Explain refunds.") is (engine_version == 2)
 
 
 def test_a_section_knows_its_place_its_siblings_and_what_stands_before_it() -> None:

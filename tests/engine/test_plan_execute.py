@@ -14,7 +14,6 @@ from app.contract.tools import MAX_RESULT
 from tests.engine.engine_driver import EngineDriver, drafts, driver_scoring, request, verdict
 from tests.engine.scripted_replies import named, plan, revised, step
 from workers.engine.moves import Ask, Call, Check, ReviewerReply, StepError, Stopped, ToolResult
-from workers.engine.pipeline import strategy_for
 
 LOOK_UP = {
     "name": "look_up",
@@ -158,13 +157,6 @@ def test_the_verdict_after_the_last_step_allowed_says_whether_the_goal_is_met(
     outcome = planning(first, *verdict_said, tool=found).play(asked(max_steps=1))
     assert outcome.passed is passed
     assert [it.code for it in outcome.caveats] == ([] if passed else ["goal_not_met"])
-
-
-def test_a_version_before_asks_for_no_verdict_after_the_last_step_allowed() -> None:
-    model = planning(plan("One.", "Two."))
-    outcome = model.run(strategy_for(asked(max_steps=1), None, 2), asked().limits())
-    assert model.paths[:3] == ["plan", "steps/1/do", "iterations/1/draft"]
-    assert (outcome.passed, outcome.reason) == (True, StopReason.THRESHOLD_MET)
 
 
 def test_the_planner_knows_the_tools_and_what_remains_of_its_plan() -> None:
@@ -534,11 +526,72 @@ def test_stopped_in_one_of_several_steps_the_results_of_the_others_are_kept(refu
     assert "goal_not_met" in {it.code for it in outcome.caveats}
 
 
-def test_a_version_before_revised_after_every_step_and_knew_no_needs() -> None:
-    steps = named("a", id=1), named("b", id=3)
-    model = planning(plan(*steps), revised(named("c", "x", id=4)), revised(), tool=by_id)
-    model.run(strategy_for(asked(), None, 2), asked().limits())
-    assert [it for it in model.paths if it.startswith("steps") and "check" not in it] == [
-        "steps/1/call", "steps/1/replan", "steps/2/call", "steps/2/replan",
+EXPLORE = {**LOOK_UP, "name": "explore"}
+CREATE = {**LOOK_UP, "name": "create", "effects": True}
+
+
+def exploring(create: dict[str, object], *revisions: str) -> EngineDriver:
+    """A planner who wants JSON; the tool that explores answers XML."""
+    explore = named("explore", tool="explore", id=1)
+    answer = ToolResult(True, "<format>XML is what it takes</format>")
+    return planning(plan(explore, create), *revisions, tool=lambda _: answer)
+
+
+def creating(format_: str, *needs: str) -> dict[str, object]:
+    return named("create", *needs, tool="create", format=format_)
+
+
+def test_a_call_with_effects_is_not_made_as_it_was_planned_before_what_it_needs_was_observed() -> (
+    None
+):
+    model = exploring(creating("json", "explore"), revised(creating("xml", "explore")), revised())
+    model.play(asked(tools=[EXPLORE, CREATE]))
+    assert calls(model) == [("steps/1/call", {"id": 1}), ("steps/2/call", {"format": "xml"})]
+    told = prompts(model, "steps/1/replan")
+    assert "XML is what it takes" in told
+    assert 'tool: create, arguments: {"format": "json"}' in told
+
+
+def test_a_confirmed_call_with_effects_is_made_and_costs_one_question() -> None:
+    create = creating("json", "explore")
+    model = exploring(create, revised(create), revised())
+    model.play(asked(tools=[EXPLORE, CREATE]))
+    assert calls(model)[1] == ("steps/2/call", {"format": "json"})
+    assert [it for it in model.paths if it.endswith("replan")] == [
+        "steps/1/replan", "steps/2/replan",
     ]  # fmt: skip
-    assert "`needs`" not in prompts(model, "plan")
+
+
+def test_a_call_with_effects_that_does_not_say_what_it_needs_needs_all_before_it() -> None:
+    create = step("Create it.", "create", format="json")
+    model = exploring(create, revised(creating("xml")), revised())
+    model.play(asked(tools=[EXPLORE, CREATE]))
+    assert calls(model)[1] == ("steps/2/call", {"format": "xml"})
+
+
+def test_a_call_with_effects_that_needs_nothing_asks_the_planner_nothing() -> None:
+    model = exploring(creating("json"), revised())
+    model.play(asked(tools=[EXPLORE, CREATE]))
+    assert [it for it in model.paths if it.endswith("replan")] == ["steps/2/replan"]
+
+
+def test_one_confirmation_serves_all_that_is_ready_before_a_call_with_effects() -> None:
+    steps = named("a", id=1), named("b", "a", id=3), creating("json", "a")
+    model = planning(plan(*steps), revised(creating("json")), revised(), tool=by_id)
+    model.play(asked(tools=[LOOK_UP, CREATE]))
+    assert [path for path, _ in calls(model)] == ["steps/1/call", "steps/2/call", "steps/3/call"]
+    assert [it for it in model.paths if it.endswith("replan")] == [
+        "steps/2/replan", "steps/3/replan",
+    ]  # fmt: skip
+
+
+def test_a_plan_that_is_revised_at_each_step_is_so_after_steps_side_by_side_too() -> None:
+    steps = named("a", id=1), named("b", id=3), named("c", "a", id=4), named("d", "c", id=5)
+    model = planning(
+        plan(*steps), revised(named("c", id=6), named("d", "c", id=5)), *[revised()] * 2, tool=by_id
+    )
+    model.play(asked(strategy={"kind": "plan_execute", "revise": "each_step"}))
+    assert [it for _, it in calls(model)] == [{"id": 1}, {"id": 3}, {"id": 6}]
+    assert [it for it in model.paths if it.endswith("replan")] == [
+        "steps/2/replan", "steps/3/replan",
+    ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.calls import AGAIN
+from app.contract.calls import AGAIN, at_most
 from app.contract.caveats import blocks
 from tests.engine.engine_driver import EngineDriver, drafts, request, verdict
 from tests.engine.scripted_replies import plan, revised, step
@@ -41,9 +41,11 @@ PLANS = st.one_of(
     most=st.integers(1, 6),
     plans=st.lists(PLANS, min_size=20, max_size=20),
     works=st.lists(st.booleans(), min_size=6, max_size=6),
+    revise=st.sampled_from(["when_learnt", "each_step"]),
+    effects=st.booleans(),
 )
 def test_steps_are_bounded_and_no_call_that_failed_is_made_again(
-    most: int, plans: list[str], works: list[bool]
+    most: int, plans: list[str], works: list[bool], revise: str, effects: bool
 ) -> None:
     results = iter(works)
     failed: list[Any] = []
@@ -61,7 +63,9 @@ def test_steps_are_bounded_and_no_call_that_failed_is_made_again(
 
     model = EngineDriver(iter([verdict(0.9)]), drafts(), planner=endless(), tool=tool)
     asked = request(
-        strategy={"kind": "plan_execute", "max_steps": most}, tools=[LOOK_UP], threshold=0.8
+        strategy={"kind": "plan_execute", "max_steps": most, "revise": revise},
+        tools=[{**LOOK_UP, "effects": effects}],
+        threshold=0.8,
     )
     with suppress(StepError):  # no plan could be read
         outcome = model.play(asked)
@@ -73,4 +77,6 @@ def test_steps_are_bounded_and_no_call_that_failed_is_made_again(
         it for it in model.asked("generator") if isinstance(it.prompt_request, Plan | Replan)
     ]
     assert len(planned) <= (most + 1) * (AGAIN + 1)
+    assert len(planned) <= at_most(asked)
+    assert len({it.path for it in planned}) == len(planned)
     assert all(it.prepares for it in planned)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.versions import ENGINE_VERSION
 from tests.engine.scripted_replies import replied, revised
 from workers.engine.prompt_requests import Observation, PlannedStep, Task
 from workers.engine.prompts.drafting import Write
@@ -136,12 +135,8 @@ def test_evidence_is_three_words_or_a_whole_line(text: str, quote: str, is_met: 
     assert is_proven(text, quote) is is_met
 
 
-def is_proven(text: str, quote: str, version: int = ENGINE_VERSION) -> bool:
+def is_proven(text: str, quote: str) -> bool:
     seen = (Observation(1, PlannedStep("Look."), ok=True, text=text),)
-    asked = Write(Task("Explain refunds.", None, (), engine_version=version))
+    asked = Write(Task("Explain refunds.", None, ()))
     read = revision_reader(TOOLS, seen)
     return read(replied(revised(met=True, evidence=((1, quote),)), asked)).is_met
-
-
-def test_in_a_version_before_any_words_that_stand_there_were_evidence() -> None:
-    assert is_proven(PAGE, "a", version=2)

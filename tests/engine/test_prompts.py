@@ -272,8 +272,11 @@ def test_the_panel_shares_everything_but_its_roles() -> None:
     plain = Judge(TASK, "A draft.").prompt()
     member = PanelMember(name="lawyer", perspective="A lawyer.", adversarial=True)
     lawyer = Judge(TASK, "A draft.", member).prompt()
-    assert lawyer.user.startswith(plain.user)
-    assert f"<perspective {NONCE}>\nA lawyer.\n" in lawyer.user[len(plain.user) :]
+    before, closing = plain.user.rsplit("\n\n", 1)
+    assert closing.startswith("The draft has about 2 words and 8 characters.")
+    assert lawyer.user.startswith(before)
+    assert f"<perspective {NONCE}>\nA lawyer.\n" in lawyer.user[len(before) :]
+    assert lawyer.user.endswith(closing)
 
 
 REPEATED = "The deduction is 15 % after up to five uses, not 10 %."

@@ -89,8 +89,17 @@ def test_a_score_that_no_other_explains_hardly_counts() -> None:
 def test_the_noisier_the_critic_the_more_a_revision_may_score_less() -> None:
     exact = learnt_from(gain=0.0, spread=0.16, noise=0.01)
     noisy = learnt_from(gain=0.0, spread=0.16, noise=0.2)
-    assert chain(0.6, 0.53, learnt=exact)[1] == [0]
-    assert chain(0.6, 0.53, learnt=noisy)[1] == [0, 1]
+    assert chain(0.6, 0.5, learnt=exact)[1] == [0]
+    assert chain(0.6, 0.5, learnt=noisy)[1] == [0, 1]
+
+
+def test_a_history_that_the_scores_contradict_neither_counts_nor_gives_an_estimate() -> None:
+    exact = learnt_from(gain=0.0, spread=0.04, noise=0.01)
+    known = exact.model_copy(update={"predicted": (200, 195)})
+    assert chain(0.5, 0.52, 0.49, learnt=known)[0].is_calibrated
+    swinging, _ = chain(0.5, 0.75, 0.45, 0.7, 0.4, learnt=known)
+    assert not swinging.is_calibrated
+    assert swinging.of("4") == pytest.approx(chain(0.5, 0.75, 0.45, 0.7, 0.4)[0].of("4"), abs=0.1)
 
 
 def test_the_base_is_worth_less_after_a_revision_that_scores_low() -> None:
@@ -160,7 +169,8 @@ def test_a_copy_changes_independently() -> None:
 
 
 def test_estimates_need_refinements_of_the_same_kind() -> None:
-    known = Learnt(bank=BANK, refinements=50, evidence=(0.0,) * len(HYPOTHESES))
+    none = (0.0,) * len(HYPOTHESES)
+    known = Learnt(bank=BANK, refinements=50, evidence=none, predicted=(150, 144))
     assert QualityFilter(known).is_calibrated
     assert not QualityFilter(known.model_copy(update={"is_own": False})).is_calibrated
 

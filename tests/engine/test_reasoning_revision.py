@@ -13,7 +13,6 @@ from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, Refusal, driver_scoring, request
 from tests.engine.scripted_replies import steps
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
-from workers.engine.pipeline import strategy_for
 
 FIRST = "Let us see.\n1. Two and two are four.\n2. Four and one are six.\n3. So it is six."
 REDONE = "2. Four and one are five.\n3. So it is five."
@@ -260,11 +259,8 @@ def test_a_step_that_the_critic_finds_earlier_comes_first() -> None:
     assert (finding.source, finding.kind) == ("verification", "step 1")
 
 
-@pytest.mark.parametrize(("version", "calculator"), [(2, True), (3, False)])
-def test_nothing_is_calculated_when_it_is_off_or_was_begun_before(
-    version: int, calculator: bool
-) -> None:
-    body = reasoning(strategy={"kind": "reasoning_revision", "calculator": calculator})
+def test_nothing_is_calculated_when_it_is_off() -> None:
+    body = reasoning(strategy={"kind": "reasoning_revision", "calculator": False})
     played = model(0.9, steps(True), writer=["1. It is 2 + 2 = 5."])
-    outcome = played.run(strategy_for(body, None, version), body.limits())
+    outcome = played.play(body)
     assert outcome.passed

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from app.contract.criteria import Criterion
-from tests.engine.engine_driver import driver_scoring, request, verdict
+from tests.engine.engine_driver import driver_scoring, request
+from tests.engine.replies.articles import article_table
 from tests.engine.replies.case import CRITERIA, DRAFT, Case, is_as_expected, outcome_of
 from tests.engine.replies.table import CASES, table
 from tests.engine.scripted_replies import replied
@@ -19,7 +20,6 @@ from workers.engine.asking import text_in
 from workers.engine.judging import reader
 from workers.engine.lenient_json import Unparsable, values_in
 from workers.engine.moves import StepError
-from workers.engine.pipeline import strategy_for
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts.drafting import Write
 from workers.engine.prompts.judging import Judge
@@ -45,6 +45,7 @@ def test_the_corpus_has_at_least_150_different_replies() -> None:
 
 def test_the_page_on_replies_has_the_table_of_the_corpus() -> None:
     assert table(CASES) in PAGE
+    assert article_table() in PAGE
 
 
 def shapes(of: type[ReplyModel] = ReplyModel) -> Iterator[type[ReplyModel]]:
@@ -140,13 +141,6 @@ def test_a_reply_that_is_marked_as_a_refusal_is_asked_for_once_more() -> None:
     assert failed.value.code == "model_refused"
 
 
-def test_in_a_version_before_a_reply_that_is_marked_as_a_refusal_failed_at_once() -> None:
-    model, asked = driver_scoring(writer=[DECLINED]), request(max_iterations=1)
-    with pytest.raises(StepError) as failed:
-        model.run(strategy_for(asked, None, 2), asked.limits())
-    assert failed.value.code == "reply_refused"
-
-
 def test_a_draft_that_is_not_the_whole_reply_is_journaled_with_its_judgement() -> None:
     manners = "<think>Short.</think>\nHere is the text:\n\nWe refund."
     plain = driver_scoring(0.9, writer=["We refund."]).play(request(max_iterations=1))
@@ -188,42 +182,6 @@ def test_a_verdict_in_exactly_the_form_asked_for_is_read_like_one_with_another_m
     read = reader(CRITERIA, DRAFT)
     assert read(exact) == read(other)
     assert exact.dropped == other.dropped
-
-
-def version_1(text: str, *criteria: Criterion) -> ReplyReader:
-    return ReplyReader(text, Judge(Task("Explain.", None, criteria, engine_version=1), DRAFT))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```json\n{'scores': []}\n```",
-        verdict("9/10", names=["clarity"]),  # type: ignore[arg-type]
-        verdict(0.9, 0.5, names=["clarity", "style"]),
-        f"{verdict(0.9, names=['clarity'])} {verdict(0.9, names=['clarity'])}",
-    ],
-)
-def test_a_refinement_of_version_1_is_read_as_it_was(text: str) -> None:
-    criterion = Criterion(name="clarity")
-    with pytest.raises(Unreadable):
-        reader((criterion,), DRAFT)(version_1(text, criterion))
-
-
-def test_a_refinement_of_version_1_keeps_texts_and_findings_as_they_were() -> None:
-    task = Task("Explain.", None, (), engine_version=1)
-    assert text_in(ReplyReader("<think>a</think>b", Write(task))) == "<think>a</think>b"
-    criterion = Criterion(name="clarity")
-    said = verdict(0.9, names=["clarity"], findings=[{"kind": "style", "message": "Dull."}])
-    critique = reader((criterion,), DRAFT)(version_1(said, criterion))
-    assert [it.kind for it in critique.findings] == ["style"]
-
-
-def test_a_refinement_of_version_1_gets_todays_prompts_and_reads_todays_form() -> None:
-    criterion = Criterion(name="clarity")
-    critique = reader((criterion,), DRAFT)(
-        version_1('{"scores": {"c1": {"score": 0.9}}}', criterion)
-    )
-    assert [it.score for it in critique.scores] == [0.9]
 
 
 def test_a_criterion_may_have_the_name_of_a_scale() -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -10,14 +10,17 @@ from jsonschema import Draft202012Validator
 
 from app.contract.criteria import Criterion
 from app.contract.judgement import Critique, Span
+from tests.engine.engine_driver import driver_scoring, request, verdict
 from tests.engine.replies.case import READERS, TASK
+from tests.models.calls import call
 from workers.engine.judging import reader
-from workers.engine.prompt_requests import Observation, PlannedStep, PromptRequest, Task
+from workers.engine.prompt_requests import RETRY, Observation, PlannedStep, PromptRequest, Task
 from workers.engine.prompts.drafting import Amend, Revise, RevisePassages
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
 from workers.engine.prompts.verification import CheckSteps, Contradict, Question, Vote, Weigh
 from workers.engine.replies import ReplyReader
 from workers.engine.strategies.plan_execute import Plan, Replan
+from workers.models.openai import OpenAI
 
 DRAFT = "Refunds take 14 days."
 CRITERIA = tuple(Criterion(name=f"criterion {n}", description="Is it so?") for n in range(1, 4))
@@ -116,13 +119,44 @@ def test_a_lone_criterion_must_have_a_score() -> None:
     assert None not in score["enum"]
 
 
-def test_every_criterion_has_a_member_that_names_it_and_whose_evidence_comes_first() -> None:
+@pytest.mark.parametrize("order", [list, sorted])
+def test_what_a_score_follows_from_is_written_before_it_also_in_the_order_of_the_alphabet(
+    order: Callable[[Iterable[str]], list[str]],
+) -> None:
+    body = json.loads(OpenAI("http://127.0.0.1").request(call(ASKED["critique"]), frozenset()).body)
+    schema = body["response_format"]["json_schema"]["schema"]
+    verdict = order(schema["properties"])
+    assert verdict.index("findings") < verdict.index("scores")
+    for score in schema["properties"]["scores"]["properties"].values():
+        assert order(score["properties"]) == ["evidence", "reason", "score"]
+
+
+def test_a_critic_that_measures_nothing_is_asked_again_with_a_schema_without_null() -> None:
+    model = driver_scoring(verdict(None, None, names=("a", "b")), verdict(0.9, 0.9, names="ab"))
+    model.play(request(draft=DRAFT, criteria=[{"name": "a"}, {"name": "b"}]))
+    first, second = (it.prompt for it in model.asked("critic"))
+    assert [has_null(it.schema) for it in (first, second)] == [True, False]
+    assert (first.temperature, second.temperature) == (0, RETRY)
+
+
+def has_null(schema: dict[str, object] | None) -> bool:
+    return any(None in it.get("enum", ()) for it, _ in parts_of(schema or {}))
+
+
+def test_a_critic_that_is_asked_again_for_another_reason_may_measure_less() -> None:
+    lacking = verdict(0.9, names="a")
+    model = driver_scoring(lacking, verdict(0.9, None, names="ab"))
+    outcome = model.play(request(draft=DRAFT, criteria=[{"name": "a"}, {"name": "b"}]))
+    assert [has_null(it.prompt.schema) for it in model.asked("critic")] == [True, True]
+    assert [it.score for it in outcome.best.scored.scores] == [0.9, None]
+
+
+def test_every_criterion_has_a_member_that_names_it() -> None:
     scores = schema_of("critique")["properties"]["scores"]["properties"]
     assert list(scores) == ["c1", "c2", "c3"]
     assert [it["description"] for it in scores.values()] == [
         f"criterion {n}: Is it so?" for n in range(1, 4)
     ]
-    assert all(list(it["properties"]) == ["evidence", "reason", "score"] for it in scores.values())
     assert all(f"c{n}. criterion {n}:" in ASKED["critique"].prompt().user for n in range(1, 4))
 
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 from app.contract.calls import at_most
 from app.contract.judgement import Finding, OnFail
 from app.contract.learnt import Learnt
@@ -11,11 +14,13 @@ from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, 
 from workers.engine.moves import Judged, Stopped
 from workers.engine.pipeline import strategy_for
 from workers.engine.prompts.judging import Judge
-from workers.engine.quality_filter import BANK, CALIBRATED_FROM, HYPOTHESES
+from workers.engine.quality_filter import BANK, CALIBRATED_FROM, HYPOTHESES, WITHIN
 from workers.engine.search import Outcome
 
 NO_EVIDENCE = (0.0,) * len(HYPOTHESES)
-KNOWN = Learnt(bank=BANK, refinements=CALIBRATED_FROM, evidence=NO_EVIDENCE)
+BORE_OUT = (100, 96)
+"""Of so many scores of revisions, how many were as predicted."""
+KNOWN = Learnt(bank=BANK, refinements=CALIBRATED_FROM, evidence=NO_EVIDENCE, predicted=BORE_OUT)
 
 
 def play(model: EngineDriver, body: RefinementRequest, **known: Any) -> Outcome:
@@ -37,6 +42,30 @@ def test_a_revision_that_is_probably_no_worse_is_returned_though_it_scores_less(
     assert [it.best.path for it in judged(model)] == [f"iterations/{it}" for it in (1, 2, 3)]
 
 
+@given(st.lists(st.floats(0, 0.84), min_size=2, max_size=8))
+@example([0.7, 0.3, 0.2])
+@example([0.84, 0.45, 0.45, 0.45])
+def test_the_result_scores_at_most_a_little_less_than_any_judged_draft(scores: list[float]) -> None:
+    body = request(max_iterations=len(scores), stop={"escape": False})
+    best = driver_scoring(*scores).play(body).best.scored.score
+    assert best is not None
+    assert best >= max(scores) - WITHIN
+
+
+def test_a_result_that_scores_less_than_another_draft_says_why() -> None:
+    lower = driver_scoring(0.6, 0.58, 0.57).play(request()).lower
+    assert lower is not None
+    assert (lower.code, lower.path) == ("lower_score", "iterations/1")
+    assert driver_scoring(0.7, 0.3, 0.2).play(request()).lower is None
+
+
+def test_a_chain_goes_on_from_a_low_draft_though_it_returns_a_higher_one() -> None:
+    model = driver_scoring(0.7, 0.5, 0.35, 0.3)
+    outcome = model.play(request(max_iterations=4))
+    parents = [it.judgement.scored.draft.parent for it in judged(model)]
+    assert (outcome.best.path, parents[-1]) == ("iterations/1", "iterations/3")
+
+
 def test_a_critic_without_noise_is_taken_at_its_word() -> None:
     outcome = play(driver_scoring(0.6, 0.58, 0.57), request(), is_exact=True)
     assert (outcome.best.path, outcome.lesson) == ("iterations/1", None)
@@ -46,11 +75,6 @@ def test_a_tolerance_overrides_the_rule() -> None:
     scores = (0.6, 0.58, 0.5)
     assert driver_scoring(*scores).play(request(stop={"tolerance": 0})).best.iteration == 1
     assert driver_scoring(*scores).play(request(stop={"tolerance": 0.05})).best.iteration == 2
-
-
-def test_refinements_begun_with_an_earlier_engine_keep_the_highest_score() -> None:
-    outcome = play(driver_scoring(0.6, 0.58, 0.57), request(), engine_version=2)
-    assert (outcome.best.path, outcome.lesson) == ("iterations/1", None)
 
 
 def test_the_draft_that_crossed_the_threshold_is_returned() -> None:
@@ -73,6 +97,8 @@ def test_the_best_of_samples_is_the_one_with_the_highest_score() -> None:
 
 def test_an_estimate_is_given_once_enough_is_known() -> None:
     few = KNOWN.model_copy(update={"refinements": CALIBRATED_FROM - 1})
+    wrong = KNOWN.model_copy(update={"predicted": (100, 80)})
+    assert play(driver_scoring(0.9), request(), learnt=wrong).estimate is None
     assert play(driver_scoring(0.9), request()).estimate is None
     assert play(driver_scoring(0.9), request(), learnt=few).estimate is None
     model = driver_scoring(0.9)

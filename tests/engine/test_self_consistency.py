@@ -14,7 +14,7 @@ from tests.engine.engine_driver import EngineDriver, Refusal, driver_scoring, re
 from tests.engine.scripted_replies import replied
 from workers.engine.asking import question
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
-from workers.engine.pipeline import strategy_for, task_of
+from workers.engine.pipeline import task_of
 from workers.engine.prompts.drafting import Solve
 from workers.engine.replies import Unreadable
 from workers.engine.strategies.self_consistency import marked_in
@@ -301,17 +301,3 @@ def test_a_sample_may_reason_and_is_told_how_its_answer_is_found() -> None:
     user = model.asked("generator")[0].prompt.user
     assert "First reason, step by step" in user
     assert ANSWER in user
-
-
-def test_a_refinement_begun_before_is_asked_for_the_text_alone() -> None:
-    body = consistent(2)
-    model = drawing("a", "a")
-    outcome = model.run(strategy_for(body, None, 1), body.limits())
-    assert {it.prompt.name for it in model.asked("generator")} == {"write"}
-    assert outcome.best.scored.draft.is_reply
-
-
-def test_a_refinement_of_the_version_before_draws_all_samples_at_once() -> None:
-    body, model = consistent(5, threshold=0.6), drawing(*"aaaaa")
-    model.run(strategy_for(body, None, 2), body.limits())
-    assert len(model.asked("generator")) == 5

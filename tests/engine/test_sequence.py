@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from app.contract.calls import at_most
+from app.contract.judgement import Finding
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, judged_by, request
-from workers.engine.moves import Ask, Judged, StepError, Stopped
+from workers.engine.moves import Ask, Check, Judged, StepError, Stopped
 from workers.engine.sequence import LONG, Outline, Summarize
 
 PARTS = [{"name": it, "instructions": f"What {it} says."} for it in ("one", "two", "three")]
@@ -182,6 +184,63 @@ def test_with_as_many_parts_as_there_may_be_a_text_that_is_not_whole_does_not_pa
     assert [(it.code, it.path) for it in outcome.caveats] == [("goal_not_met", "parts")]
 
 
+LONG_ENOUGH: dict[str, Any] = {"validators": [{"kind": "length", "min_words": 6}]}
+
+
+def has_six_words(text: str) -> tuple[Finding, ...]:
+    """Say what `LONG_ENOUGH` says of a text."""
+    short = Finding(source="validators/until/0", kind="length", message="6 words are missing")
+    return () if len(text.split()) >= 6 else (short,)
+
+
+@pytest.mark.parametrize(
+    ("until", "parts"),
+    [({"min_parts": 2}, 2), (LONG_ENOUGH, 3), ({"min_parts": 4, **LONG_ENOUGH}, 4)],
+)
+def test_parts_are_written_until_there_are_enough_of_them_or_of_words_and_no_critic_is_asked(
+    until: dict[str, Any], parts: int
+) -> None:
+    model = judged_by(good, texts())
+    model.check = has_six_words
+    outcome = model.play(story(parts="auto", until=until))
+    assert outcome.best.scored.draft.text.count("Chapter") == parts
+    assert outcome.passed
+    assert not [it for it in model.asked("critic") if it.path.startswith("whole")]
+    checks = [it for it in model.moves if isinstance(it, Check)]
+    assert all((it.scopes, it.corrects) == (("until",), False) for it in checks)
+
+
+def test_a_critic_is_asked_whether_it_is_whole_once_the_checks_pass() -> None:
+    model = open_ended(ends_after=4)
+    model.check = has_six_words
+    outcome = model.play(story(parts="auto", until={"criterion": ENDED, **LONG_ENOUGH}))
+    assert outcome.best.scored.draft.text.count("Chapter") == 4
+    assert [it.path for it in model.asked("critic") if it.path.startswith("whole")] == [
+        "whole/3/critique", "whole/4/critique",
+    ]  # fmt: skip
+    shown = told(model, "parts/part-1/iterations/1/draft")
+    assert "has at least 6 words, and meets ended: The story has come to an end." in shown
+
+
+def test_a_text_that_never_has_enough_words_says_so() -> None:
+    model = judged_by(good, texts())
+    model.check = has_six_words
+    outcome = model.play(story(parts="auto", until=LONG_ENOUGH, max_parts=2))
+    (caveat,) = outcome.caveats
+    assert (caveat.code, caveat.detail) == (
+        "goal_not_met",
+        "with 2 parts, as many as there may be, it is not a text that has at least 6 words",
+    )
+
+
+def test_without_a_critic_the_end_of_the_parts_costs_no_call() -> None:
+    kind = {"kind": "nested", "parts": "auto", "order": "sequence"}
+    by_words, by_critic = (
+        at_most(request(strategy={**kind, "until": it})) for it in (LONG_ENOUGH, ENDED)
+    )
+    assert by_critic - by_words == 3 * 10  # an opinion, asked for up to three times, of each part
+
+
 def test_no_part_is_written_after_one_that_failed_where_their_number_is_open() -> None:
     model = judged_by(lambda _, name: 0.5 if name == "ended" else 0.9, ["Once.", GONE, "More."])
     outcome = model.play(story(parts="auto", until=ENDED))
@@ -204,6 +263,8 @@ def test_a_stop_while_the_critic_is_asked_whether_it_is_whole_keeps_what_is_writ
         ({"until": ENDED}, "require"),
         ({"parts": "auto", "until": ENDED, "outline": "- a"}, "exclude each other"),
         ({"parts": "auto", "until": ENDED, "order": "together"}, "`until` requires"),
+        ({"parts": "auto", "until": {"validators": []}}, "`criterion` is required"),
+        ({"parts": "auto", "until": {"min_parts": 11}}, "`max_parts` allows 10"),
         ({"parts": "auto", "outline": "- a\n- b", "max_parts": 1}, "the outline has 2 parts"),
         ({"parts": "auto", "max_parts": 31}, "less than or equal to 30"),
     ],

@@ -9,7 +9,6 @@ from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, judged_by, request
 from workers.engine.moves import Judged, StepError, Stopped
-from workers.engine.pipeline import strategy_for
 
 OUTLINE: dict[str, object] = {"name": "outline", "criteria": [{"name": "complete"}]}
 DRAFT: dict[str, object] = {"name": "draft", "max_iterations": 1}
@@ -129,20 +128,16 @@ def test_sections_are_written_by_themselves_and_put_back_in_order() -> None:
     assert "- two" in model.asked("generator")[2].prompt.user
 
 
-@pytest.mark.parametrize(
-    ("version", "sections"),
-    [
-        (2, ["- one\n  - a", "- two\n\n```", "- no item\n```"]),
-        (3, ["- one\n  - a", "- two\n\n```\n- no item\n```"]),
-    ],
-)
-def test_code_is_not_read_as_an_item_since_version_3(version: int, sections: list[str]) -> None:
+def test_code_is_not_read_as_an_item() -> None:
     outline = "- one\n  - a\n- two\n\n```\n- no item\n```"
     model = judged_by(good, [outline, *"abc"])
     asked = stages(OUTLINE, {**DRAFT, "sections": True})
-    model.run(strategy_for(asked, engine_version=version), asked.limits())
+    model.play(asked)
     told = [it.prompt_request.task.part[-1] for it in model.asked("generator")[1:]]
-    assert [it.partition(": ")[2] for it in told] == sections
+    assert [it.partition(": ")[2] for it in told] == [
+        "- one\n  - a",
+        "- two\n\n```\n- no item\n```",
+    ]
 
 
 @pytest.mark.parametrize(

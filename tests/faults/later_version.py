@@ -24,6 +24,7 @@ ENTRIES_ADDED = """\
 CHANGES: dict[str, tuple[tuple[str, str], ...]] = {
     "app/contract/versions.py": (
         (f"ENGINE_VERSION = {ENGINE_VERSION}\n", f"ENGINE_VERSION = {LATER_VERSION}\n"),
+        ("frozenset({ENGINE_VERSION})", "frozenset({ENGINE_VERSION - 1, ENGINE_VERSION})"),
     ),
     "app/contract/events.py": (
         # an optional field more

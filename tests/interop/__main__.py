@@ -18,6 +18,7 @@ SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "LiteLLM": litellm.play,
     "openapi-python-client": contract.play,
     "openapi-ts": contract.play_in_typescript,
+    "openapi-typescript": contract.compile_types,
     "linters": contract.lint,
 }
 """What tries each, in a folder of its own; it returns whether all went well."""

@@ -1,10 +1,9 @@
-// Submits, polls and reads with the client that @hey-api/openapi-ts generated: `URL`.
+// Submits, streams and reads with the client that @hey-api/openapi-ts generated: `URL`.
 
 import { client } from "./gen/client.gen";
-import { getRefinement, listIterations, listRefinements, submitRefinement } from "./gen/sdk.gen";
+import { listIterations, listRefinements, submitRefinement, watchRefinement } from "./gen/sdk.gen";
 import type { RefinementRequest, Snapshot } from "./gen/types.gen";
 
-const ENDED = ["succeeded", "failed", "canceled"];
 const request: RefinementRequest = {
   task: "Say it plainly.",
   draft: "It is what it is.",
@@ -19,15 +18,13 @@ async function main(): Promise<void> {
     throwOnError: true,
   });
   let snapshot: Snapshot = submitted.data;
-  while (!ENDED.includes(snapshot.status)) {
-    const found = await getRefinement({
-      path: { refinement_id: snapshot.id },
-      query: { wait: 10 },
-      headers: { "If-None-Match": `"${snapshot.last_event}"` },
-    });
-    if (found.response?.status === 200) snapshot = found.data as Snapshot; // or else nothing is new
-  }
   const path = { refinement_id: snapshot.id };
+  let empty = 0;
+  const { stream } = await watchRefinement({ path, onSseEvent: (it) => (empty += it.data ? 0 : 1) });
+  for await (const event of stream) {
+    if (event && "type" in event && event.type === "refinement.completed") snapshot = event.data;
+  }
+  if (empty) throw new Error(`${empty} events of the stream have no data`);
   const iterations = (await listIterations({ path, throwOnError: true })).data.data;
   const listed = (await listRefinements({ query: { limit: 1 }, throwOnError: true })).data.data;
   const draft = snapshot.result?.draft;

@@ -1,4 +1,4 @@
-"""Other people's tools read the OpenAPI document: two generators of clients, and two linters."""
+"""Other people's tools read the OpenAPI document: three generators, and two linters."""
 
 import asyncio
 import json
@@ -17,8 +17,15 @@ DOCUMENT = ROOT / "openapi" / "openapi.json"
 PROGRAM = Path(__file__).with_name("client_program.py")
 PROGRAM_IN_TYPESCRIPT = PROGRAM.with_suffix(".ts")
 LINTERS = ("@stoplight/spectral-cli", "@redocly/cli")
-TYPESCRIPT = ("@hey-api/openapi-ts", "typescript@5", "@types/node")
+PROGRAM_OF_TYPES = PROGRAM.with_name("typed_requests.ts")
+TYPESCRIPT = ("@hey-api/openapi-ts", "openapi-typescript", "typescript@5", "@types/node")
 """The generator does not run with TypeScript 6 and later, which have another API."""
+
+KNOWN_TO_PYTHON = {
+    "application/jsonl": "application/octet-stream",
+    "application/*": "application/json",
+}
+"""The generator knows neither JSON Lines nor ranges of media types."""
 
 COMPILER_OPTIONS = (
     *("--strict", "--noUncheckedIndexedAccess", "--target", "es2022"),
@@ -66,6 +73,20 @@ def _compiled(folder: Path) -> Path:
     return folder / "js" / source.with_suffix(".js").name
 
 
+async def compile_types(folder: Path) -> bool:
+    """Write types with the default flags, and compile requests of these types strictly."""
+    await asyncio.to_thread(_compile_types, folder)
+    print("openapi-typescript: compiled")
+    return True
+
+
+def _compile_types(folder: Path) -> None:
+    programs = _installed("typescript", TYPESCRIPT)
+    source = shutil.copy(PROGRAM_OF_TYPES, folder)
+    _must([str(programs / "openapi-typescript"), str(DOCUMENT), "-o", str(folder / "types.ts")])
+    _must([str(programs / "tsc"), "--strict", "--noEmit", str(source)])
+
+
 def _must(command: list[str]) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
@@ -74,10 +95,8 @@ def _must(command: list[str]) -> None:
 
 def _generate(python: Path, folder: Path) -> None:
     made = folder / "hone_client"
-    lines = folder / "client.json"  # the generator knows no JSON Lines: to it they are bytes
-    lines.write_text(
-        '{"content_type_overrides": {"application/jsonl": "application/octet-stream"}}'
-    )
+    lines = folder / "client.json"
+    lines.write_text(json.dumps({"content_type_overrides": KNOWN_TO_PYTHON}))
     options = ["--path", str(DOCUMENT), "--output-path", str(made), "--meta", "none"]
     options += ["--config", str(lines)]
     command = [str(python.with_name("openapi-python-client")), "generate", *options]

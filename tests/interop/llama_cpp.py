@@ -1,13 +1,15 @@
-"""llama.cpp's server with constrained decoding, and a model with random weights.
+"""llama.cpp's server with constrained decoding, and two models with random weights.
 
 Such a model writes any text that the grammar of a reply allows: what a schema does not rule out
-happens. Every refinement must end with a scored draft nevertheless, and every draft for which a
-JSON Schema is given must satisfy it, revisions included.
+happens. At temperature 0 one of them repeats itself without an end, and the other measures nothing.
+Every refinement must end with a scored draft nevertheless, and every draft for which a JSON Schema
+is given must satisfy it, revisions included.
 """
 
 import asyncio
 import subprocess
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,11 @@ from tests.waiting import TIMEOUT_S
 
 PACKAGES = ("xllamacpp", "gguf")
 SERVER = Path(__file__).with_name("llama_server.py")
-PER_PLAN = 5
+PER_PLAN = 10
+MODELS = {"repeats itself": ("0", "0.02"), "measures nothing": ("4", "0.1")}
+"""The seed of the weights of each model, and their standard deviation."""
+ROOM = 1_024
+"""Tokens of a first reply: what repeats itself soon ends."""
 CRITERIA = [{"name": "clarity"}, {"name": "tone", "description": "Is it kind?"}, {"name": "facts"}]
 STRATEGIES: dict[str, Any] = {
     "iterative": {"kind": "iterative"},
@@ -53,12 +59,26 @@ PLANS: dict[str, dict[str, Any]] = {
 async def play(folder: Path) -> bool:
     """Play every plan several times at once; print and return whether all have scored drafts."""
     python = await asyncio.to_thread(environment_with, "llama_cpp", *PACKAGES)
-    with _served(python, folder) as url:
-        await _is_ready(url)
-        async with running_service(folder, openai_base_url=url, model="openai:tiny") as service:
-            good = [await _scored(service, name, plan) for name, plan in PLANS.items()]
+    good: list[int] = []
+    for name, weights in MODELS.items():
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            print(f"a model that {name}: seed {weights[0]}, standard deviation {weights[1]}")
+            good += await _played(python, Path(own), weights)
     print(f"llama.cpp: {sum(good)} of {len(good) * PER_PLAN} ended with a scored draft")
     return sum(good) == len(good) * PER_PLAN
+
+
+async def _played(python: Path, folder: Path, weights: Sequence[str]) -> list[int]:
+    """Return how many refinements of each plan ended with a scored draft, with one model."""
+    with _served(python, folder, weights) as url:
+        await _is_ready(url)
+        settings: dict[str, Any] = {
+            "openai_base_url": url,
+            "model": "openai:tiny",
+            "max_output_tokens": ROOM,
+        }
+        async with running_service(folder, **settings) as service:
+            return [await _scored(service, name, plan) for name, plan in PLANS.items()]
 
 
 async def _scored(service: RunningService, name: str, plan: dict[str, Any]) -> int:
@@ -82,12 +102,12 @@ async def _are_valid(service: RunningService, refinement_id: str) -> bool:
 
 
 @contextmanager
-def _served(python: Path, folder: Path) -> Iterator[str]:
+def _served(python: Path, folder: Path, weights: Sequence[str]) -> Iterator[str]:
     """Serve a new model on a free port, and end the server afterwards."""
     port = free_port("127.0.0.1")
     with (folder / "llama.log").open("wb") as log:
         server = subprocess.Popen(
-            [str(python), str(SERVER), str(folder / "tiny.gguf"), str(port)],
+            [str(python), str(SERVER), str(folder / "tiny.gguf"), str(port), *weights],
             stdout=log,
             stderr=log,
         )

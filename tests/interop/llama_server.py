@@ -26,8 +26,8 @@ CHAT = (
 )
 
 
-def write_model(path: str, seed: int = 0) -> None:
-    """Write a llama of one layer with random weights."""
+def write_model(path: str, seed: int, spread: float) -> None:
+    """Write a llama of one layer with random weights; `spread` is their standard deviation."""
     kind = gguf.TokenType
     special = [("<unk>", kind.UNKNOWN), ("<s>", kind.CONTROL), ("</s>", kind.CONTROL)]
     of_bytes = [(f"<0x{it:02X}>", kind.BYTE if it < 128 else kind.UNUSED) for it in range(256)]
@@ -50,7 +50,7 @@ def write_model(path: str, seed: int = 0) -> None:
     writer.add_unk_token_id(0)
     writer.add_chat_template(CHAT)
     for name, shape in shapes(len(tokens)).items():
-        random = np.random.default_rng([seed, len(name)]).normal(0, 0.02, shape)
+        random = np.random.default_rng([seed, len(name)]).normal(0, spread, shape)
         values = np.ones(shape) if "norm" in name else random
         writer.add_tensor(f"{name}.weight", values.astype(np.float32))
     writer.write_header_to_file()
@@ -93,5 +93,6 @@ def serve(path: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    write_model(sys.argv[1])
-    serve(sys.argv[1], int(sys.argv[2]))
+    file, at, seed, spread = sys.argv[1:]
+    write_model(file, int(seed), float(spread))
+    serve(file, int(at))

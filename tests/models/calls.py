@@ -13,7 +13,7 @@ from workers.engine.prompts.drafting import Write
 from workers.engine.prompts.judging import Judge
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
-from workers.models.remote import Remote, WireFormat
+from workers.models.remote import Remote, SharedRejections, WireFormat
 from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
 TASK = Task("Explain the refund policy.", None, (QUALITY,))
@@ -42,10 +42,11 @@ async def serving(
     retry_policy: RetryPolicy = RETRY_POLICY,
     provider: str = "local",
     speaking: Callable[[str], WireFormat] = OpenAI,
+    shared: SharedRejections | None = None,
 ) -> AsyncIterator[tuple[Remote, ScriptedModelServer]]:
     """A model server and the adapter that reaches it."""
     async with ScriptedModelServer(behaviour) as server, transport(retry_policy) as wire:
-        yield Remote(provider, speaking(server.url), wire), server
+        yield Remote(provider, speaking(server.url), wire, shared), server
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from benchmarks.model_server import RateLimit, ScriptedModelServer
 from benchmarks.rate_limits import KINDS, FixedWindow, Kind, RefillingBucket, SlidingWindow
 from tests.models.calls import TASK, call, serving
 from workers.engine.judging import reader
-from workers.engine.matching import similarity
+from workers.engine.matching import likeness
 from workers.engine.prompts.drafting import Revise
 from workers.engine.prompts.judging import Judge
 from workers.engine.replies import ReplyReader
@@ -41,7 +41,7 @@ async def test_a_refinement_takes_a_draft_four_critiques_and_three_revisions() -
 
 
 def test_no_two_drafts_in_a_row_are_alike() -> None:
-    assert all(similarity(draft(n), draft(n + 1)) < 0.5 for n in range(1, 5))
+    assert all(likeness(draft(n), draft(n + 1)) < 0.5 for n in range(1, 5))
 
 
 async def test_every_criterion_of_the_request_is_scored() -> None:

@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
+from app.contract.judgement import Critique
+from app.contract.requests import ContextDocument
 from benchmarks.model_replies import AskedPrompt
-from tests.models.calls import RecordingBehaviour, call, in_turn, serving
+from tests.models.calls import TASK, RecordingBehaviour, call, in_turn, serving
 from tests.models.test_anthropic import message, speaking
+from workers.engine.prompts.drafting import Revise, Write
+from workers.engine.prompts.judging import Judge
 from workers.models.port import ModelCall
 
 MARK = {"type": "ephemeral"}
@@ -85,3 +89,23 @@ async def test_what_was_written_to_the_cache_and_read_from_it_is_counted_and_pri
     assert (counted.input_tokens, counted.cached_tokens) == (7_100, 5_000)
     dollars = (100 * 1 + 2_000 * 1.25 + 5_000 * 0.1 + 50 * 5) / 1_000_000
     assert counted.cost_usd == pytest.approx(dollars)
+
+
+async def test_the_marks_of_a_text_leave_what_calls_share_as_it_is() -> None:
+    document = ContextDocument(name="policy", text="Refunds take 14 days. " * 400)
+    task = replace(TASK, context=(document,), nonce="482913")
+    texts = [Revise(task, it, (), Critique(scores=()), ()) for it in ("One draft.", "Another.")]
+    asked = [call(it, model="claude-sonnet-5") for it in (Write(task), *texts, Judge(task, "One."))]
+    behaviour = RecordingBehaviour(in_turn(message("done")))
+    async with serving(behaviour, speaking=speaking) as (model, _):
+        for it in asked:
+            await model.complete(it)
+    sent = [it.json["messages"][0]["content"] for it in behaviour.asked]
+    assert len({it.json["system"] for it in behaviour.asked}) == 1
+    assert len({shared["text"] for shared, _ in sent}) == 1
+    assert all(shared["cache_control"] == MARK for shared, _ in sent)
+    marks = [it.prompt.mark for it in asked]
+    assert len(set(marks)) == 4
+    assert marks[-1] is None
+    for mark, (_, own) in zip(marks[:-1], sent, strict=False):
+        assert f"</text-{mark}>" in own["text"].splitlines()[-1]

@@ -59,7 +59,7 @@ async def test_only_the_fields_that_are_given_change(store: Store, worker: Worke
     assert (snapshot.phase, snapshot.best, snapshot.scores) == (("a", "b"), BEST, JUDGED.scores)
 
 
-async def test_result_and_passed_are_shown_once_it_has_ended(
+async def test_result_and_outcome_are_shown_once_it_has_ended(
     store: Store, worker: WorkerStore
 ) -> None:
     held = await started(store, worker)
@@ -67,8 +67,8 @@ async def test_result_and_passed_are_shown_once_it_has_ended(
     running = await store.snapshot(TENANT, held.id)
     await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
     ended = await store.snapshot(TENANT, held.id)
-    assert (running.result, running.passed) == (None, None)
-    assert (ended.result, ended.passed) == (RESULT, True)
+    assert (running.result, running.outcome) == (None, None)
+    assert (ended.result, ended.outcome) == (RESULT, "passed")
     assert ended.stop_reason is StopReason.THRESHOLD_MET
     assert ended.phase == ()
 
@@ -204,7 +204,7 @@ async def test_whatever_ends_while_canceling_is_canceled(
     snapshot = await store.snapshot(TENANT, held.id)
     assert state.status is snapshot.status is Status.CANCELED
     assert (snapshot.stop_reason, snapshot.error) == (StopReason.CANCELED, None)
-    assert (snapshot.result, snapshot.passed) == (RESULT, True)
+    assert (snapshot.result, snapshot.outcome) == (RESULT, "canceled")
     assert (await kinds(store, held.id))[-1] is EventType.CANCELED
 
 

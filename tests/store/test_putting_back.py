@@ -81,7 +81,7 @@ async def test_an_announcement_never_shortens_another(worker: WorkerStore, redis
     assert await redis.zscore(keys.PLAYABLE, "1") == far
 
 
-async def test_a_record_without_a_version_was_made_for_version_1(
+async def test_a_record_says_for_which_version_of_the_engine_it_was_made(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     refinement_id = await submit(store)
@@ -90,8 +90,6 @@ async def test_a_record_without_a_version_was_made_for_version_1(
     )
     await redis.hset(keys.SUMMARY + refinement_id, "engine_version", "7")
     assert (await worker.load(refinement_id)).submitted.engine_version == 7
-    await redis.hdel(keys.SUMMARY + refinement_id, "engine_version")
-    assert (await worker.load(refinement_id)).submitted.engine_version == 1
 
 
 async def test_what_cannot_be_read_says_where(

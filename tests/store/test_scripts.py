@@ -409,6 +409,10 @@ async def _open_watch(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptAr
     return (TENANT, "stream", 1, 60_000)
 
 
+async def _count_action(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs:
+    return (TENANT, "key_1", "refused", "401", 1, "this call")
+
+
 async def _spend(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs:
     return ("worker", 1, TENANT, 5, "0.5")
 
@@ -559,6 +563,18 @@ async def _unpack(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs
     return (refinement_id, "3-0", len(command), *command)
 
 
+async def _repack(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    refinement_id = await _ended(store, worker)
+    await pack_now(redis, worker, refinement_id)
+    found = cast("list[tuple[bytes, Summary]]", await redis.xrange(keys.JOURNAL + refinement_id))
+    return (refinement_id, found[0][1][b"packed"], b"sealed anew")
+
+
+async def _replace_field(_: Store, __: WorkerStore, redis: Redis) -> ScriptArgs:
+    await redis.hset("a hash", "field", "before")
+    return ("a hash", "field", "before", "after")
+
+
 async def _request(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return (await _ended(store, worker), TENANT)
 
@@ -577,6 +593,8 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("take_ended", _take_ended),
     ("pack", _pack),
     ("unpack", _unpack),
+    ("repack", _repack),
+    ("replace_field", _replace_field),
     ("snapshot", _snapshot),
     ("look", _look),
     ("claim", _claim),
@@ -619,6 +637,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("permits", _permits),
     ("put_keys", _put_keys),
     ("open_watch", _open_watch),
+    ("count_action", _count_action),
     ("spend", _spend),
     ("take_webhooks", _take_webhooks),
     ("settle_webhook", _settle_webhook),
@@ -647,7 +666,7 @@ CASES: list[tuple[str, ScriptCase]] = [
 ANSWERS_ONCE = {
     *("take_due", "take_parked", "erase", "claim", "rate", "spend"),
     *("take_webhooks", "settle_webhook", "redeliver", "endpoint_gate"),
-    *("take_batches", "batch_erase", "take_ended", "pack", "unpack"),
+    *("take_batches", "batch_erase", "take_ended", "pack", "unpack", "repack", "replace_field"),
 }
 
 

@@ -79,7 +79,7 @@ async def test_an_ending_counts_what_was_consumed_by_key_model_and_outcome(
 async def test_what_missed_its_threshold_has_not_passed(store: Store, worker: WorkerStore) -> None:
     held = await judged(store, worker, replace(HAS_USED, best_passed=False))
     await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
-    assert await counted(store) == all_of("not_passed")
+    assert await counted(store) == all_of("best_effort")
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])

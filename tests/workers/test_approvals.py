@@ -106,7 +106,7 @@ async def test_nothing_is_called_before_a_reviewer_has_seen_tool_arguments_and_w
     await harness.say(refinement_id, action="approve")
     ended = await harness.play(refinement_id, booking(bookings), "second")
     assert bookings.made == [("steps/1/call", {"seats": 4})]
-    assert (ended.stop_reason, ended.passed) == (StopReason.THRESHOLD_MET, True)
+    assert (ended.stop_reason, ended.outcome) == (StopReason.THRESHOLD_MET, "passed")
 
 
 async def test_a_reviewer_can_change_the_arguments(harness: RefinementHarness) -> None:
@@ -154,7 +154,7 @@ async def test_a_refusal_changes_the_plan_and_the_text_cannot_claim_what_was_not
     assert "Too expensive." in prompts["iterations/1/draft"]
     assert ended.result is not None
     assert ended.result.draft == "No table is booked."
-    assert ended.passed is False
+    assert ended.outcome == "best_effort"
     assert {it.code for it in ended.result.caveats} == {"goal_not_met", "item_dropped"}
 
 

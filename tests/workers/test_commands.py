@@ -91,7 +91,7 @@ async def test_a_change_is_in_force_from_the_next_judged_draft(harness: Refineme
     go_on.set()
     await playing
     ended = await harness.snapshot(refinement_id)
-    assert (ended.stop_reason, ended.passed) == (StopReason.THRESHOLD_MET, True)
+    assert (ended.stop_reason, ended.outcome) == (StopReason.THRESHOLD_MET, "passed")
     assert (ended.threshold, len(ended.scores)) == (0.6, 2)
 
 

@@ -78,7 +78,11 @@ async def test_a_draft_longer_than_reserved_that_a_panel_cannot_judge_leaves_the
     harness: RefinementHarness,
 ) -> None:
     async def answer(key: str, call: ModelCall) -> str:
-        return verdict(0.4, call) if isinstance(call.prompt_request, Judge) else "word " * 1_900
+        return (
+            verdict(0.4, call)
+            if isinstance(call.prompt_request, Judge)
+            else " ".join(map(str, range(1_900)))
+        )
 
     refinement_id = await harness.submit(
         draft="We refund.", critics=PANEL, stop={"max_tokens": 5_500}

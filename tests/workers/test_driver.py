@@ -8,7 +8,7 @@ async def test_plays_a_refinement_to_its_end(harness: RefinementHarness) -> None
     refinement_id = await harness.submit()
     models = scores(0.4, 0.6, 0.9)
     ended = await harness.play(refinement_id, models)
-    assert (ended.status, ended.passed) == (Status.SUCCEEDED, True)
+    assert (ended.status, ended.outcome) == (Status.SUCCEEDED, "passed")
     assert ended.stop_reason is StopReason.THRESHOLD_MET
     assert ended.result is not None
     assert (ended.result.path, ended.result.score) == ("iterations/3", 0.9)
@@ -49,7 +49,14 @@ async def test_returns_the_best_draft_when_the_last_one_is_worse(
 ) -> None:
     ended = await harness.play(await harness.submit(), scores(0.4, 0.7, 0.2))
     assert ended.result is not None
-    assert (ended.result.path, ended.result.score, ended.passed) == ("iterations/2", 0.7, False)
+    assert (ended.result.path, ended.result.score, ended.outcome) == (
+        "iterations/2",
+        0.7,
+        "best_effort",
+    )
+    assert ended.reason == (
+        "Quality is 0.70; the threshold is 0.85; the limit of 3 iterations was reached."
+    )
     assert ended.best is not None
     assert ended.best.sha256 == ended.result.sha256
 

@@ -48,9 +48,9 @@ def require_an_honest_result(ended: Snapshot, judged: list[IterationCompleted]) 
         return
     assert (ended.result.path, ended.result.sha256) in {(it.path, it.sha256) for it in judged}
     lacking = any(it.code in BLOCKING for it in ended.result.caveats) or ended.result.missing
-    assert not (ended.passed and lacking)
+    assert not (ended.outcome == "passed" and lacking)
     if ended.stop_reason is StopReason.THRESHOLD_MET:
-        assert ended.passed
+        assert ended.outcome == "passed"
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -89,7 +89,7 @@ async def test_a_failed_refinement_does_not_pass_because_a_stage_of_it_did(
     refinement_id = await harness.submit(strategy=strategy)
     ended = await harness.play(refinement_id, ScriptedAnswers(answer))
     assert ended.result is not None
-    assert (ended.status, ended.passed) == (Status.FAILED, False)
+    assert (ended.status, ended.outcome) == (Status.FAILED, "failed")
     assert ended.result.path == "stages/outline/iterations/1"
 
 
@@ -110,7 +110,7 @@ async def test_what_was_dropped_of_the_replies_about_the_result_is_said(
     told = [(it.code, it.path) for it in ended.result.caveats]
     assert told == [("item_dropped", "iterations/2/critique")] * 2
     assert "odd 1" in ended.result.caveats[1].detail
-    assert ended.passed
+    assert ended.outcome == "passed"
 
 
 async def test_the_caveats_that_count_go_first_and_there_are_no_more_than_fit(
@@ -152,7 +152,7 @@ async def test_a_cancel_before_completion_leaves_what_the_work_lacks(
     )
     await harness.play(refinement_id, ScriptedAnswers(replies))
     ended = await harness.store.cancel(TENANT, refinement_id)
-    assert (ended.status, ended.passed) == (Status.CANCELED, False)
+    assert (ended.status, ended.outcome) == (Status.CANCELED, "canceled")
     assert ended.result is not None
     assert [it.code for it in ended.result.caveats] == ["goal_not_met"]
 
@@ -208,7 +208,7 @@ async def test_a_cancel_in_the_middle_returns_no_part_as_the_whole(
     await worker.look(refinement_id)
     await playing
     ended = await harness.snapshot(refinement_id)
-    assert (ended.status, ended.passed) == (Status.CANCELED, False)
+    assert (ended.status, ended.outcome) == (Status.CANCELED, "canceled")
     assert ended.result is not None
     assert (ended.result.path, list(ended.result.missing)) == (path, missing)
     assert ended.best is not None

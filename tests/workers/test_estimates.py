@@ -18,6 +18,7 @@ KNOWN = Learnt(
     bank=BANK,
     refinements=CALIBRATED_FROM,
     evidence=(0.0,) * len(HYPOTHESES),
+    predicted=(100, 96),
     first_drafts=(CALIBRATED_FROM, 13.0, 8.0),
 )
 

@@ -28,7 +28,7 @@ def first_is_down() -> ScriptedAnswers:
 async def test_the_entry_names_who_answered_and_who_did_not(harness: RefinementHarness) -> None:
     refinement_id = await harness.submit(CHOICE)
     ended = await harness.play(refinement_id, first_is_down())
-    assert (ended.status, ended.passed) == (Status.SUCCEEDED, True)
+    assert (ended.status, ended.outcome) == (Status.SUCCEEDED, "passed")
     data = [event.data for event in await harness.events(refinement_id)]
     steps = [it for it in data if isinstance(it, StepCompleted)]
     assert len(steps) == 4

@@ -22,7 +22,7 @@ async def test_the_corrected_draft_is_judged_and_returned(harness: RefinementHar
 
     refinement_id = await harness.submit(validators=[SPELLING])
     ended = await harness.play(refinement_id, ScriptedAnswers(answer))
-    assert (ended.status, ended.passed) == (Status.SUCCEEDED, True)
+    assert (ended.status, ended.outcome) == (Status.SUCCEEDED, "passed")
     assert ended.result is not None
     assert ended.result.draft == "You will receive it."
     assert judged == ["You will receive it."]

@@ -38,7 +38,7 @@ async def test_a_finish_before_it_leaves_no_comparison(harness: RefinementHarnes
     await worker.look(refinement_id)
     await playing
     ended = await harness.snapshot(refinement_id)
-    assert (ended.status, ended.passed) == (Status.SUCCEEDED, True)
+    assert (ended.status, ended.outcome) == (Status.SUCCEEDED, "passed")
     assert ended.result is not None
     assert (ended.result.score, ended.result.comparison) == (0.9, None)
     assert ended.result.missing == ("outputs/subject",)
@@ -48,7 +48,7 @@ async def test_texts_at_once_are_cut_to_what_the_budget_allows(harness: Refineme
     ordered = [{"name": f"text-{n}", "instructions": "A subject line."} for n in range(10)]
     refinement_id = await harness.submit(outputs=ordered, stop={"max_tokens": 2_500})
     ended = await harness.play(refinement_id, followed_up(scores(0.9)))
-    assert (ended.status, ended.passed) == (Status.SUCCEEDED, True)
+    assert (ended.status, ended.outcome) == (Status.SUCCEEDED, "passed")
     assert ended.result is not None
     made, missing = ended.result.outputs, ended.result.missing
     assert {f"outputs/{name}" for name in made} | {*missing} == {

@@ -27,7 +27,7 @@ async def test_a_rejected_first_stage_ends_it_with_the_draft_that_was_rejected(
     ended = await harness.play(refinement_id, models, "second")
     assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.REJECTED)
     assert ended.result is not None
-    assert (ended.passed, ended.result.missing) == (False, ("stages/text",))
+    assert (ended.outcome, ended.result.missing) == ("best_effort", ("stages/text",))
     assert ended.result.path == "stages/outline/iterations/1"
     told = [(it.code, it.path) for it in ended.result.caveats]
     assert told == [("stage_given_up", "stages/outline")]
@@ -53,7 +53,10 @@ async def test_what_ends_it_during_the_review_of_a_stage_leaves_the_later_ones_m
         ended = await harness.play(refinement_id, models, "second")
         assert ended.stop_reason is StopReason.FINISHED_EARLY
     assert ended.result is not None
-    assert (ended.passed, ended.result.missing) == (False, ("stages/text", "stages/polish"))
+    assert (ended.outcome, ended.result.missing) == (
+        "canceled" if ends == "cancel" else "best_effort",
+        ("stages/text", "stages/polish"),
+    )
     assert ended.result.path == "stages/outline/iterations/1"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -30,6 +31,32 @@ WATCHED = {"ref_1": False}
 )
 def test_thinking_is_withheld(text: str, visible: str) -> None:
     assert shown(text) == visible
+
+
+MARKED = "Sure!\n<text-482913>\nDear customer.\n</text-482913>\nBye."
+
+
+@pytest.mark.parametrize(
+    ("text", "visible"),
+    [
+        ("Sure!", ""),
+        ("Sure!\n<text-48", ""),
+        ("Sure!\n<text-482913>\nDear", "Dear"),
+        ("<think>Hm.</think><text-482913>Dear <b>c</b>", "Dear <b>c</b>"),
+        ("<text-482913>\nDear customer.\n</te", "Dear customer."),
+        ("<text-482913>\nDear customer.\n</text-482913", "Dear customer."),
+        (MARKED, "Dear customer."),
+        ("Dear " * 40, ""),
+        ("Dear " * 41, "Dear " * 41),
+    ],
+)
+def test_only_what_stands_between_the_marks_is_shown(text: str, visible: str) -> None:
+    assert shown(text, "482913") == visible
+
+
+def test_what_is_shown_of_a_marked_text_only_grows() -> None:
+    parts = [shown(MARKED[:end], "482913") for end in range(len(MARKED) + 1)]
+    assert all(after.startswith(before) for before, after in pairwise(parts))
 
 
 class Channel:

@@ -71,7 +71,7 @@ async def test_a_refinement_whose_end_was_lost_ends_again_as_it_did(
     assert (await harness.snapshot(refinement_id)).status == "running"
     await until_nothing_is_held(harness, harness.worker_store)
     ended = await harness.snapshot(refinement_id)
-    assert (ended.status, ended.passed) == ("succeeded", True)
+    assert (ended.status, ended.outcome) == ("succeeded", "passed")
     events = await harness.events(refinement_id)
     assert [it.event for it in events] == [*range(1, len(events) + 1)]
     assert "refinement.resumed" not in [it.type for it in events]

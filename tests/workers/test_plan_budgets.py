@@ -84,7 +84,8 @@ class BudgetedDriver(EngineDriver):
             return full(plan(*steps), tokens)
         if isinstance(move.prompt_request, Replan):
             return full(revised(*steps), tokens)
-        return full(verdict(0.5), tokens) if move.role == "critic" else "word " * tokens
+        words = "".join(f"{number % 10_000:04} " for number in range(tokens))
+        return full(verdict(0.5), tokens) if move.role == "critic" else words
 
 
 def long_result(_: Call) -> ToolResult:

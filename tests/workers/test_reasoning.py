@@ -30,7 +30,7 @@ async def test_finished_while_a_draft_is_verified_it_is_kept_and_does_not_pass(
     await worker.look(refinement_id)
     await playing
     ended = await harness.snapshot(refinement_id)
-    assert (ended.stop_reason, ended.passed) == (StopReason.FINISHED_EARLY, False)
+    assert (ended.stop_reason, ended.outcome) == (StopReason.FINISHED_EARLY, "best_effort")
     assert step in models.aborted
     assert [it.path for it in ended.scores] == ["iterations/1", "iterations/2"]
     assert ended.result is not None
@@ -77,4 +77,4 @@ async def test_a_threshold_changed_during_the_vote_is_the_one_that_counts(
     go_on.set()
     await playing
     ended = await harness.snapshot(refinement_id)
-    assert (ended.stop_reason, ended.passed) == (StopReason.THRESHOLD_MET, True)
+    assert (ended.stop_reason, ended.outcome) == (StopReason.THRESHOLD_MET, "passed")

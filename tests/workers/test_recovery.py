@@ -17,7 +17,17 @@ APPENDS = 9
 
 def told(snapshot: Snapshot) -> dict[str, object]:
     """What must not depend on kills: all but times, numbers of events and the id."""
-    kept = {"status", "passed", "stop_reason", "best", "scores", "result", "error", "iteration"}
+    kept = {
+        "status",
+        "outcome",
+        "reason",
+        "stop_reason",
+        "best",
+        "scores",
+        "result",
+        "error",
+        "iteration",
+    }
     return snapshot.model_dump(include=kept) | {"calls": snapshot.usage.calls}
 
 

@@ -59,7 +59,7 @@ async def test_it_goes_on_where_it_was_and_repeats_no_call(harness: RefinementHa
     assert (await harness.play(refinement_id, models, "second")).status is Status.PAUSED
     await harness.say(refinement_id, **APPROVE)
     ended = await harness.play(refinement_id, models, "third")
-    assert (ended.stop_reason, ended.passed) == (StopReason.APPROVED, False)
+    assert (ended.stop_reason, ended.outcome) == (StopReason.APPROVED, "best_effort")
     assert ended.result is not None
     assert (ended.result.path, ended.result.score) == ("iterations/2", 0.6)
     assert max(models.calls.values()) == 1
@@ -101,7 +101,7 @@ async def test_a_rating_that_ends_it_is_shown_once(harness: RefinementHarness) -
     refinement_id = await paused(harness, models, **EACH)
     await harness.say(refinement_id, action="rate", score=0.9)
     ended = await harness.play(refinement_id, models, "second")
-    assert (ended.stop_reason, ended.passed) == (StopReason.THRESHOLD_MET, True)
+    assert (ended.stop_reason, ended.outcome) == (StopReason.THRESHOLD_MET, "passed")
     assert [(it.path, it.score) for it in ended.scores] == [("iterations/1", 0.9)]
     assert ended.result is not None
     assert (ended.result.score, ended.result.score_from) == (0.9, "review")
@@ -122,7 +122,7 @@ async def test_rating_the_best_below_another_keeps_the_other_even_when_canceled(
     await worker.look(refinement_id)
     await playing
     ended = await harness.snapshot(refinement_id)
-    assert (ended.status, ended.passed) == (Status.CANCELED, False)
+    assert (ended.status, ended.outcome) == (Status.CANCELED, "canceled")
     assert ended.result is not None
     assert (ended.result.path, ended.result.score) == ("iterations/1", 0.4)
 
@@ -219,7 +219,7 @@ async def test_a_change_while_it_is_paused_is_in_force_from_the_next_draft(
     await harness.play(refinement_id, models, "second")
     await harness.say(refinement_id, action="rate", score=0.6)
     ended = await harness.play(refinement_id, models, "third")
-    assert (ended.stop_reason, ended.passed) == (StopReason.THRESHOLD_MET, True)
+    assert (ended.stop_reason, ended.outcome) == (StopReason.THRESHOLD_MET, "passed")
 
 
 @pytest.mark.parametrize("mode", [EACH, BEFORE], ids=["each", "before"])
@@ -231,7 +231,11 @@ async def test_what_is_approved_passes_under_the_threshold_that_was_changed_mean
     await harness.store.change(TENANT, refinement_id, LimitsChange(threshold=0.5))
     await harness.say(refinement_id, **APPROVE)
     ended = await harness.play(refinement_id, models, "second")
-    assert (ended.stop_reason, ended.threshold, ended.passed) == (StopReason.APPROVED, 0.5, True)
+    assert (ended.stop_reason, ended.threshold, ended.outcome) == (
+        StopReason.APPROVED,
+        0.5,
+        "passed",
+    )
 
 
 async def test_a_change_that_comes_with_the_pause_is_in_force(harness: RefinementHarness) -> None:
@@ -244,7 +248,7 @@ async def test_a_change_that_comes_with_the_pause_is_in_force(harness: Refinemen
     await playing
     await harness.say(refinement_id, **APPROVE)
     ended = await harness.play(refinement_id, models, "second")
-    assert (ended.stop_reason, ended.passed) == (StopReason.APPROVED, True)
+    assert (ended.stop_reason, ended.outcome) == (StopReason.APPROVED, "passed")
     assert max(models.calls.values()) == 1
 
 

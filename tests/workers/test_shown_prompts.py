@@ -15,8 +15,8 @@ def test_the_prompts_of_a_request_are_written_out(
     file.write_text(json.dumps({"task": "Explain refunds.", "draft": "We pay."}))
     assert run(["prompts", str(file)]) == 0
     shown = capsys.readouterr().out
-    assert "=== critique, version 3, temperature: 0\n--- system\n" in shown
-    assert "=== revise, version 5, temperature: the model's\n" in shown
+    assert "=== critique, version 4, temperature: 0\n--- system\n" in shown
+    assert "=== revise, version 6, temperature: the model's\n" in shown
     assert shown.count("\nWe pay.\n</draft ") == 2
     assert shown.count('"additionalProperties": false') >= 1
 

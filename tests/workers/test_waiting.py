@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from redis.asyncio import Redis
@@ -11,7 +12,7 @@ from app.contract.judgement import Usage
 from app.contract.limits import LimitsChange
 from app.contract.models import ModelChoice
 from app.contract.status import Status, StopReason
-from app.contract.waiting import Waiting
+from app.contract.waiting import Waiting, in_words
 from app.store import keys
 from benchmarks.model_replies import chat, events
 from tests.models.calls import serving
@@ -58,7 +59,7 @@ async def test_a_short_wait_stays_in_the_worker(harness: RefinementHarness) -> N
     refinement_id = await harness.submit()
     models = refusing(scores(0.9), away(0.05), away(0.05))
     ended = await harness.play(refinement_id, models)
-    assert (ended.status, ended.passed, ended.waiting) == (Status.SUCCEEDED, True, None)
+    assert (ended.status, ended.outcome, ended.waiting) == (Status.SUCCEEDED, "passed", None)
     assert models.calls["iterations/1/draft"] == 3
     assert [it.key for it in await waits_of(harness, refinement_id)] == ["iterations/1/draft"]
     assert EventType.STEP_FAILED not in [it.type for it in await harness.events(refinement_id)]
@@ -78,6 +79,35 @@ async def test_a_long_wait_holds_no_worker_and_costs_no_attempt(
     assert 55 < (parked.waiting.until - parked.started_at).total_seconds() < 65
     assert await attempt_of(redis_url, refinement_id) == 0
     assert await holder_of(redis_url, refinement_id) is None
+
+
+async def test_a_refused_key_is_told_in_words_to_who_polls(harness: RefinementHarness) -> None:
+    refinement_id = await harness.submit()
+    models = refusing(scores(0.9), away(reason="unauthorized"))
+    waiting = (await harness.play(refinement_id, models)).waiting
+    assert waiting is not None
+    assert waiting.since is not None
+    said = f"{TEST_MODEL.model} is away"
+    assert waiting.detail == in_words(TEST_MODEL.model, "unauthorized", said)
+    said = "api.example.com answered 401: Incorrect API key provided."
+    assert in_words("openai:x", "unauthorized", said) == (
+        "openai:x refused the API key: api.example.com answered 401: Incorrect API key provided."
+        " The operator of this server must replace OPENAI_API_KEY, or get it access; then the call"
+        " is made again by itself."
+    )
+    own = in_words("own:acme:router:y", "quota_exhausted", "no credit")
+    assert "router:y had no credit left: no credit. Tenant acme must pay for its own key" in own
+
+
+def test_a_key_that_is_refused_in_the_course_of_a_wait_is_news_after_a_minute() -> None:
+    at = datetime(2026, 1, 31, tzinfo=UTC)
+    busy = Waiting(key="k", reason="rate_limited", model="a:b", until=at, since=at)
+    refused = busy.model_copy(update={"reason": "unauthorized"})
+    later = {"since": at + timedelta(minutes=1)}
+    assert not refused.is_news_after(busy)
+    assert refused.model_copy(update=later).is_news_after(busy)
+    assert busy.model_copy(update=later).is_news_after(refused)
+    assert not refused.model_copy(update=later).is_news_after(refused)
 
 
 async def test_it_goes_on_only_with_a_permit(harness: RefinementHarness) -> None:

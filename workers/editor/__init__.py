@@ -9,7 +9,6 @@ from dataclasses import asdict
 
 from app.contract.editor import EDITOR
 from workers.engine.edits import between, restored
-from workers.engine.judging import MAY_MEASURE_NOTHING
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts.drafting import Amend, Revise, Write
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
@@ -36,9 +35,6 @@ def answer(prompt_request: PromptRequest) -> str:
             raise EditorCannot(f"{EDITOR} does not support `perspective` or `adversarial` critics")
         critique = judged(prompt_request.draft, prompt_request.task.criteria)
         is_unmeasurable = all(it.score is None for it in critique.scores)
-        if is_unmeasurable and prompt_request.task.engine_version < MAY_MEASURE_NOTHING:
-            said = "; ".join(f"{it.criterion}: {it.reason}" for it in critique.scores)
-            raise EditorCannot(f"{EDITOR} cannot measure any criterion. {said}")
         return json.dumps({**critique.model_dump(mode="json"), "unmeasurable": is_unmeasurable})
     if isinstance(prompt_request, ListCriteria):
         listed = checklist(prompt_request.task.instruction, prompt_request.task.draft)

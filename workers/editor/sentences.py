@@ -30,24 +30,24 @@ _NOUN = (
 _SUBJECT = rf"(?:{_PRONOUN}|{_NOUN})"
 _STARTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"[;](?P<gap>\s+)(?:and\s+)?(?={_SUBJECT}|however,|therefore,|otherwise,)"), ""),
-    (re.compile(rf",(?P<gap>\s+)and\s+(?:also\s+|then\s+)?(?={_SUBJECT})"), ""),
-    (re.compile(rf",(?P<gap>\s+)(?P<keep>but)\s+(?={_SUBJECT})"), "But "),
-    (re.compile(rf",(?P<gap>\s+)(?P<keep>so)\s+(?={_SUBJECT})"), "So "),
-    (
-        re.compile(r",(?P<gap>\s+)which\s+(?P<keep>means|meant)\s+(?:that\s+)?(?=\w)"),
-        "This {keep} that ",
-    ),
     (re.compile(r",(?P<gap>\s+)which\s+is\s+why\s+(?=\w)"), "This is why "),
     (re.compile(rf",(?P<gap>\s+)after\s+which\s+(?={_SUBJECT})"), "After that, "),
     (re.compile(rf",(?P<gap>\s+)at\s+which\s+point\s+(?={_SUBJECT})"), "At that point, "),
     (re.compile(rf",(?P<gap>\s+)in\s+which\s+case\s+(?={_SUBJECT})"), "In that case, "),
+    (
+        re.compile(r",(?P<gap>\s+)which\s+(?P<keep>means|meant)\s+(?:that\s+)?(?=\w)"),
+        "This {keep} that ",
+    ),
 )
-_BARE = re.compile(
-    rf"(?<=\w)(?P<gap>\s+)(?:and|(?P<keep>but))\s+(?={_PRONOUN}\s+(?:{_AUX})\b)", re.IGNORECASE
+_COORDINATED: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(rf",(?P<gap>\s+)and\s+(?:also\s+|then\s+)?(?={_SUBJECT})"), ""),
+    (re.compile(rf",(?P<gap>\s+)but\s+(?={_SUBJECT})"), "But "),
+    (re.compile(rf",(?P<gap>\s+)so\s+(?!that\b)(?={_SUBJECT})"), "So "),
 )
+"""Conjunctions that may also go on with a subordinate clause, if there is one before them."""
 _DEPENDENT = re.compile(rf"\W*(?:{alternatives('dependent')})\b", re.IGNORECASE)
 _HOLDS_ON = re.compile(rf"\b(?:{alternatives('holds on')})\b", re.IGNORECASE)
-_SUBORDINATE = re.compile(rf"\b(?:{alternatives('subordinate')})\b", re.IGNORECASE)
+_CONDITIONAL = re.compile(rf"\b(?:{alternatives('conditional')})\b", re.IGNORECASE)
 
 
 def long_sentences(document: Document) -> Iterator[TextIssue]:
@@ -85,9 +85,10 @@ def _openings(document: Document, sentence: Sentence) -> Iterator[tuple[re.Match
     for pattern, opening in _STARTS:
         for match in pattern.finditer(document.masked, sentence.start, sentence.end):
             yield match, opening
-    for match in _BARE.finditer(document.masked, sentence.start, sentence.end):
-        if not _SUBORDINATE.search(document.masked, sentence.start, match.start()):
-            yield match, "But " if match["keep"] else ""
+    for pattern, opening in _COORDINATED:
+        for match in pattern.finditer(document.masked, sentence.start, sentence.end):
+            if not _CONDITIONAL.search(document.masked, sentence.start, match.start()):
+                yield match, opening
 
 
 def _checked(
@@ -103,7 +104,7 @@ def _checked(
     new = opening.format(**named)
     letter = document.masked[match.end()]
     tail = new + letter if new else letter.upper()
-    gap = "\n" if "\n" in match["gap"] else " "
+    gap = document.text[slice(*match.span("gap"))]
     return checked(document, Edit(match.start(), match.end() + 1, f".{gap}{tail}"))
 
 
@@ -220,13 +221,18 @@ def _is_plural(agent: str) -> bool:
     )
 
 
+_COMMON = f"so|then|{alternatives('common')}"
 _SLIPS = (
-    (re.compile(r" (?<=[a-z]{3} )(?P<x>[,;!?])(?=\s|\Z)"), r"\g<x>", "a space before a sign"),
-    (re.compile(r" (?<=[a-z]{3} ),(?=[a-z]{2})"), ", ", "a space before a comma"),
-    (re.compile(r",(?<=[a-z]{3},)(?=[a-z]{2,}[\s.!?])"), ", ", "no space after a comma"),
+    (re.compile(r" (?<=[a-z]{3} ),(?=\s+[a-z])"), ",", "a space before a comma"),
+    (re.compile(rf" (?<=[a-z]{{3}} ),(?=(?:{_COMMON})\s)"), ", ", "a space before a comma"),
+    (
+        re.compile(r" (?<=[a-z]{3} )(?P<x>[!?])(?=\s+[A-Z]|\s*\Z)"),
+        r"\g<x>",
+        "a space before a sign",
+    ),
+    (re.compile(rf",(?<=[a-z]{{3}},)(?=(?:{_COMMON})\s)"), ", ", "no space after a comma"),
     (re.compile(r",(?<=[^\W\d_],),+(?=\s)"), ",", "two commas"),
-    (re.compile(r"(?P<x>[!?])(?<=[^\W\d_].)(?P=x)+"), r"\g<x>", "more than one mark"),
-    (re.compile(r" (?<=[\w,;)] ) +(?=[^\s|])"), " ", "more than one space"),
+    (re.compile(r"(?P<x>[!?])(?<=[^\W\d_]{3}.)(?P=x)+(?=\s|\Z)"), r"\g<x>", "more than one mark"),
     (re.compile(r"\.(?<=[^\W\d_]{3}\.\.)(?=\s|\Z)"), "", "two full stops"),
 )
 _SMALL_START = re.compile(r"[.?!](?<=[^\W\d_]{3}.) +(?P<small>[a-z])")

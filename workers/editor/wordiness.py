@@ -32,6 +32,8 @@ class Phrase:
     not_after: frozenset[str]
     before: frozenset[str]
     not_before: frozenset[str]
+    is_reported_only: bool
+    """Whether it is left to a person, because the replacement can change what is said."""
 
     @property
     def is_cut(self) -> bool:
@@ -101,7 +103,7 @@ def _read(section: str, line: str) -> Iterator[tuple[list[str], int, Phrase]]:
     source, _, target = (part.strip() for part in rule.partition("=>"))
     words: dict[str, frozenset[str]] = {}
     for condition in conditions:
-        name = re.match(r"not after|not before|after|before|start", condition)
+        name = re.match(r"not after|not before|after|before|start|report", condition)
         if name is None:
             raise ValueError(f"unknown condition: {line}")
         words[name[0]] = frozenset(condition[name.end() :].lower().split())
@@ -119,6 +121,7 @@ def _read(section: str, line: str) -> Iterator[tuple[list[str], int, Phrase]]:
                 not_after=words.get("not after", frozenset()),
                 before=words.get("before", frozenset()),
                 not_before=words.get("not before", frozenset()),
+                is_reported_only="report" in words,
             ),
         )
 
@@ -193,7 +196,7 @@ def wordiness(document: Document) -> Iterator[TextIssue]:
             if match is None or not _fits(document, phrase, match, word):
                 continue
             edit = _edit(document, phrase, match)
-            if edit is not None:
+            if edit is not None or phrase.is_reported_only:
                 yield _issue(document, phrase, match, edit)
                 reached = match.end()
                 break
@@ -233,19 +236,24 @@ def _is_negated(document: Document, word: Word) -> bool:
 
 
 def _edit(document: Document, phrase: Phrase, match: re.Match[str]) -> Edit | None:
+    if phrase.is_reported_only:
+        return None
     if phrase.is_cut:
         return cut(document, *match.span())
     return substitute(document, *match.span(), match.expand(phrase.replacement))
 
 
-def _issue(document: Document, phrase: Phrase, match: re.Match[str], edit: Edit) -> TextIssue:
+def _issue(
+    document: Document, phrase: Phrase, match: re.Match[str], edit: Edit | None
+) -> TextIssue:
     new = match.expand(phrase.replacement)
     old = " ".join(match[0].split())
+    fix = f'Write "{new}"' if new else f'Cut "{old}"'
     return TextIssue(
         _KIND.get(phrase.section, IssueKind.WORDINESS),
         *match.span(),
         _SAY[phrase.section].format(old=old, new=new),
-        f'Write "{new}".' if new else f'Cut "{old}".',
+        f"{fix}." if edit else f"{fix}, if that says the same here.",
         edit,
         _COST[phrase.section],
     )

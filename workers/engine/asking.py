@@ -2,16 +2,26 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
 from app.contract.events import DroppedItem
 from app.contract.values import value
+from workers.engine.edits import in_place_of
+from workers.engine.marks import in_brackets
 from workers.engine.moves import Ask, Role, StepError
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts import fenced
-from workers.engine.replies import CUT_OFF, DECLINED, STRICT, Refused, ReplyReader, Unreadable
+from workers.engine.replies import (
+    CUT_OFF,
+    DECLINED,
+    CutShort,
+    Doubtful,
+    Refused,
+    ReplyReader,
+    Unreadable,
+)
 
 Read = TypeVar("Read")
 REFUSED = "model_refused"
@@ -47,18 +57,25 @@ async def ask(
     """
     reading = _Reading(read)
     asked, refused, text, error = question.changed(read=reading), 0, "", ""
+    is_doubted, room = False, 0
     for attempt in range(times + 1):
         try:
             text = await asked
-            said = reading(ReplyReader(text, question.prompt_request))
+            trusts = is_doubted or attempt == times
+            said = reading(reader(question, text, is_trusted=trusts))
             if check is not None:
                 await check(asked.path, said)
             return said
         except Unreadable as unreadable:
             error = str(unreadable)
+            if unreadable.schema is not None:
+                prompt = replace(question.prompt, schema=unreadable.schema)
+                question = question.changed(prompt=prompt)
             refused += isinstance(unreadable, Refused)
+            room += isinstance(unreadable, CutShort)
+            is_doubted = is_doubted or isinstance(unreadable, Doubtful)
         except StepError as failure:
-            if not is_declined(failure, question):
+            if not is_declined(failure):
                 is_last = attempt >= times - spared
                 asked = _roomier(asked, question, failure, attempt + 1, is_last=is_last)
                 continue
@@ -67,7 +84,8 @@ async def ask(
         if refused > 1:
             raise StepError(REFUSED, f"the model refused twice: {error}", (question.path,))
         repeated = again(question, attempt + 1, text, error)
-        asked = replace(repeated, read=reading, room=asked.room)
+        asked = replace(repeated, read=reading, room=asked.room + room)
+        room = 0
     raise StepError(code, f"asked {times + 1} times; the last reply: {error}", (question.path,))
 
 
@@ -81,20 +99,27 @@ def _roomier(asked: Ask, question: Ask, failure: StepError, attempt: int, *, is_
     return with_more_room(asked, question, attempt)
 
 
+def reader(question: Ask, reply: str, *, is_trusted: bool = False) -> ReplyReader:
+    """Return what reads a reply to a question."""
+    mark = question.prompt.mark
+    return ReplyReader(reply, question.prompt_request, mark=mark, is_trusted=is_trusted)
+
+
 class _Reading(Generic[Read]):
     """Reads the replies to one question, each once: for the step's record and for the strategy."""
 
     def __init__(self, read: Callable[[ReplyReader], Read]) -> None:
         self._read = read
-        self._last: tuple[str, Sequence[DroppedItem], Read | Unreadable] | None = None
+        self._last: tuple[Any, Sequence[DroppedItem], Read | Unreadable] | None = None
 
     def __call__(self, reply: ReplyReader) -> Read:
-        if self._last is None or self._last[0] != reply.raw:
+        key = reply.raw, reply.is_trusted
+        if self._last is None or self._last[0] != key:
             try:
                 found: Read | Unreadable = self._read(reply)
             except Unreadable as unreadable:
                 found = unreadable
-            self._last = reply.raw, tuple(reply.dropped), found
+            self._last = key, tuple(reply.dropped), found
         _, dropped, found = self._last
         reply.dropped[:] = dropped
         if isinstance(found, Unreadable):
@@ -111,18 +136,13 @@ class CutOff(StepError):
 
 
 def is_cut_off(failure: StepError, question: Ask) -> bool:
-    """Return whether a reply was cut off and may be asked for again; in version 1 it may not."""
-    return failure.code == CUT_OFF and question.prompt_request.task.engine_version > STRICT
+    """Return whether a reply was cut off; then it is asked for again."""
+    return failure.code == CUT_OFF
 
 
-ASKS_AFTER_A_REFUSAL = 3
-"""The version of the engine from which a reply that is marked as a refusal is asked for again."""
-
-
-def is_declined(failure: StepError, question: Ask) -> bool:
-    """Return whether a reply was marked as a refusal and may be asked for again."""
-    version = question.prompt_request.task.engine_version
-    return failure.code == DECLINED and version >= ASKS_AFTER_A_REFUSAL
+def is_declined(failure: StepError) -> bool:
+    """Return whether a reply was marked as a refusal; then it is asked for again."""
+    return failure.code == DECLINED
 
 
 def with_more_room(asked: Ask, question: Ask, attempt: int) -> Ask:
@@ -131,18 +151,21 @@ def with_more_room(asked: Ask, question: Ask, attempt: int) -> Ask:
     Where the reply is an object and not the text, the model is told to be shorter as well.
     """
     error = WHOLE if question.prompt.asks_for_text else SHORTER
-    prompt = replace(question.prompt, user=f"{question.prompt.user}\n\nYour last answer: {error}.")
+    prompt = question.prompt.repeated(f"Your last answer: {error}.")
     asked = replace(asked, path=f"{question.path}/again/{attempt}", prompt=prompt)
     return replace(asked, room=asked.room + 1)
 
 
 def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
     """Return the question with the last reply and what is wrong with it."""
+    shown = reply[:20_000]
+    if question.prompt.mark is not None:
+        shown = in_brackets(shown, question.prompt.mark)
     correction = (
-        f"{fenced(question.prompt_request.task, 'your last answer', reply[:20_000])}\n\n"
+        f"{fenced(question.prompt_request.task, 'your last answer', shown)}\n\n"
         f"It cannot be used: {error}\nAnswer again, whole and in the form asked for."
     )
-    prompt = replace(question.prompt, user=f"{question.prompt.user}\n\n{correction}")
+    prompt = question.prompt.repeated(correction)
     return replace(question, path=f"{question.path}/again/{attempt}", prompt=prompt)
 
 
@@ -160,6 +183,12 @@ class WrittenText:
 
 
 def written_in(reply: ReplyReader) -> WrittenText:
-    """Return the text of a reply that becomes a draft. Raises `Unreadable` when there is none."""
+    """Return the text of a reply that becomes a draft. Raises `Unreadable` when there is none.
+
+    What it does not change of the draft that it revises stays byte for byte.
+    """
     text = reply.text() if reply.asked.task.document is None else reply.document()
+    base = getattr(reply.asked, "draft", None)
+    if base is not None:
+        text = in_place_of(base, text)
     return WrittenText(text, draft_of(reply.raw) == text)

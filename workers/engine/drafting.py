@@ -241,10 +241,17 @@ async def propose(
     if base is not None:
         tried = tried_on(base.scored, search.revisions_of(base.path))
         return await revised(task, base.scored, base.path, threshold, base.issues, tried)
+    return await _begun(task, search, first, revised)
+
+
+async def _begun(task: Task, search: Search, first: First | None, revised: Revised) -> Draft:
+    """Return a text that a person gave, else what a search begins with."""
+    if (text := await search.given()) is not None:
+        return Draft(text, sha256_of(text), is_reply=False)
     if task.draft is not None and task.feedback is not None:
         given = Draft(task.draft, sha256_of(task.draft), spans=task.spans)
         unjudged = Scored(given, None, (), True, True, Critique(scores=()))
-        draft = await revised(task, unjudged, "", threshold, NO_ISSUES, ())
+        draft = await revised(task, unjudged, "", search.limits.threshold, NO_ISSUES, ())
         return replace(draft, parent=None)
     if task.draft is not None:
         return Draft(task.draft, sha256_of(task.draft), is_reply=task.is_clients_draft)

@@ -1,9 +1,15 @@
-"""Applies exact search/replace edits to a draft: all of them, or none."""
+"""Applies exact search/replace edits to a draft: all of them, or none.
+
+What no edit and no new passage changes stays byte for byte, and so does what a rewritten text does
+not change: models return other line ends than they were given, and no blanks at both ends.
+"""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
+from unicodedata import is_normalized, normalize
 
 from app.contract.drafts import lacking, locked_spans
 from app.contract.judgement import Span
@@ -97,16 +103,16 @@ def replaced(
 ) -> Replaced:
     """Return the draft with each passage replaced by its text; `spans` are in order.
 
-    The white space at the ends of a passage stays, unless the passage is deleted. In a draft whose
-    lines all end with CRLF those of the texts do. Locked text in a passage stays.
+    The white space at the ends of a passage stays, unless the passage is deleted, and new lines end
+    as those of the draft do. Locked text in a passage stays.
     """
     pieces: list[str] = []
     found: list[Span] = []
     at = length = 0
-    has_crlf = "\r\n" in draft and "\n" not in draft.replace("\r\n", "")
+    line_end = _usual_line_end(draft)
     for span, text in zip(spans, texts, strict=True):
         before = draft[span.start : span.end]
-        new = _in_place_of(before, text, has_crlf=has_crlf)
+        new = in_place_of(before, text.strip(), line_end)
         new = restored(before, new, [it for it in locked if it in before])
         length += span.start - at
         found.append(Span(start=length, end=length + len(new)))
@@ -115,16 +121,80 @@ def replaced(
     return Replaced("".join([*pieces, draft[at:]]), tuple(found))
 
 
-def _in_place_of(before: str, text: str, *, has_crlf: bool) -> str:
-    """Return a text with the white space around it, and the ends of lines, of what it replaces."""
-    bare = text.strip()
+BLANK = " \t\n\r\x0b\x0c\u3000\ufeff\u200b\u2060"
+LINE_END = re.compile(r"\r\n?|\n")
+TRAILING = re.compile(r"[ \t](?=[\r\n])")
+
+
+def in_place_of(before: str, text: str, line_end: str | None = None) -> str:
+    """Return a revision of a text with what it does not change byte for byte as it was.
+
+    Those are the blanks at both ends (byte order mark and final line end included), the line ends,
+    the blanks before them, and the Unicode form of lines that are the same. New lines end as most
+    lines of the text before do, or with `line_end`. An indent of its own stays. Returns an empty
+    text for a blank one.
+    """
+    bare = text.strip(BLANK)
     if not bare:
         return ""
-    if has_crlf:
-        bare = re.sub(r"\r?\n", "\r\n", bare)
-    start = before[: len(before) - len(before.lstrip())]
-    end = before[len(before.rstrip()) :]
-    return f"{start}{bare}{end}"
+    body = before.strip(BLANK)
+    if not body:
+        return bare
+    start, end = before.index(body), before.index(body) + len(body)
+    lines = before[:start].rstrip(" \t\u3000")
+    given, own = before[len(lines) : start], _indent_of(text, bare)
+    indent = own if own or _is_dedented(body, bare) else given
+    return f"{lines}{indent}{_with_lines_of(body, bare, line_end)}{before[end:]}"
+
+
+def _indent_of(text: str, bare: str) -> str:
+    head = text[: text.index(bare)]
+    return head[len(head.rstrip(" \t\u3000")) :]
+
+
+def _is_dedented(before: str, after: str) -> bool:
+    """Return whether the lines after the first were all indented, and are no longer."""
+    return _least_indent(before) > 0 == _least_indent(after) and "\n" in after
+
+
+def _least_indent(text: str) -> int:
+    rest = [it for it in LINE_END.split(text)[1:] if it.strip()]
+    return min((len(it) - len(it.lstrip()) for it in rest), default=0)
+
+
+def _with_lines_of(before: str, after: str, line_end: str | None) -> str:
+    """Return a text with the bytes of those lines that another has too."""
+    ends = set(LINE_END.findall(before))
+    usual = line_end or _usual_line_end(before)
+    if usual is None:
+        return after
+    is_plain = ends <= {usual} and not TRAILING.search(before) and is_normalized("NFC", before)
+    if is_plain:
+        return LINE_END.sub(usual, after)
+    old, new = _lines(before), _lines(after)
+    if max(len(old), len(new)) > MOST_PIECES:
+        return LINE_END.sub(usual, after)
+    lines = [f"{words}{LINE_END.sub(usual, tail)}" for words, tail in new]
+    was, now = ([normalize("NFC", words) for words, _ in it] for it in (old, new))
+    for kind, start, end, at, to in SequenceMatcher(None, was, now).get_opcodes():
+        if kind == "equal" or (kind == "replace" and end - start == to - at):
+            for place, other in zip(range(at, to), range(start, end), strict=True):
+                words = old[other][0] if kind == "equal" else new[place][0]
+                lines[place] = words + (old[other][1] or usual)
+    return "".join(lines).rstrip(BLANK)
+
+
+def _lines(text: str) -> list[tuple[str, str]]:
+    """Return the words of each line, and the blanks and the line end after them."""
+    ends = [*LINE_END.findall(text), ""]
+    lines = zip(LINE_END.split(text), ends, strict=True)
+    return [(it.rstrip(" \t"), it[len(it.rstrip(" \t")) :] + end) for it, end in lines]
+
+
+def _usual_line_end(text: str) -> str | None:
+    """Return how most lines of a text end, None if it has one line only."""
+    found = Counter(LINE_END.findall(text)).most_common(1)
+    return found[0][0] if found else None
 
 
 def between(before: str, after: str) -> tuple[SearchReplace, ...]:
@@ -162,6 +232,8 @@ def restored(before: str, after: str, locked: Sequence[str]) -> str:
 
 def _change(draft: str, edit: SearchReplace) -> _Change:
     """Return where an edit applies, without the words at its ends that it keeps."""
+    if "\r" in draft:
+        edit = _with_line_ends_of(draft, edit)
     start = draft.find(edit.search) if edit.search else -1
     if start < 0:
         raise CannotApply(f"{_shown(edit.search)} does not occur in the draft: copy it exactly")
@@ -173,6 +245,19 @@ def _change(draft: str, edit: SearchReplace) -> _Change:
     search, text = edit.search[head:], edit.replace[head:]
     tail = _common(search[::-1], text[::-1])
     return _Change(start + head, start + head + len(search) - tail, text[: len(text) - tail])
+
+
+def _with_line_ends_of(draft: str, edit: SearchReplace) -> SearchReplace:
+    """Return an edit with the line ends of the words that it searches, as far as these are there.
+
+    Models see CRLF and write LF.
+    """
+    lines = map(re.escape, LINE_END.split(edit.search))
+    found = re.search(r"(?:\r\n?|\n)".join(lines), draft)
+    if found is None or edit.search == edit.replace:
+        return edit
+    usual = _usual_line_end(found[0]) or _usual_line_end(draft) or "\n"
+    return SearchReplace(found[0], _with_lines_of(found[0], edit.replace, usual))
 
 
 def _made(draft: str, changes: Sequence[_Change], start: int = 0, end: int | None = None) -> str:

@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from statistics import median
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from app.contract.caveats import Caveat
 from app.contract.criteria import CRITIC, Criterion, PanelMember
@@ -30,14 +30,15 @@ from workers.engine.matching import Source
 from workers.engine.moves import Check, Draft, MoveCoroutine, Scored, Together, play_parts
 from workers.engine.prompt_requests import ItemChecks, Task, ValidatorScore
 from workers.engine.prompts import keys_for
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts.judging import Judge, schema_for
 from workers.engine.replies import (
-    SCALES,
     ReplyModel,
     ReplyReader,
     Unreadable,
     decoded,
     has_score,
+    is_example,
+    is_scale,
     items_in,
     scale_in,
     score_of,
@@ -59,13 +60,6 @@ def _reject_booleans(said: Any) -> Any:
     if isinstance(said, bool):
         raise ValueError("a score must be a number from 0 to 1, or null")  # noqa: TRY004 - pydantic
     return said
-
-
-class _StrictScore(ReplyModel):
-    criterion: str
-    score: Annotated[float | None, Field(ge=0, le=1), BeforeValidator(_reject_booleans)]
-    reason: str = ""
-    evidence: Any = None
 
 
 @value(slots=True)
@@ -99,19 +93,6 @@ class _Finding:
     span: Span | None = None
 
 
-MAY_MEASURE_NOTHING = 3
-"""The version of the engine from which a verdict may say that the draft cannot be measured."""
-
-
-class _StrictVerdict(ReplyModel):
-    scores: list[_StrictScore]
-    unmeasurable: bool = False
-    strengths: tuple[str, ...] = ()
-    weaknesses: tuple[str, ...] = ()
-    suggestions: tuple[str, ...] = ()
-    findings: tuple[_SaidFinding, ...] = ()
-
-
 @value(slots=True)
 class _Verdict:
     scores: Sequence[_Score]
@@ -141,11 +122,14 @@ class _Said(ReplyModel):
         if not isinstance(said, dict):
             return said
         scale = scale_in(said)
-        if name := next((it for it in SCORE_LISTS if it in said), None):
-            scores = decoded(said[name])
-            is_list = isinstance(scores, dict | list)
-            return {**said, "scores": scores, "scale": scale} if is_list else said
-        rest = {key: it for key, it in said.items() if key not in {*cls.model_fields, *SCALES}}
+        for name in SCORE_LISTS:
+            if isinstance(scores := decoded(said.get(name)), dict | list):
+                return {**said, "scores": scores, "scale": scale}
+        if not said.keys().isdisjoint(SCORE_LISTS):
+            return said
+        rest = {
+            key: it for key, it in said.items() if key not in cls.model_fields and not is_scale(key)
+        }
         are_scores = all(_is_scored(decoded(it)) for it in rest.values())
         return {**said, "scores": rest, "scale": scale} if rest and are_scores else said
 
@@ -165,7 +149,7 @@ def reader(
     """
 
     def read(reply: ReplyReader) -> Critique:
-        verdict = _strict_verdict(reply) if reply.is_strict else _verdict(reply, criteria)
+        verdict = _verdict(reply, criteria)
         source = Source(draft)
         return Critique(
             scores=_scores(reply, verdict, criteria, source),
@@ -176,18 +160,6 @@ def reader(
         )
 
     return read
-
-
-def _strict_verdict(reply: ReplyReader) -> _Verdict:
-    said = reply.read_as(_StrictVerdict)
-    return _Verdict(
-        [_Score(it.criterion, it.score, it.reason, it.evidence) for it in said.scores],
-        said.strengths,
-        said.weaknesses,
-        said.suggestions,
-        [_Finding(it.kind, it.message, it.fix, it.quote, it.span) for it in said.findings],
-        said.unmeasurable,
-    )
 
 
 class _ScoreAsAsked(ReplyModel):
@@ -258,8 +230,12 @@ def _verdict(reply: ReplyReader, criteria: Sequence[Criterion]) -> _Verdict:
     if verdict := _as_asked(reply.raw, names):
         return verdict
     said = reply.read_as(_Said)
+    scores = list(_scores_said(reply, said, names))
+    has_scores = any(it.score is not None for it in scores)
+    if said.unmeasurable and (said.unmeasurable is not True or has_scores):
+        raise Unreadable("`unmeasurable` does not agree with the scores: give a score or null")
     return _Verdict(
-        scores=list(_scores_said(reply, said, names)),
+        scores=scores,
         strengths=_lines(reply, said.strengths, "a strength"),
         weaknesses=_lines(reply, said.weaknesses, "a weakness"),
         suggestions=_lines(reply, said.suggestions, "a suggestion"),
@@ -307,7 +283,7 @@ def _scores_said(reply: ReplyReader, said: _Said, names: Mapping[str, str]) -> I
     scale = said.scale
     if isinstance(said.scores, dict) and scale is None:
         scale = scale_in({name: it for name, it in said.scores.items() if name not in names})
-        entries = [it for it in entries if it[0] not in SCALES or it[0] in names]
+        entries = [it for it in entries if not is_scale(it[0]) or it[0] in names]
     for criterion, score in entries:
         try:
             yield _scored(names, criterion, decoded(score), scale)
@@ -322,13 +298,33 @@ def _entries(said: dict[str, Any] | list[Any]) -> list[tuple[Any, Any]]:
     if isinstance(said, dict):
         return list(said.items())
     objects = [with_plain_names(it) if isinstance(it, dict) else {} for it in said]
-    return [(it.get("criterion", it.get("name", it.get("key", ""))), it) for it in objects]
+    return [(next((it[name] for name in NAMES if name in it), ""), it) for it in objects]
+
+
+NAMES = ("criterion", "name", "key")
+"""Names under which an entry says which criterion it scores."""
+
+
+def is_unmeasurable(entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry says, in a word or with the reason, that there is no score."""
+    said = entry.get("unmeasurable", False)
+    return said is True or (isinstance(said, str) and said.strip().casefold() not in NOT_SO)
+
+
+NOT_SO = frozenset({"", "false", "no", "none", "null", "n/a", "-"})
 
 
 def _scored(names: Mapping[str, str], criterion: Any, said: Any, scale: Any = None) -> _Score:
     if criterion == "":
         raise Unreadable("an entry of `scores` does not say which criterion it scores")
     given = with_plain_names(said) if isinstance(said, dict) else {"score": said}
+    if given is said or is_example(said):
+        raise Unreadable("an entry of `scores` repeats a name, or the form asked for")
+    named = [criterion, *(given[it] for it in NAMES if it in given)]
+    if len({_named(names, it) for it in named} & {*names.values()}) > 1:
+        raise Unreadable("an entry of `scores` names two criteria")
+    if is_unmeasurable(given):
+        return _Score(_named(names, criterion), None, str(given.get("reason") or ""))
     if not has_score(given):
         raise Unreadable(f"no score for {_named(names, criterion)}")
     reason = given.get("reason")
@@ -390,7 +386,7 @@ def _scores(
 ) -> tuple[CriterionScore, ...]:
     given: dict[str, _Score] = {}
     for it in verdict.scores:
-        if it.criterion in given and (reply.is_strict or it != given[it.criterion]):
+        if it.criterion in given and it != given[it.criterion]:
             raise Unreadable("a criterion is scored twice")
         given[it.criterion] = it
     names = [criterion.name for criterion in criteria]
@@ -401,7 +397,9 @@ def _scores(
         reply.drop("score", f"{', '.join(unknown)} is not among the criteria: {', '.join(names)}")
     scores = [_score(given[name], source) for name in names]
     if not verdict.unmeasurable and {it.score for it in scores} <= {None}:
-        raise Unreadable("no criterion has a score")
+        asked = reply.asked
+        schema = schema_for(asked, may_lack=False) if isinstance(asked, Judge) else None
+        raise Unreadable("no criterion has a score", schema)
     return tuple(scores)
 
 
@@ -523,7 +521,7 @@ async def _sampled(task: Task, draft: str, member: PanelMember | None) -> Opinio
     """Return the opinions of one critic, one for each sample."""
     path = _path(member)
     paths = [path, *(f"{path}/{number}" for number in range(2, task.critics.samples + 1))]
-    samples = [_opinion(at, task, draft, member) for at in paths]
+    samples = [_opinion(at, task, draft, member, turn) for turn, at in enumerate(paths)]
     if len(samples) == 1:
         return (await samples[0],), ()
     done = await play_parts(path, samples)
@@ -531,9 +529,9 @@ async def _sampled(task: Task, draft: str, member: PanelMember | None) -> Opinio
 
 
 def _opinion(
-    path: str, task: Task, draft: str, member: PanelMember | None
+    path: str, task: Task, draft: str, member: PanelMember | None, turn: int = 0
 ) -> MoveCoroutine[Critique]:
-    asked = question(path, "critic", Judge(task, draft, member))
+    asked = question(path, "critic", Judge(task, draft, member, turn))
     by = CRITIC
     if member is not None:
         asked, by = replace(asked, member=member.name), member.seat

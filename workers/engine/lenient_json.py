@@ -54,6 +54,9 @@ ESCAPES: Mapping[str, str] = {
 }
 BLANK = re.compile(r"(?:[\s\u200b-\u200d\u2060\ufeff]+|//[^\n]*|/\*.*?\*/|#[^\n]*)+", re.DOTALL)
 NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+CUT_NUMBER = re.compile(r"[-+]?\d+[.,]")
+SMALL_DIGIT = re.compile(r"[\u00b2\u00b3\u00b9\u2070-\u209f\u2460-\u24ff]")
+"""Raised, lowered and circled digits: the number of a note, not a digit of the number before."""
 BARE = re.compile(r"[^\s,\uff0c{}\[\]\"'`:\uff1a]+")
 NAME = re.compile(r"[^\W\d][\w.$ -]*?(?=\s*[:\uff1a])")
 COMMAS = ",\uff0c"
@@ -224,6 +227,8 @@ class _Lenient:
             raise Unusable("it ends within a JSON value: it is cut off")
         self.at = found.end()
         word = unicodedata.normalize("NFKC", found[0])
+        if CUT_NUMBER.fullmatch(word) or (SMALL_DIGIT.search(found[0]) and NUMBER.fullmatch(word)):
+            raise Unparsable(f"{found[0][:20]} is no number")
         if word.casefold() in WORDS:
             return WORDS[word.casefold()]
         if NUMBER.fullmatch(word):

@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, takewhile
@@ -10,49 +11,40 @@ from typing import Any
 
 from app.contract.judgement import Quotation, Span
 
+AROUND = 100
+"""Words before and after a change that are compared with it."""
 
-def similarity(one: str, other: str) -> float:
-    """Return the Jaccard similarity of the texts' word 3-grams (Broder 1997), in [0, 1].
+NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Scripts that put no spaces between words: Thai and its neighbours, Chinese, Japanese."""
+WORDS = re.compile(f"[{NO_SPACES}]|[^\\s{NO_SPACES}]+")
 
-    If a text has fewer than three words, it is 1 for equal words, else 0.
+
+def likeness(one: str, other: str) -> float:
+    """Return the Jaccard similarity of word 3-grams (Broder 1997) around all changes, in [0, 1].
+
+    Only 3-grams within `AROUND` words of a change count, so that it says the same of one change in
+    a short and in a long text. White space does not count. A character of a script without spaces
+    is a word. If a text has fewer than three words, it is 1 for equal words, else 0.
     """
-    return 1.0 if one == other else _similarity(one.split(), other.split())
+    first, second = WORDS.findall(one), WORDS.findall(other)
+    if first == second or min(len(first), len(second)) < 3:
+        return float(first == second)
+    start, end = _alike(first, second)
+    start, end = max(0, start - AROUND - 2), max(0, end - AROUND - 2)
+    grams = [_hashed_grams(words[start : len(words) - end]) for words in (first, second)]
+    changed = [_lacking(grams[0], grams[1]), _lacking(grams[1], grams[0])]
+    shared = max(map(_unchanged_near, changed, map(len, grams)))
+    lacking = sum(map(len, changed))
+    return shared / (shared + lacking) if lacking else 1.0
 
 
-def is_similar(one: str, other: str, least: float) -> bool:
-    """Return whether the `similarity` of two texts is at least `least`.
-
-    Every word that only one of them has is in a 3-gram that the other lacks, so that most texts
-    are told apart by their words alone.
-    """
-    if one == other:
-        return least <= 1.0
-    first, second = one.split(), other.split()
-    apart = len(set(first) ^ set(second)) / 3
-    if apart > (1.0 - least) * (len(first) + len(second)):
-        return False
-    return not _has_too_much_new(first, second, least) and _similarity(first, second) >= least
+def is_same_text(one: str, other: str) -> bool:
+    """Return whether two texts are equal but for line ends and the white space before them."""
+    return one == other or _lines(one) == _lines(other)
 
 
-AT_ONCE = 1_000
-"""Words that are looked at together."""
-
-
-def _has_too_much_new(one: Sequence[str], other: Sequence[str], least: float) -> bool:
-    """Return whether what a long text says anew already makes its similarity less than `least`.
-
-    3-grams that only one of them has are in the union of both, and not in what both have.
-    """
-    start, end = _alike(one, other)
-    middle = other[max(0, start - 2) : len(other) - end + 2]
-    if len(middle) < AT_ONCE or 10 * len(middle) < len(one):
-        return False
-    known, new = _shingles(one), set[tuple[str, str, str]]()
-    for at in range(0, len(middle), AT_ONCE):
-        new |= _shingles(middle[at : at + AT_ONCE + 2]) - known
-        if len(known) < least * (len(known) + len(new)):
-            return True
-    return False
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
@@ -65,16 +57,24 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
     return start, min(end, min(len(one), len(other)) - start)
 
 
-def _similarity(one: Sequence[str], other: Sequence[str]) -> float:
-    """Return the similarity of two lists of words; 3-grams that are alike are looked at once."""
-    if min(len(one), len(other)) < 3:
-        return float(one == other)
-    start, end = _alike(one, other)
-    shared = _shingles(one[:start]) | _shingles(one[len(one) - end :])
-    before = max(0, start - 2)
-    first = _shingles(one[before : len(one) - end + 2]) - shared
-    second = _shingles(other[before : len(other) - end + 2]) - shared
-    return (len(shared) + len(first & second)) / (len(shared) + len(first | second))
+def _lacking(grams: Sequence[int], others: Sequence[int]) -> list[int]:
+    """Return the positions of the 3-grams that the other text does not have as often."""
+    left, positions = Counter(others), []
+    for position, gram in enumerate(grams):
+        if left[gram] > 0:
+            left[gram] -= 1
+        else:
+            positions.append(position)
+    return positions
+
+
+def _unchanged_near(changed: Sequence[int], count: int) -> int:
+    """Return how many of `count` 3-grams are unchanged and within `AROUND` of a changed one."""
+    near = end = 0
+    for position in changed:
+        start, end = max(end, position - AROUND), min(count, position + AROUND + 1)
+        near += end - start
+    return near - len(changed)
 
 
 def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
@@ -127,8 +127,9 @@ def _trigrams(plain: str) -> set[str]:
     return {plain[at : at + 3] for at in range(len(plain) - 2)}
 
 
-def _shingles(words: Sequence[str]) -> frozenset[tuple[str, str, str]]:
-    return frozenset(zip(words, words[1:], words[2:], strict=False))
+def _hashed_grams(words: Sequence[str]) -> list[int]:
+    """Return the 3-grams of words as numbers: 40,000 tuples would occupy the garbage collector."""
+    return list(map(hash, zip(words, words[1:], words[2:], strict=False)))
 
 
 WHITE = re.compile(r"\s+")

@@ -119,6 +119,7 @@ __all__ = [
     "Call",
     "Check",
     "Draft",
+    "Heard",
     "Judged",
     "Judgement",
     "Move",
@@ -326,6 +327,8 @@ class ReviewerReply:
     is_timeout: bool = False
     """Whether nobody answered."""
     spans: tuple[Passage, ...] = ()
+    of: str | None = None
+    """The path of the draft that they saw, in its own search, if nobody asked them about it."""
 
 
 @value()
@@ -345,6 +348,24 @@ class Review(Move[ReviewerReply]):
         if self.when == "each_iteration":
             return self.path.removesuffix("/review")
         return self.path.rpartition("reviews/")[0] + self.judgement.path
+
+
+@value()
+class Heard(Move[ReviewerReply | None]):
+    """Asks what a person said while it was paused here on request; mostly nothing. Never waits.
+
+    It is the only place where such a word is followed, so that every replay follows it there.
+    """
+
+    upcoming: int
+    """The number of the draft that is judged next in this search."""
+    is_over: bool = False
+    """Whether the search ends here unless something was said."""
+
+    @property
+    def scope(self) -> str:
+        """What the paths of its search begin with."""
+        return self.path.rpartition("iterations/")[0]
 
 
 @value()

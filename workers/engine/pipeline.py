@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
-from app.contract.caveats import BLOCKING, Caveat
+from app.contract.caveats import Caveat
 from app.contract.criteria import (
     AUTO,
     FEWEST_LISTED,
@@ -41,6 +41,7 @@ from workers.engine.judging import measures_of
 from workers.engine.moves import (
     Ask,
     Draft,
+    Heard,
     Judged,
     Move,
     MoveCoroutine,
@@ -54,12 +55,11 @@ from workers.engine.moves import (
 from workers.engine.prompt_requests import JsonDocument, Prompt, Task
 from workers.engine.prompts.drafting import Derive, Revise
 from workers.engine.prompts.judging import Compare, Judge, ListCriteria
-from workers.engine.replies import STRICT, ReplyModel, ReplyReader, Unreadable, listed_in
+from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.reviewing import ReviewPolicy, signed_off
 from workers.engine.search import Outcome
 from workers.engine.strict_schema import strict
 from workers.engine.sub_search import informed
-from workers.engine.verification import CLAIMS_NOTHING
 
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
 """Latin, full width, Arabic and Greek."""
@@ -68,10 +68,6 @@ QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
 class _Listed(ReplyModel):
     name: str = Field(min_length=1, max_length=LONGEST_NAME)
     description: str = Field(min_length=1, max_length=LONGEST_QUESTION)
-
-
-class _Checklist(ReplyModel):
-    criteria: list[_Listed] = Field(min_length=FEWEST_LISTED, max_length=MOST_LISTED)
 
 
 async def with_checklist(task: Task) -> Task:
@@ -86,10 +82,7 @@ async def with_checklist(task: Task) -> Task:
 
 def criteria_in(reply: ReplyReader) -> tuple[Criterion, ...]:
     """Return the criteria of a reply. Raises `Unreadable` with what is wrong with it."""
-    if reply.is_strict:
-        listed = reply.read_as(_Checklist).criteria
-    else:
-        listed = listed_in(reply, "criteria", _Listed, "criterion")
+    listed = listed_in(reply, "criteria", _Listed, "criterion")
     names: set[str] = set()
     criteria: list[Criterion] = []
     for it in listed:
@@ -125,8 +118,6 @@ class _Preferred(ReplyModel):
 
 def preference_in(reply: ReplyReader) -> _Preference:
     """Return a preference, also of "Text A" or "a"."""
-    if reply.is_strict:
-        return reply.read_as(_Preference)
     said = reply.read_as(_Preferred)
     word = said.better.strip(" *_.`\"'").casefold().removeprefix("text ").removeprefix("draft ")
     better = {"a": "A", "b": "B", "tie": "tie"}.get(word)
@@ -325,8 +316,8 @@ def task_of(
         grounding=request.grounding,
         instructions=request.instructions,
         checks=request.in_words(),
-        accepted=BLOCKING if engine_version < CLAIMS_NOTHING else frozenset(request.accept),
-        whole=document_of(request) if engine_version > STRICT else None,
+        accepted=frozenset(request.accept),
+        whole=document_of(request),
     )
 
 
@@ -395,6 +386,8 @@ def _first_prompt(strategy: MoveCoroutine[Any]) -> Prompt | None:
     """Return the prompt of the first move; None if it asks no model."""
     try:
         move = strategy.send(None)
+        while isinstance(move, Heard):
+            move = strategy.send(None)
         if isinstance(move, Together):
             prompts = [_first_prompt(it) for it in move.parts]
             return prompts[0]

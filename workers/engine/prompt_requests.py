@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
-from typing import Any
+from dataclasses import field, replace
+from typing import Any, ClassVar, Self
 
 from app.contract.criteria import Critics
 from app.contract.drafts import EditMode
@@ -13,6 +13,7 @@ from app.contract.requests import ContextDocument, Criterion, Grounding, RoleIns
 from app.contract.tools import Tool
 from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION
+from workers.engine.marks import asking_for
 
 IN_WORDS = "in_words"
 """Metadata of a field that says in words what other fields hold: no part of the step's hash."""
@@ -208,6 +209,10 @@ class Task:
         return self.whole if self.has_validators and self.place is None else None
 
 
+RETRY = 0.7
+"""The temperature of another try, where that of the first is 0."""
+
+
 @value(slots=True)
 class Prompt:
     """What is sent to a language model. `schema` (JSON Schema) is set if the reply must be JSON."""
@@ -224,11 +229,24 @@ class Prompt:
     about the same task, context and criteria: worth caching."""
     temperature: float | None = None
     """The temperature of this kind of call, unless the client names one; None is the model's."""
+    mark: str | None = None
+    """The number of the marks between which the reply has its text; None if it has none."""
 
     @property
     def asks_for_text(self) -> bool:
         """Whether the reply is a text, not an object about one."""
         return self.schema is None or self.is_document
+
+    def repeated(self, correction: str) -> Self:
+        """Return the prompt of another try: the correction stands at its end, and then the marks.
+
+        At temperature 0 a model that repeats itself until it is cut off would do so again.
+        """
+        temperature = RETRY if self.temperature == 0 else self.temperature
+        user = f"{self.user}\n\n{correction}"
+        if self.mark is not None:
+            user += f"\n\n{asking_for('it', self.mark)}"
+        return replace(self, user=user, temperature=temperature)
 
 
 @value(slots=True)
@@ -239,6 +257,8 @@ class PromptRequest:
     """
 
     task: Task
+    revises: ClassVar[bool] = False
+    """Whether the text that it asks for takes the place of its `draft`."""
 
     def prompt(self) -> Prompt:
         """Return the prompt. Other words need a new version; recorded replies keep theirs."""

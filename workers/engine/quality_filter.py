@@ -20,7 +20,24 @@ from app.contract.values import value
 BANK = 2
 """Version of the hypotheses: evidence about others is not read."""
 MOST_FALL = 0.4
-"""A revision that scores more than this below its parent is never kept."""
+"""A revision that scores more than this below its parent is not revised next."""
+WITHIN = 0.2
+"""How far the score of a returned draft may lie below the highest score."""
+AS_GOOD = 0.04
+"""How far the expected quality of the draft that is revised next may lie below another's for it to
+be returned: it is the latest, and what a revision harms is mostly too little to be seen."""
+HISTORY = 0.5
+"""The probability, before any score, that this refinement is like those before it."""
+SURE_SD = 2.0
+"""A score is predicted if it lies within so many standard deviations of what was expected."""
+PREDICTED = 0.92
+"""Share of the scores of revisions that must have been predicted for a kind to have estimates; of
+normal errors it is 0.95."""
+AS_WELL = 0.99
+"""How likely the scores of this refinement have to be by what was learnt, of what they are without
+it, for it to have an estimate."""
+PREDICTIONS = 30
+"""Predicted revisions from which that share is known."""
 DOUBT = 0.2
 """How far a revision's expected quality may fall below its parent's for the revision to be kept, in
 standard deviations of that difference."""
@@ -167,13 +184,21 @@ class QualityFilter:
         self._learnt = learnt
         is_known = learnt is not None and learnt.is_own and is_readable(learnt)
         known = learnt.refinements if learnt and is_known else 0.0
-        self.is_calibrated = known >= CALIBRATED_FROM
-        """Whether enough was learnt for an estimate."""
+        count, met = learnt.predicted if learnt and is_known else (0.0, 0.0)
+        self._bore_out = count >= PREDICTIONS and met >= PREDICTED * count
+        self._is_known = known >= CALIBRATED_FROM
         self._trust = learnt.trust if learnt else TRUST
         self._usual, self._first = _first_rates(
             learnt.first_drafts if learnt and is_known else None
         )
-        self._prior = weights_of(learnt)
+        history = weights_of(learnt)
+        self._history = history
+        """What ended refinements say alone; it is right with a probability of `HISTORY`."""
+        self._prior = [
+            HISTORY * said + (1 - HISTORY) * built_in
+            for said, built_in in zip(history, PRIOR, strict=True)
+        ]
+        self._predicted = (0.0, 0.0)
         self._weights: Sequence[float] = self._prior
         self._live: Sequence[int] = range(len(HYPOTHESES))
         self._evidence = [0.0] * len(HYPOTHESES)
@@ -202,6 +227,26 @@ class QualityFilter:
         """Return whether the score of any draft was added."""
         return bool(self._beliefs)
 
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether enough was learnt for an estimate, and its predictions bore out.
+
+        Those of the kind did, and those of the scores of this refinement at least as well as
+        without what was learnt.
+        """
+        if not self._is_known or not self._bore_out:
+            return False
+        return self._history_fit() >= AS_WELL
+
+    def _history_fit(self) -> float:
+        """Return how much likelier the scores are by what was learnt than without it."""
+        said = built_in = 0.0
+        for number, weight in zip(self._live, self._weights, strict=True):
+            likelihood = weight / self._prior[number]
+            said += self._history[number] * likelihood
+            built_in += PRIOR[number] * likelihood
+        return said / built_in
+
     def add(
         self,
         path: str,
@@ -224,6 +269,8 @@ class QualityFilter:
         stray = 0.0 if is_certain else STRAY
         live = [rates[number] for number in self._live]
         bases = base or [NO_PARENT] * len(live)
+        if base is not None and not is_certain:
+            self._note_prediction(bases, live, score, less)
         fits, drafts, parents = _updated(bases, live, score, less, stray)
         self._scores[path] = score
         self._beliefs[path] = drafts
@@ -256,6 +303,17 @@ class QualityFilter:
             square += weight * (apart + change * change)
         return rise >= -DOUBT * sqrt(max(0.0, square - rise * rise))
 
+    def best_of(self, paths: Sequence[str], latest: str) -> str:
+        """Return which of these drafts to return: `latest`, unless another one is clearly better.
+
+        Only those count whose score is at most `WITHIN` below the highest.
+        """
+        least = max([self._scores[path] for path in paths]) - WITHIN
+        worth = {path: self.of(path) for path in paths if self._scores[path] >= least}
+        best = max(worth, key=worth.__getitem__)
+        is_as_good = latest in worth and worth[latest] >= worth[best] - AS_GOOD
+        return latest if is_as_good else best
+
     def of(self, path: str) -> float:
         """Return the expected quality of a draft."""
         pairs = zip(self._weights, self._beliefs[path], strict=True)
@@ -286,7 +344,22 @@ class QualityFilter:
             refinements=1,
             evidence=tuple(self._evidence),
             first_drafts=(len(scores), sum(scores), sum([it * it for it in scores])),
+            predicted=self._predicted,
         )
+
+    def _note_prediction(
+        self, bases: Sequence[Belief], rates: Sequence[Rates], score: float, less: float
+    ) -> None:
+        """Note whether the score of a revision is as it was expected."""
+        expected = square = 0.0
+        for weight, (mean, variance, _), rate in zip(self._weights, bases, rates, strict=True):
+            kept, rise, spread, noise = rate
+            said = kept * mean + rise
+            expected += weight * said
+            square += weight * (kept * kept * variance + spread + less * noise + said * said)
+        error, (count, met) = score - expected, self._predicted
+        is_met = error * error <= SURE_SD * SURE_SD * (square - expected * expected)
+        self._predicted = (count + 1, met + is_met)
 
     def _drop_negligible(self) -> None:
         least = NEGLIGIBLE * max(self._weights)

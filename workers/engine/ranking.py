@@ -1,11 +1,10 @@
 """Ranks the judged drafts of a search: which is the best, and which is revised next."""
 
-from collections.abc import Sequence
-
 from app.contract.judgement import QualityEstimate
 from app.contract.learnt import Learnt
+from app.contract.limits import Limits
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
-from workers.engine.matching import is_similar
+from workers.engine.matching import is_same_text, likeness
 from workers.engine.moves import (
     Judgement,
     Scored,
@@ -20,9 +19,10 @@ NOISY = ("critique", "review")
 class Ranking:
     """Ranks judged drafts; scores compare only within one rubric.
 
-    Without `tolerance` and with `quality`, a draft with a critic's score replaces the one that it
-    was made of unless it is probably worse; otherwise it has to score more, or less by at most
-    `tolerance`.
+    Without `tolerance` and with `quality`, a draft with a critic's score is revised next, instead
+    of the one that it was made of, unless it is probably worse. The best is the draft that is
+    revised next unless another one is clearly better, whichever that is. Otherwise a draft has to
+    score more, or less by at most `tolerance`.
     """
 
     def __init__(
@@ -30,7 +30,8 @@ class Ranking:
     ) -> None:
         self.best: Judgement | None = None
         self.base: Judgement | None = None
-        """The draft to revise next: of several that rank as the best, the latest."""
+        """The draft to revise next: of several that rank as the best, the latest. A chain may go on
+        from a draft that is not the best: faults that mask each other are mended in turn."""
         self.quality = quality
         self._tolerance = tolerance
         self._top: Judgement | None = None
@@ -62,62 +63,50 @@ class Ranking:
 
     def issues_of(self, path: str | None) -> IssueTracker:
         """Return the issues of the draft judged at `path`; none when there was none."""
-        judged = self._judged_at(path)
+        judged = self.judged_at(path)
         return NO_ISSUES if judged is None else judged.issues
 
     def revisions_of(self, path: str) -> tuple[Judgement, ...]:
         """Return the revisions of the draft judged at `path`, in the order of judging."""
         return tuple([it for it in self._judged if it.scored.draft.parent == path])
 
-    def is_stable(self, max_similarity: float) -> bool:
-        """Return whether the last draft is as similar to its parent as `max_similarity`.
+    def is_stable(self, limits: Limits) -> bool:
+        """Return whether the last draft is its parent again, or as good and nearly the same."""
+        last = self._judged[-1]
+        parent = self.judged_at(last.scored.draft.parent)
+        return parent is not None and _stands_still(last, parent, limits)
 
-        One with fewer errors is not: a few characters may be all that has to change.
+    def oscillates(self, limits: Limits) -> bool:
+        """Return whether the last draft is an earlier one again, or its parent's parent nearly.
+
+        A text that came of the same parent before is another sample, and does not count.
         """
         last = self._judged[-1]
-        parent = self._judged_at(last.scored.draft.parent)
-        if parent is None or last.errors < parent.errors:
-            return False
-        return is_similar(parent.scored.draft.text, last.scored.draft.text, max_similarity)
-
-    def oscillates(self, *, spares_samples: bool = True) -> bool:
-        """Return whether the last draft was seen before, or the last scores are a, b, a, b.
-
-        With `spares_samples` a text that came of the same parent before does not count. Equal
-        scores of a noisy critic are chance.
-        """
-        last = self._judged[-1]
-        parent = self._judged_at(last.scored.draft.parent)
-        seen = {
-            it.scored.draft.sha256
-            for it in self._judged[:-1]
-            if it is not parent
-            and not (spares_samples and parent and it.scored.draft.parent == parent.path)
-        }
-        if last.scored.draft.sha256 in seen:
+        parent = self.judged_at(last.scored.draft.parent)
+        before = self.judged_at(parent.scored.draft.parent) if parent else None
+        if before is not None and _stands_still(last, before, limits):
             return True
-        is_exact = self.quality is None or last.scored.score_from not in NOISY
-        return is_exact and _swing(self._judged[-4:])
+        return any(
+            is_same_text(earlier.scored.draft.text, last.scored.draft.text)
+            for earlier in self._judged[:-1]
+            if parent is None or parent.path not in (earlier.path, earlier.scored.draft.parent)
+        )
 
     def _placed(self, judgement: Judgement, goal: float | None) -> float:
         gain, top = self._gain(judgement), self._top
         if top is None or judgement.rank > top.rank:
             self._top = judgement
         parent = self._measured(judgement)
-        is_compared = self.quality and (self.best is None or self.quality.knows(self.best.path))
+        is_compared = self.quality and (self.base is None or self.quality.knows(self.base.path))
         if parent is not None and self._tolerance is None and is_compared:
-            if self._replaces_best(judgement, parent, goal):
-                self.best = self.base = judgement
+            if self._replaces_base(judgement, parent, goal):
+                self.base = judgement
+            self.best = self._best_of_all(goal)
         elif top is None or judgement.rank > top.rank or self._is_tolerable(judgement, top):
             self.best = self.base = judgement
         elif judgement.rank == top.rank:
             self.base = judgement
         return gain
-
-    def is_tie(self, last: Judgement, gain: float) -> bool:
-        """Return whether the last draft has the kind and the score of the highest rank."""
-        top = self._top
-        return top is not None and top.kind == last.kind and abs(gain) <= SAME_SCORE
 
     def prefer_passing(self, last: Judgement, goal: float) -> None:
         """Make the last draft the best if only it passes, at a goal that has changed since."""
@@ -126,6 +115,13 @@ class Ranking:
             return
         if last.scored.passes(goal) and not best.scored.passes(goal):
             self.best = self.base = last
+
+    def highest_above(self, best: Judgement) -> Judgement | None:
+        """Return the draft of the same kind that scores most, if that is more than the best."""
+        top = self._top
+        if top is None or top.kind != best.kind or top.rank <= best.rank:
+            return None
+        return top
 
     def chance(self, scored: Scored, goal: float, *, is_beside: bool) -> float:
         """Return how probably a draft that was not added truly reaches the goal."""
@@ -179,23 +175,36 @@ class Ranking:
     def _origin(self, scored: Scored, *, is_beside: bool) -> str:
         """Return the path of what a draft was made of; "" for nothing.
 
-        A text that was worked on in parts was made of the best.
+        A text that was worked on in parts was made of the base.
         """
         parent = scored.draft.parent
-        if parent is None and self.best is not None and not is_beside:
-            return self.best.path
+        if parent is None and self.base is not None and not is_beside:
+            return self.base.path
         return parent or ""
 
-    def _replaces_best(self, judgement: Judgement, parent: str, goal: float | None) -> bool:
-        """Return whether a measured draft is of a better kind than the best, or no worse."""
-        best, quality = self.best, self.quality
-        if best is None or quality is None or judgement.kind != best.kind:
-            return best is None or judgement.kind > best.kind
-        if goal is not None and judgement.scored.passes(goal) > best.scored.passes(goal):
+    def _replaces_base(self, judgement: Judgement, parent: str, goal: float | None) -> bool:
+        """Return whether a measured draft is of a better kind than the base, or no worse."""
+        base, quality = self.base, self.quality
+        if base is None or quality is None or judgement.kind != base.kind:
+            return base is None or judgement.kind > base.kind
+        if goal is not None and judgement.scored.passes(goal) > base.scored.passes(goal):
             return True
-        if parent == best.path:
+        if parent == base.path:
             return quality.keeps(judgement.path, parent)
-        return quality.of(judgement.path) > quality.of(best.path)
+        return quality.of(judgement.path) > quality.of(base.path)
+
+    def _best_of_all(self, goal: float | None) -> Judgement:
+        """Return the base, unless another draft of its kind passes or is clearly better."""
+        base, quality = self.base, self.quality
+        assert base is not None
+        assert quality is not None
+        alike = {
+            it.path: it for it in self._judged if it.kind == base.kind and quality.knows(it.path)
+        }
+        passing = [
+            path for path, it in alike.items() if goal is not None and it.scored.passes(goal)
+        ]
+        return alike[quality.best_of(passing or [*alike], base.path)]
 
     def _is_tolerable(self, judgement: Judgement, top: Judgement) -> bool:
         """Return whether a revision may replace the best although it scores less."""
@@ -213,19 +222,37 @@ class Ranking:
         *top_kind, top_score = self._top.rank
         return score - top_score if kind == top_kind else float(kind > top_kind)
 
-    def _judged_at(self, path: str | None) -> Judgement | None:
+    def judged_at(self, path: str | None) -> Judgement | None:
+        """Return the draft that was judged at `path`; None if there is none."""
         for it in self._judged:
             if it.path == path:
                 return it
         return None
 
 
-def _swing(latest: Sequence[Judgement]) -> bool:
-    """Return whether four drafts have the scores a, b, a, b and errors of validators to match."""
-    scores = [it.scored.score for it in latest]
-    if len(scores) < 4 or None in scores:
+def _stands_still(last: Judgement, earlier: Judgement, limits: Limits) -> bool:
+    """Return whether a draft is an earlier one again, or as good and nearly the same."""
+    one, other = earlier.scored.draft.text, last.scored.draft.text
+    if last.kind <= earlier.kind and is_same_text(one, other):
+        return True
+    if _is_progress(last, earlier, limits.min_improvement):
         return False
-    if latest[0].errors != latest[2].errors or latest[1].errors != latest[3].errors:
-        return False
-    a, b, c, d = (score for score in scores if score is not None)
-    return abs(a - c) <= SAME_SCORE and abs(b - d) <= SAME_SCORE and abs(a - b) > SAME_SCORE
+    return likeness(one, other) >= limits.max_similarity
+
+
+def _is_progress(last: Judgement, earlier: Judgement, least: float) -> bool:
+    """Return whether a draft has fewer errors, a higher score, or lacks an issue of an earlier one.
+
+    The same text has other scores and issues whenever a noisy critic judges it again.
+    """
+    if last.kind != earlier.kind:
+        return last.kind > earlier.kind
+    if is_improvement(last.rank[-1] - earlier.rank[-1], least):
+        return True
+    remaining = {issue.id for issue in last.issues.open}
+    return any(issue.id not in remaining for issue in earlier.issues.open)
+
+
+def is_improvement(gain: float, least: float) -> bool:
+    """Return whether a score is higher, and by at least `least`; floats are rounded."""
+    return gain > SAME_SCORE and gain >= least - SAME_SCORE

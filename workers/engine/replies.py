@@ -1,7 +1,7 @@
 """Reads the replies of models: texts, objects and scores.
 
 What is certain is read, everything else is refused with the reason, and nothing is guessed
-(docs/replies.md). Refinements of engine version 1 are read as they were when they began.
+(docs/replies.md).
 """
 
 import json
@@ -25,19 +25,31 @@ from pydantic import (
 
 from app.contract.drafts import draft_of
 from app.contract.events import DroppedItem
-from workers.engine.lenient_json import Unparsable, Unusable, flaw_in, passages_in, values_in
+from app.contract.judgement import Critique
+from workers.engine.lenient_json import (
+    CUT_NUMBER,
+    SMALL_DIGIT,
+    Unparsable,
+    Unusable,
+    flaw_in,
+    passages_in,
+    values_in,
+)
 from workers.engine.prompt_requests import JsonDocument, PromptRequest, Task
+from workers.engine.text_doubts import doubt_in, unframed
+from workers.engine.text_doubts import flaw_in as flaw_in_text
+from workers.engine.text_likeness import ALIKE, known
 from workers.engine.text_replies import (
+    OF_DATA,
     NoText,
     TextRequest,
+    Unfinished,
     is_refusal,
+    marked_text,
     remark_in,
     text_of,
     without_thinking,
 )
-
-STRICT = 1
-"""The engine version whose refinements read only what is in the requested form."""
 
 CUT_OFF = "reply_cut_off"
 """The code of a step whose reply was cut off by the limit on its length."""
@@ -45,6 +57,9 @@ CUT_OFF = "reply_cut_off"
 DECLINED = "reply_refused"
 """The code of a step whose reply the server marks as a refusal by its model."""
 
+MOST_FRAMES = 3
+"""How many frames around each other are removed from a text."""
+NO_CRITIQUE = Critique(scores=())
 MOST_DROPPED = 50
 """Dropped items that a step's record names."""
 
@@ -53,11 +68,26 @@ KEY = re.compile(r"[acs]\d+")
 
 
 class Unreadable(Exception):
-    """A reply that is not in the requested form; the message says why."""
+    """A reply that is not in the requested form; the message says why.
+
+    `schema` is that of the next try, if it must be another one.
+    """
+
+    def __init__(self, reason: str, schema: dict[str, object] | None = None) -> None:
+        super().__init__(reason)
+        self.schema = schema
 
 
 class Refused(Unreadable):
     """A reply in which the model refuses to do what it is asked."""
+
+
+class CutShort(Unreadable):
+    """A reply that begins a text and does not end it."""
+
+
+class Doubtful(Unreadable):
+    """A reply that may be no text, or more than it: asked for again once, and then taken."""
 
 
 class ReplyModel(BaseModel):
@@ -98,28 +128,21 @@ class ReplyReader:
     raw: str
     asked: PromptRequest
     dropped: list[DroppedItem] = field(default_factory=list)
-
-    @property
-    def is_strict(self) -> bool:
-        """Whether it is read as version 1 read: only what is in the form asked for then.
-
-        Prompts of version 1 are sent in today's words, so a reply in today's form is read as such.
-        """
-        return self.asked.task.engine_version <= STRICT and not _has_keys(self.raw)
+    mark: str | None = None
+    """The number of the marks between which the reply was to have its text."""
+    is_trusted: bool = False
+    """Whether a text that may be none is taken: it was asked for again."""
 
     def drop(self, item: str, reason: str) -> None:
-        """Leave out one item and record why. Version 1 raises `Unreadable` instead."""
-        if self.is_strict:
-            raise Unreadable(reason)
+        """Leave out one item and record why."""
         if len(self.dropped) < MOST_DROPPED:
             self.dropped.append(DroppedItem(item=item[:200], reason=reason[:300]))
 
     def text(self) -> str:
         """Return the text. Raises `Unreadable` when there is none, `Refused` for a refusal."""
-        if self.is_strict:
-            return _not_empty(draft_of(self.raw))
         given = self._given
-        return _not_empty(_text(_out_of_object(self.raw, self.asked.task, given.base), given))
+        said = _out_of_object(self.raw, self.asked.task, given.base)
+        return _not_empty(_text(said, given, is_trusted=self.is_trusted))
 
     def passage(self, said: str, passage: str, draft: str, name: str) -> str:
         """Return the text that a reply has for a passage of a draft, read as a draft is.
@@ -154,8 +177,6 @@ class ReplyReader:
 
     def read_as(self, shape: type[Shape]) -> Shape:
         """Return the one JSON object of that shape. Raises `Unreadable` with what is wrong."""
-        if self.is_strict:
-            return _strictly(shape, self.raw)
         try:
             text = without_thinking(self.raw, TextRequest())
         except NoText as error:
@@ -173,7 +194,24 @@ class ReplyReader:
             base=getattr(asked, "draft", None),
             documents=(task.draft or "", *texts, *[it.text for it in task.context]),
             nonce=task.nonce,
+            mark=self.mark,
+            may_be_data=_may_be_data(task),
+            review=_review(asked) if asked.revises else None,
         )
+
+
+def _may_be_data(task: Task) -> bool:
+    """Return whether a text may be an object, by the task or by what validators check."""
+    checks = (*task.checks, *[check for it in task.own for check in it.checks])
+    wanted = any(map(OF_DATA.search, (task.instruction or "", *checks)))
+    return bool(task.schemas) or wanted
+
+
+def _review(asked: PromptRequest) -> str:
+    """Return what a reviser is told of the draft."""
+    critique: Critique = getattr(asked, "critique", NO_CRITIQUE)
+    told = (*critique.strengths, *critique.weaknesses, *critique.suggestions)
+    return "\n".join((*getattr(asked, "failing", ()), *told))
 
 
 @cache
@@ -183,30 +221,32 @@ def _other_texts(kind: type[PromptRequest]) -> tuple[str, ...]:
     return tuple(name for name, it in hints if name != "draft" and it in (str, str | None))
 
 
-KEYS = frozenset({"c1", "criterion_1", "a1", "s1", "first"})
-"""Names that no prompt of version 1 asked for."""
-
-
-def _has_keys(raw: str) -> bool:
-    """Return whether a reply is an object with members that are named by key."""
-    text = draft_of(raw)
-    if not text.startswith("{"):
-        return False
-    found = next(values_in(text), None)
-    members = found.values() if isinstance(found, dict) else ()
-    return any(KEYS & it.keys() for it in members if isinstance(it, dict))
-
-
-def _text(said: str, asked: TextRequest) -> str:
+def _text(said: str, asked: TextRequest, *, is_trusted: bool = True) -> str:
     """Return the text in what a model said, as far as it is one."""
     try:
-        text = text_of(said, asked)
+        marked = marked_text(said, asked)
+        text = _bare(said, asked) if marked is None else marked
+    except Unfinished as error:
+        raise CutShort(str(error)) from None
     except NoText as error:
         raise Unreadable(str(error)) from None
     if is_refusal(text, asked):
         raise Refused("it refuses to write the text")
-    if remark := remark_in(text, asked):
-        raise Unreadable(remark)
+    if flaw := remark_in(text, asked) or flaw_in_text(text, asked):
+        raise Unreadable(flaw)
+    if not is_trusted and (doubt := doubt_in(text, asked, is_marked=marked is not None)):
+        raise Doubtful(doubt)
+    return text
+
+
+def _bare(said: str, asked: TextRequest) -> str:
+    """Return a text without what stands around it."""
+    text = text_of(said, asked)
+    for _ in range(MOST_FRAMES):
+        bare = unframed(text, asked)
+        if bare == text:
+            break
+        text = text_of(bare, asked)
     return text
 
 
@@ -227,11 +267,6 @@ NOTE_NAMES = frozenset(
     | {"reasoning", "rationale", "summary_of_changes", "thoughts", "word_count"}
 )
 A_JSON = re.compile("json", re.IGNORECASE)
-OF_DATA = re.compile(
-    r"json|\b(?:objects?|payloads?|config\w*|schemas?|api|dict\w*|structured)\b", re.IGNORECASE
-)
-"""Tasks whose first draft may be an object."""
-
 TOOL_CALL = re.compile(r"\A<tool_call>\s*(.*?)\s*(?:</tool_call>)?\Z", re.DOTALL)
 
 
@@ -258,9 +293,16 @@ def _out_of_object(raw: str, task: Task, base: str | None) -> str:
         found = found["arguments"]
     named = with_plain_names(found) if isinstance(found, dict) else {}
     texts = [it for name, it in named.items() if name in TEXT_NAMES]
-    if len(texts) == 1 and isinstance(texts[0], str) and named.keys() <= TEXT_NAMES | NOTE_NAMES:
-        return texts[0]
-    return raw
+    if not named.keys() <= TEXT_NAMES | NOTE_NAMES:
+        texts = [it for it in named.values() if base is not None and _resembles(it, base)]
+    return texts[0] if len(texts) == 1 and isinstance(texts[0], str) else raw
+
+
+def _resembles(said: Any, base: str) -> bool:
+    """Return whether a member of an object is the revised draft, by its words and its length."""
+    draft = known(base)
+    is_long = isinstance(said, str) and 3 * len(said) >= len(base)
+    return is_long and draft.is_long and draft.likeness(said) >= ALIKE
 
 
 def _decoded(text: str) -> str:
@@ -341,7 +383,7 @@ def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], li
     found: list[Shape] = []
     reasons: list[str] = []
     for value in values:
-        if _is_example(value):
+        if is_example(value):
             reasons.append("it repeats the form asked for, without an answer")
             continue
         for form in _forms(value, shape):
@@ -355,7 +397,7 @@ def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], li
     return found, reasons
 
 
-def _is_example(value: Any) -> bool:
+def is_example(value: Any) -> bool:
     """Return whether an object repeats the form asked for: each of its texts is a placeholder.
 
     Keys such as `c1` stand in the form as well, and do not count.
@@ -435,20 +477,6 @@ OF_A_TYPE = re.compile(r"(?:dict|list|tuple|function-\w+)\[")
 """A part of a place that is no name in the reply, but the one of several types that was tried."""
 
 
-def _strictly(shape: type[Shape], raw: str) -> Shape:
-    """Return the object in a reply as engine version 1 read it."""
-    text = draft_of(raw)
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end < start:
-        raise Unreadable("it contains no JSON object")
-    with suppress(ValueError, RecursionError):  # the shape says what is wrong
-        json.loads(text[start : end + 1], object_pairs_hook=_with_each_name_once)
-    try:
-        return shape.model_validate_json(text[start : end + 1])
-    except ValidationError as error:
-        raise Unreadable(first_flaw(error)) from None
-
-
 def _with_each_name_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -465,11 +493,16 @@ SHARE = re.compile(
     re.IGNORECASE,
 )
 PERCENT = re.compile(rf"({DECIMAL})\s*(?:%|percent|per cent|prozent)", re.IGNORECASE)
-PLAIN = re.compile(rf"({DECIMAL})(?:\s*\([^0-9()]*\))?")
+PLAIN = re.compile(rf"({DECIMAL})(\s*\([^0-9()]*\))?")
 NOT_MEASURED = frozenset({"null", "none", "n/a", "not applicable", "not measured"})
 THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")
 SCORES = ("score", "value", "rating")
-SCALES = ("max", "maximum", "out_of", "scale", "max_score", "maximum_score")
+LATER = re.compile(r"(?:final|adjusted|revised|corrected|updated|new)_?(?:score|rating)")
+"""Names of members with a score that replaces another one."""
+SCALES = re.compile(
+    r"(?:(?:score|rating|grading|scoring)_?)?(?:scale|range|max|maximum|out_?of)|of|scoring"
+    r"|(?:max|maximum|best)_?(?:possible_?)?(?:score|rating|points?|value)|points_?possible"
+)
 """Names of members that say what a score is out of."""
 SCALE = re.compile(rf"(?:[01]\s*(?:-|\u2013|to)\s*)?({DECIMAL})")
 
@@ -492,14 +525,19 @@ def score_of(said: Any) -> float | None:
 
 
 def _written(said: str) -> float | None:
-    text = unicodedata.normalize("NFKC", said).strip().strip("*_`'\" ").rstrip(".")
+    """Read a text, unless its digits may be another number's: "0.9²", "0.", "1 (poor)"."""
+    text = unicodedata.normalize("NFKC", said).strip().strip("*_`'\" ")
+    if SMALL_DIGIT.search(said) or CUT_NUMBER.fullmatch(text):
+        raise Unreadable(f"{said[:80]!r} is not a score from 0 to 1")
+    text = text.rstrip(".")
     if text.casefold() in NOT_MEASURED:
         return None
     if found := SHARE.fullmatch(text):
         return _share(_number(found[1]), _number(found[2]), said)
     if found := PERCENT.fullmatch(text):
         return _share(_number(found[1]), 100, said)
-    if found := PLAIN.fullmatch(text):
+    found = PLAIN.fullmatch(text)
+    if found and not (found[2] and found[1].isdigit()):
         return _in_range(_number(found[1]), said)
     raise Unreadable(f"{said[:80]!r} is not a score from 0 to 1")
 
@@ -521,7 +559,12 @@ def has_score(said: Mapping[str, Any]) -> bool:
 
 def scale_in(said: Mapping[str, Any]) -> Any:
     """Return what an object says its scores are out of, None if it does not."""
-    return next((said[name] for name in SCALES if name in said), None)
+    return next((it for name, it in said.items() if is_scale(name)), None)
+
+
+def is_scale(name: str) -> bool:
+    """Return whether a member of that name says what scores are out of."""
+    return SCALES.fullmatch(name) is not None
 
 
 def _of_object(said: Mapping[str, Any]) -> float | None:
@@ -529,12 +572,25 @@ def _of_object(said: Mapping[str, Any]) -> float | None:
         raise Unreadable("an object is not a score from 0 to 1")
     value = next(said[name] for name in SCORES if name in said)
     most = scale_in(said)
+    if len(_given_scores(said)) > 1:
+        raise Unreadable("an object has two different scores: give one")
     if most is None or (isinstance(value, str) and not PLAIN.fullmatch(value.strip())):
         return score_of(value)
     found = SCALE.fullmatch(str(most).strip())
     if not found:
         raise Unreadable(f"{str(most)[:80]!r} is not a scale: give scores from 0 to 1")
     return None if value is None else score_of(f"{value}/{found[1]}")
+
+
+def _given_scores(said: Mapping[str, Any]) -> set[float]:
+    """Return the different scores from 0 to 1 in the members of an object that hold one."""
+    found: set[float] = set()
+    for name, it in said.items():
+        if (name in SCORES or LATER.fullmatch(name)) and not isinstance(it, Mapping):
+            with suppress(Unreadable):
+                score = score_of(it)
+                found |= set() if score is None else {score}
+    return found
 
 
 def _number(text: str) -> float:
@@ -583,9 +639,6 @@ def listed_in(reply: ReplyReader, name: str, shape: type[Item], what: str) -> li
 
     Raises `Unreadable` when there is no list, or when no item of it can be used.
     """
-    if reply.is_strict:
-        found: list[Item] = getattr(reply.read_as(_object_with(name, list[shape])), name)  # type: ignore[valid-type]
-        return found
     said = getattr(reply.read_as(_object_with(name, Any)), name)
     if not isinstance(flat(said), list):
         raise Unreadable(f"{name}: it is not a list")

@@ -14,10 +14,10 @@ from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from app.contract.values import value
-from app.contract.versions import ENGINE_VERSION
 from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import averaged, critiqued, errors_in
 from workers.engine.moves import (
+    Heard,
     Judged,
     Judgement,
     Refusal,
@@ -30,7 +30,7 @@ from workers.engine.moves import (
 )
 from workers.engine.prompt_requests import Task
 from workers.engine.quality_filter import QualityFilter
-from workers.engine.ranking import Ranking
+from workers.engine.ranking import Ranking, is_improvement
 
 GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 
@@ -55,6 +55,8 @@ class Outcome:
     """What the best draft is probably worth; None if too little is known."""
     caveats: tuple[Caveat, ...] = ()
     """What the work on it lacks; what the verdict on the best draft lacks stands there."""
+    lower: Caveat | None = None
+    """Why the best draft has a lower score than another one, if it has."""
 
     lesson: Learnt | None = None
     """What the scores of this refinement add to what was learnt; None if they teach nothing."""
@@ -99,15 +101,7 @@ class RequestedRevision:
     word: ReviewerReply
 
 
-SCORES_ALONE = 2
-"""The last version of the engine in which drafts rank by their scores alone."""
-PATIENCE = 2
-"""The patience up to that version."""
-
 STANDSTILLS = (StopReason.STABLE, StopReason.OSCILLATING, StopReason.PLATEAU)
-ESCAPES_ONCE = 3
-"""The version of the engine from which one draft is made in another way before a standstill ends
-the outermost search."""
 
 
 __all__ = ["LimitOverrides", "Outcome", "RequestedRevision", "Search"]
@@ -123,11 +117,10 @@ class Search:
         first: int = 1,
         own: LimitOverrides | None = None,
         is_reviewed: bool = False,
-        engine_version: int = ENGINE_VERSION,
+        hears: bool = False,
         task: Task | None = None,
         escapes: bool = False,
     ) -> None:
-        self._counts_errors = is_new = engine_version > SCORES_ALONE
         self.task = task
         """What drafts are judged on when they are judged again."""
         self._own = own or LimitOverrides()
@@ -137,8 +130,11 @@ class Search:
         """The reviewer's decision, if they approved or rejected."""
         self.wish: RequestedRevision | None = None
         self._is_reviewed = is_reviewed
+        self._hears = hears and not is_reviewed
+        self.is_last = False
+        """Whether drafts that a person asks for are the only ones that are still made."""
         self._approved: Judgement | None = None
-        is_noisy = is_new and task is not None and not task.is_exact
+        is_noisy = task is not None and not task.is_exact
         quality = QualityFilter(task.learnt) if task and is_noisy else None
         tolerance = limits.tolerance if quality else limits.tolerance or 0.0
         self._ranking = Ranking(tolerance, quality)
@@ -156,15 +152,14 @@ class Search:
         One on which feedback is followed first is not judged.
         """
         first = 1 if task.draft is None or task.feedback is not None else 0
-        is_whole = task.engine_version >= ESCAPES_ONCE and not task.part
         return cls(
             limits,
             first=first,
             own=own,
             is_reviewed=task.is_reviewed,
-            engine_version=task.engine_version,
+            hears=True,
             task=task,
-            escapes=limits.escape and is_whole,
+            escapes=limits.escape and not task.part,
         )
 
     def __enter__(self) -> Self:
@@ -217,7 +212,7 @@ class Search:
         gain, judgement = await self._taken(scored, self.number)
         self.number += 1
         decide(gain, judgement)
-        await self._reviewed(judgement, decide)
+        await self._reviewed(judgement, decide, judgement.iteration)
 
     def side_by_side(self, count: int) -> tuple[str, ...]:
         """Return the paths of at most `count` iterations whose drafts are independent.
@@ -237,11 +232,12 @@ class Search:
         for number, scored in enumerate(drafts, self.number):
             if scored is not None:
                 taken.append((await self._taken(scored, number, is_beside=True))[1])
+        first = self.number
         self.number += len(drafts)
         self._decide_on_samples()
         if taken:
             best = max(taken, key=lambda it: it.rank)
-            await self._reviewed(best, lambda *_: self._decide_on_samples())
+            await self._reviewed(best, lambda *_: self._decide_on_samples(), first)
 
     def settle(self, reason: StopReason | None) -> None:
         """End for `reason`, unless the goal is reached or a reviewer has decided.
@@ -292,8 +288,7 @@ class Search:
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)
         issues = self._issues_of(scored.draft.parent).next(path, findings)
-        errors = errors_in(scored.findings) if self._counts_errors else (0.0, 0.0)
-        judgement = Judgement(scored, number, path, issues, errors)
+        judgement = Judgement(scored, number, path, issues, errors_in(scored.findings))
         gain = self._ranking.add(judgement, self._goal, is_beside=is_beside)
         await self._told(judgement)
         return gain, judgement
@@ -312,11 +307,32 @@ class Search:
         )
         self.limits = self._own.instead_of(limits)
 
+    async def given(self) -> str | None:
+        """Return a text that a person gave as the first draft while it was paused before it."""
+        if not self._hears or self.number != 1 or self.best is not None:
+            return None
+        word = await Heard("given", self.number)
+        return None if word is None else word.draft
+
+    async def _heard(self, last: Judgement, first: int) -> None:
+        """Follow what a person said while it was paused after a draft, or several from `first`."""
+        is_over = self.is_last or self.reason is not None
+        word = await Heard(f"iterations/{first}/said", self.number, is_over)
+        if word is not None:
+            self.limits = self._own.instead_of(word.limits or self.limits)
+            self.wish = RequestedRevision(self._ranking.judged_at(word.of) or last, word)
+            self.reason = None
+
     async def _reviewed(
-        self, judgement: Judgement, decide: Callable[[float, Judgement], None]
+        self, judgement: Judgement, decide: Callable[[float, Judgement], None], first: int
     ) -> None:
-        """Have a draft reviewed, if this search is reviewed, and apply the decision."""
+        """Have a draft reviewed, if this search is reviewed, and apply the decision.
+
+        Otherwise apply what a person said who paused it.
+        """
         self.wish = None
+        if self._hears:
+            await self._heard(judgement, first)
         if not self._is_reviewed:
             return
         try:
@@ -352,7 +368,20 @@ class Search:
             good and self.decided is not StopReason.REJECTED,
             estimate=self._estimate(),
             lesson=self._ranking.lesson(),
+            lower=None if self._approved else self._lower(best),
         )
+
+    def _lower(self, best: Judgement) -> Caveat | None:
+        """Return why the best draft has a lower score than another one; None if it has not."""
+        top = self._ranking.highest_above(best)
+        if top is None or top.scored.score is None or best.scored.score is None:
+            return None
+        scores = f"{top.path} scored {top.scored.score:.2f} and this draft {best.scored.score:.2f}"
+        why = "critics err, and by all scores together this draft is as good"
+        if self.limits.tolerance is not None:
+            why = "stop.tolerance allows that"
+        detail = f"{scores}: {why}"
+        return Caveat(code="lower_score", path=top.path, detail=detail)
 
     @property
     def _goal(self) -> float:
@@ -379,9 +408,7 @@ class Search:
         return self._own.reached if is_sure else None
 
     def _decide(self, stale: int, gain: float, last: Judgement) -> None:
-        is_tie = self._counts_errors and self._ranking.is_tie(last, gain)
-        is_better = gain >= self.limits.min_improvement
-        self._stale = stale if is_tie else 0 if is_better else stale + 1
+        self._stale = 0 if is_improvement(gain, self.limits.min_improvement) else stale + 1
         self._ranking.prefer_passing(last, self._goal)
         self.reason = self._unless_escaping(self._why_stop(last), last)
 
@@ -391,9 +418,8 @@ class Search:
             self._standstill = reason if reason in STANDSTILLS and self._escapes else None
             return None if self._standstill else reason
         self._escapes = False
-        if self.best is last or reason not in (None, *STANDSTILLS):
-            return reason
-        return self._standstill
+        is_better = reason is None and self.best is last
+        return self._standstill if reason in (None, *STANDSTILLS) and not is_better else reason
 
     def _decide_on_samples(self) -> None:
         self.reason = self._met()
@@ -405,13 +431,11 @@ class Search:
             return met
         if last.iteration >= self.limits.max_iterations:
             return StopReason.MAX_ITERATIONS
-        if self._ranking.is_stable(self.limits.max_similarity):
+        if self._ranking.is_stable(self.limits):
             return StopReason.STABLE
-        if self._ranking.oscillates(spares_samples=self._counts_errors):
+        if self._ranking.oscillates(self.limits):
             return StopReason.OSCILLATING
         patience = self.limits.patience
-        if patience is None and not self._counts_errors:
-            patience = PATIENCE
         if patience is not None and self._stale >= patience:
             return StopReason.PLATEAU
         return None

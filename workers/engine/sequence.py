@@ -4,15 +4,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from app.contract.caveats import Caveat
-from app.contract.criteria import Criterion
+from app.contract.judgement import OnFail
 from app.contract.limits import Limits
 from app.contract.sections import items_of
-from app.contract.strategies.parts import NestedStrategy
+from app.contract.strategies.parts import UNTIL, Enough, NestedStrategy
 from app.contract.values import value
 from workers.engine.asking import ask, question, text_in
 from workers.engine.bodies import refined
 from workers.engine.judging import critiqued
-from workers.engine.moves import PartResults, Refusal, StepError, first_of, within
+from workers.engine.moves import Check, PartResults, Refusal, StepError, first_of, within
 from workers.engine.prompt_requests import Prompt, PromptRequest, Task
 from workers.engine.prompts import assembled, fenced, grounded
 from workers.engine.replies import ReplyReader, Unreadable
@@ -28,12 +28,11 @@ SUMMARY = 1_200
 ENDING = 400
 """Characters at the end of the part right before that are shown as they are."""
 
-OUTLINE_VERSION = 1
+OUTLINE_VERSION = 2
 OUTLINE = """\
 Plan a text that is written in parts. List its parts in their order: at most {most}, and no more
 than the text needs. Give each part one item of a list: its title, a colon, and in a sentence or two
-what it says. {grounded}
-Answer with the list alone: no preamble, no comment, no list within it."""
+what it says, and no list within it. {grounded}"""
 
 
 @value(slots=True)
@@ -44,15 +43,14 @@ class Outline(PromptRequest):
 
     def prompt(self) -> Prompt:
         words = OUTLINE.format(most=self.most, grounded=grounded(self.task))
-        return assembled(self.task, "outline", OUTLINE_VERSION, words)
+        return assembled(self.task, "outline", OUTLINE_VERSION, words, answer="the list alone")
 
 
-SUMMARIZE_VERSION = 1
+SUMMARIZE_VERSION = 2
 SUMMARIZE = """\
 Sum up one part of a text for those who write the parts after it, in at most 150 words and in the
 language of the part. Keep what a later part must not contradict or repeat: who and what there is,
-what happened or was said, how it ends. Add nothing.
-Answer with the summary alone."""
+what happened or was said, how it ends. Add nothing."""
 
 
 @value(slots=True)
@@ -64,7 +62,13 @@ class Summarize(PromptRequest):
     def prompt(self) -> Prompt:
         given = fenced(self.task, "finished text", self.text)
         return assembled(
-            self.task, "summarize", SUMMARIZE_VERSION, SUMMARIZE, given, with_aim=False
+            self.task,
+            "summarize",
+            SUMMARIZE_VERSION,
+            SUMMARIZE,
+            given,
+            with_aim=False,
+            answer="the summary",
         )
 
 
@@ -124,14 +128,15 @@ async def in_sequence(
 ) -> PartsPlayed:
     """Refine parts one after the other; each is shown those before it, long ones summed up.
 
-    With `until` it ends when the text so far meets that criterion, or with a part that fails, since
-    the next one would build on it. Raises the first refusal, made up of all, if all were refused.
+    With `until` it ends when the text so far is enough, or with a part that fails, since the next
+    one would build on it. Raises the first refusal, made up of all, if all were refused.
     """
     played: list[Piece] = []
     outcomes: list[Outcome | None] = []
     refusals: list[Refusal | None] = []
     finished = _Finished(task)
-    is_whole = plan.until is None
+    enough = plan.enough()
+    is_whole = enough is None
     for piece in pieces:
         outcome, refusal = None, None
         placed = await finished.placed(piece)
@@ -143,31 +148,46 @@ async def in_sequence(
         outcomes.append(outcome)
         refusals.append(refusal)
         finished.add(piece, outcome)
-        if plan.until is not None:
+        if enough is not None:
             if outcome is None:
                 break
             text = plan.separator.join(finished.texts)
             at = f"whole/{len(played)}"
-            is_whole = await within(at, _meets(task, plan.until, text, limits.threshold))
+            is_enough = len(played) >= (enough.min_parts or 0)
+            is_whole = is_enough and await within(
+                at, _is_whole(task, enough, text, limits.threshold)
+            )
             if is_whole:
                 break
     known = [it for it in refusals if it is not None]
     if len(known) == len(played):
         raise first_of(known)
-    caveats = [*finished.caveats, *([] if is_whole or known else [_unfinished(plan, len(played))])]
+    caveats = [*finished.caveats]
+    if enough is not None and not (is_whole or known):
+        caveats.append(_unfinished(enough, len(played)))
     results = PartResults(tuple(outcomes), tuple(refusals))
     return PartsPlayed(tuple(played), results, tuple(caveats))
 
 
-def _unfinished(plan: NestedStrategy, number: int) -> Caveat:
-    name = "" if plan.until is None else plan.until.name
-    detail = f"with {number} parts, as many as there may be, it does not meet {name!r}"
+def _unfinished(enough: Enough, number: int) -> Caveat:
+    wanted = enough.in_words()
+    detail = f"with {number} parts, as many as there may be, it is not a text that {wanted}"
     return Caveat(code="goal_not_met", path="parts", detail=detail)
 
 
-async def _meets(task: Task, criterion: Criterion, text: str, threshold: float) -> bool:
-    """Return whether critics find that a text meets a criterion; not if they cannot be asked."""
+async def _is_whole(task: Task, enough: Enough, text: str, threshold: float) -> bool:
+    """Return whether a text passes what says that it is whole; not if that cannot be asked.
+
+    Critics are asked last: a check costs nothing.
+    """
     try:
+        if enough.validators:
+            scopes = (f"{task.scope}{UNTIL}",)
+            checked = await Check("check", text, scopes=scopes, corrects=False)
+            if any(it.skipped or it.on_fail is not OnFail.WARN for it in checked.findings):
+                return False
+        if (criterion := enough.criterion) is None:
+            return True
         critique, _ = await critiqued(replace(task, criteria=(criterion,)), text)
     except Refusal:
         return False

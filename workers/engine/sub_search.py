@@ -1,6 +1,5 @@
 """Searches inside a strategy, each with its own rubric, limits and path."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from workers.engine.drafting import propose
 from workers.engine.judging import VALIDATORS, judge
 from workers.engine.moves import (
     Draft,
+    Heard,
     Judged,
     Move,
     MoveCoroutine,
@@ -41,6 +41,7 @@ async def below(path: str, part: MoveCoroutine[Outcome]) -> Outcome:
         outcome,
         best=seen,
         caveats=tuple(it.under(path) for it in outcome.caveats),
+        lower=outcome.lower and outcome.lower.under(path),
         missing=tuple(f"{path}/{it}" for it in outcome.missing),
         observed=tuple(
             it.model_copy(update={"name": f"{path}: {it.name}"}) for it in outcome.observed
@@ -122,7 +123,7 @@ async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | 
     The outcome has `reason` if the threshold is not met and no reviewer decided; it is None if a
     part was stopped from outside. Raises `Stopped` when the critic cannot be asked any more.
     """
-    whole.task = task
+    whole.task, whole.is_last = task, True
     if whole.best is None or whole.best.scored.draft.sha256 != draft.sha256:
         scored = await within(whole.upcoming, judge(task, draft))
         with whole:  # from here on a stop keeps what was judged
@@ -173,7 +174,7 @@ async def ruled(
     def inward(move: Move[Any], reply: Any) -> Any:
         if isinstance(move, Judged):
             return own.instead_of(reply)
-        if isinstance(move, Review) and reply.limits is not None:
+        if isinstance(move, Review | Heard) and reply and reply.limits is not None:
             return replace(reply, limits=own.instead_of(reply.limits))
         return reply
 
@@ -207,25 +208,9 @@ def informed(task: Task, observed: tuple[ContextDocument, ...]) -> Task:
     return replace(task, context=(*task.context, *observed))
 
 
-PARSED = 3
-"""The version of the engine from which a Markdown parser says where sections begin."""
-
-PATTERNS = (r"(?m)^(?=#{1,6} )", r"(?m)^(?=(?:[-*+]|\d{1,3}[.)]) )", r"\n\s*\n")
-"""Headings, list items and blank lines, as earlier versions look for them."""
-
-MOST_MATCHED = 30
-"""Sections at most that a pattern may yield."""
-
-
 def sections_of(task: Task, text: str, most: int) -> Sections:
     """Return at most `most` sections of a text; locked texts are not split."""
-    if task.engine_version >= PARSED:
-        return split(text, most, task.locked)
-    for pattern in PATTERNS:
-        found = tuple(part.strip() for part in re.split(pattern, text) if part.strip())
-        if 2 <= len(found) <= MOST_MATCHED:
-            return Sections(found, ("", *["\n\n"] * (len(found) - 1), ""))
-    return Sections((text,), ("", ""))
+    return split(text, most, task.locked)
 
 
 TITLE = 60
@@ -239,7 +224,4 @@ def titles_of(texts: Sequence[str]) -> tuple[str, ...]:
 
 def with_instruction(task: Task, heading: str, instruction: str) -> Task:
     """Return the task with the instruction of this part of the work added."""
-    if task.engine_version > 1:  # what all parts share stays the same
-        return replace(task, part=(*task.part, f"{heading}: {instruction}"))
-    parts = (task.instruction, f"{heading}: {instruction}")
-    return replace(task, instruction="\n\n".join(part for part in parts if part))
+    return replace(task, part=(*task.part, f"{heading}: {instruction}"))

@@ -9,7 +9,9 @@ whether something else shows that the text is framed (a line before it, a code f
 import re
 from collections.abc import Callable, Sequence
 
+from app.contract.drafts import marks
 from app.contract.values import value
+from workers.engine.marks import UnclosedMark, has_marks, marked_in, without_marks
 
 BLANK = " \t\r\n\ufeff\u200b\u2060"
 LANGUAGE = r"[ \t]*(?:markdown|md|text|txt|plaintext|plain)?[ \t]*"
@@ -145,7 +147,7 @@ OFFER = re.compile(
 )
 WORK = re.compile(
     r"\b(?:revis|adjust|chang|tweak|edit|shorten|lengthen|expand|tone|version|draft|improv|modif|"
-    r"refin|rewrit|polish|helps|überarbeit|änder|anpass|kürz|hilft|modifi|ajust|raccourc|change|"
+    r"refin|rewrit|polish|helps?\W*\Z|überarbeit|änder|anpass|kürz|hilft|modifi|ajust|raccourc|change|"
     r"cambi|modific|revisi|ajuste|accorci|alter|aanpas|wijzig|zmian|popraw)|"
     r"\bmake it |تعديل|تغيير|تحسين|صياغة|"
     r"измен|правк|доработ|помо|修改|调整|润色|帮助|修正|変更|調整|수정|변경|조정|도움",
@@ -178,7 +180,7 @@ SELF_PRAISE = re.compile(
     re.IGNORECASE,
 )
 THIS_VERSION = re.compile(
-    r"this (?:revised |new |updated )?(?:version|revision|rewrite|draft)\b[^\n]{0,200}"
+    r"this (?:revised |new |updated )?(?:version|revision|rewrite|draft)\b(?! of\b)[^\n]{0,200}"
     r"\b(?:original|tone|wording|criteri\w+|feedback|concise|clearer)",
     re.IGNORECASE,
 )
@@ -214,6 +216,10 @@ WRAPPED_AND_CUT = re.compile(
     r"\A<(?P<tag>answer|final_answer|response|revised_text|revised_draft)>[ \t]*\n(?P<body>.*)\Z",
     re.IGNORECASE | re.DOTALL,
 )
+OF_DATA = re.compile(
+    r"json|yaml|\b(?:objects?|payloads?|config\w*|schemas?|api|dict\w*|structured)\b", re.IGNORECASE
+)
+"""Tasks whose text may be an object."""
 MARKUP = re.compile(r"\b(?:xml|html|xsl\w*|svg|jsx|markup|elements?|tags?)\b", re.IGNORECASE)
 FENCE_LABEL = re.compile(r"\A[^\n<>]{0,60}:\n(?=<data-[\w-]+>\n)")
 LINE_OF_FENCE = re.compile(r"(?m)^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^\n`]*)$")
@@ -221,6 +227,10 @@ LINE_OF_FENCE = re.compile(r"(?m)^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^\n`]*)$
 
 class NoText(Exception):
     """A reply that contains no text; the message says what it contains."""
+
+
+class Unfinished(NoText):
+    """A reply whose text begins and does not end."""
 
 
 @value(slots=True)
@@ -237,6 +247,12 @@ class TextRequest:
     """What stands in the tags around the texts of the prompt."""
     is_passage: bool = False
     """Whether the text takes the place of a passage, which may be a quotation."""
+    mark: str | None = None
+    """The number of the marks around the text of the reply, where they were asked for."""
+    may_be_data: bool = False
+    """Whether the text may be an object, by the task or by what validators check."""
+    review: str | None = None
+    """What is to be mended in `base`; None if the text does not take its place."""
 
     @property
     def is_message(self) -> bool:
@@ -245,12 +261,12 @@ class TextRequest:
 
     def has(self, pattern: re.Pattern[str]) -> bool:
         """Return whether a given text matches a pattern somewhere."""
-        return any(pattern.search(it) for it in self._texts)
+        return any(pattern.search(it) for it in self.texts)
 
     def contains(self, words: str) -> bool:
         """Return whether a given text contains these words."""
         folded = words.casefold()
-        return any(folded in it.casefold() for it in self._texts)
+        return any(folded in it.casefold() for it in self.texts)
 
     def starts_with(self, pattern: re.Pattern[str]) -> bool:
         """Return whether the draft to be revised matches a pattern at its start."""
@@ -265,18 +281,48 @@ class TextRequest:
         return pattern.search(self.task or self.base or "") is not None
 
     @property
-    def _texts(self) -> Sequence[str]:
+    def texts(self) -> Sequence[str]:
+        """All texts that were given."""
         return (self.task, self.base or "", *self.documents)
 
 
 LINE_END_OF_WINDOWS = re.compile("\r\n")
 
 
-def text_of(reply: str, asked: TextRequest) -> str:
-    """Return the text of a reply. Raises `NoText` when it has nothing but thinking."""
+def marked_text(reply: str, asked: TextRequest) -> str | None:
+    """Return the text between the marks of a reply, None for a reply without them.
+
+    Of what stands there only a code fence around all of it is removed. Raises `NoText` for more
+    than one text or for nothing but thinking, `Unfinished` where the last mark is missing.
+    """
+    if asked.mark is None or "text" not in reply:
+        return None
+    given = any(has_marks(it) for it in asked.texts)
+    said = without_thinking(_with_line_ends(reply, asked).strip(BLANK), asked)
+    try:
+        texts = marked_in(said, asked.mark, any_number=not given)
+    except UnclosedMark:
+        end = marks(asked.mark)[1]
+        raise Unfinished(f"it was cut off: {end} does not follow the text") from None
+    texts = list(dict.fromkeys(it.strip(BLANK) for it in texts))
+    if len(texts) > 1:
+        raise NoText("it gives more than one text: give one")
+    if not texts:
+        return None
+    text = _without_tokens(without_thinking(texts[0], asked), asked).strip(BLANK)
+    return _with_indent(_without_fence(without_marks(text, asked.mark), asked), reply)
+
+
+def _with_line_ends(reply: str, asked: TextRequest) -> str:
     is_unix = "\r" not in reply or asked.has(LINE_END_OF_WINDOWS)
-    text = reply if is_unix else reply.replace("\r\n", "\n")
-    text = without_thinking(text.strip(BLANK), asked)
+    return reply if is_unix else reply.replace("\r\n", "\n")
+
+
+def text_of(reply: str, asked: TextRequest) -> str:
+    """Return the text of a reply without marks. Raises `NoText` if it has but thinking."""
+    text = without_thinking(_with_line_ends(reply, asked).strip(BLANK), asked)
+    if asked.mark is not None:
+        text = without_marks(text, asked.mark)
     text = _without_tokens(text, asked).strip(BLANK)
     is_framed = False
     for _ in range(4):
@@ -710,8 +756,9 @@ SEVERAL = re.compile(
 )
 A_CHOICE = re.compile(r"\b(?:versions?|variants?|drafts?|revisions?|rewrites?)\b", re.IGNORECASE)
 ELIDED = re.compile(
-    r"(?im)^[ \t\[(<*_.…]*(?:the )?(?:rest|remainder|remaining "
-    r"(?:text|sections?|paragraphs?))\b[^\n]{0,60}\b(?:unchanged|the same|omitted|stays?|remains?|"
+    r"(?im)^[ \t\[(<*_.…]*(?:the )?(?:rest|remainder|(?:remaining|other) "
+    r"(?:text|sections?|paragraphs?|parts?))\b[^\n]{0,60}"
+    r"\b(?:unchanged|the same|omitted|stays?|remains?|"
     r"as (?:before|is|above|it is))[^\n]{0,20}$"
 )
 SHORT = 500
@@ -750,8 +797,9 @@ ADDED_LINE = re.compile(r"^\+", re.MULTILINE)
 
 
 def _removes_lines(text: str, base: str) -> bool:
-    lines = {f"-{it}" for it in base.splitlines() if it.strip()}
-    return not lines.isdisjoint(text.splitlines())
+    lines = base.splitlines()
+    removed = {f"-{it}" for it in lines if it.strip()}.difference(lines)  # "---" and "----"
+    return not removed.isdisjoint(text.splitlines())
 
 
 def _has_tags(text: str, nonce: str) -> bool:

@@ -49,12 +49,6 @@ NOTHING = ("", "none", "null")
 GIVEN_AWAY = 3
 """A question that contains a claim of at least this many words gives its answer away."""
 
-CLAIMS_NOTHING = 3
-"""The version of the engine from which a draft that was not verified does not pass."""
-
-LOOKS_UP = 3
-"""The version of the engine from which questions may be looked up."""
-
 MOST_SHOWN = 200
 """Characters of a call that are shown with the answer to which it led."""
 
@@ -183,8 +177,6 @@ async def verified(
     except Stopped:
         done = replace(stopped, findings=(NOT_VERIFIED,))
     except StepError as failure:
-        if task.engine_version < CLAIMS_NOTHING:
-            raise
         done = unverified(path, f"the verification failed: {failure}")
     found = done.findings or tuple(_not_verified(task, done.caveats))
     findings = (*scored.findings, *found)
@@ -282,7 +274,7 @@ async def _look_ups(task: Task, questions: tuple[str, ...]) -> tuple[LookUps, tu
     fit fails, and nothing is sent. If no reply can be read, nothing is looked up, with a caveat.
     """
     nothing: LookUps = (None,) * len(questions)
-    if not task.tools or task.engine_version < LOOKS_UP:
+    if not task.tools:
         return nothing, ()
     picked: list[LookUps] = []
 
@@ -350,7 +342,7 @@ def questions_in(draft: str, most: int) -> Callable[[ReplyReader], tuple[str, ..
         source = Source(draft)
         used = tuple(it.question.strip() for it in said if _is_usable(reply, it, source))
         require_one(reply, used)
-        if not used and reply.asked.task.engine_version >= CLAIMS_NOTHING:
+        if not used:
             raise Unreadable(NO_QUESTION)
         return used
 
@@ -399,8 +391,6 @@ def _answer(answered: Sequence[Answered], number: int) -> Answered:
 
 def _contradictions(reply: ReplyReader, count: int) -> list[_Contradiction]:
     """Return what is said about each answer. Raises `Unreadable` when an answer is left out."""
-    if reply.is_strict:
-        return listed_in(reply, "contradictions", _Contradiction, "contradiction")
     said = reply.read_as(_Contradictions)
     if said.answers is None:
         if said.contradictions is None:

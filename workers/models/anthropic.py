@@ -55,7 +55,8 @@ THINKING_BUDGET: dict[ReasoningEffort, int] = {
 """Tokens of extended thinking, by effort; 1,024 is the least that the API accepts."""
 CACHEABLE_FROM = 1_024
 """Tokens of the shortest prefix that is cached with a model that is not in the list."""
-CUT_OFF = frozenset({"max_tokens", "model_context_window_exceeded"})
+GOOD_ENDINGS = frozenset({"end_turn", "stop_sequence", "stop"})
+"""Why a model stops that has said everything; `stop` is what some compatible servers say."""
 
 
 class _Block(BaseModel):
@@ -147,11 +148,7 @@ class Anthropic:
         except ValidationError:
             raise UnreadableReply("the response is not a valid Anthropic message") from None
         text = "".join(block.text for block in message.content if block.type == "text")
-        flaw = flaw_of(
-            text,
-            is_cut_off=message.stop_reason in CUT_OFF,
-            is_withheld=message.stop_reason == "refusal",
-        )
+        flaw = flaw_of(text, message.stop_reason, GOOD_ENDINGS)
         tokens = message.usage.counted() if message.usage else None
         return ChatReply(text, message.model, tokens, flaw, message.stop_reason)
 

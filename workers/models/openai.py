@@ -41,6 +41,15 @@ from workers.outbound.transport import MOST_SHOWN, Request
 TEXT_PARTS = frozenset({"text", "output_text"})
 """Types of the parts of a content that are its text; others are thinking."""
 JSON_FORMATS = ("json_schema", "json_object")
+GOOD_ENDINGS = frozenset(
+    {
+        *("stop", "stop_sequence", "stop_token", "eos", "eos_token", "eos_found"),
+        *("end", "end_turn", "end_of_text", "complete", "completed"),
+        *("finish", "finished", "done", "normal", ""),
+    }
+)
+"""Why a model stops that has said everything, in lower case: OpenAI's `stop`, and its names at Text
+Generation Inference, Together, watsonx, Cohere, Titan and ERNIE. Many small servers say nothing."""
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com")
 OPENAI_HOSTS = ("api.openai.com", *AZURE_HOSTS)
@@ -65,7 +74,7 @@ class _Message(BaseModel):
 
 
 class _Choice(BaseModel):
-    message: _Message
+    message: _Message = _Message()  # Azure leaves it out of a reply that its filter withholds
     finish_reason: str | None = None
 
 
@@ -185,18 +194,12 @@ class OpenAI:
         except ValidationError:
             raise UnreadableReply("the response is not a valid chat completion") from None
         choice = completion.choices[0]
-        if choice.finish_reason == "error":
-            raise UnreadableReply("the server failed while it answered")
         text = choice.message.text()
         tokens = completion.usage.counted() if completion.usage else None
         if refusal := choice.message.refusal:
             declined = ReplyRefused(f"the model refused: {refusal[:MOST_SHOWN]}")
             return ChatReply(text + refusal, completion.model, tokens, declined)
-        flaw = flaw_of(
-            text,
-            is_cut_off=choice.finish_reason == "length",
-            is_withheld=choice.finish_reason == "content_filter",
-        )
+        flaw = flaw_of(text, choice.finish_reason, GOOD_ENDINGS)
         return ChatReply(text, completion.model, tokens, flaw, choice.finish_reason)
 
     def parts(self) -> "_Chunks":
@@ -225,7 +228,7 @@ class _Chunks:
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, dict) or choice.get("index"):
             return 0
-        if reason := choice.get("finish_reason"):
+        if (reason := choice.get("finish_reason")) and reason != "null":
             self._finish_reason, self.is_complete = reason, True
         delta = choice.get("delta") or choice.get("message")
         if not isinstance(delta, dict):

@@ -9,6 +9,7 @@ ModelError            final: this call can never work
   UnreadableReply     unreadable_reply   in no known format, or too large
     ReplyCutOff       reply_cut_off      cut off by the limit on its length
     EmptyReply        unreadable_reply   without a text
+    BrokenReply       unreadable_reply   ended otherwise than well, or not in the form of the call
   ModelUnavailable    model_unavailable  recorded by release 0.1.0, which did not wait for a model
 
 NotServed             what one model found: this call was not served now, but may be later
@@ -89,6 +90,10 @@ class ReplyCutOff(UnreadableReply):
 
 class EmptyReply(UnreadableReply):
     """The reply has no text."""
+
+
+class BrokenReply(UnreadableReply):
+    """The model stopped before its reply was whole, or missed the form that its server enforces."""
 
 
 LimitOf = Literal["requests", "tokens", "input_tokens", "output_tokens"]
@@ -199,7 +204,7 @@ class ModelCall:
 
 @value(slots=True)
 class ModelReply:
-    """The reply of a model; `usage.calls` counts the requests made for it.
+    """The reply of a model; `usage.calls` counts the requests made for it that were served.
 
     `model` is `provider:name` with the name that the server returned; `limits` are what the server
     reports of its limits, and `finish_reason` is why the model stopped, in the server's words.

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from redis.exceptions import RedisError
 
-from app.contract.waiting import WaitReason
+from app.contract.waiting import OF_KEY, WaitReason
 from app.store.limits import PermitExchange, PermitReport, Permits
 from app.telemetry import current_span, metrics
 from workers.models.call_queue import CallQueue
@@ -49,7 +49,6 @@ ALONE = 0.5
 """The share of the last known rate that a worker uses while Redis is away."""
 FAILURES, PROBE_ALONE_S = 5, 10.0
 """Failures in a row that open the breaker, and the time between probes, while Redis is away."""
-OF_KEY: frozenset[WaitReason] = frozenset({"unauthorized", "quota_exhausted"})
 
 log = logging.getLogger(__name__)
 
@@ -355,7 +354,7 @@ class ModelGate:
         wait_s = self.expected_wait_s(now, len(self.queue))
         if in_line:
             wait_s = wait_s / 2 if self.rate else max(wait_s, WAIT_S)
-        words = _breaker_words(self.state) if reason else f"{self.name} is rate limited"
+        words = self.state.detail if reason else "calls are made at the rate that it takes"
         return ModelWaits(
             self.name, reason or "rate_limited", wait_s, words, is_open=reason is not None
         )
@@ -398,12 +397,6 @@ class ModelGate:
             self._ramp_left += allowed - self._ramp_given
             self._ramp_given = allowed
         return self._ramp_left >= 1
-
-
-def _breaker_words(permits: Permits) -> str:
-    if permits.reason is None:
-        return "the breaker is closed"
-    return f"the breaker is open, {permits.reason}: {permits.detail}"
 
 
 class RateLimiter:

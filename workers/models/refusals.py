@@ -17,6 +17,7 @@ from pydantic_core import from_json
 
 from app.contract.waiting import WaitReason
 from workers.models.port import (
+    BrokenReply,
     ContentFiltered,
     LimitOf,
     ModelError,
@@ -104,6 +105,8 @@ OVERLOADED = frozenset(
 THROTTLED = frozenset(
     {"rate_limit_exceeded", "rate_limit_error", "resource_exhausted", "throttlingexception"}
 )
+BAD_GENERATION = frozenset({"json_validate_failed", "tool_use_failed", "output_parse_failed"})
+"""Groq's codes, with status 400, for a reply of the model that is not in the form asked for."""
 OF_CLIENT = frozenset({400, 403, 404, 413, 422})
 BY_STATUS: Mapping[int, WaitReason] = {
     **dict.fromkeys((408, 409, 423, 424, 425, 499), "error"),
@@ -129,6 +132,8 @@ SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 def failure_of(response: ErrorResponse, detail: str) -> ModelError | NotServed:
     """Return what an error response means; `detail` is what to say about it."""
     codes, words = _codes_and_words(response.said)
+    if codes & BAD_GENERATION:
+        return BrokenReply(detail)
     if final := _final(response.status, codes, words):
         return final(detail)
     reason = _wait_reason(response.status, codes, words)
@@ -173,6 +178,11 @@ def _error_in(said: object) -> object:
     choices = said.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     return said.get("error") or (first.get("error") if isinstance(first, dict) else None)
+
+
+def is_bad_generation(said: str) -> bool:
+    """Return whether an error is about what the model wrote, and not about the request."""
+    return bool(_codes_and_words(said)[0] & BAD_GENERATION)
 
 
 def _final(status: int, codes: frozenset[str], words: str) -> type[ModelError] | None:

@@ -1,11 +1,13 @@
 """A model behind a wire format: sends requests without what the server rejects, counts usage."""
 
+import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
+from math import inf
 from time import perf_counter
 from typing import Annotated, Any, Protocol
 
@@ -20,6 +22,7 @@ from app.contract.values import value
 from workers.engine.prompt_requests import Prompt
 from workers.engine.strict_schema import unbounded
 from workers.models.port import (
+    BrokenReply,
     ContentFiltered,
     EmptyReply,
     ModelCall,
@@ -30,7 +33,7 @@ from workers.models.port import (
     ReplyCutOff,
     UnreadableReply,
 )
-from workers.models.refusals import failure_in, failure_of, reported_limits
+from workers.models.refusals import failure_in, failure_of, is_bad_generation, reported_limits
 from workers.models.streaming import ResponseInParts, StreamParts, well_formed
 from workers.outbound.transport import (
     Request,
@@ -98,13 +101,27 @@ class NoneIfInvalid:
         return core_schema.with_default_schema(declared, default=None, on_error="default")
 
 
-def flaw_of(text: str, *, is_cut_off: bool, is_withheld: bool) -> ModelError | None:
-    """Return why a reply must not be used, or None."""
-    if is_withheld:
+CUT_OFF = re.compile(r"length|max_?(?:\w+_)?tokens|max_output|token_?limit|context_?window")
+WITHHELD = re.compile(
+    r"filter|safety|sensitive|guardrail|refusal|recitation|block|prohibited|spii|moderat|toxic"
+)
+"""What the names of endings have in common, in lower case: providers invent new ones."""
+
+
+def flaw_of(text: str, ending: str | None, good: Collection[str]) -> ModelError | None:
+    """Return why a reply must not be used, or None.
+
+    Only an ending in `good` is a good one; without any, its wire format says whether it is.
+    """
+    name = re.sub(r"[^a-z]+", "_", (ending or "").lower()).strip("_")
+    if name in good:
+        return None if text.strip() else EmptyReply("the reply is empty")
+    if WITHHELD.search(name):
         return ContentFiltered("the model or its provider's content filter refused to answer")
-    if is_cut_off:
+    if CUT_OFF.search(name):
         return ReplyCutOff("the reply is cut off: `max_output_tokens` is too small for it", text)
-    return None if text.strip() else EmptyReply("the reply is empty")
+    said = f"its server says {(ending or '')[:80]!r}" if ending else "its server does not say why"
+    return BrokenReply(f"the reply ended before it was whole: {said}")
 
 
 MOST_TOKENS = 100_000_000
@@ -259,7 +276,7 @@ MOST_DOCUMENTS = 1_000
 """Schemas of documents for which it is remembered what a server rejects with them."""
 
 MOST_UNREADABLE = 2
-"""How often a call is made again whose reply was no reply of this wire format, or empty."""
+"""How often a call is made again whose reply was none of this wire format, empty, or broken."""
 
 
 MOST_BROKEN = 2
@@ -280,17 +297,32 @@ class _Experience:
 NO_EXPERIENCE = _Experience()
 
 
+READ_AGAIN_S = 10.0
+"""How long a worker goes by what it has read of what servers rejected."""
+MOST_OUTPUT = "most_output="
+
+
+class SharedRejections(Protocol):
+    """What all workers know that a server rejects, by model, or by model and schema."""
+
+    async def read(self, name: str) -> frozenset[str] | None:
+        """Return what was rejected; None while that is not known."""
+
+    async def add(self, name: str, rejected: Collection[str]) -> None:
+        """Remember what was rejected."""
+
+
 class Remote:
     """Every model of one provider.
 
     What a server rejects (a format, a parameter) is left out of the next request and, once that
-    has worked, of every later request for the same model; likewise a limit of the output that it
-    calls too high is lowered to what it allows. A format rejected with the schema of a document
-    says nothing about other schemas, and is left out for that one alone. If the server does not
-    count a reply's tokens they are estimated, and the cost is unknown. A reply is streamed if
-    somebody watches, if it may take longer than a call may, or if one of the model's whole replies
-    did. Streams that break off, one after the other, are not asked for again for a while, unless a
-    whole reply timed out.
+    has worked, of every later request for the same model, by other workers too if it is `shared`;
+    likewise a limit of the output that it calls too high is lowered to what it allows. A format
+    rejected with the schema of a document says nothing about other schemas, and is left out for
+    that one alone. If the server does not count a reply's tokens they are estimated, and the cost
+    is unknown. A reply is streamed if somebody watches, if it may take longer than a call may, or
+    if one of the model's whole replies did. Streams that break off, one after the other, are not
+    asked for again for a while, unless a whole reply timed out.
     """
 
     def __init__(
@@ -298,16 +330,25 @@ class Remote:
         provider: str,
         dialect: WireFormat,
         transport: Transport,
+        shared: SharedRejections | None = None,
     ) -> None:
         self._provider = provider
         self._dialect = dialect
         self._transport = transport
+        self._shared = shared
+        self._read_at: dict[str, float] = {}
+        self._reading: dict[str, asyncio.Task[None]] = {}
         self._experiences: dict[str, _Experience] = {}
         self._unwanted_with: dict[str, Unwanted] = {}
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Answer a call; the `usage` of the reply or error counts every request made for it."""
+        """Answer a call; the `usage` of the reply or error counts the requests made for it.
+
+        Those that the server refused do not count.
+        """
         started = perf_counter()
+        if self._shared is not None:
+            await self._recall(call, started)
         known = self._experiences.get(call.model, NO_EXPERIENCE)
         if self._is_streamed(call, known):
             call = call.changed(is_streamed=True)
@@ -341,7 +382,7 @@ class Remote:
         said: ChatReply | None
         try:
             said = self._dialect.read(body)
-            if not isinstance(said.flaw, EmptyReply):
+            if not isinstance(said.flaw, EmptyReply | BrokenReply):
                 return said
         except UnreadableReply:
             said = None
@@ -362,6 +403,7 @@ class Remote:
             rejected |= self._unwanted_with.get(_document_key(call), frozenset())
         unwanted = rejected
         of_document: Unwanted = frozenset()
+        limits: Unwanted = frozenset()
         call, lowered = self._within_capacity(call, known), ""
         while True:
             request = self._dialect.request(call, unwanted)
@@ -372,10 +414,12 @@ class Remote:
                 body = await step.post(request, variant + lowered, open_reader)
             except StatusRejected as refusal:
                 said = refusal.response.said
-                if refusal.response.status not in NAMES_A_PART:
+                if refusal.response.status not in NAMES_A_PART or is_bad_generation(said):
                     raise
                 if most := allowed_output(said, call.max_output_tokens):
                     call, lowered = self._lowered(call, most, said), f";output={most}"
+                    if self._experience(call.model).most_output == most:
+                        limits = frozenset({f"{MOST_OUTPUT}{most}"})
                     continue
                 part = self._dialect.refused(said, call, unwanted)
                 if part is None:
@@ -386,7 +430,49 @@ class Remote:
                 continue
             if unwanted is not rejected:
                 self._remember(call, unwanted - rejected, of_document)
+            if self._shared is not None and (general := unwanted - rejected - of_document | limits):
+                await self._shared.add(self._name(call), general)
+            if self._shared is not None and of_document:
+                await self._shared.add(self._name(call, of_document=True), of_document)
             return well_formed(body) if is_whole else body, request
+
+    def _name(self, call: ModelCall, *, of_document: bool = False) -> str:
+        """Return under which name workers share what is rejected."""
+        return f"{self._provider}:{_document_key(call) if of_document else call.model}"
+
+    async def _recall(self, call: ModelCall, now: float) -> None:
+        """Learn what others were told, at most every `READ_AGAIN_S` seconds."""
+        names = [self._name(call)]
+        if call.prompt.is_document:
+            names.append(self._name(call, of_document=True))
+        for name in names:
+            if now - self._read_at.get(name, -inf) >= READ_AGAIN_S:
+                if (reading := self._reading.get(name)) is None:
+                    reading = asyncio.create_task(self._read_shared(name))
+                    self._reading[name] = reading
+                await asyncio.shield(reading)
+
+    async def _read_shared(self, name: str) -> None:
+        """Replace what is known for a name: it was forgotten if nobody was told for a day."""
+        assert self._shared is not None
+        found = await self._shared.read(name)
+        del self._reading[name]
+        if len(self._read_at) > 2 * MOST_DOCUMENTS:
+            self._read_at.clear()
+        self._read_at[name] = perf_counter()
+        if found is None:
+            return
+        key = name.partition(":")[2]
+        limits = {it for it in found if it.startswith(MOST_OUTPUT)}
+        if " " in key:
+            self._unwanted_with.pop(key, None)
+            self._unwanted_with |= {key: found} if found else {}
+        elif found or key in self._experiences:
+            known = self._experience(key)
+            known.unwanted = found - limits
+            known.most_output = min(
+                (int(it.removeprefix(MOST_OUTPUT)) for it in limits), default=None
+            )
 
     def _experience(self, model: str) -> _Experience:
         """Return what to write down what a server shows of a model."""
@@ -501,16 +587,19 @@ def _meaning(
             return NotServed("unauthorized" if is_key else "unreachable", failure.detail)
         case RequestUnanswered(response=response) | StatusRejected(response=response):
             assert response is not None
-            return failure_of(response, failure.detail)
+            found = failure_of(response, failure.detail)
+            if not isinstance(found, BrokenReply):
+                return found
+            error: ModelError = found
         case RequestRefused():
             return ModelRefused(failure.detail)
         case UnusableResponse():
-            error: ModelError = UnreadableReply(failure.detail)
+            error = UnreadableReply(failure.detail)
         case ModelError():
             error = failure
         case _:
             raise failure
-    may_help = isinstance(error, EmptyReply) or not is_read
+    may_help = isinstance(error, EmptyReply | BrokenReply) or not is_read
     if may_help and call.tries < MOST_UNREADABLE:
         return NotServed("error", error.detail, is_outage=False)
     return error

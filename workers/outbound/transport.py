@@ -277,9 +277,10 @@ async def open_transport(
 class RequestAttempts:
     """The requests of one step, which share one deadline and one number of tries.
 
-    `calls` counts requests; `may_have_cost` is true when the server may have processed one,
-    `has_begun` when a 2xx response began, and `has_timed_out` when one got no response in time;
-    `fields` are the header fields of the last 2xx response, and `status` is that of the last one.
+    `calls` counts requests, without those that an error response refused; `may_have_cost` is true
+    when the server may have processed one, `has_begun` when a 2xx response began, and
+    `has_timed_out` when one got no response in time; `fields` are the header fields of the last
+    2xx response, and `status` is that of the last one.
     """
 
     def __init__(self, transport: Transport, key: str) -> None:
@@ -345,6 +346,7 @@ class RequestAttempts:
             try:
                 self.status = reply.status
                 if not 200 <= reply.status < 300:
+                    self.calls -= 1
                     raise await _refusal(request, reply)
                 self.may_have_cost = self.has_begun = True
                 self.fields = reply.fields

@@ -11,6 +11,7 @@ from app.contract.events import StepCompleted, StepFailed
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
+from app.contract.requests import RefinementRequest
 from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting
@@ -23,6 +24,7 @@ from workers.engine.moves import (
     Ask,
     Call,
     Check,
+    Heard,
     Judged,
     Move,
     MoveCoroutine,
@@ -166,6 +168,10 @@ class Rehearsal:
     def __init__(self, recorded: Replay) -> None:
         self._recorded = recorded
         self._unasked = {key: None for key, step in recorded.steps.items() if step.is_journaled}
+        self._heard: dict[str, Heard] = {}
+        """Where each search asked last what was said, by its scope."""
+        self._last: set[str] = set()
+        """Where nothing recorded was asked for since, in the same branch."""
 
     async def play(self, strategy: MoveCoroutine[Any]) -> None:
         """Raise `Incompatible`, which names a step, unless the strategy goes on from the journal.
@@ -177,25 +183,63 @@ class Rehearsal:
         for key in self._unasked:
             raise Incompatible(f"the step {key} is recorded and not asked for")
 
+    def place(self, best: str | None, request: RefinementRequest) -> str | None:
+        """Return where a person's word is followed that is said now, about the draft at `best`.
+
+        That is where the search of this draft asks next. None if it has ended, or if what it makes
+        is reviewed anyway; and without a draft, if the first one is that of a stage, pass or part.
+        """
+        scope = "" if best is None else best.rpartition("iterations/")[0]
+        last = self._heard.get(scope)
+        if last is None and best is None and not _is_reviewed(request):
+            return _first_place(request)
+        if last is not None and last.path in self._last:
+            return last.path
+        return None if last is None or last.is_over else f"{scope}iterations/{last.upcoming}/said"
+
     async def _reply(self, move: Move[Any]) -> Any:
         match move:
             case Ask() | Check() | Call():
                 return self._step(move)
+            case Heard():
+                return self._word(move)
             case Judged():
                 reply = self._recorded.limits.get((move.path, move.judgement.scored.score_from))
                 return self._recorded_reply(move, reply)
-            case Review():
-                return self._recorded_reply(move, self._recorded.words.get(move.path))
-            case Approval():
-                if self._recorded.shown.get(move.path, move.call) != move.call:
-                    raise Incompatible(f"at {move.path} a reviewer was shown another call")
-                if (step := self._recorded.steps.get(move.path)) is not None:
-                    self._unasked.pop(move.path, None)
-                    return step.reply()
-                return self._recorded_reply(move, self._recorded.words.get(move.path))
+            case Review() | Approval():
+                return self._decision(move)
             case Together():
-                return joined([await self._part(part) for part in move.parts])
+                return await self._together(move)
         raise TypeError(f"unknown move {type(move).__name__}")
+
+    def _decision(self, move: Review | Approval) -> Any:
+        self._last.clear()  # it was about what is known here
+        if isinstance(move, Approval):
+            if self._recorded.shown.get(move.path, move.call) != move.call:
+                raise Incompatible(f"at {move.path} a reviewer was shown another call")
+            if (step := self._recorded.steps.get(move.path)) is not None:
+                self._unasked.pop(move.path, None)
+                return step.reply()
+        return self._recorded_reply(move, self._recorded.words.get(move.path))
+
+    def _word(self, move: Heard) -> moves.ReviewerReply | None:
+        word = self._recorded.words.get(move.path)
+        self._last.discard(move.path)
+        if word is None:
+            self._last.add(move.path)
+        self._heard[move.scope] = move if word is None else move.changed(is_over=False)
+        return word
+
+    async def _together(self, move: Together) -> tuple[Any, ...]:
+        """Play every part; what one of them asks for says nothing about the others."""
+        before, done, last = self._last, [], set[str]()
+        for part in move.parts:
+            self._last = set(before)
+            done.append(await self._part(part))
+            last |= self._last - before
+            before = before & self._last
+        self._last = last | before
+        return joined(done)
 
     async def _part(self, part: MoveCoroutine[Any]) -> Any:
         try:
@@ -208,6 +252,7 @@ class Rehearsal:
         if step.entry.about is not None and step.entry.about != about(move):
             raise Incompatible(f"the step {move.path} is recorded as about something else")
         self._unasked.pop(move.path, None)
+        self._last.clear()
         return step.reply()
 
     def _recorded_reply(self, move: Move[Any], reply: Any) -> Any:
@@ -215,6 +260,17 @@ class Rehearsal:
             is_refused = self._recorded.stopping and not isinstance(move, Check | Judged)
             raise Stopped if is_refused else _Unrecorded
         return reply
+
+
+def _is_reviewed(request: RefinementRequest) -> bool:
+    return request.review is not None and request.review.when == "each_iteration"
+
+
+def _first_place(request: RefinementRequest) -> str | None:
+    """Return where a word is followed that is said before anything was asked for."""
+    if request.draft is not None and request.feedback is None:  # which is judged first
+        return "iterations/0/said"
+    return None if request.strategy.inner() else "iterations/1/given"
 
 
 class Driver:
@@ -309,19 +365,18 @@ class Driver:
         result, reason = ending.changes.get("result"), ending.changes.get("stop_reason")
         error = ending.changes.get("error")
         if ending.status is not Status.PAUSED:
-            passed = str(bool(ending.changes.get("best_passed"))).lower()
             kind = self._request.strategy.kind
-            metrics.ENDED.labels(str(ending.status), str(reason or ""), kind, passed).inc()
+            metrics.ENDED.labels(str(ending.outcome), str(reason or ""), kind).inc()
         if ending.status is Status.SUCCEEDED:
             age_s = metrics.since(self._journal.id, self._time.time_in(0))
             metrics.RESULT.observe(age_s)
         told = {
             "status": str(ending.status),
+            "outcome": None if ending.outcome is None else str(ending.outcome),
             "stop_reason": None if reason is None else str(reason),
             "error": None if error is None else error.code,
             "strategy": self._request.strategy.kind,
             "score": None if result is None else result.score,
-            "passed": ending.changes.get("best_passed"),
             "caveats": sorted({it.code for it in result.caveats}) if result else None,
             "iterations": len(self._replay.iterations),
             "calls": spent.calls,
@@ -355,7 +410,8 @@ class Driver:
         try:
             await self._rehearse()
             outcome = await play_moves(self._strategy(), self._reply)
-            return Ending.succeeded(outcome, self._replay, self._additions(outcome))
+            threshold, added = self._writer.state.limits.threshold, self._additions(outcome)
+            return Ending.succeeded(outcome, self._replay, self._request, threshold, added)
         except Canceled:
             return Ending.canceled()
         except Refusal as refusal:
@@ -391,7 +447,14 @@ class Driver:
             return Ending.awaiting([self._pause(it) for it in why.moves])
         state = await self._writer.write()  # what is done
         assert state.pause is not None
-        return Ending.paused_on_request(state.pause, self._replay)
+        return Ending.paused_on_request(state.pause, self._replay, await self._place())
+
+    async def _place(self) -> str | None:
+        """Return where a word is followed that is said during a requested pause."""
+        best, rehearsal = self._replay.best, Rehearsal(self._replay)
+        with suppress(Incompatible):  # a claim finds that out before it plays on
+            await rehearsal.play(self._strategy())
+        return rehearsal.place(best.path if best else None, self._request)
 
     def _additions(self, outcome: Outcome) -> tuple[Addition, ...]:
         judged = self._replay.iterations | self._writer.unwritten
@@ -416,6 +479,8 @@ class Driver:
                 return self._step(move)
             case Judged():
                 return self._judged(move)
+            case Heard():
+                return self._heard(move)
             case Review() | Approval():
                 return self._review(move)
             case Together():
@@ -457,6 +522,9 @@ class Driver:
         lacks = partial(self._request.strategy.lacks, draft=self._request.draft)
         self._writer.add(JudgedDraft.of(move, state.limits, state.limits_seq, lacks))
         return state.limits
+
+    async def _heard(self, move: Heard) -> moves.ReviewerReply | None:
+        return self._replay.words.get(move.path)
 
     async def _review(self, move: Review | Approval) -> moves.ReviewerReply:
         word = self._replay.words.get(move.path)
@@ -585,10 +653,15 @@ class Driver:
         Raises `EveryBranchWaits` if that is for long, and nothing else goes on.
         """
         wait = refusal.wait
-        until = self._time.time_in(wait.wait_s)
         lost = spent if spent.calls else None
         waiting = Waiting(
-            key=move.path, reason=wait.reason, model=wait.model, until=until, lost=lost
+            key=move.path,
+            reason=wait.reason,
+            model=wait.model,
+            until=self._time.time_in(wait.wait_s),
+            since=self._time.time_in(0),
+            detail=str(refusal),
+            lost=lost,
         )
         self._writer.wait(waiting)
         current_span().event("waits", {"hone.model": wait.model, "hone.wait_s": wait.wait_s})

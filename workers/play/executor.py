@@ -27,14 +27,21 @@ from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
 from app.contract.values import value
-from app.contract.waiting import own_key_name
+from app.contract.waiting import in_words, own_key_name
 from app.telemetry.metrics import count_call
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompt_requests import Prompt
 from workers.engine.prompts.drafting import Amend, RevisePassages
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.step_hash import about
-from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits, TextFollower
+from workers.models.port import (
+    ModelCall,
+    ModelError,
+    ModelRefused,
+    ModelReply,
+    ModelWaits,
+    TextFollower,
+)
 from workers.outbound.guarded_client import (
     MAX_REPLY,
     EndpointAway,
@@ -73,7 +80,8 @@ class StepWaits(Exception):
 
     def __init__(self, waits: Sequence[ModelWaits], usage: Usage) -> None:
         self.wait = min(waits, key=lambda it: it.wait_s)
-        super().__init__(self.wait.detail)
+        words = (in_words(it.model, it.reason, it.detail) for it in waits)
+        super().__init__(" ".join(words))
         self.models = tuple(it.model for it in waits)
         self.usage = usage
 
@@ -108,7 +116,7 @@ async def ask_in_turn(
             if not wait.is_open and wait.wait_s <= fallback_after_s:
                 break
         except ModelError as error:
-            spent += error.usage
+            spent += _taken(error.usage) if isinstance(error, ModelRefused) else error.usage
             tried += (Tried(model=name, code=error.code, detail=error.detail),)
             if len(tried) == len(names) and not waits:
                 raise _all_failed(error, tried, spent) from None
@@ -378,12 +386,12 @@ class StepExecutor:
         is_text = move.role == "generator" and not move.prepares
         if self.texts is None or not is_text or isinstance(move.prompt_request, OBJECTS):
             return nullcontext()
-        return self.texts.writing(self.refinement_id, move.path)
+        return self.texts.writing(self.refinement_id, move.path, move.prompt.mark)
 
 
 def dropped_in(move: Ask, text: str) -> tuple[DroppedItem, ...]:
     """Return what the strategy will drop of a reply; nothing of one that it cannot read."""
-    reply = ReplyReader(text, move.prompt_request)
+    reply = ReplyReader(text, move.prompt_request, mark=move.prompt.mark)
     try:
         if move.read is not None:
             move.read(reply)

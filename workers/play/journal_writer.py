@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from app.contract.caveats import BLOCKING, Caveat
+from app.contract.criteria import Criterion
 from app.contract.events import (
     EventType,
     IterationCompleted,
@@ -21,6 +22,7 @@ from app.contract.gains import Gains, achieved_by, gains_of, lost_from
 from app.contract.insights import additions_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
+from app.contract.outcome import RefinementOutcome, Shortfall
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, PendingPause, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
@@ -69,7 +71,7 @@ def best_of(judgement: Judgement, path: str) -> Best:
 
 
 MOST_CAVEATS = 50
-"""Caveats of a result; those that keep `passed` false go first."""
+"""Caveats of a result; those that keep it from passing go first."""
 
 
 def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
@@ -117,11 +119,25 @@ class Ending:
     additions: tuple[Addition, ...] = ()
     """What it adds to the sums of its tenant."""
 
+    @property
+    def outcome(self) -> RefinementOutcome | None:
+        """What comes of it; None if it does not end. A cancel that is under way overrules it."""
+        if self.status is None or not self.status.is_terminal:
+            return None
+        if self.status is not Status.SUCCEEDED:
+            return RefinementOutcome(self.status)
+        if self.changes.get("result") is None:
+            return RefinementOutcome.FAILED
+        is_passed = bool(self.changes.get("best_passed"))
+        return RefinementOutcome.PASSED if is_passed else RefinementOutcome.BEST_EFFORT
+
     @classmethod
     def succeeded(
         cls,
         outcome: Outcome,
         recorded: Replay,
+        request: RefinementRequest,
+        threshold: float,
         additions: tuple[Addition, ...] = (),
     ) -> Self:
         """Return the ending for an outcome; a strategy that was stopped from outside has no reason.
@@ -131,7 +147,8 @@ class Ending:
         """
         stopping, path = recorded.stopping, outcome.best.path
         reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
-        caveats = (*outcome.caveats, *recorded.dropped(path))
+        lower = () if outcome.lower is None else (outcome.lower,)
+        caveats = (*outcome.caveats, *lower, *recorded.dropped(path))
         result = result_of(outcome.best, path, outcome.missing, outcome.estimate, caveats)
         changes = {
             "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
@@ -140,6 +157,7 @@ class Ending:
                 update={"comparison": outcome.comparison, "outputs": dict(outcome.outputs)}
             ),
             "best_passed": outcome.passed,
+            "lacks": "" if outcome.passed else _lacking(outcome, result, request, threshold),
         }
         return cls(Status.SUCCEEDED, changes, additions=additions)
 
@@ -184,21 +202,28 @@ class Ending:
         return cls(Status.PAUSED, changes, asked)
 
     @classmethod
-    def paused_on_request(cls, pause: PendingPause, recorded: Replay) -> Self:
-        """Return the pause that a client has requested, with the best draft so far."""
+    def paused_on_request(cls, pause: PendingPause, recorded: Replay, place: str | None) -> Self:
+        """Return the pause that a client has requested, with the best draft so far.
+
+        A revision of it, or a text in its place, is followed at `place`.
+        """
         best = recorded.best
         state = "No draft was judged yet."
         if best is not None:
             score = "was not measured" if best.score is None else f"scored {best.score:g}"
             state = f"The best draft so far, at {best.path}, {score}."
+        text = ""
+        if place is not None:
+            text = " give the first one," if best is None else " say what to revise, give a text,"
         asked = Paused(
             key=pause.key,
             **(best.model_dump() if best else {}),
             when="requested",
             timeout_s=pause.timeout_s,
             on_timeout=pause.on_timeout,
-            question=f"It was paused on request. {state} Resume it, change its limits, finish or"
-            " cancel it.",
+            question=f"It was paused on request. {state} Resume it,{text} change its limits, finish"
+            " or cancel it.",
+            place=place,
         )
         return cls(Status.PAUSED, {"phase": ()}, (asked,))
 
@@ -270,6 +295,25 @@ class Ending:
         for wait in list(recorded.waits.values())[-1:]:
             detail = f"{detail} while it waited for {wait.model}, which {REFUSALS[wait.reason]}"
         return cls.failed("nothing_judged", detail, steps)
+
+
+def _lacking(outcome: Outcome, result: Result, request: RefinementRequest, threshold: float) -> str:
+    """Return what keeps the best draft from passing, for the reason of the outcome."""
+    scored = outcome.best.scored
+    found = Shortfall(
+        score=scored.score,
+        scores=scored.scores,
+        findings=scored.findings,
+        floors={
+            of.name: of.floor
+            for of in request.criteria
+            if isinstance(of, Criterion) and of.floor is not None
+        },
+        caveats=result.caveats,
+        missing=result.missing,
+        is_mean=scored.score_from == "critique",
+    )
+    return found.text(threshold, frozenset(request.accept))
 
 
 MOST_SHOWN = 2_000
@@ -446,10 +490,11 @@ class JournalWriter:
     def wait(self, waiting: Waiting) -> None:
         """Journal that a step waits, once for all the times that its models refuse it.
 
-        And again when a reply broke off: what that consumed must not be forgotten.
+        And again when a reply broke off: what that consumed must not be forgotten; and when a key
+        is refused that was not, or no longer, but not for every turn of two fallbacks.
         """
         known = self._replay.waits.get(waiting.key)
-        if known is None or known.lost != waiting.lost:
+        if known is None or known.lost != waiting.lost or waiting.is_news_after(known):
             self._replay.wait(waiting)
             self._pending.append(waiting)
 

@@ -9,9 +9,6 @@ from workers.engine.judging import errors_in
 from workers.engine.quality_filter import HYPOTHESES
 from workers.engine.search import Outcome
 
-FIRST_TO_LEARN = 3
-"""The version of the engine from which on refinements learn from each other."""
-
 OF_THE_BANK = Hypotheses(
     noise=tuple(it.noise for it in HYPOTHESES),
     gain=tuple(it.gain for it in HYPOTHESES),
@@ -24,8 +21,7 @@ VALIDATORS_WEIGHT = 0.25
 
 def kind_of(submitted: Submitted) -> Kind | None:
     """Return the kind of a refinement; None if it neither learns nor is learnt from."""
-    learns = submitted.request.learn and submitted.engine_version >= FIRST_TO_LEARN
-    return Kind.of(submitted.request, submitted.models) if learns else None
+    return Kind.of(submitted.request, submitted.models) if submitted.request.learn else None
 
 
 def additions_of(

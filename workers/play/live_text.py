@@ -1,7 +1,8 @@
 """Publishes the texts that models are writing, for as long as somebody watches them.
 
 Nothing is sent, and no timer runs, while nobody does. Ten times a second at most, one text of a
-refinement that has grown is published; several side by side take turns. Thinking is withheld.
+refinement that has grown is published; several side by side take turns. Thinking is withheld, and
+so is what stands outside of the marks that a text was asked for between.
 """
 
 import asyncio
@@ -9,6 +10,8 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Self
+
+from app.contract.drafts import marks
 
 log = logging.getLogger(__name__)
 
@@ -19,32 +22,45 @@ WATCHED_FOR_S = 15.0
 THINKING = re.compile(r"\A\s*<(think|thinking|reasoning|thought)>.*?(</\1>\s*|\Z)", re.DOTALL)
 THOUGHT = re.compile(r"\A.*</(?:think|thinking|reasoning|thought)>\s*", re.DOTALL)
 HALF_A_TAG = re.compile(r"<(?:/?[a-z]{0,9})?\Z")
+HALF_A_MARK = re.compile(r"\n?(?:<(?:/(?:t|te|tex|text(?:-\d*)?)?)?)?\Z")
+UNMARKED_AFTER = 200
+"""Characters without a mark after which a model is taken for one that writes none."""
 
 Publish = Callable[[str, str, int, str | None], "asyncio.Future[Any]"]
 """Sends a piece: id, key, offset, and the text from there, or None at the end of the step."""
 
 
-def shown(text: str) -> str:
+def shown(text: str, mark: str | None = None) -> str:
     """Return a text without what its model thought, and without the beginning of a tag at its end.
 
-    A closing tag alone ends thinking too: some servers leave the opening one in the prompt.
+    A closing tag alone ends thinking too: some servers leave the opening one in the prompt. Of a
+    text that was asked for between marks, only what stands there is shown.
     """
-    if "<" not in text:
-        return text
-    text = THOUGHT.sub("", THINKING.sub("", text))
-    return HALF_A_TAG.sub("", text)
+    if "<" in text:
+        text = THOUGHT.sub("", THINKING.sub("", text))
+    if mark is None:
+        return HALF_A_TAG.sub("", text)
+    opens, closes = marks(mark)
+    _, is_open, inside = text.rpartition(opens)
+    if not is_open:
+        return HALF_A_TAG.sub("", text) if len(text) > UNMARKED_AFTER else ""
+    inside, is_closed, _ = inside.removeprefix("\n").partition(closes)
+    return inside.removesuffix("\n") if is_closed else HALF_A_MARK.sub("", inside)
 
 
 class PublishedText:
     """The text of one call, and what was published of it: until its context ends."""
 
-    def __init__(self, publisher: "TextPublisher", refinement_id: str, key: str) -> None:
+    def __init__(
+        self, publisher: "TextPublisher", refinement_id: str, key: str, mark: str | None
+    ) -> None:
         self.sent = ""
         self.is_known = False
         """Whether anything of it was ever published."""
         self._publisher = publisher
         self._refinement_id = refinement_id
         self._key = key
+        self._mark = mark
         self._text: Callable[[], str] = str
 
     @property
@@ -67,7 +83,7 @@ class PublishedText:
 
     def news(self) -> tuple[int, str] | None:
         """Return offset and text of what is new, None if nothing is."""
-        now = shown(self._text())
+        now = shown(self._text(), self._mark)
         if not now.startswith(self.sent):
             self.sent = ""
         offset = len(self.sent)
@@ -101,12 +117,13 @@ class TextPublisher:
                 text.sent = ""
             self.schedule(refinement_id)
 
-    def writing(self, refinement_id: str, key: str) -> PublishedText:
+    def writing(self, refinement_id: str, key: str, mark: str | None = None) -> PublishedText:
         """Publish the text that is followed in its context, if somebody watches.
 
+        `mark` is the number of the marks between which it was asked for.
         Where the call fails it is taken back; else the event of its step ends it.
         """
-        return PublishedText(self, refinement_id, key)
+        return PublishedText(self, refinement_id, key, mark)
 
     def begun(self, refinement_id: str, key: str, text: PublishedText) -> None:
         """Learn that a text is being written from now on."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.contract.caveats import Caveat
@@ -81,6 +81,7 @@ class Replay:
 
     steps: dict[str, RecordedStep] = field(default_factory=dict)
     words: dict[str, moves.ReviewerReply] = field(default_factory=dict)
+    """What reviewers said, by the key of the review; during a requested pause, by its place."""
     shown: dict[str, PlannedCall | None] = field(default_factory=dict)
     """The calls of tools that reviewers were shown, by the key of the review."""
     begun: set[str] = field(default_factory=set)
@@ -146,6 +147,14 @@ class Replay:
     def spent_usd(self) -> float:
         """What of it is known or can be estimated."""
         return self.known_cost_usd + sum(map(_estimated_usd, self.lost.values()))
+
+    def heard(self, word: moves.ReviewerReply, asked: Paused) -> None:
+        """Record what a reviewer said, or somebody whom nobody asked: that has a place."""
+        if word.action == "resume":
+            return
+        seen = asked.path and f"iterations/{asked.path.rpartition('iterations/')[2]}"
+        is_asked = asked.place is None
+        self.words[asked.place or asked.key] = word if is_asked else replace(word, of=seen)
 
     def give_up(self) -> None:
         """Count what was lost by steps that begin anew, after a retry."""
@@ -229,6 +238,7 @@ def read(events: Sequence[Event]) -> Replay:
     counting = standing(events)
     numbers = {event.event for event in counting}
     voided_at: dict[str, int] = {}
+    paused: dict[str, Paused] = {}
     for event in events:
         if event.event not in numbers and isinstance(event.data, StepCompleted | StepFailed):
             recorded.void(event.data)
@@ -248,9 +258,10 @@ def read(events: Sequence[Event]) -> Replay:
             case IterationCompleted():
                 recorded.judged(event.data)
             case Paused():
+                paused[event.data.key] = event.data
                 recorded.shown[event.data.key] = event.data.call
-            case Reviewed():
-                recorded.words[event.data.key] = _word(event.data, limits)
+            case Reviewed(key=key):
+                recorded.heard(_word(event.data, limits), paused[key])
             case Stopping():
                 recorded.stopping, recorded.limit = event.data.reason, event.data.limit
             case Waiting():

@@ -1,7 +1,8 @@
 """A text as words and sentences, with the spans that no edit may touch.
 
-Those are code, links, quotations and the structure of the page, found by the rules of Markdown and
-of plain e-mail. In doubt, more is protected.
+Those are code, links, quotations and the structure of the page, found by the rules of Markdown,
+reStructuredText and plain e-mail, and legal texts, whose wording is theirs. In doubt, more is
+protected.
 """
 
 import re
@@ -19,12 +20,16 @@ MASK = "\ufffc"
 
 
 class Protection(StrEnum):
-    """Why a span is protected. Words in quotations are read, those in other spans are not."""
+    """Why a span is protected. Words in quotations and verbatim prose are read, others are not."""
 
     CODE = "code"
     LINK = "link"
     QUOTE = "quote"
     STRUCTURE = "structure"
+    VERBATIM = "verbatim"
+
+
+_READ = frozenset({Protection.QUOTE, Protection.VERBATIM})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,7 +43,7 @@ class Protected:
 
 _FENCE = re.compile(r"^[ \t]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*(?:\n|\Z)", re.MULTILINE)
 _TRIPLE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A ?---[ \t]*\n.*?\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _LINES = (
     r"[ \t]{0,3}\#{1,6}(?:[ \t][^\n]*)?$",  # heading
     r"(?=[^\n]*\S)[^\n]+\n[ \t]{0,3}(?:={2,}|-{2,})[ \t]*$",  # heading underlined
@@ -50,8 +55,26 @@ _LINES = (
     r"\[[^\]\n]+\]:[^\n]*$",  # definition of a link or footnote
     r"(?: {4,}|\t+)[^\s*+\d•-][^\n]*$",  # indented code
     r"(?=[^\n]*\S {3,}\S)[^\n]+$",  # columns
+    r"(?=[^\n]*\w {2,}\w[^\n]*\w {2,}\w)[^\n]+$",  # columns
+    r"[ \t]*[+=|][-=+| ]{3,}$",  # border of a table
+    r"=\w+(?:[ \t][^\n]*)?$",  # command of POD
+    r"[ \t]*\.\. [^\n]*$",  # directive of reStructuredText
+    r"[ \t]*:[\w -]+:(?:[ \t][^\n]*)?$",  # field of reStructuredText
+    r"[ \t]*(?:[$%]|>>>|\.\.\.|[A-Z]:\\[^\n>]*>)[ \t]+\S[^\n]*$",  # prompt
+    r"[\w.-]+@[\w.-]+[:~][^\n]*[$#][ \t]+\S[^\n]*$",  # prompt
+    r"[ \t]*[\w.\[\]-]+[ \t]*[:+?]?=[ \t]*(?=\S)[^\n]*$",  # setting
+    r"(?:[A-Z][\w-]*:[ \t][^\n]*\n)+[A-Z][\w-]*:[ \t][^\n]*$",  # fields
+    r"[^\n]{0,40}\b\d\d:\d\d:\d\d\b[^\n]*$",  # log
+    r"[ \t]*[\[(]?\d{4}[-/.]\d\d[-/.]\d\d[^\n]*$",  # log
+    r"[ \t]*(?:\w+ )?(?:fatal|error|warning|err!|[\w/.-]+:\d+)(?:\[[^\]\n]*\])?:[ \t][^\n]*$",
 )
 _LINE = re.compile("|".join(rf"^(?:{line})" for line in _LINES), re.MULTILINE | re.IGNORECASE)
+_LEVEL = re.compile(
+    r"^[^\na-z]{0,40}\b(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|SEVERE|PANIC)\b"
+    r"[^\n]*[a-z][^\n]*$",
+    re.MULTILINE,
+)
+"""A line of a log, by its level."""
 _MARKER = re.compile(
     r"^[ \t]*(?:[-*+•\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])[ \t]+(?:\[[ xX]\][ \t]+)?", re.MULTILINE
 )
@@ -109,6 +132,7 @@ def protected(text: str) -> tuple[Protected, ...]:
     found = list(_apart(_fenced(text)))
     masked = mask(text, found)
     for why, pattern in (
+        (Protection.STRUCTURE, _LEVEL),
         (Protection.STRUCTURE, _LINE),
         (Protection.STRUCTURE, _MARKER),
         *_INLINE,
@@ -116,7 +140,7 @@ def protected(text: str) -> tuple[Protected, ...]:
         new = [Protected(*match.span(), why) for match in pattern.finditer(masked) if match[0]]
         masked = mask(masked, new)
         found += new
-    return tuple(_apart(found))
+    return tuple(_apart([*found, *_verbatim(text, masked)]))
 
 
 def mask(text: str, spans: Iterable[Protected]) -> str:
@@ -161,6 +185,109 @@ def _fenced(text: str) -> Iterator[Protected]:
         yield Protected(opening.start(), at, Protection.CODE)
 
 
+_PARAGRAPH = re.compile(r"(?:^[^\n]*[^\W_][^\n]*(?:\n|\Z))+", re.MULTILINE)
+_LEGAL = re.compile(
+    r"\bhere(?:by|in|inafter|of|to|under|with)\b|\bthere(?:of|to|in|under|from|for)\b"
+    r"|\b(?:sub-?)?licen[sc](?:ors?|ees?|able|ing)\b|\bthis (?:licen[sc]e|agreement|contract)\b"
+    r"|\bgeneral public licen[sc]e\b|\blicen[sc]ed? under\b|\bterms and conditions\b"
+    r"|\bcopyright\b|\ball rights reserved\b|\bpatents?\b|\btrademarks?\b|\bintellectual property\b"
+    r"|\bpermission (?:is|to (?:use|copy|modify|distribute))\b|\bredistribut|\binfring"
+    r"|\bfree software\b|\bpublic domain\b|\bderiv(?:ative|ed) works?\b|\bwithout limitation\b"
+    r"|\bwarrant(?:y|ies)\b|\bmerchantab|\bindemnif|\bliab(?:le|ility)\b"
+    r"|\bas is\b[\"'\u201d\u2019]|\bapplicable law\b|\bgoverned by\b|\bjurisdiction\b|\bgdpr\b"
+    r"|\bstatut(?:e|ory)\b|\bplaintiffs?\b|\bdefendants?\b|\bwitnesseth\b|\bwhereas,|\bi certify\b",
+    re.IGNORECASE,
+)
+"""Words of licences, contracts and courts."""
+
+_MAYBE_LEGAL = re.compile(
+    r"\bshall\b|\bpursuant\b|\bnotwithstanding\b|\bprovisions?\b|\bto the extent\b|\bobligat"
+    r"|\b(?:third|other|either|both) part(?:y|ies)\b|\blicen[sc]\w+|\bdamages?\b|\bterms?\b"
+    r"|\bclauses?\b|\bsections? \d|\bagreements?\b|\bcontracts?\b|\brights?\b|\blaws?\b|\blegal\b"
+    r"|\bcourts?\b|\bconsent\b|\bbreach\b",
+    re.IGNORECASE,
+)
+"""Words of theirs that stand in other texts too."""
+
+_LEGAL_TITLE = re.compile(
+    r"\A\W*[^\n]{0,60}\b(?:licen[sc]es?|copying|copyrights?|agreement|terms of (?:use|service)"
+    r"|terms and conditions|disclaimer|certificate of origin)\b[^\n]{0,60}(?:\n|\Z)",
+    re.IGNORECASE,
+)
+_LIKE_CODE = re.compile(
+    r"[{};\\]$|\S\(\)|::|->|=>|[!=<>+|&:-]=|&&|\|\||<<|>>|[\w\])]\[[^\[\]\n]*\]\S"
+    r"|\w\((?:[\w*&.]+,[ \t]*)+[\w*&.]+\)|[ \t]!(?=[\w ])|(?<!\S)[$%@&][A-Za-z_]|\w=\w|\\\w",
+    re.MULTILINE,
+)
+_NORM = re.compile(r"[a-z,] (?:MUST|SHALL|SHOULD|MAY|REQUIRED|RECOMMENDED)(?: NOT)? (?=[a-z])")
+"""A word of a specification (RFC 2119)."""
+
+_INDENTED = re.compile(
+    r"^(?P<indent>[ \t]*+)[^\n]*:[ \t]*\n(?:[ \t]*\n)+"
+    r"(?P<block>(?:(?P=indent)[ \t]+\S[^\n]*(?:\n|\Z)|[ \t]*\n)+)",
+    re.MULTILINE,
+)
+"""Lines that are further to the right than the one with a colon before them: an example."""
+
+_UNPROTECTED = re.compile(rf"[^{MASK}\s](?:[^{MASK}\n]*[^{MASK}\s])?")
+FEWEST_LEGAL = 0.3
+"""Share of the long paragraphs of a text that are legal from which all of it is."""
+
+LONG_PARAGRAPH = 80
+"""Characters of a paragraph that counts for that share: headings do not."""
+
+AROUND_LEGAL = 2
+"""Paragraphs before and after a legal one that are legal too."""
+
+FEWEST_WORDS = 12
+"""Words of a paragraph from which it can be told to be in another language."""
+
+LEAST_ENGLISH = 0.12
+"""Share of the commonest English words below which a paragraph is no English prose."""
+
+
+def _verbatim(text: str, masked: str) -> Iterator[Protected]:
+    """Yield what is left alone though it is prose: legal, a norm, with code in it, or not English.
+
+    Only the stretches are yielded that nothing else protects.
+    """
+    paragraphs = [match.span() for match in _PARAGRAPH.finditer(masked)]
+    legal = {at for at, (start, end) in enumerate(paragraphs) if _is_legal(masked[start:end])}
+    long = [at for at, (start, end) in enumerate(paragraphs) if end - start >= LONG_PARAGRAPH]
+    is_whole = sum(at in legal for at in long) > FEWEST_LEGAL * len(long) or (
+        len(legal) > 1 and _LEGAL_TITLE.match(text) is not None
+    )
+    spans = [
+        (start, end)
+        for at, (start, end) in enumerate(paragraphs)
+        if is_whole
+        or not legal.isdisjoint(range(at - AROUND_LEGAL, at + AROUND_LEGAL + 1))
+        or not _is_prose(masked[start:end])
+    ]
+    spans += [match.span("block") for match in _INDENTED.finditer(masked)]
+    for start, end in spans:
+        for free in _UNPROTECTED.finditer(masked, start, end):
+            yield Protected(*free.span(), Protection.VERBATIM)
+
+
+def _is_legal(paragraph: str) -> bool:
+    """Return whether a paragraph has a word of licences and contracts, and another one."""
+    strong = {match[0].lower() for match in _LEGAL.finditer(paragraph)}
+    return len(strong) > 1 or (
+        bool(strong)
+        and any(match[0].lower() not in strong for match in _MAYBE_LEGAL.finditer(paragraph))
+    )
+
+
+def _is_prose(paragraph: str) -> bool:
+    """Return whether a paragraph is no code, no norm and, if it is long enough, English."""
+    if _LIKE_CODE.search(paragraph) or _NORM.search(paragraph):
+        return False
+    read = [match[0].lower() for match in WORD.finditer(paragraph)]
+    common = sum(word in listed("common") for word in read)
+    return len(read) < FEWEST_WORDS or common >= LEAST_ENGLISH * len(read)
+
+
 WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 ABBREVIATIONS = listed("abbreviations")
 _END = re.compile(
@@ -196,16 +323,28 @@ class Sentence:
     words: tuple[Word, ...]
 
 
+_CARRIAGE_RETURN = re.compile(r"\r(?P<pair>(?=\n))?")
+
+
+def _with_plain_lines(text: str) -> str:
+    """Return a text of the same length whose lines end with a line feed, and without a mark."""
+    if "\r" in text:
+        text = _CARRIAGE_RETURN.sub(lambda it: "\n" if it["pair"] is None else " ", text)
+    return text if text[:1] != "\ufeff" else f" {text[1:]}"
+
+
 class Document:
     """Everything about one text that the rules share; each part is computed once."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.protected = protected(text)
+        plain = _with_plain_lines(text)
+        self.protected = protected(plain)
         self._starts = [span.start for span in self.protected]
-        self.masked = mask(text, self.protected)
-        self._readable = mask(
-            text, [span for span in self.protected if span.why is not Protection.QUOTE]
+        self.masked = mask(plain, self.protected)
+        self._readable = mask(plain, [it for it in self.protected if it.why not in _READ])
+        self._divided = mask(
+            plain, [it for it in self.protected if it.why is not Protection.VERBATIM]
         )
 
     @cached_property
@@ -297,17 +436,17 @@ class Document:
                 yield Sentence(first, end, tuple(inside))
 
     def _first_visible(self, start: int, end: int) -> int:
-        visible = re.compile(r"\S").search(self.masked, start, end)
+        visible = re.compile(r"\S").search(self._divided, start, end)
         return visible.start() if visible else end
 
     def _stretches(self) -> Iterator[tuple[int, int]]:
         """Yield where sentences begin and end; protected lines belong to none."""
         edges = {0, len(self.text)}
         edges.update(match.end() for match in _END.finditer(self._ends()) if _ends_here(match))
-        edges.update(match.start() for match in _GAP.finditer(self.masked))
+        edges.update(match.start() for match in _GAP.finditer(self._divided))
         edges.update(
             match.end()
-            for match in _STANDS_ALONE.finditer(self.masked)
+            for match in _STANDS_ALONE.finditer(self._divided)
             if match["last"].lower() not in _OPENERS
         )
         for span in self.protected:
@@ -319,7 +458,7 @@ class Document:
 
     def _ends(self) -> str:
         """Return the masked text with the last two characters of quotations unmasked."""
-        return _unmasked(self.masked, self.text, self.protected)
+        return _unmasked(self._divided, self.text, self.protected)
 
 
 def _unmasked(masked: str, text: str, spans: tuple[Protected, ...]) -> str:

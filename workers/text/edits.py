@@ -34,7 +34,10 @@ def facts(text: str, names: frozenset[str]) -> tuple[str, ...]:
 def fingerprint(document: Document, names: frozenset[str]) -> tuple[object, ...]:
     """Return everything about a text that no edit may change."""
     spans = tuple(document.text[span.start : span.end] for span in document.protected)
-    return (spans, facts(document.masked, names), document.text.count("\n\n"))
+    return (spans, facts(document.masked, names), len(_EMPTY_LINE.findall(document.text)))
+
+
+_EMPTY_LINE = re.compile(r"(?:\r\n?+|\n)[ \t]*+(?=[\r\n])")
 
 
 def _facts(text: str, names: frozenset[str]) -> Iterator[str]:
@@ -83,13 +86,18 @@ def article_for(word: str) -> str:
 def substitute(document: Document, start: int, end: int, new: str) -> Edit | None:
     """Return the edit that replaces a stretch with `new`, or None if that is not allowed.
 
-    It keeps the capital of the first letter and corrects an article in front.
+    It keeps the capital of the first letter and a line end, and corrects an article in front.
     """
     old = document.text[start:end]
+    if gap := _LINE_END.search(old):
+        new = new.replace(" ", gap[0], 1)
     if old[:1].isupper() and new[:1].islower():
         new = new[0].upper() + new[1:]
     edit = Edit(start, end, new)
     return checked(document, _with_article(document, edit, new) if new else edit)
+
+
+_LINE_END = re.compile(r"[ \t]*(?:\r\n?|\n)[ \t]*")
 
 
 def cut(document: Document, start: int, end: int) -> Edit | None:
@@ -117,6 +125,8 @@ def cut(document: Document, start: int, end: int) -> Edit | None:
         start -= 1
         return checked(document, Edit(start, after, text[end:after].replace(",", "")[:1] or " "))
     following = document.word_after(end)
+    if text[start - 1] in "([":
+        return checked(document, Edit(start, after, ""))
     edit = Edit(start, end, "")
     if following and following.start == end + 1:
         edit = _with_article(document, replace(edit, start=start), following.text)
@@ -135,7 +145,7 @@ def checked(document: Document, edit: Edit | None) -> Edit | None:
     new = document.masked[start : edit.start] + edit.new + document.masked[edit.end : end]
     if old == new or facts(old, document.names) != facts(new, document.names):
         return None
-    return edit if old.count("\n\n") == new.count("\n\n") else None
+    return edit if len(_EMPTY_LINE.findall(old)) == len(_EMPTY_LINE.findall(new)) else None
 
 
 def applied(document: Document, edits: Sequence[Edit]) -> str:

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 
 from workers.text.document import Document, Word
 from workers.text.edits import Edit, IssueKind, TextIssue, article_for, checked, substitute
-from workers.text.tables import alternatives, corrections, listed
+from workers.text.tables import alternatives, corrections, known_words, listed
 
 _MODAL_OF = re.compile(r"\b(could|should|would|must|might)\s+(of)\s+(?!course\b)(?=[a-z])")
 _SMALL_I = re.compile(
     r"(?<![\w'\u2019.(-])i"
     rf"(?=['\u2019](?:m|ve|ll|d)\b|\s+(?:{alternatives('after small i')})\b)"
 )
-_CLUSTER = re.compile(r"[fhlmnrsx][aeiouy]|s[chklmnpqtw]|f[lr]|rh|[^fhlmnrsx]")
+
+_PLAIN_START = re.compile(r"h[aeiouy]|[aeiou]")
 """How a word begins whose first letter is not read by its name, as it is in "an html page"."""
 
 
@@ -35,7 +36,10 @@ def spelling(document: Document) -> Iterator[TextIssue]:
 
 
 def repetitions(document: Document) -> Iterator[TextIssue]:
-    """Report words written twice in a row, such as "the the"."""
+    """Report words written twice in a row, such as "the the".
+
+    Of words that are not among the commonest one is left to a person: they may be names or values.
+    """
     for first, second in zip(document.words, document.words[1:], strict=False):
         if first.lower != second.lower or not (first.is_free and second.is_free):
             continue
@@ -45,24 +49,34 @@ def repetitions(document: Document) -> Iterator[TextIssue]:
         )
         if not is_close or second.text[0].isupper() or len(first.text) < 2:
             continue
-        if first.lower in listed("may repeat") and not _is_that_that(document, second):
+        if not _is_repeated_in_vain(document, first, second):
             continue
+        is_common = first.lower in listed("common") | listed("repeated across lines")
         yield TextIssue(
             IssueKind.SPELLING,
             first.start,
             second.end,
             f'"{first.text}" is written twice.',
             f'Write "{first.text}" once.',
-            checked(document, Edit(first.end, second.end, "")),
+            checked(document, Edit(first.end, second.end, "")) if is_common else None,
         )
 
 
-def _is_that_that(document: Document, second: Word) -> bool:
-    """Tell whether "that that" is a slip: what follows cannot belong to the second "that"."""
-    following = document.word_after(second.end)
-    return (
-        second.lower == "that" and following is not None and following.lower in listed("after that")
-    )
+def _is_repeated_in_vain(document: Document, first: Word, second: Word) -> bool:
+    """Tell whether a repeated word is a slip, by the words beside it if it may be none."""
+    if first.lower not in listed("may repeat"):
+        return True
+    before, after = document.word_before(first.start), document.word_after(second.end)
+    if first.lower == "is":  # "it is is", but "what it is is" and "the thing is is"
+        pair = [it.lower for it in document.words_before(first.start, 2)]
+        return pair[-1:] in (["it"], ["he"], ["she"], ["there"]) and pair[:-1] not in (
+            ["what"],
+            ["all"],
+            ["that"],
+        )
+    if first.lower in {"in", "on"}:  # "in in", but "log in in time"
+        return before is not None and before.lower not in listed("takes a particle")
+    return first.lower == "that" and after is not None and after.lower in listed("after that")
 
 
 def _may_be_misspelled(document: Document, word: Word) -> bool:
@@ -81,9 +95,24 @@ def _articles(document: Document) -> Iterator[TextIssue]:
         right = article_for(second.text)
         if first.lower == right or document.masked[first.end : second.start].strip(" \n"):
             continue
-        if len(second.text) > 1 and second.is_free and _CLUSTER.match(second.text):
+        if second.is_free and _takes_an_article(document, first, second):
             edit = substitute(document, first.start, first.end, right)
             yield _misspelled(first.start, first.end, first.text, right, edit)
+
+
+def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
+    """Tell whether "a" is an article here, and how the word after it is spoken.
+
+    In "$a is" and "branch a or b" it is a name; "url" is spelled out.
+    """
+    before = document.masked[max(0, first.start - 1) : first.start]
+    after = document.masked[second.end : second.end + 1]
+    is_alone = (not before or before in " \n(") and after not in set("_/\\@&=(")
+    word = second.text.partition("-")[0]
+    is_spoken = word in known_words() or (
+        len(word) > 3 and word[0] in "aeiouh" and _PLAIN_START.match(word) is not None
+    )
+    return is_alone and is_spoken and word not in listed("common")
 
 
 def _misspelled(start: int, end: int, wrong: str, right: str, edit: Edit | None) -> TextIssue:

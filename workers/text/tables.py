@@ -41,6 +41,12 @@ def corrections() -> dict[str, str]:
 
 
 @cache
+def known_words() -> frozenset[str]:
+    """Return the words of which `misspellings.txt` knows misspellings, without the commonest."""
+    return frozenset(corrections().values()) - listed("common")
+
+
+@cache
 def verbs() -> dict[str, Verb]:
     """Return the verbs of `verbs.txt` by their base form."""
     return {line.split()[0]: _verb(*line.split()) for line in lines("verbs.txt")}

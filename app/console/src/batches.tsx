@@ -3,7 +3,7 @@ import type { Batch } from 'hone';
 import { useState } from 'preact/hooks';
 import { hone, type Session } from './api.js';
 import { Ask } from './dialog.js';
-import { download, Failure, Loading, Name, Status, Unread, useLoaded, useRepeated, When } from './parts.js';
+import { download, Failure, Loading, Name, Status, Unread, useLoaded, useRepeated, When, words } from './parts.js';
 import { hrefOf, Link, navigate, setQuery } from './router.js';
 import { useTitle } from './title.js';
 import { Deliveries } from './webhooks.js';
@@ -67,7 +67,7 @@ export function BatchList({ query }: { query: URLSearchParams }) {
   );
 }
 
-const ENDED = ['succeeded', 'failed', 'canceled', 'invalid'] as const;
+const ENDED = ['passed', 'best_effort', 'failed', 'canceled', 'invalid'] as const;
 
 /** A bar of what has ended, and the counts in words. */
 function Progress({ of: { counts } }: { of: Batch }) {
@@ -76,7 +76,7 @@ function Progress({ of: { counts } }: { of: Batch }) {
   return (
     <>
       <progress max={counts.total || 1} value={ended} aria-label="ended" /> {ended} of {counts.total}
-      <span class="quiet"> {parts.map(([name, count]) => `${count} ${name}`).join(', ')}</span>
+      <span class="quiet"> {parts.map(([name, count]) => `${count} ${words(name)}`).join(', ')}</span>
     </>
   );
 }

@@ -1,11 +1,12 @@
 /** The filters of the list. They stand in the address, so that a list can be passed on. */
 import { useState } from 'preact/hooks';
 import { hone } from './api.js';
-import { Committed, useLoaded } from './parts.js';
+import { Committed, useLoaded, words } from './parts.js';
 import { hrefOf, navigate, setQuery } from './router.js';
 import { isolated } from './title.js';
 
-const STATUSES = ['queued', 'running', 'paused', 'canceling', 'succeeded', 'failed', 'canceled'];
+const STATUSES = ['queued', 'running', 'paused', 'canceling']; // what has ended has an outcome
+const OUTCOMES = ['passed', 'best_effort', 'failed', 'canceled'];
 const NUMBERS: [string, string, string][] = [
   ['min_score', 'Score from', '0.05'],
   ['max_score', 'Score to', '0.05'],
@@ -16,7 +17,7 @@ const TIMES: [string, string][] = [
   ['submitted_from', 'Submitted from'],
   ['submitted_to', 'Submitted to'],
 ];
-const NAMES = ['status', 'strategy', 'metadata', 'batch', ...NUMBERS.map(([it]) => it), ...TIMES.map(([it]) => it)];
+const NAMES = ['status', 'outcome', 'strategy', 'metadata', 'batch', ...NUMBERS.map(([it]) => it), ...TIMES.map(([it]) => it)];
 const ID = /\bref_[0-9A-HJKMNP-TV-Z]{26}\b/;
 
 export const isFiltered = (query: URLSearchParams): boolean => [...NAMES, 'cursor'].some((it) => query.get(it));
@@ -42,6 +43,12 @@ export function Filters({ query }: { query: URLSearchParams }) {
         <legend>Status</legend>
         {STATUSES.map((it) => (
           <Choice name="status" value={it} chosen={query.getAll('status')} />
+        ))}
+      </fieldset>
+      <fieldset class="choices">
+        <legend>Outcome</legend>
+        {OUTCOMES.map((it) => (
+          <Choice name="outcome" value={it} chosen={query.getAll('outcome')} />
         ))}
       </fieldset>
       <label>
@@ -89,7 +96,7 @@ function Choice({ name, value, chosen }: { name: string; value: string; chosen: 
     setQuery({ [name]: isChosen ? chosen.filter((it) => it !== value) : [...chosen, value], cursor: '' });
   return (
     <label class="choice">
-      <input type="checkbox" checked={isChosen} onChange={toggle} /> {value}
+      <input type="checkbox" checked={isChosen} onChange={toggle} /> {words(value)}
     </label>
   );
 }

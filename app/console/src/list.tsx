@@ -2,7 +2,7 @@
 import type { Snapshot } from 'hone';
 import { hone, mayDecide, type Session } from './api.js';
 import { Filters, isFiltered, titlesOf } from './filters.js';
-import { costText, Failure, Loading, Name, scoreText, Status, useLoaded, useRepeated, When } from './parts.js';
+import { costText, Failure, Loading, Name, scoreText, Status, useLoaded, useRepeated, When, words } from './parts.js';
 import { hrefOf, Link, setQuery } from './router.js';
 import { useTitle } from './title.js';
 
@@ -128,9 +128,14 @@ function Row({ of }: { of: Snapshot }) {
         )}
       </td>
       <td>
-        <Status of={of.status} />
+        <Status of={of.outcome ?? of.status} />
         {of.waiting && <WaitText of={of} />}
-        {of.status === 'succeeded' && !of.passed && <span class="quiet"> not passed: {words(of.stop_reason)}</span>}
+        {of.outcome === 'best_effort' && (
+          <span class="quiet">
+            {' '}
+            <Name of={of.reason ?? ''} />
+          </span>
+        )}
         {of.error && <span class="quiet"> {words(of.error.code)}</span>}
       </td>
       <td>{scoreText(of.best?.score)}</td>
@@ -142,8 +147,6 @@ function Row({ of }: { of: Snapshot }) {
     </tr>
   );
 }
-
-const words = (code: string | null): string => (code ?? '').replaceAll('_', ' ');
 
 function WaitText({ of: { waiting } }: { of: Snapshot }) {
   if (!waiting) return null;

@@ -18,8 +18,6 @@ export interface Live {
   latest: number;
   /** How often it was retried. */
   retries: number;
-  /** Which limit of time stopped it. */
-  limit?: string | null | undefined;
   failure?: unknown;
   /** Read the snapshot again, after something was done to it. */
   refresh: () => void;
@@ -89,7 +87,6 @@ export function useRefinement(id: string): Live {
           state.events.push(event);
           state.latest = Date.parse(event.at);
           if (event.type === 'refinement.retried') state.retries++;
-          if (event.type === 'refinement.stopping') state.limit = event.data.limit;
           const data = event.data as { key?: string };
           if (data.key) state.texts.delete(data.key);
           changed(true);

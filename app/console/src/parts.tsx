@@ -4,9 +4,12 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { messageOf } from './api.js';
 import { type Reading, reading, watchReturns } from './reading.js';
 
-/** The status of a refinement or batch, as a word with a colour. */
+/** A code of the server, such as `best_effort`, as words. */
+export const words = (code: string | null): string => (code ?? '').replaceAll('_', ' ');
+
+/** The status of a refinement or batch, or the outcome of what has ended, as a word with a colour. */
 export function Status({ of }: { of: string }) {
-  return <span class={`status ${of}`}>{of}</span>;
+  return <span class={`status ${of}`}>{words(of)}</span>;
 }
 
 const CONTROLS = /[\u202a-\u202e\u2066-\u2069]/g;

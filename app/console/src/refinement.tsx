@@ -6,13 +6,13 @@ import { Drafts } from './drafts.js';
 import { type Live, useRefinement } from './live.js';
 import { Events } from './events.js';
 import { Overview } from './overview.js';
-import { costText, Failure, Loading, Name, Names, scoreText, secondsText, Status, Unread, useLoaded, useNow, When } from './parts.js';
+import { costText, Failure, Loading, Name, Names, scoreText, secondsText, Status, Unread, useLoaded, useNow, When, words } from './parts.js';
 import { RequestView } from './request.js';
 import { hrefOf, Link } from './router.js';
 import { Steer } from './steer.js';
 import { Steps } from './steps.js';
 import { isolated, useTitle } from './title.js';
-import { CAVEATS, fixOf, REASONS, STATUSES, TIME_LIMITS, TIMEOUTS, WAITS } from './words.js';
+import { CAVEATS, fixOf, STATUSES, TIMEOUTS, WAITS } from './words.js';
 
 /** What a view of a refinement is given. */
 export interface View {
@@ -45,13 +45,13 @@ export function RefinementPage({ id, part, session }: { id: string; part: string
   const { snapshot, failure } = live;
   const tabs = TABS.filter((it) => !(readToken && it.isForKeys));
   const tab = tabs.find((it) => it.path === (part || 'overview'));
-  useTitle(snapshot?.status, tab?.title, isolated(snapshot?.excerpt ?? ''), id);
+  useTitle(snapshot && words(snapshot.outcome ?? snapshot.status), tab?.title, isolated(snapshot?.excerpt ?? ''), id);
   if (!snapshot) return failure === undefined ? <Loading /> : <Unread id={id} failure={failure} />;
   const view = { id, snapshot, live, session };
   return (
     <>
       <h1>
-        {id} <Status of={snapshot.status} />{' '}
+        {id} <Status of={snapshot.outcome ?? snapshot.status} />{' '}
         {snapshot.excerpt && (
           <span class="excerpt">
             <Name of={snapshot.excerpt} />
@@ -61,7 +61,7 @@ export function RefinementPage({ id, part, session }: { id: string; part: string
       {failure !== undefined && <Failure of={failure} />}
       <Origin of={snapshot} live={live} />
       <Facts of={snapshot} live={live} />
-      <Standing of={snapshot} live={live} />
+      <Standing of={snapshot} />
       <Steer snapshot={snapshot} live={live} session={session} />
       <nav class="tabs" aria-label="Parts of the refinement">
         {tabs.map((it) => (
@@ -145,7 +145,7 @@ function Continuations({ of }: { of: Snapshot }) {
       {value.data.map((it, index) => (
         <>
           {index > 0 && ', '}
-          <Link href={hrefOf('refinements', it.id)}>{it.id}</Link> ({it.status})
+          <Link href={hrefOf('refinements', it.id)}>{it.id}</Link> ({words(it.outcome ?? it.status)})
         </>
       ))}
     </span>
@@ -159,10 +159,9 @@ function Facts({ of, live }: { of: Snapshot; live: Live }) {
   const score = result ? result.score : of.best?.score;
   const estimate = result?.estimate;
   const ended = of.ended_at ? Date.parse(of.ended_at) : Math.max(now, live.latest);
-  const passed = of.passed === null ? '' : of.passed ? ', passed' : ', not passed';
   return (
     <dl class="facts">
-      <Fact name="Score" note={`threshold ${scoreText(of.threshold)}${passed}`}>
+      <Fact name="Score" note={`threshold ${scoreText(of.threshold)}`}>
         {scoreText(score)}
       </Fact>
       {estimate && (
@@ -214,13 +213,13 @@ function Fact({ name, note, children }: Named) {
 }
 
 /** How it stands: why it ended or waits, and what is wrong; a change is announced. */
-function Standing({ of, live }: { of: Snapshot; live: Live }) {
+function Standing({ of }: { of: Snapshot }) {
   const reviews = of.reviews ?? [];
   return (
     <>
       <div role="status" class="standing">
         <p>
-          <Reason of={of} live={live} />
+          <Reason of={of} />
         </p>
         <span class="unseen">
           {of.waiting && `Waits for ${calledName(of.waiting.model)}.`}
@@ -281,12 +280,12 @@ function Standing({ of, live }: { of: Snapshot; live: Live }) {
 /** The model or endpoint of a wait, without whose key it is called with. */
 const calledName = (model: string): string => model.replace(/^own:[^:]*:/, '').replace(/^quota:(.*)/, 'the quota of $1');
 
-function Reason({ of, live }: { of: Snapshot; live: Live }) {
-  if (of.stop_reason === null) return <>{STATUSES[of.status] ?? of.status}</>;
-  const why = of.stop_reason === 'deadline' ? TIME_LIMITS[live.limit ?? ''] : undefined;
+/** Why it ended as it did, in the words of the server; an error is shown in full beside it. */
+function Reason({ of }: { of: Snapshot }) {
+  if (of.outcome === null || of.error) return <>{STATUSES[of.status] ?? of.status}</>;
   return (
     <>
-      <strong>{of.stop_reason.replaceAll('_', ' ')}.</strong> {why ?? REASONS[of.stop_reason] ?? ''}
+      <strong>{words(of.outcome)}:</strong> <Name of={of.reason ?? ''} />
     </>
   );
 }

@@ -42,7 +42,7 @@ export function ReviewPanel(of: Reviewed) {
       setFailure(undefined);
       setVersion(seen);
       try {
-        const named = isOpen && reviewer.trim() && review.when !== 'requested' ? { reviewer: reviewer.trim() } : {};
+        const named = isOpen && takesText(review) && reviewer.trim() ? { reviewer: reviewer.trim() } : {};
         const now = await hone.review(id, { ...decision, path: review.key, ...named }, seen);
         const isOpenStill = (now.reviews ?? []).some((it) => it.key === review.key);
         keep();
@@ -58,19 +58,22 @@ export function ReviewPanel(of: Reviewed) {
     <section class="review" aria-label={`Review of ${review.path ?? 'the refinement'}`}>
       <h2 id={review.key}>{review.when === 'requested' ? 'Paused' : `Review of ${review.path}`}</h2>
       <Approvals of={review} />
-      {isOpen && review.when !== 'requested' && (
+      {isOpen && takesText(review) && (
         <ReviewerName of={review} name={reviewer} setName={(it) => (localStorage.setItem(REVIEWER, it), setReviewer(it))} />
       )}
-      {review.when === 'requested' ? (
+      {review.when === 'requested' && (
         <p class="actions">
           <button class="main" onClick={() => send({ action: 'resume' })}>
             Go on now
           </button>
         </p>
-      ) : review.call ? (
+      )}
+      {review.call ? (
         <CallReview {...shared} call={review.call} />
-      ) : (
+      ) : !takesText(review) ? null : review.path ? (
         <DraftReview {...shared} />
+      ) : (
+        <FirstDraft {...shared} />
       )}
       {failure !== undefined && (
         <Failure of={failure}>
@@ -80,6 +83,9 @@ export function ReviewPanel(of: Reviewed) {
     </section>
   );
 }
+
+/** Whether a revision, or a text in place of the draft, is followed: of a pause that was requested not everywhere. */
+const takesText = (review: schema.PendingReview): boolean => review.when !== 'requested' || Boolean(review.place);
 
 const isTooLate = (failure: unknown): boolean => failure instanceof ApiError && [409, 412].includes(failure.status);
 
@@ -298,6 +304,19 @@ function DraftReview(of: Deciding) {
   );
 }
 
+/** No draft was judged yet: a text given here is the first one. */
+function FirstDraft({ words, keep, send }: Deciding) {
+  return (
+    <Editor
+      draft=""
+      edited={words.draft ?? ''}
+      hasFocus={false}
+      change={(draft) => keep({ ...words, draft })}
+      send={(draft) => send({ action: 'replace', draft })}
+    />
+  );
+}
+
 function Judgement({ of }: { of: schema.Iteration }) {
   return (
     <details class="folding">
@@ -347,7 +366,8 @@ function Verdict({ review, words, keep, send, iteration, edited, isClosed }: Jud
     if (isClosed && document.activeElement === document.body) opener.current?.focus();
   }, []);
   useEffect(() => setWrong(''), [words.passage.quote]);
-  const score = words.score === '' ? null : Number(words.score);
+  const isAsked = review.when !== 'requested'; // else what was paused takes no verdict
+  const score = !isAsked || words.score === '' ? null : Number(words.score);
   const said = { feedback: feedbackOf(words) || null, score };
   const revise = () => {
     const [all, problem] = words.remark ? withRemark(words, draft) : [words, ''];
@@ -366,7 +386,7 @@ function Verdict({ review, words, keep, send, iteration, edited, isClosed }: Jud
       />
       <Remarks words={words} keep={keep} draft={draft} wrong={wrong} setWrong={setWrong} />
       <Feedback words={words} keep={keep} label="What to change, in the whole draft" />
-      <p>
+      <p hidden={!isAsked}>
         <label>
           Your score, from 0 to 1 (optional)
           <input
@@ -380,21 +400,25 @@ function Verdict({ review, words, keep, send, iteration, edited, isClosed }: Jud
         </label>
       </p>
       <p class="actions">
-        <button class="main" data-key="a" onClick={() => send({ action: 'approve', ...said })}>
-          Approve
-        </button>
+        {isAsked && (
+          <button class="main" data-key="a" onClick={() => send({ action: 'approve', ...said })}>
+            Approve
+          </button>
+        )}
         <button onClick={revise}>Ask for a revision</button>
         <button ref={opener} data-key="e" onClick={() => (edited(), keep({ ...words, draft }))}>
           Edit the draft
         </button>
-        {(review.approvals_needed ?? 1) < 2 && (
+        {isAsked && (review.approvals_needed ?? 1) < 2 && (
           <button disabled={score === null} onClick={() => send({ action: 'rate', ...said })}>
             Only score it
           </button>
         )}
-        <button class="danger" data-key="x" aria-haspopup="dialog" onClick={() => setRejecting(true)}>
-          Reject
-        </button>
+        {isAsked && (
+          <button class="danger" data-key="x" aria-haspopup="dialog" onClick={() => setRejecting(true)}>
+            Reject
+          </button>
+        )}
       </p>
       {isRejecting && (
         <Ask

@@ -1,4 +1,4 @@
-/** Submit a text: a form made from the schema of requests, what it costs at most, and the same as code. */
+/** Submit a text: a form made from the schema of requests, what it costs, and the same as code. */
 import { ApiError, type RefinementRequest, type schema as types } from 'hone';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { hone, root, type Session } from './api.js';
@@ -243,7 +243,7 @@ async function textOf(file: File): Promise<string> {
   }
 }
 
-/** What the request costs at most, asked when typing has paused. */
+/** What the request costs, asked when typing has paused. */
 function Estimate({ of }: { of: Request }) {
   const [estimate, setEstimate] = useState<types.RefinementEstimate | null>();
   useEffect(() => {
@@ -263,7 +263,7 @@ function Estimate({ of }: { of: Request }) {
   return (
     <p role="status" class="quiet">
       {estimate === null && 'The request is not complete, or not valid, yet.'}
-      {estimate && `Expected: ${consumed(estimate.expected)}. At most: ${consumed(estimate.at_most)}.`}
+      {estimate && `Expected: ${consumed(estimate.expected)}. In 95 of 100 cases at most: ${consumed(estimate.p95)}.`}
     </p>
   );
 }

@@ -1,4 +1,4 @@
-/** The words for statuses, stop reasons, errors, waits and caveats. A code of a later release has none. */
+/** The words for statuses, errors, waits and caveats. A code of a later release has none. */
 
 export const STATUSES: Record<string, string> = {
   queued: 'It waits for a worker.',
@@ -8,31 +8,6 @@ export const STATUSES: Record<string, string> = {
   succeeded: 'It has ended.',
   failed: 'It could not continue.',
   canceled: 'It was canceled.',
-};
-
-export const REASONS: Record<string, string> = {
-  threshold_met: 'A draft was good enough: it reached the threshold and every floor, and no check vetoed it.',
-  validators_passed: 'A draft passed every validator.',
-  completed: 'The strategy completed all its steps.',
-  incomplete: 'It ended, but something that was asked for was not done: the missing parts and the caveats say what.',
-  max_iterations: 'The number of drafts reached the maximum, and none of them was good enough.',
-  plateau: 'The last drafts brought no improvement, for as many in a row as the patience allows.',
-  stable: 'A revision was nearly the same text as its parent.',
-  oscillating: 'A revision repeated a text that had been judged before.',
-  budget_exhausted: 'The budget of tokens or dollars was exhausted, or too small for another call.',
-  deadline: 'A limit of time was reached.',
-  finished_early: 'A client requested an early finish with the best draft so far.',
-  approved: 'A reviewer approved the draft.',
-  rejected: 'A reviewer rejected the draft: the best one so far is kept, and counts as not passed.',
-  canceled: 'Work has stopped; the drafts judged before are kept.',
-  error: 'An error ended it.',
-};
-
-/** Which limit of time the stop reason `deadline` stands for. */
-export const TIME_LIMITS: Record<string, string> = {
-  max_seconds: 'The seconds that it may work were over.',
-  max_wait_seconds: 'The seconds that it may wait for models were over.',
-  deadline: 'Its deadline was reached.',
 };
 
 const AGAIN = 'Retry it: what is recorded is neither done nor paid again.';
@@ -89,6 +64,7 @@ export const CAVEATS: Record<string, string> = {
   unverified: 'Not verified: what the draft says was not proven right or wrong',
   validator_skipped: 'Not checked: a validator did not run on the draft',
   item_dropped: 'Left out: something could not be used',
+  lower_score: 'Lower score: another draft scored more',
 };
 
 export const SCORES_FROM: Record<string, string> = {

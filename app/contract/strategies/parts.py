@@ -1,7 +1,7 @@
 """Strategies that consist of inner searches: passes, stages and parts."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -28,6 +28,9 @@ UNWRITTEN = ""
 
 BODY = "body/"
 """What the scopes within a body begin with where they could be those of its parts."""
+
+UNTIL = "until"
+"""The scope of the validators that say when parts are enough."""
 
 USUAL_SECTIONS = 6
 """Of an outline whose sections are written side by side."""
@@ -358,6 +361,50 @@ Parts = Annotated[
 ]
 
 
+class Enough(Contract):
+    """When parts are enough: all that is given holds of the text so far.
+
+    A critic is asked only once the rest holds.
+    """
+
+    min_parts: int | None = Field(None, ge=1, le=30, description="Minimum number of parts.")
+    validators: tuple[AnyValidator, ...] = Field(
+        (), max_length=10, description="Checks that the text so far passes; `warn` does not count."
+    )
+    criterion: Criterion | None = Field(
+        None,
+        description="What critics find that it meets, with its floor or else the threshold of the"
+        " request.",
+    )
+
+    @model_validator(mode="after")
+    def _says_when(self) -> Self:
+        if self.min_parts is None and not self.validators and self.criterion is None:
+            raise ValueError("`min_parts`, `validators` or `criterion` is required")
+        return self
+
+    def in_words(self) -> str:
+        """Return what holds of a finished text; it completes "The text ..."."""
+        words = [] if self.min_parts is None else [f"has at least {self.min_parts} parts"]
+        words += [said for it in self.validators if (said := it.in_words())]
+        if (it := self.criterion) is not None:
+            words.append(f"meets {it.name}" + (f": {it.description}" if it.description else ""))
+        return ", and ".join(words)
+
+
+def _form_of_end(given: Any) -> str:
+    is_given = isinstance(given, Enough) or (
+        isinstance(given, Mapping) and not given.keys().isdisjoint(Enough.model_fields)
+    )
+    return "enough" if is_given else "criterion"
+
+
+Until = Annotated[
+    Annotated[Criterion, Tag("criterion")] | Annotated[Enough, Tag("enough")],
+    Discriminator(_form_of_end),
+]
+
+
 class NestedStrategy(Strategy):
     """Refine n parts, each with another strategy to its own threshold, and join them.
 
@@ -380,10 +427,11 @@ class NestedStrategy(Strategy):
         description='With `"parts": "auto"`: an outline, a list item or a heading for each part.'
         " Without it, and without `until`, a model writes one.",
     )
-    until: Criterion | None = Field(
+    until: Until | None = Field(
         None,
-        description='With `"parts": "auto"` and `"order": "sequence"`: parts are written until the'
-        " text meets this criterion, with its floor or else the threshold of the request.",
+        description='With `"parts": "auto"` and `"order": "sequence"`: parts are written until they'
+        " are enough: until critics find that the text meets a criterion, or until there are"
+        " `min_parts`, `validators` pass and a `criterion` is met, as far as each is given.",
     )
     max_parts: int = Field(10, ge=1, le=30, description='Maximum number of parts with `"auto"`.')
     body: Body = DEFAULT
@@ -409,6 +457,10 @@ class NestedStrategy(Strategy):
             raise ValueError("`outline` and `until` exclude each other: each says which parts")
         if self.until is not None and self.order != "sequence":
             raise ValueError('`until` requires `"order": "sequence"`')
+        if (enough := self.enough()) and (enough.min_parts or 0) > self.max_parts:
+            raise ValueError(
+                f"until needs {enough.min_parts} parts; `max_parts` allows {self.max_parts}"
+            )
         found = 0 if self.outline is None else len(items_of(self.outline))
         if found > self.max_parts:
             raise ValueError(f"the outline has {found} parts; `max_parts` allows {self.max_parts}")
@@ -417,6 +469,14 @@ class NestedStrategy(Strategy):
     def named(self) -> tuple[Part, ...]:
         """Return the parts that the request lists."""
         return () if isinstance(self.parts, str) else self.parts
+
+    def enough(self) -> Enough | None:
+        """Return when open-ended parts are enough; None if their number is known before."""
+        return Enough(criterion=self.until) if isinstance(self.until, Criterion) else self.until
+
+    def _end_criterion(self) -> Criterion | None:
+        enough = self.enough()
+        return None if enough is None else enough.criterion
 
     def language_need(self) -> LanguageNeed | None:
         if self.order == "sequence":
@@ -434,7 +494,7 @@ class NestedStrategy(Strategy):
         given = None if draft is None else UNWRITTEN
         part = self.body.calls(rates, self.max_iterations, given)
         number = self._number_of_parts(rates, draft)
-        part += rates.judge * (self.until is not None)
+        part += rates.judge * (self._end_criterion() is not None)
         summed_up = (number - 1) * rates.ask * (self.order == "sequence")
         asked = rates.ask * self._asks_for_an_outline + summed_up
         return _as_a_whole(rates, draft) + asked + number * part
@@ -470,11 +530,13 @@ class NestedStrategy(Strategy):
         return (
             *self.body.rubrics(),
             *(it.criteria for it in self.named() if it.criteria),
-            *([(self.until,)] if self.until else []),
+            *([(ends,)] if (ends := self._end_criterion()) else []),
         )
 
     def item_validators(self) -> tuple[ItemValidators, ...]:
         own = _own("parts", [(it.name, it.validators, None) for it in self.named()])
+        if (enough := self.enough()) and enough.validators:
+            own += (ItemValidators(UNTIL, "/until/validators", enough.validators),)
         above = BODY if self.body.kind == self.kind else ""  # else two have the scope `parts/one`
         return (*own, *_within(self.body, above, ""))
 

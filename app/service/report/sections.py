@@ -26,6 +26,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import Comparison, Finding, FixMade, Issue, IssueState
 from app.contract.limits import Limits
+from app.contract.outcome import ended_by
 from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed, ReviewPlan
@@ -422,7 +423,7 @@ def _happenings(story: Story) -> Iterator[str]:
                 limits = changed
             case Stopping(reason=reason, limit=limit):
                 which = f" ({path(limit)})" if limit else ""
-                yield f"{at}: stopping. {wording.reason_of(reason)}{which}"
+                yield f"{at}: stopping, because {ended_by(reason)}{which}."
             case Waiting() as wait:
                 yield f"{at}: {path(wait.key)} had to wait for {_waited_for(wait)}."
             case Retried(limits=changed) as retried:
@@ -477,11 +478,11 @@ def _changes(before: Limits, after: Limits) -> str:
 
 
 def ending(story: Story) -> str:
-    """Return how it ended and why, whether it passed, what it cost, and what the result lacks."""
+    """Return what came of it and why, what it cost, and what the result lacks."""
     it = story.snapshot
-    line = f"**{it.status.value.capitalize()}.** {wording.status_of(it.status)}"
-    if it.stop_reason:
-        line += f" {wording.reason_of(it.stop_reason)}"
+    state: str = it.outcome or it.status
+    why = wording.status_of(it.status) if it.error or it.reason is None else plain(it.reason)
+    line = f"**{state.capitalize().replace('_', ' ')}.** {why}"
     caveats = it.result.caveats if it.result else ()
     return joined(
         (
@@ -496,10 +497,9 @@ def ending(story: Story) -> str:
 
 
 def _summary(story: Story) -> str:
-    """Return whether it passed, the score, and what it took, in one line."""
+    """Return the score and what it took, in one line."""
     it = story.snapshot
-    verdict = "Passed" if it.passed else "Not passed" if it.status.is_terminal else "Not ended yet"
-    best = "" if it.best is None else f"score {wording.score(it.best.score)}, "
+    best = "Threshold" if it.best is None else f"Score {wording.score(it.best.score)}, threshold"
     beyond = sum(
         of.path == f"iterations/{of.iteration}" and of.iteration > it.max_iterations
         for of in story.iterations
@@ -508,7 +508,7 @@ def _summary(story: Story) -> str:
     if beyond:  # a reviewer may ask for more, and a client may lower the limit
         drafts += f" ({beyond} beyond `max_iterations`)"
     took = f"{drafts}, {counted(it.usage.calls, 'model call')}, {wording.dollars(it.usage)}"
-    return f"**{verdict}**: {best}threshold {it.threshold:g}; {took}."
+    return f"{best} {it.threshold:g}; {took}."
 
 
 def facts(story: Story) -> str:
@@ -591,8 +591,8 @@ def _facts(it: Snapshot) -> Iterator[tuple[str, str]]:
     yield "status", path(it.status)
     if it.stop_reason:
         yield "stop reason", path(it.stop_reason)
-    if it.status.is_terminal:
-        yield "passed", wording.answer(it.passed)
+    if it.outcome:
+        yield "outcome", path(it.outcome)
     if it.best is not None:
         yield "best score", f"{wording.score(it.best.score)}; threshold {it.threshold:g}"
     yield "strategy", path(it.strategy)

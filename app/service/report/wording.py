@@ -6,7 +6,7 @@ from datetime import datetime
 from app.contract.drafts import Escape
 from app.contract.judgement import CriterionScore, IssueState, Usage, Verdict
 from app.contract.reviews import PausedOnTimeout, ReviewAction, ReviewWhen
-from app.contract.status import Status, StopReason
+from app.contract.status import Status
 from app.service.report.markdown import NOTHING, plain
 
 OF_A_LATER_RELEASE = "A later release of Hone added this, and this server cannot explain it."
@@ -19,30 +19,6 @@ STATUSES: Mapping[Status, str] = {
     Status.SUCCEEDED: "It has ended.",
     Status.FAILED: "It could not continue.",
     Status.CANCELED: "It was canceled.",
-}
-
-STOP_REASONS: Mapping[StopReason, str] = {
-    StopReason.THRESHOLD_MET: "A draft was good enough: it reached the threshold and every floor,"
-    " and no check vetoed it.",
-    StopReason.VALIDATORS_PASSED: "A draft passed every validator.",
-    StopReason.COMPLETED: "The strategy completed all its steps.",
-    StopReason.INCOMPLETE: "It ended, but something that was asked for was not done: the missing"
-    " parts and the caveats say what.",
-    StopReason.MAX_ITERATIONS: "The number of drafts reached `max_iterations`, and none of them was"
-    " good enough.",
-    StopReason.PLATEAU: "The last drafts brought no improvement, for as many in a row as `patience`"
-    " allows.",
-    StopReason.STABLE: "A revision was nearly the same text as its parent.",
-    StopReason.OSCILLATING: "A revision repeated a text that had been judged before.",
-    StopReason.BUDGET_EXHAUSTED: "The budget of tokens or dollars was exhausted, or too small for"
-    " another call.",
-    StopReason.DEADLINE: "A limit of time was reached.",
-    StopReason.FINISHED_EARLY: "A client requested an early finish with the best draft so far.",
-    StopReason.APPROVED: "A reviewer approved the draft.",
-    StopReason.REJECTED: "A reviewer rejected the draft: the best one so far is kept, and counts as"
-    " not passed.",
-    StopReason.CANCELED: "Work has stopped; the drafts judged before are kept.",
-    StopReason.ERROR: "An error ended it.",
 }
 
 ERRORS: Mapping[str, str] = {
@@ -95,6 +71,7 @@ CAVEATS: Mapping[str, str] = {
     "unverified": "**Not verified.** What the draft says was not proven right or wrong.",
     "validator_skipped": "**Not checked.** A validator did not run on the draft.",
     "item_dropped": "**Left out.** Something could not be used.",
+    "lower_score": "**Lower score.** Another draft scored more.",
 }
 
 ESCAPES: Mapping[Escape, str] = {
@@ -136,11 +113,6 @@ ISSUES: Mapping[IssueState, str] = {
     IssueState.RESOLVED: "resolved",
     IssueState.RETURNED: "returned",
 }
-
-
-def reason_of(stop_reason: StopReason | None) -> str:
-    """Return why it ended; empty if it has not."""
-    return "" if stop_reason is None else STOP_REASONS.get(stop_reason, OF_A_LATER_RELEASE)
 
 
 def status_of(status: Status) -> str:

@@ -1,5 +1,5 @@
 -- Loads a refinement for a worker: id. Returns false, PACKED (an API process of an earlier release has retried it), or the request, the models, the nonce of its
--- prompts (release 0.1.0 wrote none), the version of the engine that it was made for (version 1 did not write it), the
+-- prompts, the version of the engine that it was made for, the
 -- whole journal, the encrypted secrets of the request, and its origin.
 local id = ARGV[1]
 local request, models, prompt_nonce, secrets = unpack(
@@ -9,5 +9,5 @@ if not request then
   return status and not is_terminal(status) and 'PACKED'
 end
 local version, origin = unpack(redis.call('HMGET', SUMMARY .. id, 'engine_version', 'origin'))
-return { request, models, prompt_nonce, version or '1', redis.call('XRANGE', JOURNAL .. id, '-', '+'), secrets,
+return { request, models, prompt_nonce, version, redis.call('XRANGE', JOURNAL .. id, '-', '+'), secrets,
   origin or '' }

@@ -346,7 +346,7 @@ local function reviewed(id, n, at, asked, decision)
   local it, said = cjson.decode(asked), cjson.decode(decision)
   write(id, n, at, 'refinement.reviewed',
     '{"key":"' .. it.key .. '",' .. string.sub(decision, 2))
-  if it.when == 'requested' then return end  -- nobody was asked
+  if said.action == 'resume' then return end  -- nothing was decided
   redis.call('HINCRBY', SUMMARY .. id, 'steps', 1)
   redis.call('HSET', SUMMARY .. id, 'reviewed', cjson.encode({ key = it.key, action = said.action,
     by = said.by, reviewer = said.reviewer, approved_by = said.approved_by }))
@@ -458,7 +458,8 @@ local function ended(id, tenant, from, to, at, retention_ms)
   if from == 'queued' then leave_line(id, tenant) end
   local outcome = to
   if to == 'succeeded' then
-    outcome = redis.call('HGET', SUMMARY .. id, 'best_passed') == 'true' and 'passed' or 'not_passed'
+    local best, passed = unpack(redis.call('HMGET', SUMMARY .. id, 'best', 'best_passed'))
+    outcome = passed == 'true' and 'passed' or best and 'best_effort' or 'failed'
   end
   count_usage(id, tenant, outcome, at)
   redis.call('HDEL', SUMMARY .. id, 'review', 'approvals', 'also_asked', 'paused_at', 'review_until',
@@ -468,6 +469,7 @@ local function ended(id, tenant, from, to, at, retention_ms)
   local is_stored = redis.call('HGET', SUMMARY .. id, 'store') ~= '0'
   redis.call('ZADD', DUE, is_stored and expires or math.min(expires, at + UNSTORED_MS), id)
   if is_stored then redis.call('ZADD', TO_PACK, at, id) end
+  redis.call('HSET', SUMMARY .. id, 'outcome', outcome)
   return 'status', to, 'phase', '[]', 'ended_at', at, 'expires_at', expires
 end
 
@@ -483,8 +485,8 @@ end
 -- of the refinement and the models by seat, `achieved` gain and cost by seat. The names of the fields
 -- are those of ACHIEVED_FIELDS in selection.py.
 local function tally(id, tenant, at, by)
-  local drawn, achieved, passed, tallied = unpack(redis.call('HMGET', SUMMARY .. id,
-    'drawn', 'achieved', 'best_passed', 'tallied'))
+  local drawn, achieved, outcome, tallied = unpack(redis.call('HMGET', SUMMARY .. id,
+    'drawn', 'achieved', 'outcome', 'tallied'))
   if not drawn or string.sub(drawn, 1, 1) ~= '{' or by < 0 and not tallied then return end
   local it, reached = cjson.decode(drawn), cjson.decode(achieved or '{}')
   local day = math.floor(at / DAY_MS)
@@ -494,7 +496,7 @@ local function tally(id, tenant, at, by)
     if result or not string.find(seat, '/') then  -- a stage that did not begin says nothing
       local gain, cost_usd = unpack(result or { 0 })
       redis.call('HINCRBY', key, 'ended ' .. name, by)
-      if passed == 'true' then redis.call('HINCRBY', key, 'passed ' .. name, by) end
+      if outcome == 'passed' then redis.call('HINCRBY', key, 'passed ' .. name, by) end
       redis.call('HINCRBYFLOAT', key, 'gain ' .. name, string.format('%.9f', by * gain))
       redis.call('HINCRBYFLOAT', key, 'squares ' .. name, string.format('%.9f', by * gain * gain))
       if cost_usd and cost_usd ~= cjson.null then
@@ -614,7 +616,7 @@ local function erase_text(id)
   unlist_metadata(id, tenant, metadata)
   for _, member in ipairs(outbox_of(id)) do redis.call('ZREM', OUTBOX, member) end
   redis.call('UNLINK', DELIVERIES .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
-  redis.call('HDEL', key, 'excerpt', 'result', 'phase', 'origin', 'reviewed')
+  redis.call('HDEL', key, 'excerpt', 'result', 'lacks', 'phase', 'origin', 'reviewed')
   redis.call('HSET', key, 'metadata', '{}', 'erased_at', at)
   if best then redis.call('HSET', key, 'best', judged(cjson.decode(best))) end
   if scores then
@@ -636,20 +638,20 @@ local function erase_text(id)
 end
 
 -- Takes a refinement that goes out of the batch that it belongs to.
-local function leave_batch(id, tenant, status, batch, position)
+local function leave_batch(id, tenant, outcome, batch, position)
   redis.call('ZREM', LIST .. tenant .. BY_BATCH .. batch, id)
   if redis.call('EXISTS', BATCH .. batch) == 0 then return end
   redis.call('HDEL', BATCH_ITEMS .. batch, position)
   local was_live = redis.call('SREM', BATCH_LIVE .. batch, id) == 1
-  if not was_live then redis.call('HINCRBY', BATCH .. batch, status, -1) end
+  if not was_live then redis.call('HINCRBY', BATCH .. batch, outcome, -1) end
   redis.call('HINCRBY', BATCH .. batch, 'erased', 1)
 end
 
 -- Deletes a refinement and everything derived from it.
 local function forget(id)
-  local tenant, status, metadata, idempotency, batch, position = unpack(redis.call('HMGET', SUMMARY .. id,
-    'tenant', 'status', 'metadata', 'idempotency', 'batch', 'position'))
-  if batch then leave_batch(id, tenant, status, batch, position) end
+  local tenant, status, outcome, metadata, idempotency, batch, position = unpack(redis.call('HMGET', SUMMARY .. id,
+    'tenant', 'status', 'outcome', 'metadata', 'idempotency', 'batch', 'position'))
+  if batch then leave_batch(id, tenant, outcome, batch, position) end
   if tenant then
     unpark(id, tenant)
     leave_line(id, tenant)
@@ -706,17 +708,17 @@ local function cancel(id, at)
   notify(id, holder)
 end
 
--- Counts the refinements of a batch by status, and ends the batch once all have ended.
+-- Counts the refinements of a batch by status, and by outcome once they have ended, and ends the batch once all have ended.
 local function settle(batch, at)
   local hash, live = BATCH .. batch, BATCH_LIVE .. batch
   local seen, left = { queued = 0, running = 0, paused = 0, canceling = 0 }, 0
   for _, id in ipairs(redis.call('SMEMBERS', live)) do
-    local status = redis.call('HGET', SUMMARY .. id, 'status')
+    local status, outcome = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'outcome'))
     if status and not is_terminal(status) then
       seen[status], left = (seen[status] or 0) + 1, left + 1
     else
       redis.call('SREM', live, id)
-      redis.call('HINCRBY', hash, status or 'erased', 1)
+      redis.call('HINCRBY', hash, outcome or 'erased', 1)
     end
   end
   for status, count in pairs(seen) do redis.call('HSET', hash, status, count) end

@@ -25,7 +25,7 @@ redis.call('XADD', JOURNAL .. id, last + 1 .. '-0', 'type', 'refinement.retried'
 tally(id, tenant, at, -1)
 local batch = redis.call('HGET', key, 'batch')
 if batch and redis.call('EXISTS', BATCH .. batch) == 1 and redis.call('SADD', BATCH_LIVE .. batch, id) == 1 then
-  redis.call('HINCRBY', BATCH .. batch, status, -1)
+  redis.call('HINCRBY', BATCH .. batch, 'failed', -1)
   redis.call('ZADD', BATCHES, at, batch)
 end
 local deadline = redis.call('HGET', key, 'deadline')
@@ -34,7 +34,7 @@ if deadline and tonumber(deadline) > at then
 elseif deadline then  -- it has passed, and would end the retry at once
   redis.call('HDEL', key, 'deadline')
 end
-redis.call('HDEL', key, 'error', 'stop_reason', 'ended_at', 'expires_at', 'stopping',
+redis.call('HDEL', key, 'error', 'outcome', 'stop_reason', 'ended_at', 'expires_at', 'stopping',
   'finish_requested', 'parked_at', 'ended_event')
 redis.call('ZREM', TO_PACK, id)
 redis.call('HSET', key, 'limits', limits, 'limits_seq', seq + 1, 'attempt', 0, 'steps', steps - voided,

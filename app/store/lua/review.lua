@@ -2,8 +2,8 @@
 -- refinement.reviewed without its key and names, names by which the reviewer is known (JSON) or '', lease in ms,
 -- versions.
 -- Returns the number of the RQ job to enqueue; or OK (a repeated command, or more words are needed), MISMATCH,
--- MISSING, DIFFERS, ENDED, UNASKED, REQUESTED, UNREQUESTED, UNSUITED (to what is under review), NAMELESS, STRANGER,
--- ALONE, or OTHER or SEVERAL and the keys of the reviews that are open.
+-- MISSING, DIFFERS, ENDED, UNASKED, REQUESTED, PLACELESS, UNJUDGED, UNREQUESTED, UNSUITED (to what is under review),
+-- NAMELESS, STRANGER, ALONE, or OTHER or SEVERAL and the keys of the reviews that are open.
 local id, owner, command, meant, decision, known_as, lease_ms, versions = unpack(ARGV)
 local key = SUMMARY .. id
 local tenant, status, last, jobs = unpack(redis.call('HMGET', key,
@@ -25,7 +25,12 @@ end
 if not place then return (meant == '' and 'SEVERAL ' or 'OTHER ') .. table.concat(known, ', ') end
 local pending, said = open[place].data, cjson.decode(decision)
 local resumes, has_arguments = said.action == 'resume', type(said.arguments) == 'table'
-if pending.when == 'requested' and not resumes then return 'REQUESTED' end
+if pending.when == 'requested' and not resumes then
+  local is_about_text = said.action == 'revise' or said.action == 'replace'
+  if not is_about_text or type(said.score) == 'number' then return 'REQUESTED' end
+  if type(pending.place) ~= 'string' then return 'PLACELESS' end
+  if said.action == 'revise' and type(pending.path) ~= 'string' then return 'UNJUDGED' end
+end
 if pending.when ~= 'requested' and resumes then return 'UNREQUESTED' end
 if pending.when == 'before_call' then
   local is_answer = said.action == 'approve' or said.action == 'reject' or has_arguments

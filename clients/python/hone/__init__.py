@@ -4,6 +4,8 @@
 
     with Hone("http://localhost:8080") as hone:
         result = hone.refine("In order to utilize the API, you must first register.", threshold=0.9)
+        if not result.passed:
+            print("not good enough:", result.reason)
         print(result.score, result.draft)
 
 `Hone` and `AsyncHone` have the same methods.
@@ -22,6 +24,7 @@ from hone.errors import (
     Misdirected,
     NotAcceptable,
     NotFound,
+    NotPassed,
     NotStored,
     Overloaded,
     PreconditionFailed,
@@ -36,8 +39,9 @@ from hone.errors import (
     WebhookRejected,
 )
 from hone.events import Event
-from hone.models import Batch, Result, Snapshot
+from hone.models import Batch, Snapshot
 from hone.params import RefinementRequest
+from hone.results import Result
 from hone.webhooks import WebhookMessage, verify_webhook
 
 __version__ = "0.1.0"
@@ -56,6 +60,7 @@ __all__ = [
     "Misdirected",
     "NotAcceptable",
     "NotFound",
+    "NotPassed",
     "NotStored",
     "Overloaded",
     "PreconditionFailed",

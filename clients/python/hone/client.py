@@ -19,8 +19,6 @@ from hone.decoding import decode
 from hone.errors import (
     CLASSES,
     ApiError,
-    RefinementCanceled,
-    RefinementFailed,
     ServerUnreachable,
     Unavailable,
 )
@@ -34,6 +32,7 @@ from hone.params import (
     RefinementRequest,
     ReviewDecision,
 )
+from hone.results import Result, result_of
 
 Answer = TypeVar("Answer")
 
@@ -97,23 +96,23 @@ class Hone:
         self,
         draft: str | None = None,
         *,
+        must_pass: bool | None = None,
         timeout: float | None = None,
         idempotency_key: str | None = None,
         **request: Unpack[RefinementOptions],
-    ) -> models.Result:
+    ) -> Result:
         """Refine a text, or write one for `task`, and return the best draft with its score.
+
+        Check `passed`: the best draft need not meet the threshold. With `must_pass` one that does
+        not raises NotPassed, whose `result` it is; without a word of yours it is logged as a
+        warning, with the reason; False says nothing.
 
         Waits until it has ended, through restarts of the server, at most `timeout` seconds. Raises
         RefinementFailed or RefinementCanceled, whose `snapshot` has what there is; TimeoutError,
         while the refinement goes on.
         """
         snapshot = self.submit(draft, idempotency_key=idempotency_key, **request)
-        snapshot = self.wait(snapshot, timeout=timeout)
-        if snapshot.status == "canceled":
-            raise RefinementCanceled(snapshot)
-        if snapshot.status == "failed" or snapshot.result is None:
-            raise RefinementFailed(snapshot)
-        return snapshot.result
+        return result_of(self.wait(snapshot, timeout=timeout), must_pass=must_pass)
 
     def submit(
         self,
@@ -203,11 +202,12 @@ class Hone:
         self,
         *,
         status: str | None = None,
+        outcome: str | None = None,
         batch: str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Iterator[models.Snapshot]:
         """Yield refinements, newest first, a page at a time as they are needed."""
-        params = {"status": status, "batch": batch}
+        params = {"status": status, "outcome": outcome, "batch": batch}
         params |= {f"metadata.{name}": value for name, value in (metadata or {}).items()}
         query: dict[str, Any] = {name: it for name, it in params.items() if it is not None}
         has_more = True

@@ -5,6 +5,7 @@ HoneError
   ApiError             the server refuses, and says why (RFC 9457); a class per `code`
   RefinementFailed     `refine` waited for a refinement that failed
   RefinementCanceled   the same for one that somebody canceled
+  NotPassed            the same, with `must_pass`, for one whose best draft does not pass
   WebhookRejected      a webhook that Hone has not signed, or not lately
 """
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hone.models import Snapshot
+    from hone.results import Result
 
 
 class HoneError(Exception):
@@ -152,7 +154,7 @@ class _Ended(HoneError):
         self.snapshot = snapshot
         """The refinement. `snapshot.result` has the best draft that was judged, if one was."""
         error = snapshot.error
-        why = f"{error.code}: {error.detail}" if error else snapshot.status
+        why = f"{error.code}: {error.detail}" if error else snapshot.reason or snapshot.status
         super().__init__(f"{snapshot.id}: {why}")
 
 
@@ -162,6 +164,15 @@ class RefinementFailed(_Ended):
 
 class RefinementCanceled(_Ended):
     """The refinement was canceled."""
+
+
+class NotPassed(_Ended):
+    """The best draft does not meet what was asked; the message says why."""
+
+    def __init__(self, snapshot: Snapshot, result: Result) -> None:
+        super().__init__(snapshot)
+        self.result = result
+        """What `refine` returns without `must_pass`."""
 
 
 class WebhookRejected(HoneError):

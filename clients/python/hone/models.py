@@ -39,6 +39,7 @@ class AuditEntry:
     by: str
     action: str
     about: str
+    count: int | None = None
 
 
 @dataclass
@@ -68,7 +69,9 @@ class Band:
 @dataclass
 class BatchCounts:
     """
-    How many requests of a batch are in which status. All but `total` add up to `total`.
+    How many requests of a batch are in which status, or ended with which outcome.
+
+    All but `total` add up to `total`.
     """
 
     total: int | None = None
@@ -78,7 +81,8 @@ class BatchCounts:
     running: int | None = None
     paused: int | None = None
     canceling: int | None = None
-    succeeded: int | None = None
+    passed: int | None = None
+    best_effort: int | None = None
     failed: int | None = None
     canceled: int | None = None
     erased: int | None = None
@@ -140,13 +144,32 @@ class Canceling:
 
 
 @dataclass
+class Cap:
+    """
+    What a refinement cannot exceed; null is without a limit.
+
+    Not counted are what reviewers ask for, later changes of the limits, and replies that were lost
+    or refused on the way and are repeated.
+    """
+
+    calls: int
+    max_tokens: int | None
+    max_cost_usd: float | None
+
+
+@dataclass
 class Caveat:
     """
     Something that was asked for and not done, or not used; it stands beside the result.
     """
 
     code: Literal[
-        "stage_given_up", "goal_not_met", "unverified", "validator_skipped", "item_dropped"
+        "stage_given_up",
+        "goal_not_met",
+        "unverified",
+        "validator_skipped",
+        "item_dropped",
+        "lower_score",
     ]
     path: str
     detail: str
@@ -585,7 +608,8 @@ class PlanExecuteStrategy:
 
     The task is the goal. A step is carried out by the model or by one of the request's `tools`,
     side by side with those that it does not need; the plan is revised when one failed, when
-    something was learnt, and when none remains. The verdict that the goal is met must quote the
+    something was learnt, before a call with `effects` that needs what was observed since it was
+    planned, and when none remains. The verdict that the goal is met must quote the
     observations. The result is written from the observations, judged, and revised as in
     `iterative`. (Plan-and-Solve, arXiv 2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT,
     arXiv 2311.05772.)
@@ -595,6 +619,7 @@ class PlanExecuteStrategy:
     approval: Literal["before_call"] | None = None
     approval_timeout_s: float | None = None
     max_steps: int | None = None
+    revise: Literal["when_learnt", "each_step"] | None = None
 
 
 @dataclass
@@ -810,7 +835,8 @@ class RefinementEstimate:
     strategy: str
     models: dict[str, str]
     expected: Consumption
-    at_most: Consumption
+    p95: Consumption
+    cap: Cap
 
 
 @dataclass
@@ -1055,6 +1081,19 @@ class Started:
 
 
 @dataclass
+class StepDelta:
+    """
+    A piece of a text that a model is writing, not journaled: `step.completed` has the text.
+
+    It replaces the text of the step from `offset` on. 0 begins it anew, when the call is repeated.
+    """
+
+    key: str
+    offset: int
+    text: str
+
+
+@dataclass
 class StepPrompt:
     """
     The prompt of a step. Its texts are null if they were not kept (`HONE_KEEP_PROMPTS`).
@@ -1277,6 +1316,8 @@ class Waiting:
     ]
     model: str
     until: str
+    since: str | None = None
+    detail: str | None = None
     lost: Usage | None = None
 
 
@@ -1750,6 +1791,7 @@ class Paused:
     call: PlannedCall | None = None
     reviewers: list[str] | None = None
     approvals_needed: int | None = None
+    place: str | None = None
 
 
 @dataclass
@@ -1769,6 +1811,7 @@ class PendingReview:
     reviewers: list[str] | None = None
     approvals_needed: int | None = None
     approvals: list[DatedApproval] | None = None
+    place: str | None = None
 
 
 @dataclass
@@ -1951,7 +1994,8 @@ class Snapshot:
 
     id: str
     status: Literal["queued", "running", "paused", "canceling", "succeeded", "failed", "canceled"]
-    passed: bool | None
+    outcome: Literal["passed", "best_effort", "failed", "canceled"] | None
+    reason: str | None
     stop_reason: (
         Literal[
             "threshold_met",
@@ -2120,7 +2164,7 @@ class BatchResult:
 
     line: int
     custom_id: str | None
-    status: str
+    outcome: str
     refinement: Snapshot | None
     error: BatchRefusal | None
 
@@ -2137,6 +2181,40 @@ class CriterionScore:
     evidence: list[Quotation] | None = None
     unsupported: int | None = None
     spread: float | None = None
+
+
+@dataclass
+class Enough:
+    """
+    When parts are enough: all that is given holds of the text so far.
+
+    A critic is asked only once the rest holds.
+    """
+
+    min_parts: int | None = None
+    validators: (
+        list[
+            CitationsValidator
+            | YamlValidator
+            | TomlValidator
+            | XmlValidator
+            | MarkdownValidator
+            | HttpValidator
+            | JsonValidator
+            | JsonSchemaValidator
+            | PythonValidator
+            | PythonTestsValidator
+            | SqlValidator
+            | LengthValidator
+            | ContainsValidator
+            | ExcludesValidator
+            | RegexValidator
+            | ReadabilityValidator
+            | SpellingValidator
+        ]
+        | None
+    ) = None
+    criterion: Criterion | None = None
 
 
 @dataclass
@@ -2453,7 +2531,7 @@ class NestedStrategy:
     parts: list[Part] | Literal["auto"] | None = None
     order: Literal["together", "sequence"] | None = None
     outline: str | None = None
-    until: Criterion | None = None
+    until: Criterion | Enough | None = None
     max_parts: int | None = None
     body: (
         Union[

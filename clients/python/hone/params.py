@@ -158,7 +158,8 @@ class PlanExecuteStrategy(TypedDict):
 
     The task is the goal. A step is carried out by the model or by one of the request's `tools`,
     side by side with those that it does not need; the plan is revised when one failed, when
-    something was learnt, and when none remains. The verdict that the goal is met must quote the
+    something was learnt, before a call with `effects` that needs what was observed since it was
+    planned, and when none remains. The verdict that the goal is met must quote the
     observations. The result is written from the observations, judged, and revised as in
     `iterative`. (Plan-and-Solve, arXiv 2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT,
     arXiv 2311.05772.)
@@ -168,6 +169,7 @@ class PlanExecuteStrategy(TypedDict):
     approval: NotRequired[Literal["before_call"] | None]
     approval_timeout_s: NotRequired[float]
     max_steps: NotRequired[int]
+    revise: NotRequired[Literal["when_learnt", "each_step"]]
 
 
 class ProviderKeyRequest(TypedDict):
@@ -678,6 +680,38 @@ class PythonTestsValidator(TypedDict):
     visible: NotRequired[bool]
 
 
+class Enough(TypedDict):
+    """
+    When parts are enough: all that is given holds of the text so far.
+
+    A critic is asked only once the rest holds.
+    """
+
+    min_parts: NotRequired[int | None]
+    validators: NotRequired[
+        list[
+            CitationsValidator
+            | YamlValidator
+            | TomlValidator
+            | XmlValidator
+            | MarkdownValidator
+            | HttpValidator
+            | JsonValidator
+            | JsonSchemaValidator
+            | PythonValidator
+            | PythonTestsValidator
+            | SqlValidator
+            | LengthValidator
+            | ContainsValidator
+            | ExcludesValidator
+            | RegexValidator
+            | ReadabilityValidator
+            | SpellingValidator
+        ]
+    ]
+    criterion: NotRequired[Criterion | None]
+
+
 class Part(TypedDict):
     """
     One part of a larger text, such as a chapter.
@@ -811,7 +845,7 @@ class NestedStrategy(TypedDict):
     parts: NotRequired[list[Part] | Literal["auto"]]
     order: NotRequired[Literal["together", "sequence"]]
     outline: NotRequired[str | None]
-    until: NotRequired[Criterion | None]
+    until: NotRequired[Criterion | Enough | None]
     max_parts: NotRequired[int]
     body: NotRequired[
         Union[

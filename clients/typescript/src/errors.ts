@@ -1,3 +1,4 @@
+import type { Result } from './results.js';
 import type { Snapshot } from './schema.js';
 
 /** What all errors of this client are. */
@@ -99,7 +100,7 @@ export class Ended extends HoneError {
   /** `snapshot.result` has the best draft that was judged, if one was. */
   constructor(readonly snapshot: Snapshot) {
     const error = snapshot.error;
-    super(`${snapshot.id}: ${error ? `${error.code}: ${error.detail}` : snapshot.status}`);
+    super(`${snapshot.id}: ${error ? `${error.code}: ${error.detail}` : (snapshot.reason ?? snapshot.status)}`);
   }
 }
 
@@ -107,5 +108,14 @@ export class Ended extends HoneError {
 export class RefinementFailed extends Ended {}
 /** Somebody canceled the refinement. */
 export class RefinementCanceled extends Ended {}
+/** The best draft does not meet what was asked; the message says why, and `result` is the draft. */
+export class NotPassed extends Ended {
+  constructor(
+    snapshot: Snapshot,
+    readonly result: Result,
+  ) {
+    super(snapshot);
+  }
+}
 /** Do not trust this webhook: answer 400. */
 export class WebhookRejected extends HoneError {}

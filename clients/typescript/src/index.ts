@@ -3,10 +3,12 @@
  *
  *     const hone = new Hone({ url: 'http://localhost:8080' });
  *     const result = await hone.refine('In order to utilize the API, register.', { threshold: 0.9 });
+ *     if (!result.passed) console.warn('not good enough:', result.reason);
  *     console.log(result.score, result.draft);
  */
 import * as errors from './errors.js';
 import { type Event, isTerminal, messages, readEvent } from './events.js';
+import { type Result, resultOf } from './results.js';
 import type * as schema from './schema.js';
 
 export * from './errors.js';
@@ -15,7 +17,7 @@ export * from './webhooks.js';
 export type * as schema from './schema.js';
 
 export type Snapshot = schema.Snapshot;
-export type Result = schema.Result;
+export type { Result } from './results.js';
 export type Batch = schema.Batch;
 export type RefinementRequest = schema.RefinementRequest;
 /** Everything in a request but the draft, which is an argument of its own. */
@@ -41,6 +43,14 @@ export interface Wait {
   /** Milliseconds until TimedOut is thrown; without it, as long as it takes. */
   timeout?: number | undefined;
   signal?: AbortSignal | undefined;
+}
+
+export interface Demand {
+  /**
+   * Whether a result that does not pass throws NotPassed. Without a word of yours it is returned, and the reason is written
+   * with console.warn; false says nothing.
+   */
+  mustPass?: boolean | undefined;
 }
 
 export interface Submission {
@@ -99,20 +109,18 @@ export class Hone {
   }
 
   /**
-   * Refine a text, or write one for `task` (with `null` as draft), and return the best draft.
+   * Refine a text, or write one for `task` (with `null` as draft), and return the best draft. Check `passed`: it need not
+   * meet the threshold.
    *
    * Waits through restarts of the server. Throws RefinementFailed or RefinementCanceled, whose
-   * `snapshot` has what there is.
+   * `snapshot` has what there is, and NotPassed where `mustPass` is set.
    */
   async refine(
     draft: string | null,
     request: RefinementOptions = {},
-    options: Wait & Submission = {},
+    options: Wait & Submission & Demand = {},
   ): Promise<Result> {
-    const snapshot = await this.wait(await this.submit(draft, request, options), options);
-    if (snapshot.status === 'canceled') throw new errors.RefinementCanceled(snapshot);
-    if (snapshot.status === 'failed' || !snapshot.result) throw new errors.RefinementFailed(snapshot);
-    return snapshot.result;
+    return resultOf(await this.wait(await this.submit(draft, request, options), options), options.mustPass);
   }
 
   /** Create a refinement. */
@@ -190,9 +198,9 @@ export class Hone {
 
   /** Yield refinements, newest first, a page at a time as they are needed. */
   async *list(
-    filter: { status?: string; batch?: string; metadata?: Record<string, string> } = {},
+    filter: { status?: string; outcome?: string; batch?: string; metadata?: Record<string, string> } = {},
   ): AsyncGenerator<Snapshot> {
-    const query: Record<string, string | undefined> = { status: filter.status, batch: filter.batch };
+    const query: Record<string, string | undefined> = { status: filter.status, outcome: filter.outcome, batch: filter.batch };
     for (const [name, value] of Object.entries(filter.metadata ?? {})) query[`metadata.${name}`] = value;
     for (let more = true; more; ) {
       const page = await this.request<schema.SnapshotPage>('/v1/refinements', { query });

@@ -46,9 +46,15 @@ export interface components {
         ApprovalGiven: {
             /** Reviewer */
             reviewer: string;
-            /** Feedback */
+            /**
+             * Feedback
+             * @default null
+             */
             feedback?: string | null;
-            /** Score */
+            /**
+             * Score
+             * @default null
+             */
             score?: number | null;
             /** Key */
             key: string;
@@ -95,14 +101,20 @@ export interface components {
             by: string;
             /**
              * Action
-             * @description The operation, as in this document, such as `eraseRefinement`; or the command.
+             * @description The operation, as in this document, such as `eraseRefinement`; `signIn` and `signOut` of the console; the command; or `refused`.
              */
             action: string;
             /**
              * About
-             * @description Id of the refinement or key, or name of the tenant; or empty.
+             * @description Id of the refinement or key, or name of the tenant; or empty. Of `refused`: the HTTP statuses.
              */
             about: string;
+            /**
+             * Count
+             * @description Refused requests of a key in a minute; of all other actions 1.
+             * @default 1
+             */
+            count?: number;
         };
         /**
          * AuditPage
@@ -177,7 +189,9 @@ export interface components {
         };
         /**
          * BatchCounts
-         * @description How many requests of a batch are in which status. All but `total` add up to `total`.
+         * @description How many requests of a batch are in which status, or ended with which outcome.
+         *
+         *     All but `total` add up to `total`.
          */
         BatchCounts: {
             /**
@@ -219,10 +233,15 @@ export interface components {
              */
             canceling?: number;
             /**
-             * Succeeded
+             * Passed
              * @default 0
              */
-            succeeded?: number;
+            passed?: number;
+            /**
+             * Best Effort
+             * @default 0
+             */
+            best_effort?: number;
             /**
              * Failed
              * @default 0
@@ -362,10 +381,10 @@ export interface components {
             /** Custom Id */
             custom_id: string | null;
             /**
-             * Status
-             * @description `succeeded`, `failed` or `canceled` as the refinement, or `invalid`.
+             * Outcome
+             * @description `passed`, `best_effort`, `failed` or `canceled` as of the refinement, or `invalid`: the line was refused.
              */
-            status: string;
+            outcome: string;
             /** @description Null if none was begun. */
             refinement: components["schemas"]["Snapshot"] | null;
             /** @description Why the line was refused. */
@@ -441,14 +460,12 @@ export interface components {
             kind: "best_of_n";
             /**
              * N
-             * @description Number of drafts written in parallel.
-             * @default 3
+             * @description Number of drafts written in parallel. Default: `3`.
              */
             n?: number;
             /**
              * Refine
-             * @description Revise the best draft with the remaining iterations.
-             * @default false
+             * @description Revise the best draft with the remaining iterations. Default: `false`.
              */
             refine?: boolean;
         };
@@ -517,16 +534,40 @@ export interface components {
          */
         Canceling: Record<string, never>;
         /**
+         * Cap
+         * @description What a refinement cannot exceed; null is without a limit.
+         *
+         *     Not counted are what reviewers ask for, later changes of the limits, and replies that were lost
+         *     or refused on the way and are repeated.
+         */
+        Cap: {
+            /**
+             * Calls
+             * @description If every reply has to be asked for as often as may be.
+             */
+            calls: number;
+            /**
+             * Max Tokens
+             * @description `stop.max_tokens` of the request.
+             */
+            max_tokens: number | null;
+            /**
+             * Max Cost Usd
+             * @description `stop.max_cost_usd` of the request.
+             */
+            max_cost_usd: number | null;
+        };
+        /**
          * Caveat
          * @description Something that was asked for and not done, or not used; it stands beside the result.
          */
         Caveat: {
             /**
              * Code
-             * @description `stage_given_up`: a stage, pass or part failed, or a stage did not pass; `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its own threshold, floors or validators; `unverified`: the facts or steps of the draft were not verified; `validator_skipped`: a validator did not run on the draft; `item_dropped`: an item that could not be used was left out. The first four keep `passed` false, unless the request accepts them.
+             * @description `stage_given_up`: a stage, pass or part failed, or a stage did not pass; `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its own threshold, floors or validators; `unverified`: the facts or steps of the draft were not verified; `validator_skipped`: a validator did not run on the draft; `item_dropped`: an item that could not be used was left out; `lower_score`: another draft scored more. The first four keep `passed` false, unless the request accepts them.
              * @enum {string}
              */
-            code: "stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped" | "item_dropped";
+            code: "stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped" | "item_dropped" | "lower_score";
             /**
              * Path
              * @description Path of the stage, part, draft or step that it is about.
@@ -551,14 +592,12 @@ export interface components {
             kind: "chain_of_verification";
             /**
              * Max Questions
-             * @description Maximum number of questions about a draft.
-             * @default 5
+             * @description Maximum number of questions about a draft. Default: `5`.
              */
             max_questions?: number;
             /**
              * Look Up
-             * @description Whether the request's `tools` without `effects` may answer questions: a critic picks a tool and its arguments for each of them, or none.
-             * @default true
+             * @description Whether the request's `tools` without `effects` may answer questions: a critic picks a tool and its arguments for each of them, or none. Default: `true`.
              */
             look_up?: boolean;
         };
@@ -586,10 +625,7 @@ export interface components {
          *     `...` or `[...]` stands for omitted words.
          */
         CitationsValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -598,14 +634,12 @@ export interface components {
             kind: "citations";
             /**
              * Min Quote Words
-             * @description Quotations with fewer words are not checked.
-             * @default 4
+             * @description Quotations with fewer words are not checked. Default: `4`.
              */
             min_quote_words?: number;
             /**
              * Required
-             * @description The draft must cite at least one document.
-             * @default false
+             * @description The draft must cite at least one document. Default: `false`.
              */
             required?: boolean;
         };
@@ -662,10 +696,7 @@ export interface components {
          * @description The draft contains all of `texts`.
          */
         ContainsValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -676,7 +707,7 @@ export interface components {
             texts: string[];
             /**
              * Case Sensitive
-             * @default true
+             * @description Default: `true`.
              */
             case_sensitive?: boolean;
         };
@@ -698,147 +729,77 @@ export interface components {
             /**
              * Path
              * @description Path of the iteration whose draft it starts from, such as `iterations/2`; without one, that of the result.
-             * @default null
              */
             path?: string | null;
             /**
              * Task
              * @description The new task; an explicit `null` leaves the draft without one.
-             * @default null
              */
             task?: string | null;
-            /**
-             * Feedback
-             * @default null
-             */
+            /** Feedback */
             feedback?: (string | null) | null;
-            /**
-             * Spans
-             * @default null
-             */
+            /** Spans */
             spans?: components["schemas"]["Passage"][] | null;
-            /**
-             * Context
-             * @default null
-             */
+            /** Context */
             context?: components["schemas"]["ContextDocument"][] | null;
-            /**
-             * Grounding
-             * @default null
-             */
+            /** Grounding */
             grounding?: ("context" | "open") | null;
-            /** @default null */
             instructions?: components["schemas"]["RoleInstructions"] | null;
-            /**
-             * Criteria
-             * @default null
-             */
+            /** Criteria */
             criteria?: (components["schemas"]["Criterion"][] | "auto") | null;
-            /** @default null */
             critics?: components["schemas"]["Critics"] | null;
-            /**
-             * Strategy
-             * @default null
-             */
+            /** Strategy */
             strategy?: (components["schemas"]["IterativeStrategy"] | components["schemas"]["CritiqueStrategy"] | components["schemas"]["SelfCorrectionStrategy"] | components["schemas"]["BestOfNStrategy"] | components["schemas"]["MultiPassStrategy"] | components["schemas"]["StepwiseStrategy"] | components["schemas"]["NestedStrategy"] | components["schemas"]["PlanExecuteStrategy"] | components["schemas"]["ChainOfVerificationStrategy"] | components["schemas"]["SelfConsistencyStrategy"] | components["schemas"]["ReasoningRevisionStrategy"]) | null;
-            /**
-             * Threshold
-             * @default null
-             */
+            /** Threshold */
             threshold?: number | null;
-            /**
-             * Max Iterations
-             * @default null
-             */
+            /** Max Iterations */
             max_iterations?: number | null;
-            /** @default null */
             stop?: components["schemas"]["Stop"] | null;
             /**
              * Start After
              * @description Time before which no worker takes it; that of the continued one is past.
-             * @default null
              */
             start_after?: string | null;
             /**
              * Deadline
              * @description Time at which it ends; that of the continued one does not count.
-             * @default null
              */
             deadline?: string | null;
-            /**
-             * Priority
-             * @default null
-             */
+            /** Priority */
             priority?: ("interactive" | "batch") | null;
-            /**
-             * Validators
-             * @default null
-             */
+            /** Validators */
             validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[] | null;
-            /**
-             * Tools
-             * @default null
-             */
+            /** Tools */
             tools?: components["schemas"]["Tool"][] | null;
-            /**
-             * Edits
-             * @default null
-             */
+            /** Edits */
             edits?: ("full" | "delta" | "auto") | null;
             /**
              * Locked
              * @description Passages of the draft that it starts from; those of the continued one are kept, and must occur in that draft as well.
-             * @default null
              */
             locked?: string[] | null;
-            /**
-             * Compare
-             * @default null
-             */
+            /** Compare */
             compare?: boolean | null;
-            /**
-             * Outputs
-             * @default null
-             */
+            /** Outputs */
             outputs?: components["schemas"]["Output"][] | null;
-            /** @default null */
             models?: components["schemas"]["Models"] | null;
-            /**
-             * @description An explicit `null` disables reviews.
-             * @default null
-             */
+            /** @description An explicit `null` disables reviews. */
             review?: components["schemas"]["ReviewPlan"] | null;
-            /**
-             * @description An explicit `null` disables it.
-             * @default null
-             */
+            /** @description An explicit `null` disables it. */
             webhook?: components["schemas"]["Webhook"] | null;
-            /**
-             * Accept
-             * @default null
-             */
+            /** Accept */
             accept?: ("stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped")[] | null;
-            /**
-             * Learn
-             * @default null
-             */
+            /** Learn */
             learn?: boolean | null;
-            /**
-             * Metadata
-             * @default null
-             */
+            /** Metadata */
             metadata?: {
                 [key: string]: string;
             } | null;
-            /**
-             * Store
-             * @default null
-             */
+            /** Store */
             store?: boolean | null;
             /**
              * Retention S
              * @description An explicit `null` stands for that of the server.
-             * @default null
              */
             retention_s?: (number | null) | null;
         };
@@ -861,26 +822,21 @@ export interface components {
         Criterion: {
             /** Name */
             name: string;
-            /**
-             * Description
-             * @default
-             */
+            /** Description */
             description?: string;
             /**
              * Weight
-             * @default 1
+             * @description Default: `1.0`.
              */
             weight?: number;
             /**
              * Floor
              * @description Minimum score; a draft below it does not pass.
-             * @default null
              */
             floor?: number | null;
             /**
              * Examples
              * @description Texts with their scores, shown to critics.
-             * @default []
              */
             examples?: components["schemas"]["ScoredExample"][];
         };
@@ -926,14 +882,12 @@ export interface components {
         Critics: {
             /**
              * Samples
-             * @description How often each critic is asked.
-             * @default 1
+             * @description How often each critic is asked. Default: `1`.
              */
             samples?: number;
             /**
              * Panel
              * @description If empty, `models.critic` is the only critic.
-             * @default []
              */
             panel?: components["schemas"]["PanelMember"][];
         };
@@ -955,15 +909,9 @@ export interface components {
         DatedApproval: {
             /** Reviewer */
             reviewer: string;
-            /**
-             * Feedback
-             * @default null
-             */
+            /** Feedback */
             feedback?: string | null;
-            /**
-             * Score
-             * @default null
-             */
+            /** Score */
             score?: number | null;
             /**
              * At
@@ -1075,6 +1023,7 @@ export interface components {
             /**
              * Kind
              * @description Hash of strategy, criteria and preset: what is compared.
+             * @default null
              */
             kind?: string | null;
         };
@@ -1099,6 +1048,7 @@ export interface components {
             /**
              * Mean Gain
              * @description Mean score reached, minus the score of the client's draft if it had one.
+             * @default null
              */
             mean_gain?: number | null;
             /**
@@ -1172,6 +1122,26 @@ export interface components {
             /** Url */
             url: string;
         };
+        /**
+         * Enough
+         * @description When parts are enough: all that is given holds of the text so far.
+         *
+         *     A critic is asked only once the rest holds.
+         */
+        Enough: {
+            /**
+             * Min Parts
+             * @description Minimum number of parts.
+             */
+            min_parts?: number | null;
+            /**
+             * Validators
+             * @description Checks that the text so far passes; `warn` does not count.
+             */
+            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
+            /** @description What critics find that it meets, with its floor or else the threshold of the request. */
+            criterion?: components["schemas"]["Criterion"] | null;
+        };
         /** @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps. */
         Event: components["schemas"]["RefinementQueuedEvent"] | components["schemas"]["RefinementStartedEvent"] | components["schemas"]["RefinementResumedEvent"] | components["schemas"]["StepStartedEvent"] | components["schemas"]["StepCompletedEvent"] | components["schemas"]["StepFailedEvent"] | components["schemas"]["StepWaitingEvent"] | components["schemas"]["IterationCompletedEvent"] | components["schemas"]["RefinementChangedEvent"] | components["schemas"]["RefinementStoppingEvent"] | components["schemas"]["RefinementCancelingEvent"] | components["schemas"]["RefinementPausedEvent"] | components["schemas"]["RefinementApproval_GivenEvent"] | components["schemas"]["RefinementReviewedEvent"] | components["schemas"]["RefinementRatedEvent"] | components["schemas"]["RefinementRetriedEvent"] | components["schemas"]["RefinementCompletedEvent"] | components["schemas"]["RefinementFailedEvent"] | components["schemas"]["RefinementCanceledEvent"];
         /**
@@ -1191,10 +1161,7 @@ export interface components {
          * @description The draft contains none of `texts`.
          */
         ExcludesValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -1205,19 +1172,17 @@ export interface components {
             texts: string[];
             /**
              * Case Sensitive
-             * @default true
+             * @description Default: `true`.
              */
             case_sensitive?: boolean;
             /**
              * Whole Words
-             * @description Match whole words only, so that `just` is not found in `adjust`.
-             * @default false
+             * @description Match whole words only, so that `just` is not found in `adjust`. Default: `false`.
              */
             whole_words?: boolean;
             /**
              * Replacements
              * @description What to write instead of a text, for `on_fail: fix`: one for each of them.
-             * @default {}
              */
             replacements?: {
                 [key: string]: string;
@@ -1393,7 +1358,6 @@ export interface components {
             /**
              * Headers
              * @description Further header fields of every call, such as `Authorization`. Their values are secret.
-             * @default {}
              */
             headers?: {
                 [key: string]: string;
@@ -1401,29 +1365,21 @@ export interface components {
             /**
              * Secret
              * @description Signs the calls: `whsec_` and the base64 of 24 to 64 bytes. By default the secret of the server for it.
-             * @default null
              */
             secret?: string | null;
             /**
              * Timeout S
-             * @description Timeout in seconds, retries included.
-             * @default 10
+             * @description Timeout in seconds, retries included. Default: `10`.
              */
             timeout_s?: number;
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             kind: "http";
-            /**
-             * @description What its score, from 0 to 1, counts as; null if it does not count.
-             * @default null
-             */
+            /** @description What its score, from 0 to 1, counts as; null if it does not count. */
             score?: components["schemas"]["ScoreUse"] | null;
         };
         /**
@@ -1691,7 +1647,10 @@ export interface components {
             suggestions: string[];
             /** Asked */
             asked: string[];
-            /** @description Effect of the edits that made it from its parent, if it was edited. */
+            /**
+             * @description Effect of the edits that made it from its parent, if it was edited.
+             * @default null
+             */
             edits?: components["schemas"]["EditsMade"] | null;
             /**
              * Fixes
@@ -1702,11 +1661,13 @@ export interface components {
             /**
              * Draft
              * @description The text, if it is neither a model's reply nor the client's draft.
+             * @default null
              */
             draft?: string | null;
             /**
              * Escape
              * @description How it was made in another way, after the search had stood still.
+             * @default null
              */
             escape?: ("fresh_draft" | "temperature") | null;
             /**
@@ -1716,7 +1677,10 @@ export interface components {
              */
             issues?: components["schemas"]["IssueNote"][];
             best: components["schemas"]["Best"];
-            /** @description What the best draft is probably worth by now; null until enough is known. */
+            /**
+             * @description What the best draft is probably worth by now; null until enough is known.
+             * @default null
+             */
             estimate?: components["schemas"]["QualityEstimate"] | null;
             limits: components["schemas"]["Limits"];
         };
@@ -1777,10 +1741,7 @@ export interface components {
          * @description The draft is one JSON document that satisfies a JSON Schema (2020-12, or its `$schema`).
          */
         JsonSchemaValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -1799,10 +1760,7 @@ export interface components {
          *     It may be enclosed in one code fence; this applies to all formats.
          */
         JsonValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -1826,29 +1784,21 @@ export interface components {
             /**
              * Tenant
              * @description Tenant of the key; default: that of the caller. Only administrators of `default` can name another one, which then exists.
-             * @default null
              */
             tenant?: string | null;
             /**
              * Scopes
-             * @description `submit`: submit, change, finish, cancel, continue, retry and erase refinements; `read`: read refinements and everything about them; `review`: decide reviews and rate drafts; `admin`: manage keys, see quotas and the audit log
-             * @default [
-             *       "submit",
-             *       "read",
-             *       "review"
-             *     ]
+             * @description `submit`: submit, change, finish, cancel, continue, retry and erase refinements; `read`: read refinements and everything about them; `review`: decide reviews and rate drafts; `admin`: manage keys, see quotas and the audit log Default: `["submit","read","review"]`.
              */
             scopes?: components["schemas"]["Scope"][];
             /**
              * Name
              * @description What it is for, for people.
-             * @default
              */
             name?: string;
             /**
              * Expires At
              * @description When it stops working.
-             * @default null
              */
             expires_at?: string | null;
         };
@@ -1859,8 +1809,7 @@ export interface components {
         KeyRotation: {
             /**
              * Overlap S
-             * @description Seconds for which the old key goes on working, unless it expires before.
-             * @default 86400
+             * @description Seconds for which the old key goes on working, unless it expires before. Default: `86400`.
              */
             overlap_s?: number;
         };
@@ -1873,7 +1822,7 @@ export interface components {
             key: string;
             /**
              * Action
-             * @description `approve`: end with the draft under review; `reject`: end with the best one, not passed; `revise`: revise the draft under review by the feedback; `replace`: continue with the given draft; `rate`: override its score and continue by the usual rules. Of a call of a tool: `approve`: make it; `replace`: make it with the given `arguments`; `reject`: do not make it, and change the plan by the feedback. `resume`: continue after a pause that was requested, which takes no other action.
+             * @description `approve`: end with the draft under review; `reject`: end with the best one, not passed; `revise`: revise the draft under review by the feedback; `replace`: continue with the given draft; `rate`: override its score and continue by the usual rules. Of a call of a tool: `approve`: make it; `replace`: make it with the given `arguments`; `reject`: do not make it, and change the plan by the feedback. `resume`: continue after a pause that was requested; it takes `revise` and `replace` as well, if it has a `place`.
              * @enum {string}
              */
             action: "approve" | "reject" | "revise" | "replace" | "rate" | "resume";
@@ -1882,10 +1831,7 @@ export interface components {
              * @enum {string}
              */
             by: "reviewer" | "timeout";
-            /**
-             * Reviewer
-             * @default null
-             */
+            /** Reviewer */
             reviewer?: string | null;
             /**
              * Approved By
@@ -1903,45 +1849,24 @@ export interface components {
          *     empty line, and contains a word.
          */
         LengthValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             kind: "length";
-            /**
-             * Min Characters
-             * @default null
-             */
+            /** Min Characters */
             min_characters?: number | null;
-            /**
-             * Max Characters
-             * @default null
-             */
+            /** Max Characters */
             max_characters?: number | null;
-            /**
-             * Min Words
-             * @default null
-             */
+            /** Min Words */
             min_words?: number | null;
-            /**
-             * Max Words
-             * @default null
-             */
+            /** Max Words */
             max_words?: number | null;
-            /**
-             * Min Sentences
-             * @default null
-             */
+            /** Min Sentences */
             min_sentences?: number | null;
-            /**
-             * Max Sentences
-             * @default null
-             */
+            /** Max Sentences */
             max_sentences?: number | null;
         };
         /**
@@ -1951,7 +1876,7 @@ export interface components {
         Limits: {
             /**
              * Patience
-             * @description Maximum judged drafts in a row that are worse than the best so far, or better by less than `min_improvement`; as good is not counted. `null`: any number.
+             * @description Maximum judged drafts in a row that are no better, by `min_improvement`, than the best so far; as good is no better. `null`: any number.
              */
             patience?: number | null;
             /**
@@ -1967,7 +1892,7 @@ export interface components {
             min_improvement?: number;
             /**
              * Max Similarity
-             * @description Jaccard similarity (word 3-grams) of a draft with its parent that counts as stable.
+             * @description Similarity with its parent from which a draft is stable if it has no higher score, no fewer errors and every issue of its parent: Jaccard of word 3-grams within 100 words of a change. The same text is always stable.
              * @default 0.99
              */
             max_similarity?: number;
@@ -2014,35 +1939,17 @@ export interface components {
          * @description The limits to change by a PATCH or a retry; omitted ones stay as they are.
          */
         LimitsChange: {
-            /**
-             * Threshold
-             * @default null
-             */
+            /** Threshold */
             threshold?: number | null;
-            /**
-             * Max Iterations
-             * @default null
-             */
+            /** Max Iterations */
             max_iterations?: number | null;
-            /**
-             * Max Seconds
-             * @default null
-             */
+            /** Max Seconds */
             max_seconds?: number | null;
-            /**
-             * Max Wait Seconds
-             * @default null
-             */
+            /** Max Wait Seconds */
             max_wait_seconds?: number | null;
-            /**
-             * Max Tokens
-             * @default null
-             */
+            /** Max Tokens */
             max_tokens?: number | null;
-            /**
-             * Max Cost Usd
-             * @default null
-             */
+            /** Max Cost Usd */
             max_cost_usd?: number | null;
         };
         /**
@@ -2081,10 +1988,7 @@ export interface components {
          *     has as many cells as its header, and every link has a text and a destination.
          */
         MarkdownValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -2094,7 +1998,6 @@ export interface components {
             /**
              * Headings
              * @description Required headings: `## Usage` at that level, `Usage` at any level. Case is ignored.
-             * @default []
              */
             headings?: string[];
         };
@@ -2134,33 +2037,26 @@ export interface components {
              * @description `provider:name`, such as `openai:gpt-5-mini` or `offline:editor`.
              */
             model: string;
-            /**
-             * Temperature
-             * @default null
-             */
+            /** Temperature */
             temperature?: number | null;
             /**
              * Max Output Tokens
              * @description Maximum output tokens of one call, thinking included. By default it follows the text: what a reply of the expected length takes, with room for thinking, up to what the model can give.
-             * @default null
              */
             max_output_tokens?: number | null;
             /**
              * Reasoning Effort
              * @description How much the model thinks before it answers, in its provider's terms; by default the provider's. A model that does not know a level gets the next higher one, a model that does not think none.
-             * @default null
              */
             reasoning_effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
             /**
              * Fallbacks
              * @description Models called in this order, within the same step and with the same settings, if the previous one rejected the call, sent an unreadable reply, or cannot be called within `fallback_after_s`.
-             * @default []
              */
             fallbacks?: string[];
             /**
              * Fallback After S
-             * @description Maximum seconds of a wait for a model before the next one is called instead.
-             * @default 10
+             * @description Maximum seconds of a wait for a model before the next one is called instead. Default: `10`.
              */
             fallback_after_s?: number;
         };
@@ -2258,32 +2154,23 @@ export interface components {
          * @description The model of each role; an omitted role uses the server's default model.
          */
         Models: {
-            /**
-             * Generator
-             * @default null
-             */
+            /** Generator */
             generator?: (string | components["schemas"]["ModelChoice"]) | null;
-            /**
-             * Critic
-             * @default null
-             */
+            /** Critic */
             critic?: (string | components["schemas"]["ModelChoice"]) | null;
             /**
              * Select
              * @description `auto`: generator and critic are drawn from their candidates, by what each has gained per dollar in this tenant's refinements of the same kind; `gain`: by what it has gained alone, so that models without a known price can take part.
-             * @default null
              */
             select?: ("auto" | "gain") | null;
             /**
              * Candidates
              * @description Models that may be drawn as generator.
-             * @default []
              */
             candidates?: string[];
             /**
              * Critic Candidates
              * @description Models that may be drawn as critic, by how far they agree with people and validators.
-             * @default []
              */
             critic_candidates?: string[];
         };
@@ -2323,31 +2210,28 @@ export interface components {
             kind: "nested";
             /**
              * Parts
-             * @description Without any they are the sections of `draft`. `auto`: those of an outline. Default: `[]`.
+             * @description Without any they are the sections of `draft`. `auto`: those of an outline.
              */
             parts?: components["schemas"]["Part"][] | "auto";
             /**
              * Order
-             * @description `together`: all at once; `sequence`: one after the other, each of which is shown those before it, long ones summed up.
-             * @default together
+             * @description `together`: all at once; `sequence`: one after the other, each of which is shown those before it, long ones summed up. Default: `"together"`.
              * @enum {string}
              */
             order?: "together" | "sequence";
             /**
              * Outline
              * @description With `"parts": "auto"`: an outline, a list item or a heading for each part. Without it, and without `until`, a model writes one.
-             * @default null
              */
             outline?: string | null;
             /**
-             * @description With `"parts": "auto"` and `"order": "sequence"`: parts are written until the text meets this criterion, with its floor or else the threshold of the request.
-             * @default null
+             * Until
+             * @description With `"parts": "auto"` and `"order": "sequence"`: parts are written until they are enough: until critics find that the text meets a criterion, or until there are `min_parts`, `validators` pass and a `criterion` is met, as far as each is given.
              */
-            until?: components["schemas"]["Criterion"] | null;
+            until?: (components["schemas"]["Criterion"] | components["schemas"]["Enough"]) | null;
             /**
              * Max Parts
-             * @description Maximum number of parts with `"auto"`.
-             * @default 10
+             * @description Maximum number of parts with `"auto"`. Default: `10`.
              */
             max_parts?: number;
             /**
@@ -2357,19 +2241,14 @@ export interface components {
             body?: components["schemas"]["IterativeStrategy"] | components["schemas"]["CritiqueStrategy"] | components["schemas"]["SelfCorrectionStrategy"] | components["schemas"]["BestOfNStrategy"] | components["schemas"]["MultiPassStrategy"] | components["schemas"]["StepwiseStrategy"] | components["schemas"]["NestedStrategy"] | components["schemas"]["PlanExecuteStrategy"] | components["schemas"]["ChainOfVerificationStrategy"] | components["schemas"]["SelfConsistencyStrategy"] | components["schemas"]["ReasoningRevisionStrategy"];
             /**
              * Max Iterations
-             * @description Maximum number of drafts written and judged in it.
-             * @default 3
+             * @description Maximum number of drafts written and judged in it. Default: `3`.
              */
             max_iterations?: number;
-            /**
-             * @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used.
-             * @default null
-             */
+            /** @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used. */
             review?: components["schemas"]["ReviewPlan"] | null;
             /**
              * Separator
-             * @description Text between two parts.
-             * @default
+             * @description Text between two parts. Default: `"\n\n"`.
              */
             separator?: string;
         };
@@ -2474,19 +2353,16 @@ export interface components {
             /**
              * Model
              * @description `models.critic` if null.
-             * @default null
              */
             model?: (string | components["schemas"]["ModelChoice"]) | null;
             /**
              * Perspective
              * @description Point of view that it judges from.
-             * @default
              */
             perspective?: string;
             /**
              * Adversarial
-             * @description Whether its task is to find faults; its scores stay honest.
-             * @default false
+             * @description Whether its task is to find faults; its scores stay honest. Default: `false`.
              */
             adversarial?: boolean;
         };
@@ -2502,19 +2378,16 @@ export interface components {
             /**
              * Criteria
              * @description Criteria of the part; the request's if empty.
-             * @default []
              */
             criteria?: components["schemas"]["Criterion"][];
             /**
              * Validators
              * @description Checks of its drafts; those of the request check the whole.
-             * @default []
              */
             validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
             /**
              * Threshold
              * @description Score that is good enough for it; the request's if null.
-             * @default null
              */
             threshold?: number | null;
         };
@@ -2528,38 +2401,26 @@ export interface components {
              * @enum {string}
              */
             focus: "structure" | "content" | "style" | "facts" | "format";
-            /**
-             * Instructions
-             * @default
-             */
+            /** Instructions */
             instructions?: string;
-            /**
-             * Criteria
-             * @default []
-             */
+            /** Criteria */
             criteria?: components["schemas"]["Criterion"][];
             /**
              * Validators
              * @description Checks of its drafts; those of the request check the whole.
-             * @default []
              */
             validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
             /**
              * Threshold
              * @description Score that is good enough for it; the request's if null.
-             * @default null
              */
             threshold?: number | null;
             /**
              * Max Iterations
-             * @description Maximum number of drafts written and judged in it.
-             * @default 1
+             * @description Maximum number of drafts written and judged in it. Default: `1`.
              */
             max_iterations?: number;
-            /**
-             * @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used.
-             * @default null
-             */
+            /** @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used. */
             review?: components["schemas"]["ReviewPlan"] | null;
             /**
              * Body
@@ -2575,19 +2436,16 @@ export interface components {
             /**
              * Quote
              * @description The words, character for character. Without a place they must occur in the draft exactly once.
-             * @default null
              */
             quote?: string | null;
             /**
              * Start
              * @description Its first character, counted in Unicode code points from 0 (not in UTF-16 units or bytes).
-             * @default null
              */
             start?: number | null;
             /**
              * End
              * @description The character after its last one.
-             * @default null
              */
             end?: number | null;
         };
@@ -2598,14 +2456,12 @@ export interface components {
         PauseRequest: {
             /**
              * Timeout S
-             * @description Maximum duration of the pause in seconds.
-             * @default 604800
+             * @description Maximum duration of the pause in seconds. Default: `604800`.
              */
             timeout_s?: number;
             /**
              * On Timeout
-             * @description What happens then: `finish` ends with the best draft (without one, as soon as a draft is judged), `resume` continues.
-             * @default finish
+             * @description What happens then: `finish` ends with the best draft (without one, as soon as a draft is judged), `resume` continues. Default: `"finish"`.
              * @enum {string}
              */
             on_timeout?: "finish" | "resume";
@@ -2626,21 +2482,30 @@ export interface components {
             /**
              * Path
              * @description Path of the iteration, or of the step of a plan, under review.
+             * @default null
              */
             path?: string | null;
             /**
              * Iteration
              * @description Null for a call of a tool.
+             * @default null
              */
             iteration?: number | null;
-            /** Score */
+            /**
+             * Score
+             * @default null
+             */
             score?: number | null;
             /**
              * Sha256
              * @description Of the draft; null for a call of a tool.
+             * @default null
              */
             sha256?: string | null;
-            /** @description The call under review; null for a draft. */
+            /**
+             * @description The call under review; null for a draft.
+             * @default null
+             */
             call?: components["schemas"]["PlannedCall"] | null;
             /**
              * When
@@ -2666,6 +2531,12 @@ export interface components {
              * @default 1
              */
             approvals_needed?: number;
+            /**
+             * Place
+             * @description If the pause was requested: where in the work a revision of the draft at `path`, or a text in its place, is followed. Null if only `resume` is possible.
+             * @default null
+             */
+            place?: string | null;
         };
         /**
          * PendingReview
@@ -2677,21 +2548,16 @@ export interface components {
             /**
              * Path
              * @description Path of the iteration, or of the step of a plan, under review; of the best iteration if the pause was requested, `null` before a draft was judged.
-             * @default null
              */
             path?: string | null;
             /**
              * When
-             * @description `requested`: only the action `resume` answers it; `before_call`: a call of a tool is under review.
-             * @default null
+             * @description `requested`: nobody is asked, and the actions `resume`, `revise` and `replace` answer it; `before_call`: a call of a tool is under review.
              */
             when?: ("each_iteration" | "before_completion" | "before_call" | "requested") | null;
             /** Question */
             question: string;
-            /**
-             * @description The call under review; null for a draft.
-             * @default null
-             */
+            /** @description The call under review; null for a draft. */
             call?: components["schemas"]["PlannedCall"] | null;
             /**
              * On Timeout
@@ -2725,6 +2591,11 @@ export interface components {
              * @default []
              */
             approvals?: components["schemas"]["DatedApproval"][];
+            /**
+             * Place
+             * @description If the pause was requested: where in the work a revision of the draft at `path`, or a text in its place, is followed. Null if only `resume` is possible.
+             */
+            place?: string | null;
         };
         /**
          * PlanExecuteStrategy
@@ -2732,7 +2603,8 @@ export interface components {
          *
          *     The task is the goal. A step is carried out by the model or by one of the request's `tools`,
          *     side by side with those that it does not need; the plan is revised when one failed, when
-         *     something was learnt, and when none remains. The verdict that the goal is met must quote the
+         *     something was learnt, before a call with `effects` that needs what was observed since it was
+         *     planned, and when none remains. The verdict that the goal is met must quote the
          *     observations. The result is written from the observations, judged, and revised as in
          *     `iterative`. (Plan-and-Solve, arXiv 2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT,
          *     arXiv 2311.05772.)
@@ -2746,21 +2618,24 @@ export interface components {
             /**
              * Approval
              * @description `before_call`: a reviewer is asked before a tool with `effects` is called. Null: no one is asked.
-             * @default null
              */
             approval?: "before_call" | null;
             /**
              * Approval Timeout S
-             * @description Timeout of one approval in seconds; then the call is not made.
-             * @default 604800
+             * @description Timeout of one approval in seconds; then the call is not made. Default: `604800`.
              */
             approval_timeout_s?: number;
             /**
              * Max Steps
-             * @description Maximum number of steps carried out.
-             * @default 8
+             * @description Maximum number of steps carried out. Default: `8`.
              */
             max_steps?: number;
+            /**
+             * Revise
+             * @description When the plan is confirmed or revised. `when_learnt`: when a step failed, when something was learnt, and before a tool with `effects` is called that needs what was observed since the call was planned. `each_step`: after each step, too; after steps side by side once. Default: `"when_learnt"`.
+             * @enum {string}
+             */
+            revise?: "when_learnt" | "each_step";
         };
         /**
          * PlannedCall
@@ -2807,109 +2682,49 @@ export interface components {
          * @description Defaults for the fields of requests. A field that is null or omitted has none.
          */
         PresetRequest: {
-            /**
-             * Task
-             * @default null
-             */
+            /** Task */
             task?: string | null;
-            /**
-             * Context
-             * @default null
-             */
+            /** Context */
             context?: components["schemas"]["ContextDocument"][] | null;
-            /**
-             * Grounding
-             * @default null
-             */
+            /** Grounding */
             grounding?: ("context" | "open") | null;
-            /** @default null */
             instructions?: components["schemas"]["RoleInstructions"] | null;
-            /**
-             * Criteria
-             * @default null
-             */
+            /** Criteria */
             criteria?: (components["schemas"]["Criterion"][] | "auto") | null;
-            /** @default null */
             critics?: components["schemas"]["Critics"] | null;
-            /**
-             * Strategy
-             * @default null
-             */
+            /** Strategy */
             strategy?: (components["schemas"]["IterativeStrategy"] | components["schemas"]["CritiqueStrategy"] | components["schemas"]["SelfCorrectionStrategy"] | components["schemas"]["BestOfNStrategy"] | components["schemas"]["MultiPassStrategy"] | components["schemas"]["StepwiseStrategy"] | components["schemas"]["NestedStrategy"] | components["schemas"]["PlanExecuteStrategy"] | components["schemas"]["ChainOfVerificationStrategy"] | components["schemas"]["SelfConsistencyStrategy"] | components["schemas"]["ReasoningRevisionStrategy"]) | null;
-            /**
-             * Threshold
-             * @default null
-             */
+            /** Threshold */
             threshold?: number | null;
-            /**
-             * Max Iterations
-             * @default null
-             */
+            /** Max Iterations */
             max_iterations?: number | null;
-            /** @default null */
             stop?: components["schemas"]["Stop"] | null;
-            /**
-             * Priority
-             * @default null
-             */
+            /** Priority */
             priority?: ("interactive" | "batch") | null;
-            /**
-             * Validators
-             * @default null
-             */
+            /** Validators */
             validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[] | null;
-            /**
-             * Tools
-             * @default null
-             */
+            /** Tools */
             tools?: components["schemas"]["Tool"][] | null;
-            /**
-             * Edits
-             * @default null
-             */
+            /** Edits */
             edits?: ("full" | "delta" | "auto") | null;
-            /**
-             * Compare
-             * @default null
-             */
+            /** Compare */
             compare?: boolean | null;
-            /**
-             * Outputs
-             * @default null
-             */
+            /** Outputs */
             outputs?: components["schemas"]["Output"][] | null;
-            /** @default null */
             models?: components["schemas"]["Models"] | null;
-            /** @default null */
             review?: components["schemas"]["ReviewPlan"] | null;
-            /** @default null */
             webhook?: components["schemas"]["Webhook"] | null;
-            /**
-             * Accept
-             * @default null
-             */
+            /** Accept */
             accept?: ("stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped")[] | null;
-            /**
-             * Learn
-             * @default null
-             */
+            /** Learn */
             learn?: boolean | null;
-            /**
-             * Metadata
-             * @default null
-             */
+            /** Metadata */
             metadata?: {
                 [key: string]: string;
             } | null;
-            /**
-             * Store
-             * @default null
-             */
+            /** Store */
             store?: boolean | null;
-            /**
-             * Retention S
-             * @default null
-             */
+            /** Retention S */
             retention_s?: (number | null) | null;
         };
         /**
@@ -3003,33 +2818,25 @@ export interface components {
          *     score is the share of tests that pass. It requires HONE_PYTHON_TESTS=true on the server.
          */
         PythonTestsValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             kind: "python_tests";
-            /**
-             * @description What its score, from 0 to 1, counts as; null if it does not count.
-             * @default null
-             */
+            /** @description What its score, from 0 to 1, counts as; null if it does not count. */
             score?: components["schemas"]["ScoreUse"] | null;
             /** Tests */
             tests: string;
             /**
              * Timeout S
-             * @description Timeout in seconds of CPU time; twice that in real time.
-             * @default 10
+             * @description Timeout in seconds of CPU time; twice that in real time. Default: `10`.
              */
             timeout_s?: number;
             /**
              * Visible
-             * @description Whether the model that writes is shown the tests.
-             * @default true
+             * @description Whether the model that writes is shown the tests. Default: `true`.
              */
             visible?: boolean;
         };
@@ -3038,10 +2845,7 @@ export interface components {
          * @description The draft is Python that compiles on `version`, fenced or not. It is never run.
          */
         PythonValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -3050,15 +2854,13 @@ export interface components {
             kind: "python";
             /**
              * Version
-             * @description Oldest Python version that it must compile on.
-             * @default 3.11
+             * @description Oldest Python version that it must compile on. Default: `"3.11"`.
              * @enum {string}
              */
             version?: "3.8" | "3.9" | "3.10" | "3.11" | "3.12" | "3.13" | "3.14";
             /**
              * Ruff
              * @description Ruff rules or prefixes of rules, such as `F` and `B006`.
-             * @default []
              */
             ruff?: string[];
         };
@@ -3102,7 +2904,10 @@ export interface components {
             fallbacks?: {
                 [key: string]: string[];
             };
-            /** @description How the generator was drawn, if it was. */
+            /**
+             * @description How the generator was drawn, if it was.
+             * @default null
+             */
             draw?: components["schemas"]["Draw"] | null;
             /**
              * Draws
@@ -3124,49 +2929,41 @@ export interface components {
             /**
              * Requests Per Minute
              * @description Requests in a minute of UTC.
-             * @default null
              */
             requests_per_minute?: number | null;
             /**
              * Watchers
              * @description Event streams that are open at a time.
-             * @default null
              */
             watchers?: number | null;
             /**
              * Queued
              * @description Refinements in the status `queued`.
-             * @default null
              */
             queued?: number | null;
             /**
              * In Flight
              * @description Refinements in the status `queued`, `running` or `canceling`.
-             * @default null
              */
             in_flight?: number | null;
             /**
              * Bytes Stored
              * @description Bytes of memory that its refinements take, as they were when each was created and when it ended.
-             * @default null
              */
             bytes_stored?: number | null;
             /**
              * Tokens Per Day
              * @description Input and output tokens of all model calls in a day of UTC.
-             * @default null
              */
             tokens_per_day?: number | null;
             /**
              * Cost Usd Per Day
              * @description Dollars in a day of UTC, for the calls whose cost is known.
-             * @default null
              */
             cost_usd_per_day?: number | null;
             /**
              * Models
              * @description Models that requests may use: `provider:name`, or `provider:*` for all of a provider.
-             * @default null
              */
             models?: string[] | null;
         };
@@ -3191,13 +2988,25 @@ export interface components {
              * @description SHA-256 (hex) of the rated draft.
              */
             sha256: string;
-            /** Score */
+            /**
+             * Score
+             * @default null
+             */
             score?: number | null;
-            /** Better Than */
+            /**
+             * Better Than
+             * @default null
+             */
             better_than?: string | null;
-            /** By */
+            /**
+             * By
+             * @default null
+             */
             by?: string | null;
-            /** Note */
+            /**
+             * Note
+             * @default null
+             */
             note?: string | null;
         };
         /**
@@ -3241,25 +3050,21 @@ export interface components {
             /**
              * Score
              * @description What the draft deserves, from 0 to 1.
-             * @default null
              */
             score?: number | null;
             /**
              * Better Than
              * @description Path of another iteration, whose draft is worse.
-             * @default null
              */
             better_than?: string | null;
             /**
              * By
              * @description Who says so; ratings by the same person are compared with each other.
-             * @default null
              */
             by?: string | null;
             /**
              * Note
              * @description Why.
-             * @default null
              */
             note?: string | null;
         };
@@ -3271,45 +3076,24 @@ export interface components {
          *     year, `sentence_words` the mean length of a sentence. Code, links and numbers are ignored.
          */
         ReadabilityValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             kind: "readability";
-            /**
-             * Min Reading Ease
-             * @default null
-             */
+            /** Min Reading Ease */
             min_reading_ease?: number | null;
-            /**
-             * Max Reading Ease
-             * @default null
-             */
+            /** Max Reading Ease */
             max_reading_ease?: number | null;
-            /**
-             * Min Grade
-             * @default null
-             */
+            /** Min Grade */
             min_grade?: number | null;
-            /**
-             * Max Grade
-             * @default null
-             */
+            /** Max Grade */
             max_grade?: number | null;
-            /**
-             * Min Sentence Words
-             * @default null
-             */
+            /** Min Sentence Words */
             min_sentence_words?: number | null;
-            /**
-             * Max Sentence Words
-             * @default null
-             */
+            /** Max Sentence Words */
             max_sentence_words?: number | null;
         };
         /**
@@ -3353,8 +3137,7 @@ export interface components {
             kind: "reasoning_revision";
             /**
              * Calculator
-             * @description Whether the equations in the steps, such as `9 / 12 = 0.75`, are calculated: a step with a wrong one is faulty, whatever the critic says.
-             * @default true
+             * @description Whether the equations in the steps, such as `9 / 12 = 0.75`, are calculated: a step with a wrong one is faulty, whatever the critic says. Default: `true`.
              */
             calculator?: boolean;
         };
@@ -3469,8 +3252,9 @@ export interface components {
             };
             /** @description As such requests usually go: loops end halfway, replies can be read, and texts keep about their length. */
             expected: components["schemas"]["Consumption"];
-            /** @description If everything goes badly: every loop takes all its turns, every reply has to be asked for again, and is as long as its limit. `max_tokens` and `max_cost_usd` count. Not counted are what reviewers ask for, later changes of the limits, and replies that were lost or refused on the way and are repeated. */
-            at_most: components["schemas"]["Consumption"];
+            /** @description What 95 of 100 such refinements stay within: loops take all their turns, one reply in ten is asked for again, and texts, replies and thinking are half as long again as expected. `max_tokens` and `max_cost_usd` count. */
+            p95: components["schemas"]["Consumption"];
+            cap: components["schemas"]["Cap"];
         };
         /**
          * RefinementFailedEvent
@@ -3491,6 +3275,12 @@ export interface components {
             at: string;
             data: components["schemas"]["Snapshot"];
         };
+        /**
+         * RefinementOutcome
+         * @description What came of a refinement that has ended; `docs/endings.md` has the table.
+         * @enum {string}
+         */
+        RefinementOutcome: "passed" | "best_effort" | "failed" | "canceled";
         /**
          * RefinementPausedEvent
          * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
@@ -3553,32 +3343,21 @@ export interface components {
          * @description A draft to improve, or a task to write a draft for.
          */
         RefinementRequest: {
-            /**
-             * Task
-             * @default null
-             */
+            /** Task */
             task?: string | null;
-            /**
-             * Draft
-             * @default null
-             */
+            /** Draft */
             draft?: string | null;
             /**
              * Feedback
              * @description What is to change in `draft`: the first revision does it, and every later one is told. The draft as it is is not judged and cannot be the result.
-             * @default null
              */
             feedback?: string | null;
             /**
              * Spans
              * @description The passages that `feedback` is about: nothing else of the draft changes. They must not overlap.
-             * @default []
              */
             spans?: components["schemas"]["Passage"][];
-            /**
-             * Context
-             * @default []
-             */
+            /** Context */
             context?: components["schemas"]["ContextDocument"][];
             /**
              * Grounding
@@ -3590,7 +3369,7 @@ export interface components {
             instructions?: components["schemas"]["RoleInstructions"];
             /**
              * Criteria
-             * @description `auto`: `models.critic` first lists 3 to 8 from the task (arXiv 2410.03608). Default: `[]`.
+             * @description `auto`: `models.critic` first lists 3 to 8 from the task (arXiv 2410.03608).
              */
             criteria?: components["schemas"]["Criterion"][] | "auto";
             /** @description Default: `{"samples":1,"panel":[]}`. */
@@ -3602,112 +3381,85 @@ export interface components {
             strategy?: components["schemas"]["IterativeStrategy"] | components["schemas"]["CritiqueStrategy"] | components["schemas"]["SelfCorrectionStrategy"] | components["schemas"]["BestOfNStrategy"] | components["schemas"]["MultiPassStrategy"] | components["schemas"]["StepwiseStrategy"] | components["schemas"]["NestedStrategy"] | components["schemas"]["PlanExecuteStrategy"] | components["schemas"]["ChainOfVerificationStrategy"] | components["schemas"]["SelfConsistencyStrategy"] | components["schemas"]["ReasoningRevisionStrategy"];
             /**
              * Threshold
-             * @description Minimum score of a draft that is good enough.
-             * @default 0.85
+             * @description Minimum score of a draft that is good enough. Default: `0.85`.
              */
             threshold?: number;
             /**
              * Max Iterations
-             * @description Maximum number of drafts written and judged.
-             * @default 3
+             * @description Maximum number of drafts written and judged. Default: `3`.
              */
             max_iterations?: number;
-            /** @description Default: `{"patience":null,"confidence":null,"min_improvement":0.01,"max_similarity":0.99,"tolerance":null,"escape":true,"max_seconds":600.0,"max_wait_seconds":86400.0,"max_tokens":null,"max_cost_usd":null}`. */
+            /** @description Default: `{"min_improvement":0.01,"max_similarity":0.99,"escape":true,"max_seconds":600.0,"max_wait_seconds":86400.0}`. */
             stop?: components["schemas"]["Stop"];
-            /**
-             * Start After
-             * @default null
-             */
+            /** Start After */
             start_after?: string | null;
-            /**
-             * Deadline
-             * @default null
-             */
+            /** Deadline */
             deadline?: string | null;
             /**
              * Priority
-             * @description `batch` waits while an `interactive` one of the same tenant does; between tenants it makes no difference.
-             * @default interactive
+             * @description `batch` waits while an `interactive` one of the same tenant does; between tenants it makes no difference. Default: `"interactive"`.
              * @enum {string}
              */
             priority?: "interactive" | "batch";
-            /**
-             * Validators
-             * @default []
-             */
+            /** Validators */
             validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
             /**
              * Tools
              * @description Endpoints that plans may call, and questions may be looked up with.
-             * @default []
              */
             tools?: components["schemas"]["Tool"][];
             /**
              * Edits
-             * @description `full`: the reviser rewrites the whole text; `delta`: it replies with exact search/replace edits, and rewrites the whole text only if they cannot be applied; `auto`: edits for a draft that is long, and good enough that most of it stays.
-             * @default full
+             * @description `full`: the reviser rewrites the whole text; `delta`: it replies with exact search/replace edits, and rewrites the whole text only if they cannot be applied; `auto`: edits for a draft that is long, and good enough that most of it stays. Default: `"full"`.
              * @enum {string}
              */
             edits?: "full" | "delta" | "auto";
             /**
              * Locked
              * @description Passages of `draft` that every draft must keep, character for character.
-             * @default []
              */
             locked?: string[];
             /**
              * Compare
-             * @description Compare the result, blind, with the draft it started from.
-             * @default false
+             * @description Compare the result, blind, with the draft it started from. Default: `false`.
              */
             compare?: boolean;
             /**
              * Outputs
              * @description Additional texts, written in parallel from the final draft.
-             * @default []
              */
             outputs?: components["schemas"]["Output"][];
-            /** @description Default: `{"generator":null,"critic":null,"select":null,"candidates":[],"critic_candidates":[]}`. */
+            /** @description Default: `{"candidates":[],"critic_candidates":[]}`. */
             models?: components["schemas"]["Models"];
-            /** @default null */
             review?: components["schemas"]["ReviewPlan"] | null;
-            /** @default null */
             webhook?: components["schemas"]["Webhook"] | null;
             /**
              * Accept
              * @description Codes of caveats that do not keep `passed` false.
-             * @default []
              */
             accept?: ("stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped")[];
             /**
              * Learn
-             * @description Whether it uses what ended refinements of its kind have taught about scores, and adds to it: numbers, no texts.
-             * @default true
+             * @description Whether it uses what ended refinements of its kind have taught about scores, and adds to it: numbers, no texts. Default: `true`.
              */
             learn?: boolean;
-            /**
-             * Metadata
-             * @default {}
-             */
+            /** Metadata */
             metadata?: {
                 [key: string]: string;
             };
             /**
              * Store
-             * @description With `false` all text is erased once the result was delivered, by a webhook or in a response, and 10 minutes after the end at the latest. Status, scores, usage and times stay.
-             * @default true
+             * @description With `false` all text is erased once the result was delivered, by a webhook or in a response, and 10 minutes after the end at the latest. Status, scores, usage and times stay. Default: `true`.
              */
             store?: boolean;
             /**
              * Retention S
              * @description Seconds for which it is kept after its end; null: as the server says.
-             * @default null
              */
             retention_s?: number | null;
             /**
              * Preset
              * @description Name of a preset of the tenant: it has the fields that the request does not have. Without one it is `default`, if there is a preset of that name; null: none.
-             * @default null
              */
             preset?: string | null;
         };
@@ -3822,10 +3574,7 @@ export interface components {
          * @description The draft matches (or does not match) a pattern in RE2 syntax, anywhere in the draft.
          */
         RegexValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -3836,13 +3585,13 @@ export interface components {
             pattern: string;
             /**
              * Expect
-             * @default match
+             * @description Default: `"match"`.
              * @enum {string}
              */
             expect?: "match" | "no_match";
             /**
              * Case Sensitive
-             * @default true
+             * @description Default: `true`.
              */
             case_sensitive?: boolean;
         };
@@ -3915,10 +3664,7 @@ export interface components {
              * @default []
              */
             caveats?: components["schemas"]["Caveat"][];
-            /**
-             * @description Comparison with the draft it started from, if `compare` is set.
-             * @default null
-             */
+            /** @description Comparison with the draft it started from, if `compare` is set. */
             comparison?: components["schemas"]["Comparison"] | null;
             /**
              * Outputs
@@ -3928,10 +3674,7 @@ export interface components {
             outputs?: {
                 [key: string]: string;
             };
-            /**
-             * @description What the draft is probably worth, by its score and by what the scores of earlier refinements taught; null until 30 of this kind are known, for an exact critic, and for a score that no critic gave.
-             * @default null
-             */
+            /** @description What the draft is probably worth, by its score and by what the scores of earlier refinements taught; null until 30 of this kind are known and their scores were as predicted, for an exact critic, and for a score that no critic gave. */
             estimate?: components["schemas"]["QualityEstimate"] | null;
         };
         /**
@@ -3971,31 +3714,25 @@ export interface components {
         ReviewDecision: {
             /**
              * Action
-             * @description `approve`: end with the draft under review; `reject`: end with the best one, not passed; `revise`: revise the draft under review by the feedback; `replace`: continue with the given draft; `rate`: override its score and continue by the usual rules. Of a call of a tool: `approve`: make it; `replace`: make it with the given `arguments`; `reject`: do not make it, and change the plan by the feedback. `resume`: continue after a pause that was requested, which takes no other action.
+             * @description `approve`: end with the draft under review; `reject`: end with the best one, not passed; `revise`: revise the draft under review by the feedback; `replace`: continue with the given draft; `rate`: override its score and continue by the usual rules. Of a call of a tool: `approve`: make it; `replace`: make it with the given `arguments`; `reject`: do not make it, and change the plan by the feedback. `resume`: continue after a pause that was requested; it takes `revise` and `replace` as well, if it has a `place`.
              * @enum {string}
              */
             action: "approve" | "reject" | "revise" | "replace" | "rate" | "resume";
-            /**
-             * Feedback
-             * @default null
-             */
+            /** Feedback */
             feedback?: string | null;
             /**
              * Spans
              * @description The passages that `feedback` is about: nothing else of the draft changes. They must not overlap.
-             * @default []
              */
             spans?: components["schemas"]["Passage"][];
             /**
              * Draft
              * @description The new draft; only for `replace`.
-             * @default null
              */
             draft?: string | null;
             /**
              * Arguments
              * @description The new arguments of the call under review; only for `replace`. If the tool's schema rejects them, the review is asked for again.
-             * @default null
              */
             arguments?: {
                 [key: string]: unknown;
@@ -4003,19 +3740,16 @@ export interface components {
             /**
              * Score
              * @description Overrides the score of the draft under review; required for `rate`.
-             * @default null
              */
             score?: number | null;
             /**
              * Path
              * @description `key` of the review to decide; rejected if another review is pending.
-             * @default null
              */
             path?: string | null;
             /**
              * Reviewer
              * @description Who decides, where requests need no key; else it is the key, and another name is rejected. Required if the review has `reviewers` or needs several approvals.
-             * @default null
              */
             reviewer?: string | null;
         };
@@ -4032,27 +3766,23 @@ export interface components {
             when: "each_iteration" | "before_completion";
             /**
              * Timeout S
-             * @description Timeout of one review in seconds.
-             * @default 604800
+             * @description Timeout of one review in seconds. Default: `604800`.
              */
             timeout_s?: number;
             /**
              * On Timeout
-             * @description Decision after a timeout; `finish` ends with the best draft.
-             * @default finish
+             * @description Decision after a timeout; `finish` ends with the best draft. Default: `"finish"`.
              * @enum {string}
              */
             on_timeout?: "approve" | "reject" | "finish";
             /**
              * Reviewers
              * @description Who may decide: ids of API keys; where requests need no key, names. Empty: whoever may review.
-             * @default []
              */
             reviewers?: string[];
             /**
              * Approvals
-             * @description How many of the reviewers must approve a draft. Without `reviewers`, `all` and `any` are one, and a number counts different reviewers. Any other decision of one reviewer counts at once.
-             * @default all
+             * @description How many of the reviewers must approve a draft. Without `reviewers`, `all` and `any` are one, and a number counts different reviewers. Any other decision of one reviewer counts at once. Default: `"all"`.
              */
             approvals?: ("all" | "any") | number;
         };
@@ -4065,11 +3795,14 @@ export interface components {
             key: string;
             /**
              * Action
-             * @description `approve`: end with the draft under review; `reject`: end with the best one, not passed; `revise`: revise the draft under review by the feedback; `replace`: continue with the given draft; `rate`: override its score and continue by the usual rules. Of a call of a tool: `approve`: make it; `replace`: make it with the given `arguments`; `reject`: do not make it, and change the plan by the feedback. `resume`: continue after a pause that was requested, which takes no other action.
+             * @description `approve`: end with the draft under review; `reject`: end with the best one, not passed; `revise`: revise the draft under review by the feedback; `replace`: continue with the given draft; `rate`: override its score and continue by the usual rules. Of a call of a tool: `approve`: make it; `replace`: make it with the given `arguments`; `reject`: do not make it, and change the plan by the feedback. `resume`: continue after a pause that was requested; it takes `revise` and `replace` as well, if it has a `place`.
              * @enum {string}
              */
             action: "approve" | "reject" | "revise" | "replace" | "rate" | "resume";
-            /** Feedback */
+            /**
+             * Feedback
+             * @default null
+             */
             feedback?: string | null;
             /**
              * Spans
@@ -4077,13 +3810,22 @@ export interface components {
              * @default []
              */
             spans?: components["schemas"]["Passage"][];
-            /** Draft */
+            /**
+             * Draft
+             * @default null
+             */
             draft?: string | null;
-            /** Arguments */
+            /**
+             * Arguments
+             * @default null
+             */
             arguments?: {
                 [key: string]: unknown;
             } | null;
-            /** Score */
+            /**
+             * Score
+             * @default null
+             */
             score?: number | null;
             /**
              * By
@@ -4093,6 +3835,7 @@ export interface components {
             /**
              * Reviewer
              * @description Id of their API key, or the name given; null if unknown.
+             * @default null
              */
             reviewer?: string | null;
             /**
@@ -4110,13 +3853,11 @@ export interface components {
             /**
              * Generator
              * @description How texts are to be written.
-             * @default
              */
             generator?: string;
             /**
              * Critic
              * @description How drafts are to be judged.
-             * @default
              */
             critic?: string;
         };
@@ -4140,12 +3881,11 @@ export interface components {
             /**
              * Name
              * @description Name beside the criteria; the kind if null.
-             * @default null
              */
             name?: string | null;
             /**
              * Weight
-             * @default 1
+             * @description Default: `1.0`.
              */
             weight?: number;
         };
@@ -4158,10 +3898,7 @@ export interface components {
             text: string;
             /** Score */
             score: number;
-            /**
-             * Why
-             * @default
-             */
+            /** Why */
             why?: string;
         };
         /**
@@ -4171,7 +3908,7 @@ export interface components {
         SecretRotation: {
             /**
              * Overlap S
-             * @default 86400
+             * @description Default: `86400`.
              */
             overlap_s?: number;
         };
@@ -4190,33 +3927,28 @@ export interface components {
             kind: "self_consistency";
             /**
              * N
-             * @description Maximum number of samples.
-             * @default 5
+             * @description Maximum number of samples. Default: `5`.
              */
             n?: number;
             /**
              * Vote
-             * @description `exact`: answers agree if they are equal after normalization; `judge`: if a critic decides that they mean the same.
-             * @default exact
+             * @description `exact`: answers agree if they are equal after normalization; `judge`: if a critic decides that they mean the same. Default: `"exact"`.
              * @enum {string}
              */
             vote?: "exact" | "judge";
             /**
              * Weigh
-             * @description Whether a critic reads the reasoning behind each different answer and says how likely it is right: the answer with the highest number of samples times this wins.
-             * @default false
+             * @description Whether a critic reads the reasoning behind each different answer and says how likely it is right: the answer with the highest number of samples times this wins. Default: `false`.
              */
             weigh?: boolean;
             /**
              * Stop Early
-             * @description Whether no more samples are drawn once they could change neither the answer nor whether it passes; with `vote: exact` and without `weigh`. False: all are drawn at once, which is faster.
-             * @default true
+             * @description Whether no more samples are drawn once they could change neither the answer nor whether it passes; with `vote: exact` and without `weigh`. False: all are drawn at once, which is faster. Default: `true`.
              */
             stop_early?: boolean;
             /**
              * Answer
              * @description RE2 pattern with one group that finds the answer in the last 2,000 characters of a sample; the last match counts. Without it the whole sample is the answer.
-             * @default null
              */
             answer?: string | null;
         };
@@ -4246,12 +3978,17 @@ export interface components {
             /**
              * Excerpt
              * @description The beginning of the draft that was given, or else of the task, on one line, to tell refinements apart: at most 80 characters; null once its text is erased.
-             * @default null
              */
             excerpt?: string | null;
             status: components["schemas"]["Status"];
-            /** Passed */
-            passed: boolean | null;
+            /** @description What came of it; null until it ends. `passed`: the result meets everything that was asked; `best_effort`: it is the best draft, and does not; `failed`: an error or a reviewer ended it before it had a result; `canceled`: somebody called it off. */
+            outcome: components["schemas"]["RefinementOutcome"] | null;
+            /**
+             * Reason
+             * @description Why `outcome` is that, in one sentence for people; null until it ends.
+             */
+            reason: string | null;
+            /** @description Why no further draft was made, as a word for programs; null until it ends. */
             stop_reason: components["schemas"]["StopReason"] | null;
             /** Strategy */
             strategy: string;
@@ -4272,10 +4009,7 @@ export interface components {
             usage: components["schemas"]["Usage"];
             result: components["schemas"]["Result"] | null;
             error: components["schemas"]["Failure"] | null;
-            /**
-             * @description Review it waits for while `paused`; the first of several.
-             * @default null
-             */
+            /** @description Review it waits for while `paused`; the first of several. */
             review?: components["schemas"]["PendingReview"] | null;
             /**
              * Reviews
@@ -4283,15 +4017,9 @@ export interface components {
              * @default []
              */
             reviews?: components["schemas"]["PendingReview"][];
-            /**
-             * @description Decision about the last review; null before one.
-             * @default null
-             */
+            /** @description Decision about the last review; null before one. */
             reviewed?: components["schemas"]["LastReview"] | null;
-            /**
-             * @description The model or endpoint that a step waits for; the status stays `running`.
-             * @default null
-             */
+            /** @description The model or endpoint that a step waits for; the status stays `running`. */
             waiting?: components["schemas"]["Waiting"] | null;
             /**
              * Priority
@@ -4301,21 +4029,16 @@ export interface components {
             priority?: "interactive" | "batch";
             /** Parent */
             parent: string | null;
-            /**
-             * @description The iteration of `parent` whose draft it started from.
-             * @default null
-             */
+            /** @description The iteration of `parent` whose draft it started from. */
             continued_from?: components["schemas"]["ContinuedFrom"] | null;
             /**
              * Batch
              * @description Id of the batch that it belongs to.
-             * @default null
              */
             batch?: string | null;
             /**
              * Custom Id
              * @description Its `custom_id` in that batch.
-             * @default null
              */
             custom_id?: string | null;
             /**
@@ -4326,7 +4049,6 @@ export interface components {
             /**
              * Start After
              * @description Before this time it is not started.
-             * @default null
              */
             start_after?: string | null;
             /** Started At */
@@ -4344,7 +4066,6 @@ export interface components {
             /**
              * Erased At
              * @description When its text and metadata were erased, since `store` is false.
-             * @default null
              */
             erased_at?: string | null;
             /** Last Event */
@@ -4385,10 +4106,7 @@ export interface components {
          *     quotations and names are left alone.
          */
         SpellingValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -4398,7 +4116,6 @@ export interface components {
             /**
              * Allow
              * @description Words to accept, in any letter case.
-             * @default []
              */
             allow?: string[];
         };
@@ -4412,10 +4129,7 @@ export interface components {
          *     MiB of memory.
          */
         SqlValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -4424,14 +4138,13 @@ export interface components {
             kind: "sql";
             /**
              * Dialect
-             * @default postgres
+             * @description Default: `"postgres"`.
              * @enum {string}
              */
             dialect?: "athena" | "bigquery" | "clickhouse" | "databricks" | "doris" | "drill" | "druid" | "duckdb" | "hive" | "materialize" | "mysql" | "oracle" | "postgres" | "presto" | "redshift" | "risingwave" | "snowflake" | "spark" | "sqlite" | "starrocks" | "teradata" | "trino" | "tsql";
             /**
              * Tables
              * @description Columns by table; an empty list allows any column. Without `tables`, names are not checked.
-             * @default null
              */
             tables?: {
                 [key: string]: string[];
@@ -4439,7 +4152,6 @@ export interface components {
             /**
              * Rows
              * @description Rows by table: the draft is run on them. Other `tables` are empty. Columns have no types. Requires the dialect `sqlite`.
-             * @default null
              */
             rows?: {
                 [key: string]: (string | boolean | number | null)[][];
@@ -4447,13 +4159,11 @@ export interface components {
             /**
              * Expected Rows
              * @description What the last statement that returns rows must return. Requires `rows`.
-             * @default null
              */
             expected_rows?: (string | boolean | number | null)[][] | null;
             /**
              * In Order
-             * @description Whether the rows must come in that order.
-             * @default false
+             * @description Whether the rows must come in that order. Default: `false`.
              */
             in_order?: boolean;
         };
@@ -4466,49 +4176,38 @@ export interface components {
             name: string;
             /**
              * Mode
-             * @default write
+             * @description Default: `"write"`.
              * @enum {string}
              */
             mode?: "write" | "revise";
-            /**
-             * Instructions
-             * @default
-             */
+            /** Instructions */
             instructions?: string;
             /**
              * Criteria
              * @description Criteria of the stage; the request's if empty.
-             * @default []
              */
             criteria?: components["schemas"]["Criterion"][];
             /**
              * Validators
              * @description Checks of its drafts; those of the request check the whole.
-             * @default []
              */
             validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
             /**
              * Threshold
              * @description Score that is good enough for it; the request's if null.
-             * @default null
              */
             threshold?: number | null;
             /**
              * Max Iterations
-             * @description Maximum number of drafts written and judged in it.
-             * @default 2
+             * @description Maximum number of drafts written and judged in it. Default: `2`.
              */
             max_iterations?: number;
             /**
              * Sections
-             * @description Write one text per section of the result of the previous stage, in parallel, and join them. Sections begin at headings, else at list items, else at paragraphs.
-             * @default false
+             * @description Write one text per section of the result of the previous stage, in parallel, and join them. Sections begin at headings, else at list items, else at paragraphs. Default: `false`.
              */
             sections?: boolean;
-            /**
-             * @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used.
-             * @default null
-             */
+            /** @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used. */
             review?: components["schemas"]["ReviewPlan"] | null;
             /**
              * Body
@@ -4602,6 +4301,7 @@ export interface components {
             /**
              * Model
              * @description Model that answered: provider, and the name that its server reported.
+             * @default null
              */
             model?: string | null;
             /**
@@ -4610,6 +4310,7 @@ export interface components {
              * @default []
              */
             tried?: components["schemas"]["Tried"][];
+            /** @default null */
             prompt?: components["schemas"]["PromptRef"] | null;
             /**
              * Dropped
@@ -4623,6 +4324,7 @@ export interface components {
             /**
              * About
              * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256); null in journals of 0.1.0.
+             * @default null
              */
             about?: string | null;
             /** Next */
@@ -4648,6 +4350,23 @@ export interface components {
             data: components["schemas"]["StepCompleted"];
         };
         /**
+         * StepDelta
+         * @description A piece of a text that a model is writing, not journaled: `step.completed` has the text.
+         *
+         *     It replaces the text of the step from `offset` on. 0 begins it anew, when the call is repeated.
+         */
+        StepDelta: {
+            /** Key */
+            key: string;
+            /**
+             * Offset
+             * @description Characters (Unicode code points) before this piece.
+             */
+            offset: number;
+            /** Text */
+            text: string;
+        };
+        /**
          * StepFailed
          * @description A step failed; the failure is stored and the step is not retried.
          */
@@ -4661,13 +4380,16 @@ export interface components {
             /**
              * Model
              * @description Model that was to answer; its fallbacks, if any, have failed too.
+             * @default null
              */
             model?: string | null;
+            /** @default null */
             prompt?: components["schemas"]["PromptRef"] | null;
             usage: components["schemas"]["Usage"];
             /**
              * About
              * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256); null in journals of 0.1.0.
+             * @default null
              */
             about?: string | null;
             /** Next */
@@ -4806,61 +4528,47 @@ export interface components {
         Stop: {
             /**
              * Patience
-             * @description Maximum judged drafts in a row that are worse than the best so far, or better by less than `min_improvement`; as good is not counted. `null`: any number.
-             * @default null
+             * @description Maximum judged drafts in a row that are no better, by `min_improvement`, than the best so far; as good is no better. `null`: any number.
              */
             patience?: number | null;
             /**
              * Confidence
              * @description Minimum probability that a draft whose score reaches the threshold truly meets it. Below it the same draft is judged again, at most 3 times, and the mean is its score. `null`: one score is enough.
-             * @default null
              */
             confidence?: number | null;
             /**
              * Min Improvement
-             * @description Minimum increase of the score that is an improvement.
-             * @default 0.01
+             * @description Minimum increase of the score that is an improvement. Default: `0.01`.
              */
             min_improvement?: number;
             /**
              * Max Similarity
-             * @description Jaccard similarity (word 3-grams) of a draft with its parent that counts as stable.
-             * @default 0.99
+             * @description Similarity with its parent from which a draft is stable if it has no higher score, no fewer errors and every issue of its parent: Jaccard of word 3-grams within 100 words of a change. The same text is always stable. Default: `0.99`.
              */
             max_similarity?: number;
             /**
              * Tolerance
              * @description How far below the highest score so far a revision may score and still become the best draft; 0: the highest score is the best draft. `null`: what scores taught about the noise of the critic decides.
-             * @default null
              */
             tolerance?: number | null;
             /**
              * Escape
-             * @description Once, before it ends as stable, oscillating or a plateau, make one draft in another way: anew from the same findings, or, of a draft that was given, a revision at a higher temperature. It counts as an iteration, and it ends as it would have ended unless that draft becomes the best.
-             * @default true
+             * @description Once, before it ends as stable, oscillating or a plateau, make one draft in another way: anew from the same findings, or, of a draft that was given, a revision at a higher temperature. It counts as an iteration, and it ends as it would have ended unless that draft becomes the best. Default: `true`.
              */
             escape?: boolean;
             /**
              * Max Seconds
-             * @description Maximum seconds from `started_at`, without pauses and waits for models; a retry starts them anew.
-             * @default 600
+             * @description Maximum seconds from `started_at`, without pauses and waits for models; a retry starts them anew. Default: `600`.
              */
             max_seconds?: number;
             /**
              * Max Wait Seconds
-             * @description Maximum seconds of all waits for models during which nothing else went on; a retry starts them anew.
-             * @default 86400
+             * @description Maximum seconds of all waits for models during which nothing else went on; a retry starts them anew. Default: `86400`.
              */
             max_wait_seconds?: number;
-            /**
-             * Max Tokens
-             * @default null
-             */
+            /** Max Tokens */
             max_tokens?: number | null;
-            /**
-             * Max Cost Usd
-             * @default null
-             */
+            /** Max Cost Usd */
             max_cost_usd?: number | null;
         };
         /**
@@ -4882,6 +4590,7 @@ export interface components {
             /**
              * Limit
              * @description Which limit of time was reached, if the reason is `deadline`.
+             * @default null
              */
             limit?: ("max_seconds" | "max_wait_seconds" | "deadline") | null;
         };
@@ -4965,8 +4674,7 @@ export interface components {
         TokenRequest: {
             /**
              * Expires In S
-             * @description Seconds for which it works.
-             * @default 600
+             * @description Seconds for which it works. Default: `600`.
              */
             expires_in_s?: number;
         };
@@ -4975,10 +4683,7 @@ export interface components {
          * @description The draft is one TOML document (1.0).
          */
         TomlValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -5003,7 +4708,6 @@ export interface components {
             /**
              * Headers
              * @description Further header fields of every call, such as `Authorization`. Their values are secret.
-             * @default {}
              */
             headers?: {
                 [key: string]: string;
@@ -5011,13 +4715,11 @@ export interface components {
             /**
              * Secret
              * @description Signs the calls: `whsec_` and the base64 of 24 to 64 bytes. By default the secret of the server for it.
-             * @default null
              */
             secret?: string | null;
             /**
              * Timeout S
-             * @description Timeout in seconds, retries included.
-             * @default 10
+             * @description Timeout in seconds, retries included. Default: `10`.
              */
             timeout_s?: number;
             /** Name */
@@ -5029,14 +4731,12 @@ export interface components {
             description: string;
             /**
              * Effects
-             * @description Whether a call changes something: books, pays, sends. Such a call is made once, also when its outcome is unknown, and can require an approval.
-             * @default false
+             * @description Whether a call changes something: books, pays, sends. Such a call is made once, also when its outcome is unknown, and can require an approval. Default: `false`.
              */
             effects?: boolean;
             /**
              * Idempotent
-             * @description Whether calls with the same `Idempotency-Key` take effect once: then a call with `effects` without an answer is made again with the same key.
-             * @default false
+             * @description Whether calls with the same `Idempotency-Key` take effect once: then a call with `effects` without an answer is made again with the same key. Default: `false`.
              */
             idempotent?: boolean;
             /**
@@ -5286,9 +4986,17 @@ export interface components {
              */
             until: string;
             /**
-             * @description What replies consumed that broke off; the step's usage will contain it.
-             * @default null
+             * Since
+             * @description When this was first the reason.
              */
+            since?: string | null;
+            /**
+             * Detail
+             * @description What was refused, what the server said, and who must do what about it.
+             * @default
+             */
+            detail?: string;
+            /** @description What replies consumed that broke off; the step's usage will contain it. */
             lost?: components["schemas"]["Usage"] | null;
         };
         /**
@@ -5299,12 +5007,14 @@ export interface components {
          *     answer 2xx. Anything else is repeated for a day, with the same `webhook-id`; 410 ends that.
          */
         Webhook: {
-            /** Url */
+            /**
+             * Url
+             * @description Where messages go. A registered endpoint (`/v1/endpoints`) is named by its URL too, not by its id: its secret signs them.
+             */
             url: string;
             /**
              * Headers
              * @description Further header fields of every call, such as `Authorization`. Their values are secret.
-             * @default {}
              */
             headers?: {
                 [key: string]: string;
@@ -5312,24 +5022,16 @@ export interface components {
             /**
              * Secret
              * @description Signs the calls: `whsec_` and the base64 of 24 to 64 bytes. By default the secret of the server for it.
-             * @default null
              */
             secret?: string | null;
             /**
              * Timeout S
-             * @description Timeout of one attempt in seconds.
-             * @default 15
+             * @description Timeout of one attempt in seconds. Default: `15`.
              */
             timeout_s?: number;
             /**
              * Events
-             * @description What it is told of.
-             * @default [
-             *       "refinement.completed",
-             *       "refinement.failed",
-             *       "refinement.canceled",
-             *       "refinement.paused"
-             *     ]
+             * @description What it is told of. Default: `["refinement.completed","refinement.failed","refinement.canceled","refinement.paused"]`.
              */
             events?: ("refinement.completed" | "refinement.failed" | "refinement.canceled" | "refinement.paused")[];
         };
@@ -5357,10 +5059,7 @@ export interface components {
          * @description The draft is one well-formed XML document, namespaces included, without a DTD.
          */
         XmlValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -5375,10 +5074,7 @@ export interface components {
          *     Parsed as YAML 1.1 by libyaml, without the tags that create objects of a programming language.
          */
         YamlValidator: {
-            /**
-             * @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise.
-             * @default veto
-             */
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
             on_fail?: components["schemas"]["OnFail"];
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -5416,6 +5112,7 @@ export type BestOfNStrategy = components['schemas']['BestOfNStrategy'];
 export type CalibratedKind = components['schemas']['CalibratedKind'];
 export type CalibrationList = components['schemas']['CalibrationList'];
 export type Canceling = components['schemas']['Canceling'];
+export type Cap = components['schemas']['Cap'];
 export type Caveat = components['schemas']['Caveat'];
 export type ChainOfVerificationStrategy = components['schemas']['ChainOfVerificationStrategy'];
 export type Changed = components['schemas']['Changed'];
@@ -5443,6 +5140,7 @@ export type EditsMade = components['schemas']['EditsMade'];
 export type EditsReport = components['schemas']['EditsReport'];
 export type EndpointList = components['schemas']['EndpointList'];
 export type EndpointRequest = components['schemas']['EndpointRequest'];
+export type Enough = components['schemas']['Enough'];
 export type Event = components['schemas']['Event'];
 export type EventPage = components['schemas']['EventPage'];
 export type ExcludesValidator = components['schemas']['ExcludesValidator'];
@@ -5530,6 +5228,7 @@ export type RefinementChangedEvent = components['schemas']['RefinementChangedEve
 export type RefinementCompletedEvent = components['schemas']['RefinementCompletedEvent'];
 export type RefinementEstimate = components['schemas']['RefinementEstimate'];
 export type RefinementFailedEvent = components['schemas']['RefinementFailedEvent'];
+export type RefinementOutcome = components['schemas']['RefinementOutcome'];
 export type RefinementPausedEvent = components['schemas']['RefinementPausedEvent'];
 export type RefinementQueuedEvent = components['schemas']['RefinementQueuedEvent'];
 export type RefinementRatedEvent = components['schemas']['RefinementRatedEvent'];
@@ -5566,6 +5265,7 @@ export type Status = components['schemas']['Status'];
 export type Step = components['schemas']['Step'];
 export type StepCompleted = components['schemas']['StepCompleted'];
 export type StepCompletedEvent = components['schemas']['StepCompletedEvent'];
+export type StepDelta = components['schemas']['StepDelta'];
 export type StepFailed = components['schemas']['StepFailed'];
 export type StepFailedEvent = components['schemas']['StepFailedEvent'];
 export type StepPage = components['schemas']['StepPage'];

@@ -30,7 +30,7 @@ async def test_a_refinement_is_followed_from_the_list_to_its_result(
     assert await violations(page) == []
     await page.get_by_role("link", name=refinement_id).click()
     await expect(page.get_by_text(draft(4))).to_be_visible()
-    await expect(page.get_by_role("heading", level=1)).to_contain_text("succeeded")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("passed")
     assert await violations(page) == []
     await page.go_back()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Refinements")
@@ -63,7 +63,7 @@ async def test_a_read_link_shows_no_request_and_a_part_of_one_says_so(
         await expect(heading).to_have_text("The link is not complete")
     assert await violations(page) == []
     await page.goto(f"{address}#token={token}")
-    await expect(heading).to_contain_text("succeeded")
+    await expect(heading).to_contain_text("passed")
     await expect(page.get_by_role("link", name="Events")).to_be_visible()
     await expect(page.get_by_role("link", name="Request")).to_have_count(0)
     await page.goto(f"{address}/request#token={token}")

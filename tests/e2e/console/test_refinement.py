@@ -20,8 +20,8 @@ async def test_the_overview_shows_how_it_stands_its_scores_and_what_went_on_when
     )
     await service.ended(refinement_id)
     await page.goto(f"/console/refinements/{refinement_id}")
-    await expect(page.get_by_text("The number of drafts reached the maximum")).to_be_visible()
-    await expect(page.get_by_text("threshold 0.85, not passed")).to_be_visible()
+    await expect(page.get_by_text("the limit of 3 iterations was reached")).to_be_visible()
+    await expect(page.get_by_role("heading", level=1).get_by_text("best effort")).to_be_visible()
     await expect(page.get_by_text(f"ticket: {HOSTILE}")).to_be_visible()
     chart = page.get_by_role("slider", name="Iteration")
     await expect(chart).to_have_attribute(
@@ -98,7 +98,7 @@ async def test_a_failure_says_what_to_do_and_a_retry_and_a_continuation_are_show
     await service.client.post(f"{path}/retry", json={})
     await page.get_by_role("link", name=refinement_id).click()
     await expect(page.get_by_text("retried once")).to_be_visible()
-    await expect(page.get_by_text("A draft was good enough")).to_be_visible()
+    await expect(page.get_by_text("The score is 0.95; the threshold is 0.85.")).to_be_visible()
     await expect(page.get_by_role("row").filter(has_text="failed")).to_have_count(0)
 
 

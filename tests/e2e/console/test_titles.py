@@ -16,14 +16,14 @@ async def test_each_part_of_a_refinement_has_a_title_with_the_beginning_of_its_t
     refinement_id = await service.submit(task=TURNED, max_iterations=1)
     await service.ended(refinement_id)
     await page.goto(f"/console/refinements/{refinement_id}")
-    titles = {it: titled("succeeded", it, isolated(SHOWN), refinement_id) for it in PARTS}
+    titles = {it: titled("best effort", it, isolated(SHOWN), refinement_id) for it in PARTS}
     for part, title in titles.items():
         await page.get_by_role("link", name=part, exact=True).click()
         await expect(page).to_have_title(title)
     await page.go_back()
     await expect(page).to_have_title(titles["Request"])
     heading = page.get_by_role("heading", level=1)
-    await expect(heading).to_have_text(f"{refinement_id} succeeded {SHOWN}")
+    await expect(heading).to_have_text(f"{refinement_id} best effort {SHOWN}")
     await page.set_viewport_size(PHONE)
     assert not await scrolls_sideways(page)
     for scheme in ("light", "dark"):

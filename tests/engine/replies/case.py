@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.contract.criteria import Criterion
@@ -14,7 +14,7 @@ from workers.engine.pipeline import criteria_in, preference_in
 from workers.engine.prompt_requests import PromptRequest, Task
 from workers.engine.prompts.drafting import Revise, Write
 from workers.engine.prompts.judging import Judge
-from workers.engine.replies import Refused, ReplyReader, Unreadable
+from workers.engine.replies import Doubtful, Refused, ReplyReader, Unreadable
 from workers.engine.strategies.plan_execute import plan_reader
 from workers.engine.strategies.reasoning_revision import first_faulty_in
 from workers.engine.strategies.self_consistency import groups_in
@@ -37,6 +37,13 @@ class Again:
 @dataclass(frozen=True)
 class Refuses:
     """The reply is a refusal: asked for again once, then the step fails as `model_refused`."""
+
+
+@dataclass(frozen=True)
+class Doubted:
+    """The reply is asked for again once, and read like this if it comes again."""
+
+    read: Any
 
 
 @dataclass(frozen=True)
@@ -103,13 +110,20 @@ def outcome_of(case: Case) -> Any:
         read = READERS[case.kind](reply)
     except Refused:
         return Refuses()
+    except Doubtful:
+        return Doubted(READERS[case.kind](replace(reply, is_trusted=True)))
     except Unreadable as error:
         return Again(str(error))
     return Dropped(read, len(reply.dropped)) if reply.dropped else read
 
 
 def is_as_expected(case: Case, outcome: Any) -> bool:
-    """Return whether the outcome is the expected one; of a reason, a part is expected."""
+    """Return whether the outcome is the expected one; of a reason, a part is expected.
+
+    What is content may be doubted, as it is read in the end.
+    """
+    if isinstance(outcome, Doubted) and case.family == "content":
+        outcome = outcome.read
     if isinstance(case.expected, Again):
         return isinstance(outcome, Again) and bool(re.search(case.expected.reason, outcome.reason))
     return bool(outcome == case.expected)

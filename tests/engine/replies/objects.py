@@ -145,6 +145,73 @@ FORMS = [
     ),
 ]
 
+
+def doubtful(name: str, c1: str, expected: object, *, beside: str = "") -> Case:
+    """A verdict of which the entry of c1 is unusual, or what is beside the scores."""
+    return Case(
+        "doubtful score",
+        "critique",
+        name,
+        f'{{"scores": {{"c1": {c1}, "c2": 0.6}}{beside}}}',
+        expected,
+    )
+
+
+DOUBTFUL = [
+    doubtful("a scale in other words", '{"rating": 1, "bestRating": 5}', (0.2, 0.6)),
+    doubtful("a scale in one word", '{"score": 1, "of": 5}', (0.2, 0.6)),
+    doubtful("points", '{"score": 1, "points_possible": 20}', (0.05, 0.6)),
+    doubtful("a range of values", '{"score": 1, "range": [1, 5]}', Again("not a scale")),
+    doubtful("a scale beside", "1", Again("which scale"), beside=', "rating_scale": "1-5"'),
+    doubtful("a scale in a sentence", "1", Again("not a scale"), beside=', "scoring": "out of 10"'),
+    doubtful("a poor one", '"1 (poor)"', Again("poor")),
+    doubtful("one star", '"1 (star)"', Again("star")),
+    doubtful("a good fraction", '"0.95 (good)"', (0.95, 0.6)),
+    doubtful("a footnote", '"0.9\u00b2"', Again()),
+    doubtful("a footnote, bare", "0.9\u00b2", Again()),
+    doubtful("a circled footnote", '"0.9\u2460"', Again()),
+    doubtful("a number that ends with its point", "0.", Again()),
+    doubtful("a German zero that is cut", '"0,"', Again()),
+    doubtful("a decimal comma, bare", "0,9", Again()),
+    doubtful(
+        "half of the example",
+        '{"evidence": ["<words of the draft>"], "reason": "<why>", "score": 0.5}',
+        Again("the form asked for"),
+    ),
+    doubtful("two scores", '{"score": 0.9, "rating": 0.3}', Again("two different scores")),
+    doubtful(
+        "a corrected score", '{"score": 0.9, "final_score": 0.3}', Again("two different scores")
+    ),
+    doubtful("a rating in words", '{"score": 0.9, "rating": "good"}', READ),
+    doubtful("a weighted score", '{"score": 0.9, "weighted_score": 0.45}', READ),
+    doubtful("a score in two cases", '{"Score": 0.9, "score": 0.1}', Again("repeats a name")),
+    doubtful("a key and another name", '{"name": "tone", "score": 0.9}', Again("two criteria")),
+    doubtful(
+        "not measurable, with a filler", '{"score": 0, "unmeasurable": "no facts"}', (None, 0.6)
+    ),
+    doubtful("measurable after all", '{"score": 0.9, "unmeasurable": "no"}', READ),
+    doubtful(
+        "nothing measurable, but scores", "0.9", Again("agree"), beside=', "unmeasurable": true'
+    ),
+    doubtful(
+        "a list of the unmeasurable", "0.9", Again("agree"), beside=', "unmeasurable": ["c2"]'
+    ),
+    Case(
+        "doubtful score",
+        "critique",
+        "a total",
+        f'{{"score": 0.75, "ratings": {{"c1": {C1}, "c2": {C2}}}}}',
+        READ,
+    ),
+    Case(
+        "doubtful score",
+        "critique",
+        "findings first",
+        '{"findings": [], "scores": {"c2": 0.6, "c1": 0.9}}',
+        READ,
+    ),
+]
+
 SCALES = [
     Case("score", "critique", "a text", scored('"0.9"'), READ),
     Case("score", "critique", "out of ten", scored('"9/10"'), READ),
@@ -853,4 +920,4 @@ OTHERS = [
     ),
 ]
 
-CASES = [*FORMS, *SCALES, *SYNTAX, *CUT_OFF, *AROUND, *ITEMS, *OTHERS]
+CASES = [*FORMS, *DOUBTFUL, *SCALES, *SYNTAX, *CUT_OFF, *AROUND, *ITEMS, *OTHERS]

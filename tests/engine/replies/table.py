@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 
 from tests.engine.replies import objects, texts
-from tests.engine.replies.case import Again, Case, Dropped, Refuses, is_as_expected, outcome_of
+from tests.engine.replies.case import (
+    Again,
+    Case,
+    Doubted,
+    Dropped,
+    Refuses,
+    is_as_expected,
+    outcome_of,
+)
 
 CASES = [*objects.CASES, *texts.CASES]
 HEAD = ("replies", "read", "items dropped", "asked again", "refusals", "wrong")
@@ -20,7 +28,7 @@ def table(cases: Sequence[Case]) -> str:
 
 def _row(family: str, cases: Sequence[Case]) -> tuple[str | int, ...]:
     outcomes = [outcome_of(it) for it in cases]
-    again = sum(isinstance(it, Again) for it in outcomes)
+    again = sum(isinstance(it, Again | Doubted) for it in outcomes)
     refused = sum(isinstance(it, Refuses) for it in outcomes)
     dropped = sum(it.items for it in outcomes if isinstance(it, Dropped))
     wrong = sum(not is_as_expected(*each) for each in zip(cases, outcomes, strict=True))

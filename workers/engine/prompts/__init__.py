@@ -3,7 +3,8 @@
 A prompt has two messages. The system message is the same for every call of a refinement and holds
 no text of a client, since models are trained to obey it above all else. The user message begins
 with what all calls share, byte for byte, so that providers can cache it: context documents, task,
-criteria. The instructions of the part follow, then what it works on.
+criteria. The instructions of the part follow, then what it works on, and at last how the text is
+marked in the reply: marks differ from step to step.
 """
 
 import re
@@ -14,6 +15,7 @@ from app.contract.criteria import Criterion
 from app.contract.drafts import sha256_of
 from app.contract.models import Role
 from app.contract.tools import Tool
+from workers.engine.marks import asking_for, number_for
 from workers.engine.prompt_requests import JsonDocument, Prompt, Task, canonical
 
 VERDICT = 0.0
@@ -54,10 +56,12 @@ def assembled(
     temperature: float | None = None,
     with_aim: bool = True,
     is_document: bool = False,
+    answer: str | None = None,
 ) -> Prompt:
     """Return the prompt of one part: what all parts share, then its instructions and material.
 
-    Without the aim the criteria are left out, and nothing is said where there is no task.
+    Without the aim the criteria are left out, and nothing is said where there is no task. `answer`
+    is what the last line asks for between marks, unless the reply has a schema.
     """
     shared = task.shared_texts.get(with_aim)
     if shared is None:
@@ -68,6 +72,10 @@ def assembled(
     if task.place is not None or task.part:
         own += _place(task)
     own += material
+    mark = None
+    if answer is not None and schema is None:
+        mark = number_for(task.nonce, name, shared, own)
+        own.append(asking_for(answer, mark))
     return Prompt(
         name,
         version,
@@ -77,6 +85,7 @@ def assembled(
         is_document,
         shared=len(shared),
         temperature=temperature,
+        mark=mark,
     )
 
 
@@ -194,6 +203,9 @@ def _place(task: Task) -> Iterator[str]:
     if task.part:
         yield fenced(task, "part", "\n".join(task.part))
 
+
+SCORES = [round(step / 20, 2) for step in range(21)]
+"""The scores that a schema allows: it leaves no way to write one on another scale."""
 
 TEXT: dict[str, object] = {"type": "string"}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import field
+from typing import ClassVar
 
 from app.contract.judgement import Critique, Finding, Span
 from app.contract.values import value
@@ -21,10 +22,9 @@ from workers.engine.prompts import (
 
 WORDS = {IN_WORDS: True}
 
-WRITE_VERSION = 3
+WRITE_VERSION = 4
 WRITE = """\
-Write one text that does what the task asks and meets every criterion. {grounded}
-Answer with the text alone: no preamble, no comment, no code fence around it."""
+Write one text that does what the task asks and meets every criterion. {grounded}"""
 
 
 @value(slots=True)
@@ -33,7 +33,10 @@ class Write(PromptRequest):
 
     def prompt(self) -> Prompt:
         words = WRITE.format(grounded=grounded(self.task))
-        return _written(self.task, "write", WRITE_VERSION, words, document=self.task.document)
+        document = self.task.document
+        return _written(
+            self.task, "write", WRITE_VERSION, words, document=document, answer="the text"
+        )
 
 
 SOLVE_VERSION = 1
@@ -63,19 +66,19 @@ class Solve(PromptRequest):
         return _written(self.task, "solve", SOLVE_VERSION, words, *(found if self.pattern else ()))
 
 
-REVISE_VERSION = 5
+REVISE_VERSION = 6
 REVISE = """\
 Revise the draft. Mend what the review names, worst first, and meet every criterion.
 What earlier attempts did not mend needs another way than theirs; what they mended stays mended.
 Keep what is good, and keep facts, numbers, names, quotations and links as they are unless
-the review says they are wrong; locked text stays as it is. {grounded}
-Answer with the whole revised text alone: no preamble, no comment, no code fence around it."""
+the review says they are wrong; locked text stays as it is. {grounded}"""
 
 
 @value(slots=True)
 class Revise(PromptRequest):
     """Revise a draft: fix what failed, and keep what is good."""
 
+    revises: ClassVar[bool] = True
     draft: str
     failing: tuple[str, ...] = field(metadata=WORDS)
     critique: Critique
@@ -88,7 +91,15 @@ class Revise(PromptRequest):
     def prompt(self) -> Prompt:
         words = REVISE.format(grounded=grounded(self.task, "the draft"))
         given, document = material(self), self.task.document
-        return _written(self.task, "revise", REVISE_VERSION, words, *given, document=document)
+        return _written(
+            self.task,
+            "revise",
+            REVISE_VERSION,
+            words,
+            *given,
+            document=document,
+            answer="the whole revised text",
+        )
 
 
 def material(prompt_request: Revise) -> list[str]:
@@ -134,6 +145,7 @@ def _written(
     *material: str,
     schema: dict[str, object] | None = None,
     document: JsonDocument | None = None,
+    answer: str | None = None,
 ) -> Prompt:
     """Return a prompt that asks for a draft: it says what will be checked.
 
@@ -153,6 +165,7 @@ def _written(
         schema=schema if document is None else dict(document.schema),
         temperature=DIVERSE if task.is_sampled else None,
         is_document=document is not None,
+        answer=answer,
     )
 
 
@@ -248,13 +261,12 @@ class RevisePassages(PromptRequest):
         return [fenced(self.task, label, text) for label, text in shown]
 
 
-DERIVE_VERSION = 2
+DERIVE_VERSION = 3
 DERIVE = """\
 Write one further text from a finished one, such as its subject line or a summary. The order says
 what the further text must be; the task says what the finished text was written for. {grounded}
 Contradict nothing in the finished text, which stays as it is, and write in its language unless the
-order asks for another one.
-Answer with the further text alone: no preamble, no comment, no code fence around it."""
+order asks for another one."""
 
 
 @value(slots=True)
@@ -273,18 +285,18 @@ class Derive(PromptRequest):
             fenced(self.task, "finished text", self.draft),
             fenced(self.task, "order", self.order),
             with_aim=False,
+            answer="the further text",
         )
 
 
-REASON_VERSION = 2
+REASON_VERSION = 3
 FORM = """Every step begins on a line of its own with its number, a full stop and a space: "1. ",
 "2. ", "3. " and so on without a gap. No other line begins with a number and a full stop. A step
 says one thing, and how it follows from those before it. The last step gives the answer."""
 REASON = f"""\
 Do what the task asks in numbered steps, and meet every criterion.
 {FORM}
-{{grounded}}
-Answer with the steps alone: no comment, no code fence around them."""
+{{grounded}}"""
 
 
 @value(slots=True)
@@ -293,17 +305,16 @@ class Reason(PromptRequest):
 
     def prompt(self) -> Prompt:
         words = REASON.format(grounded=grounded(self.task))
-        return _written(self.task, "reason", REASON_VERSION, words)
+        return _written(self.task, "reason", REASON_VERSION, words, answer="the steps")
 
 
-REDO_VERSION = 2
+REDO_VERSION = 3
 REDO = f"""\
 Go on with an argument in numbered steps, in its language. The steps that stay are right: build on
 them and do not repeat them. Do the steps that follow anew. Mend what the review names; keep of the
 old steps what is right.
 {FORM}
 {{grounded}}
-Answer with the new steps alone: no comment, no code fence around them.
 Begin with step {{first}}."""
 
 
@@ -325,6 +336,5 @@ class Redo(PromptRequest):
         stays = [fenced(task, "steps that stay", self.kept)] if self.kept.strip() else []
         words = REDO.format(grounded=grounded(task, "the steps that stay"), first=self.first)
         given = (*stays, fenced(task, "steps to do anew", self.rest))
-        return _written(
-            task, "redo", REDO_VERSION, words, *given, fenced(task, "review", review(said))
-        )
+        given = (*given, fenced(task, "review", review(said)))
+        return _written(task, "redo", REDO_VERSION, words, *given, answer="the new steps alone")

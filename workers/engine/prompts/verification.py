@@ -4,7 +4,17 @@ from dataclasses import field
 
 from app.contract.values import value
 from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest
-from workers.engine.prompts import TEXT, VERDICT, assembled, closed, described, each, fenced, listed
+from workers.engine.prompts import (
+    SCORES,
+    TEXT,
+    VERDICT,
+    assembled,
+    closed,
+    described,
+    each,
+    fenced,
+    listed,
+)
 
 QUESTIONS_VERSION = 3
 QUESTIONS = """\
@@ -263,7 +273,7 @@ class Weigh(PromptRequest):
     """What was thought before each answer; empty where that is not known."""
 
     def prompt(self) -> Prompt:
-        verdict = closed({"why": TEXT, "score": {"type": "number"}})
+        verdict = closed({"why": TEXT, "score": {"type": "number", "enum": SCORES}})
         shown = (
             block
             for number, (answer, why) in enumerate(

@@ -27,6 +27,7 @@ async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcom
             await search.judged(await within("iterations/0", _scored(task, search)))
             await heeded(task, search)
         if search.reason is None:
+            search.is_last = not plan.refine
             paths = search.side_by_side(plan.n)
             sampled = replace(task, is_sampled=True)
             parts = [within(at, _scored(sampled, search)) for at in paths]

@@ -27,8 +27,9 @@ async def chain_of_verification(
     with Search.of(task, limits) as search:
         for at in search.iterations():
             scored = await within(at, _verified(task, search, plan))
+            search.is_last = is_unverified(scored)
             await search.judged(scored)
-            if is_unverified(scored):
+            if search.is_last and search.wish is None:
                 search.settle(None)
                 break
     return search.outcome()

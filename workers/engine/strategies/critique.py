@@ -16,6 +16,7 @@ async def critique(task: Task, limits: Limits, _plan: CritiqueStrategy) -> Outco
     if task.draft is None:
         raise ValueError("the critique strategy requires a draft")
     with Search.of(task, limits) as search:
+        search.is_last = True
         given = Draft(task.draft, sha256_of(task.draft))
         await search.judged(await within("iterations/0", judge(task, given)))
         await heeded(task, search)

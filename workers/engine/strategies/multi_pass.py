@@ -87,7 +87,7 @@ def _task(task: Task, each: Pass, met: tuple[Criterion, ...], *, is_last: bool) 
     task = replace(task, criteria=(*met, *each.judged_on()))
     task = with_own_checks(task, f"passes/{each.focus}", each.validators, ends=is_last)
     focus = f"attend to {each.focus} and leave everything else as it is. {each.instructions}"
-    if task.draft is None and task.engine_version > 1:
+    if task.draft is None:
         focus = f"write the whole text, and attend to {each.focus} above all. {each.instructions}"
     return with_instruction(task, "In this pass", focus.strip())
 

@@ -4,20 +4,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.contract.caveats import Caveat
-from app.contract.criteria import Criterion
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.sections import MOST_SECTIONS, Sections
 from app.contract.status import StopReason
-from app.contract.strategies.parts import AUTO_PARTS, BODY, NestedStrategy
+from app.contract.strategies.parts import AUTO_PARTS, BODY, Enough, NestedStrategy
 from workers.engine.judging import check, corrected, skipped_in, with_own_checks
 from workers.engine.moves import Draft, PartResults, Scored, Stopped, play_parts
 from workers.engine.prompt_requests import Place, Task
 from workers.engine.search import Outcome, Search
 from workers.engine.sequence import PartsPlayed, Piece, in_sequence, outlined, refined_piece
 from workers.engine.sub_search import (
-    PARSED,
     closing,
     given_up,
     going_on,
@@ -73,8 +71,8 @@ async def _pieces(
     """Return the sections of a draft, the parts that the plan names, or those of an outline."""
     scope = f"{task.scope}{BODY}" if plan.body.kind == plan.kind else task.scope
     within = replace(task, has_validators=False, own=(), scope=scope)
-    if plan.until is not None:
-        return _open_ended(within, limits, plan.until, plan.max_parts)
+    if (enough := plan.enough()) is not None:
+        return _open_ended(within, limits, enough, plan.max_parts)
     if plan.parts == AUTO_PARTS:
         items = await outlined(task, plan)
         titles = titles_of([it.partition(":")[0] for it in items])
@@ -115,10 +113,10 @@ async def _pieces(
     )
 
 
-def _open_ended(task: Task, limits: Limits, until: Criterion, most: int) -> tuple[Piece, ...]:
+def _open_ended(task: Task, limits: Limits, enough: Enough, most: int) -> tuple[Piece, ...]:
     """Return as many parts as there may be, without an outline."""
-    whole = f"{until.name}: {until.description}" if until.description else until.name
-    what = f"write the next part and nothing else; the whole text is finished when it meets {whole}"
+    finished = f"the whole text is finished when it {enough.in_words()}"
+    what = f"write the next part and nothing else; {finished}"
     return tuple(
         Piece(
             f"part-{number}",
@@ -152,12 +150,10 @@ async def _joined(
     ]
     done = [it for it in made.replies if it is not None]
     missing = tuple(piece.path for piece, text in zip(pieces, texts, strict=True) if text is None)
-    if task.engine_version >= PARSED:
-        missing += tuple(path for it in done for path in it.missing)
+    missing += tuple(path for it in done for path in it.missing)
     observed = tuple(document for it in done for document in it.observed)
     known = [it for it in texts if it is not None]
-    is_exact = task.engine_version >= PARSED
-    text = sections.joined(known) if sections and is_exact else plan.separator.join(known)
+    text = sections.joined(known) if sections else plan.separator.join(known)
     draft = Draft(text, sha256_of(text), is_reply=False)
     reason = _reason(made, missing)
     try:

@@ -56,50 +56,33 @@ from workers.engine.replies import Arguments, ReplyModel, ReplyReader, Unreadabl
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
 
-PLAN_VERSION = 3
+PLAN_VERSION = 4
 STEPS_RULE = """A step names a tool and gives the arguments that its parameters ask for, or it
 names no tool: then its instruction is carried out by a writer who sees the goal, the context
 documents and everything observed before. Plan a step only for what the text needs and nobody knows
 yet; the text itself is written after the plan and is not a step of it."""
-IN_TURN_RULE = """Arguments hold what is known
-now: a call that needs what is yet to be observed is planned afterwards, when the plan is revised.
-Write `arguments` as the text of a JSON object, null without a tool."""
 NEEDS_RULE = """`needs` names the steps
 whose results a step builds on, by their names; steps that need nothing unfinished are carried out
-at the same time, so leave out no need and add none. The plan is revised only when a step failed, or
-when no step can be carried out as it stands.
+at the same time, so leave out no need and add none. The plan is revised when a step failed, when no
+step can be carried out as it stands, and before a call that changes something and needs what was
+found out since it was planned.
 Write `arguments` as the text of a JSON object, null without a tool. Arguments hold what is known
 now: a call whose arguments have to be found out first has null arguments and needs the steps that
 find them; the plan is revised when they have."""
 ONE_STEP = """{"name": "<short name>", "instruction": "<what to do, and what for>",
- "tool": null, "arguments": null}"""
+ "tool": null, "arguments": null, "needs": []}"""
 PLAN = """\
 You plan how to reach the goal that the task states. {rule}
 Answer with one JSON object and nothing else:
 {{"steps": {{"first": {step}, "more": [...]}}}}"""
 
-IN_TURN: dict[str, object] = {
+STEP: dict[str, object] = {
     "name": {"type": "string"},
     "instruction": {"type": "string"},
     "tool": {"type": ["string", "null"]},
     "arguments": {"type": ["string", "null"]},
+    "needs": {"type": "array", "items": {"type": "string"}},
 }
-SIDE_BY_SIDE = 3
-"""The version of the engine from which steps that need nothing of each other are carried out side
-by side, and from which the plan is revised only when a step failed or something was learnt."""
-
-
-def _worded(text: str, version: int) -> str:
-    """Return an instruction to a planner with what it has to know of steps."""
-    if version < SIDE_BY_SIDE:
-        return text.format(rule=f"{STEPS_RULE} {IN_TURN_RULE}", step=ONE_STEP)
-    step = ONE_STEP.removesuffix("}") + ', "needs": []}'
-    return text.format(rule=f"{STEPS_RULE} {NEEDS_RULE}", step=step)
-
-
-def _step_schema(version: int) -> dict[str, object]:
-    needs = {"needs": {"type": "array", "items": {"type": "string"}}}
-    return closed(IN_TURN if version < SIDE_BY_SIDE else IN_TURN | needs)
 
 
 @value(slots=True)
@@ -110,9 +93,8 @@ class Plan(PromptRequest):
 
     def prompt(self) -> Prompt:
         most = f"At most {self.most} steps are carried out."
-        version = self.task.engine_version
-        schema = closed({"steps": at_least(("first",), _step_schema(version))})
-        instruction = _worded(PLAN, version)
+        schema = closed({"steps": at_least(("first",), closed(STEP))})
+        instruction = PLAN.format(rule=f"{STEPS_RULE} {NEEDS_RULE}", step=ONE_STEP)
         return assembled(
             self.task, "plan", PLAN_VERSION, instruction, *material(self.task), most, schema=schema
         )
@@ -133,13 +115,14 @@ def written(step: PlannedStep) -> str:
     return "\n".join(line for line in lines if line)
 
 
-REPLAN_VERSION = 5
+REPLAN_VERSION = 6
 REPLAN = """\
 You revise a plan after steps of it. {rule}
 First say whether the goal is met: whether what was observed is all the text needs. If it is, prove
 it with evidence: the number of a step and words quoted from what was observed there, character for
 character: three words or more, of which a figure counts as two, or a whole line. Then give every
-step that remains, in order; none when nothing remains.
+step that remains, in order; none when nothing remains. Arguments that were planned before something
+was observed stay only if they fit it.
 When a step failed, change the plan: another tool, other arguments, or a way without it. A call that
 failed is not made again with the same arguments. A call that a reviewer refused is not made in
 another way either, unless what they said allows it.
@@ -159,19 +142,18 @@ class Replan(PromptRequest):
     """How many observations the plan was made from."""
 
     def prompt(self) -> Prompt:
-        version = self.task.engine_version
         remaining = [_with_needs(step, self.remaining) for step in self.remaining]
         return assembled(
             self.task,
             "replan",
             REPLAN_VERSION,
-            _worded(REPLAN, version),
+            REPLAN.format(rule=f"{STEPS_RULE} {NEEDS_RULE}", step=ONE_STEP),
             *material(self.task),
             *(observed(self.task, it) for it in self.observations),
             fenced(self.task, "remaining plan", "\n\n".join(remaining or ["no step"])),
             _what_happened(self.observations[self.since :]),
             f"At most {self.most} more steps are carried out.",
-            schema=_schema(version),
+            schema=_schema(),
         )
 
 
@@ -200,23 +182,20 @@ def _steps_in_words(numbers: Sequence[int]) -> str:
     return f"Step{'s'[: len(numbers) - 1]} {', '.join(map(str, numbers))}"
 
 
-def _schema(version: int) -> dict[str, object]:
+def _schema() -> dict[str, object]:
     evidence = closed({"step": {"type": "integer"}, "quote": {"type": "string"}})
     verdict: dict[str, object] = {
         "met": {"type": "boolean"},
         "evidence": {"type": "array", "items": evidence},
     }
-    return closed(
-        {"goal_met": closed(verdict), "steps": {"type": "array", "items": _step_schema(version)}}
-    )
+    return closed({"goal_met": closed(verdict), "steps": {"type": "array", "items": closed(STEP)}})
 
 
-DO_VERSION = 2
+DO_VERSION = 3
 DO = """\
 You carry out one step of a plan. The goal that the task states is reached by others:
 do only what the step says. {grounded}
-Say which facts are missing.
-Answer with the result of the step alone: no preamble, no comment."""
+Say which facts are missing."""
 
 
 @value(slots=True)
@@ -236,6 +215,7 @@ class Do(PromptRequest):
             *([] if task.draft is None else [fenced(task, "draft", task.draft)]),
             *(observed(task, it) for it in self.observations),
             fenced(task, "step to carry out", written(self.step)),
+            answer="the result of the step alone",
         )
 
 
@@ -289,8 +269,7 @@ def revision_reader(
         steps = _steps(reply, said.steps, tools, observations)
         if not said.goal_met.met:
             return Revision(steps)
-        enough = _proves if reply.asked.task.engine_version >= ASKS_AT_THE_END else _stands
-        unproven = _unproven(said.goal_met.evidence, observations, enough)
+        unproven = _unproven(said.goal_met.evidence, observations)
         return Revision(steps, is_met=unproven is None, unproven=unproven)
 
     return read
@@ -313,24 +292,15 @@ def failed_before(step: PlannedStep, observations: Sequence[Observation]) -> boo
     return step.call is not None and step.call in failed
 
 
-Enough = Callable[[str, str], bool]
-
-
-def _unproven(
-    evidence: Sequence[_Evidence], observations: Sequence[Observation], enough: Enough
-) -> str | None:
+def _unproven(evidence: Sequence[_Evidence], observations: Sequence[Observation]) -> str | None:
     seen = {it.number: it.text for it in observations if it.ok}
-    if any(it.step in seen and enough(it.quote, seen[it.step]) for it in evidence):
+    if any(it.step in seen and _proves(it.quote, seen[it.step]) for it in evidence):
         return None
     return (
         "goal_met.met needs evidence: at least one quote that stands, character for character,"
         " in what was observed in the step it names; it has three words or more, of which a figure"
         " counts as two, or is a whole line"
     )
-
-
-def _stands(quote: str, text: str) -> bool:
-    return Source(text).quotation(quote) is not None
 
 
 def _proves(quote: str, text: str) -> bool:
@@ -341,7 +311,7 @@ def _proves(quote: str, text: str) -> bool:
     """
     whole = _bare(quote)
     is_line = bool(whole) and any(_bare(line) == whole for line in (text, *text.splitlines()))
-    return is_line or (_words(quote) >= EVIDENT and _stands(quote, text))
+    return is_line or (_words(quote) >= EVIDENT and Source(text).quotation(quote) is not None)
 
 
 def _bare(text: str) -> str:
@@ -365,8 +335,6 @@ def _steps(
             raise Unreadable(f"step {number}: unknown tool {step.tool!r}; known tools: {known}")
         if step.tool is None and step.arguments:
             raise Unreadable(f"step {number} has arguments but no tool")
-    if reply.asked.task.engine_version < SIDE_BY_SIDE:
-        return tuple(_planned(it, ()) for it in said)
     needs = _needs(said, {it.step.name for it in observations})
     return tuple(map(_planned, said, needs))
 
@@ -436,10 +404,6 @@ MOST_APPROVALS = 10
 """How often a reviewer is asked about one call: again while their arguments cannot be sent."""
 
 
-ASKS_AT_THE_END = 3
-"""The version of the engine from which the last step allowed is followed by a verdict, too, and
-from which evidence has enough words."""
-
 EVIDENT = 3
 """Words of a quotation that is evidence."""
 
@@ -487,8 +451,6 @@ async def pursued(task: Task, plan: PlanExecuteStrategy) -> Pursuit:
             is_last = len(observations) == most
             if is_last:
                 shortfall = f"no quotation proved that the goal is met after {most} steps"
-            if is_last and task.engine_version < ASKS_AT_THE_END:
-                break
             try:
                 revision = await _revision(task, steps, observations, since, most)
             except StepError:
@@ -512,12 +474,17 @@ async def _until_revision(
     """Carry out steps until the plan is to be revised; return those that remain.
 
     It is revised when a step failed, when a reviewer changed the arguments of one, when no step
-    can be carried out as it stands, after `max_steps` steps, and before further calls when the
-    results since the last model call are long: they share the room of one.
+    can be carried out as it stands, before a call with effects that was planned before what it
+    needs was observed, after `max_steps` steps, and before further calls when the results since
+    the last model call are long: they share the room of one.
     """
     room = MAX_RESULT
+    with_effects = _with_effects(task)
+    has_needed = [bool(it.needs) for it in steps]
     while due := _due(task, steps, plan.max_steps - len(observations)):
         chosen = [steps[place] for place in due]
+        if any(has_needed[place] and steps[place].tool in with_effects for place in due):
+            break
         if room < MAX_RESULT // 2 and any(it.tool for it in chosen):
             break
         since = len(observations)
@@ -525,9 +492,10 @@ async def _until_revision(
             room = MAX_RESULT
         room = await _carried_out(task, plan, chosen, observations, room)
         steps = without(steps, due)
+        has_needed = [it for place, it in enumerate(has_needed) if place not in due]
         done = observations[since:]
         is_learnt = [it.step for it in done] != chosen or not all(it.ok for it in done)
-        if is_learnt or task.engine_version < SIDE_BY_SIDE:
+        if is_learnt or plan.revise == "each_step":
             break
     return steps
 
@@ -538,13 +506,15 @@ def _due(task: Task, steps: Sequence[PlannedStep], most: int) -> Sequence[int]:
     A call with effects comes alone and after the others, so that the plan may change before it.
     Of equal calls one is made first: one that fails is not made again.
     """
-    if task.engine_version < SIDE_BY_SIDE:
-        return [0]
-    with_effects = {tool.name for tool in task.tools if tool.effects}
+    with_effects = _with_effects(task)
     ready = [place for place, it in enumerate(steps) if not it.needs and not it.is_open]
     harmless = [place for place in ready if steps[place].tool not in with_effects]
     first = {steps[place].call or place: place for place in reversed(harmless)}
     return (sorted(first.values()) or ready[:1])[:most]
+
+
+def _with_effects(task: Task) -> set[str]:
+    return {tool.name for tool in task.tools if tool.effects}
 
 
 def as_documents(task: Task, observations: Sequence[Observation]) -> tuple[ContextDocument, ...]:
@@ -553,7 +523,7 @@ def as_documents(task: Task, observations: Sequence[Observation]) -> tuple[Conte
     Failed calls are left out unless they were to have effects: a text must not say that what was
     refused was done.
     """
-    with_effects = {tool.name for tool in task.tools if tool.effects}
+    with_effects = _with_effects(task)
     return tuple(
         ContextDocument(
             name=f"Step {it.number}{'' if it.ok else ', failed'}: {it.step.title}", text=it.text
@@ -700,7 +670,7 @@ async def _asked(
         try:
             reply = await asked
         except StepError as failure:
-            is_refused = is_declined(failure, question)
+            is_refused = is_declined(failure)
             if attempt == AGAIN or not (is_refused or is_cut_off(failure, question)):
                 raise
             if is_refused:

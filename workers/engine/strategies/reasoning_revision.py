@@ -39,18 +39,11 @@ CALCULATOR = "calculator"
 MOST_TOLD = 100
 """Equations of which a critic is told what the calculator says."""
 
-CALCULATES = 3
-"""The version of the engine from which equations are calculated."""
-
 
 class _Step(ReplyModel):
     step: int
     why: str
     correct: bool
-
-
-class _Steps(ReplyModel):
-    steps: list[_Step]
 
 
 class _Checked(ReplyModel):
@@ -74,8 +67,8 @@ async def reasoned(task: Task) -> Draft:
 async def judge_and_check(plan: ReasoningRevisionStrategy, task: Task, draft: Draft) -> Scored:
     """Return a chain with its verdict and with its first faulty step as a finding."""
     scored = await judge(task, draft)
-    calculates = plan.calculator and task.engine_version >= CALCULATES
-    return await verified(task, scored, faults(task, draft.text, calculates=calculates), "verify")
+    check = faults(task, draft.text, calculates=plan.calculator)
+    return await verified(task, scored, check, "verify")
 
 
 async def faults(task: Task, text: str, *, calculates: bool = False) -> Verification:
@@ -209,8 +202,6 @@ def first_faulty_in(count: int) -> Callable[[ReplyReader], _Step | None]:
 
 
 def _verdicts(reply: ReplyReader) -> list[_Step]:
-    if reply.is_strict:
-        return reply.read_as(_Steps).steps
     said = reply.read_as(_EachStep).steps
     if isinstance(said, list):
         return said
@@ -236,8 +227,9 @@ async def reasoning_revision(
         for at in search.iterations():
             draft = await within(at, propose(task, search, reasoned, redone))
             scored = await within(at, judge_and_check(plan, task, draft))
+            search.is_last = is_unverified(scored)
             await search.judged(scored)
-            if is_unverified(scored):
+            if search.is_last and search.wish is None:
                 search.settle(None)
                 break
     return search.outcome()

@@ -39,9 +39,6 @@ SHOWN = 200
 MOST_REASONING = 6_000
 """Characters at the end of a sample's reasoning that a critic reads to weigh its answer."""
 
-EARLY_SINCE = 3
-"""The engine version since which no samples are drawn that cannot change the result."""
-
 Group = tuple[int, ...]
 """Indices of samples, from 0, with the same answer."""
 
@@ -63,10 +60,6 @@ class Sample:
     answer: str | None
     reasoning: str = ""
     """What the model thought before it answered, if it is known."""
-
-
-class _Groups(ReplyModel):
-    groups: list[list[int]]
 
 
 def _no_boolean(said: Any) -> Any:
@@ -258,8 +251,6 @@ def groups_in(count: int) -> Callable[[ReplyReader], tuple[Group, ...]]:
 
 
 def _groups(reply: ReplyReader) -> list[list[int]]:
-    if reply.is_strict:
-        return reply.read_as(_Groups).groups
     said = reply.read_as(_GroupOfEach).groups
     if isinstance(said, list):
         return said
@@ -284,6 +275,7 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
     """
     task = replace(task, criteria=())
     with Search.of(task, limits) as search:
+        search.is_last = True
         paths = search.side_by_side(plan.n)
         drawn = await _drawn(task, search, plan, paths)
         made = [sample for sample in drawn.replies if sample is not None]
@@ -311,7 +303,7 @@ async def _drawn(
         return await play_parts(at, [within(it, _sample(task, search, plan)) for it in which])
 
     all_at_once = not plan.stop_early or plan.weigh or plan.vote == "judge"
-    if all_at_once or task.engine_version < EARLY_SINCE:
+    if all_at_once:
         return await draw(paths, "samples")
     drawn: PartResults[Sample] = PartResults((), ())
     while not drawn.were_stopped:
@@ -337,7 +329,7 @@ def review_policy(_plan: SelfConsistencyStrategy) -> ReviewPolicy:
 
 async def _sample(task: Task, search: Search, plan: SelfConsistencyStrategy) -> Sample:
     thoughts: list[str] = []
-    first = None if task.engine_version == 1 else partial(solved, plan.answer, thoughts.append)
+    first = partial(solved, plan.answer, thoughts.append)
     task = replace(task, is_sampled=True)
     sample = await sampled(task, await propose(task, search, first), plan.answer)
     return replace(sample, reasoning="".join(thoughts[-1:]))

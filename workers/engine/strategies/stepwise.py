@@ -15,7 +15,6 @@ from workers.engine.moves import StepError, Stopped, Together, within
 from workers.engine.prompt_requests import Place, Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
-    PARSED,
     closing_with,
     given_up,
     going_on,
@@ -69,7 +68,7 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
                 raise
             reason = None if isinstance(refusal, Stopped) else StopReason.INCOMPLETE
             caveats += (given_up(path, refusal),)
-            missing += _from(task, plan, stage)
+            missing += _from(plan, stage)
             break
         caveats += (*done.caveats, *own_checks_of(f"{task.scope}{path}", path, done))
         observed += done.observed
@@ -79,8 +78,8 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
             if verified is None:
                 missing = done.missing
             if reason is None:  # it was stopped: its own text is not in that of an earlier one
-                _, *later = _from(task, plan, stage)
-                missing += tuple(later) if verified is None else _from(task, plan, stage)
+                _, *later = _from(plan, stage)
+                missing += tuple(later) if verified is None else _from(plan, stage)
             break
         verified, before = done, (stage.name, done.best.scored.draft.text)
         missing += done.missing
@@ -89,10 +88,9 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
     return replace(kept, reason=reason, missing=missing, caveats=caveats, observed=observed)
 
 
-def _from(task: Task, plan: StepwiseStrategy, stage: Stage) -> tuple[str, ...]:
+def _from(plan: StepwiseStrategy, stage: Stage) -> tuple[str, ...]:
     """Return the paths of a stage and of those that would have followed."""
-    paths = plan.stage_paths()[plan.stages.index(stage) :]
-    return paths if task.engine_version >= PARSED else paths[:1]
+    return plan.stage_paths()[plan.stages.index(stage) :]
 
 
 def _unfinished(stage: Stage, done: Outcome, *, is_last: bool) -> Caveat:

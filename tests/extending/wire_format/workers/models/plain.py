@@ -59,7 +59,8 @@ class Plain:
         except ValidationError:
             raise UnreadableReply("the reply is not a generated text") from None
         tokens = counted(generated.usage.input, generated.usage.output)
-        flaw = flaw_of(generated.text, is_cut_off=generated.is_cut_off, is_withheld=False)
+        ending = "length" if generated.is_cut_off else "stop"
+        flaw = flaw_of(generated.text, ending, {"stop"})
         return ChatReply(generated.text, None, tokens, flaw)
 
 

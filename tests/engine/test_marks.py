@@ -1,0 +1,153 @@
+"""A text stands between marks in a reply: which marks, what is read, and what never stays."""
+
+import re
+
+import pytest
+
+from app.contract.drafts import draft_of, marks
+from app.contract.judgement import Critique
+from tests.engine.engine_driver import driver_scoring, request
+from tests.engine.replies.articles import ARTICLE, NO_TEXTS, REVISED, firsts, legitimate, others
+from tests.engine.replies.articles import REPLIES as ARTICLES
+from workers.engine.asking import question, reader
+from workers.engine.moves import Ask
+from workers.engine.pipeline import task_of
+from workers.engine.prompts.drafting import Revise, Write
+from workers.engine.replies import CutShort, Unreadable
+from workers.engine.step_hash import about
+
+CRITIQUE = Critique(scores=())
+TASK = task_of(request(context=[{"name": "policy.md", "text": "14 days."}]), "482913")
+WRITE = question("draft", "generator", Write(TASK))
+NUMBER = WRITE.prompt.mark or ""
+OPENS, CLOSES = marks(NUMBER)
+
+
+def read(reply: str, asked: Ask = WRITE) -> str:
+    return reader(asked, reply).text()
+
+
+@pytest.mark.parametrize("is_marked", [True, False], ids=["marks", "no marks"])
+def test_at_most_five_replies_to_a_plain_article_are_read_wrongly(*, is_marked: bool) -> None:
+    replies = [it.with_marks() if is_marked else it for it in ARTICLES]
+    wrong = [it.name for it in replies if it.outcome() == "wrong"]
+    assert len(replies) > 103
+    assert len(wrong) <= 5, wrong
+
+
+@pytest.mark.parametrize("is_marked", [True, False], ids=["marks", "no marks"])
+def test_no_text_is_cut_or_altered(*, is_marked: bool) -> None:
+    texts = [it.with_marks() if is_marked else it for it in legitimate()]
+    first = {it.name: it.outcome() for it in texts}
+    assert {"wrong", "asked again"}.isdisjoint(first.values()), first
+    assert {it.outcome(is_trusted=True) for it in texts} == {"right"}
+
+
+def test_articles_in_other_languages_are_read_as_well() -> None:
+    wrong = [it.name for it in (*others(), *firsts()) if it.outcome() == "wrong"]
+    assert len(wrong) <= 8, wrong
+
+
+def test_the_last_line_of_a_prompt_asks_for_marks_also_when_it_is_sent_again() -> None:
+    model = driver_scoring(0.9, writer=["...", f"{OPENS}We refund", "We refund."])
+    model.play(request(max_iterations=1))
+    for it in model.asked("generator"):
+        last = it.prompt.user.rsplit("\n", 1)[1]
+        assert f"<text-{it.prompt.mark}> and </text-{it.prompt.mark}>" in last
+
+
+def test_the_marks_leave_the_hash_of_a_step_and_what_prompts_share_as_they_are() -> None:
+    revise = [Revise(TASK, it, (), CRITIQUE, ()) for it in ("One.", "Two.")]
+    one, two = (question("revise", "generator", it) for it in revise)
+    assert one.prompt.mark != two.prompt.mark != NUMBER
+    assert one.prompt.user[: one.prompt.shared] == WRITE.prompt.user[: WRITE.prompt.shared]
+    assert about(one) == about(one.changed(prompt=two.prompt))
+    assert question("revise", "generator", revise[0]).prompt == one.prompt
+
+
+def test_a_number_that_a_text_contains_is_not_the_one_of_the_marks() -> None:
+    task = task_of(request(task=f"Explain {OPENS} to a customer."), "482913")
+    assert Write(task).prompt().mark not in (None, NUMBER)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"{OPENS}\nWe refund.\n{CLOSES}",
+        f"Sure!\n{OPENS}\nWe refund.\n{CLOSES}\nBye.",
+        f"{OPENS}We refund.{CLOSES}",
+        f"**{OPENS}**\nWe refund.\n**{CLOSES}**",
+        f"```\n{OPENS}\nWe refund.\n{CLOSES}\n```",
+        f"{OPENS}\n```text\nWe refund.\n```\n{CLOSES}",
+        f"{OPENS}\nWe refund.\n{OPENS}",
+        f"{OPENS}\nWe refund.\n</text>",
+        f"We refund.\n{CLOSES}",
+        "<text-000001>\nWe refund.\n</text-000001>",
+        f"I write between {OPENS} and {CLOSES}.\n{OPENS}\nWe refund.\n{CLOSES}",
+        f"<think>Maybe {OPENS}No.{CLOSES}</think>{OPENS}We refund.{CLOSES}",
+        f"{OPENS}\n{OPENS}\nWe refund.\n{CLOSES}\n{CLOSES}",
+        f"&lt;text-{NUMBER}&gt;\nWe refund.\n&lt;/text-{NUMBER}&gt;",
+        f"{OPENS}\r\nWe refund.\r\n{CLOSES}",
+    ],
+)
+def test_what_stands_between_the_marks_is_the_text(reply: str) -> None:
+    assert read(reply) == "We refund."
+
+
+def test_two_texts_between_marks_are_asked_for_again() -> None:
+    two = f"{OPENS}\nWe refund you.\n{CLOSES}\nOr:\n{OPENS}\nYou are refunded.\n{CLOSES}"
+    with pytest.raises(Unreadable, match="more than one"):
+        read(two)
+
+
+@pytest.mark.parametrize(
+    "reply", [f"{OPENS}\nWe refund", f"Sure!\n{OPENS}\nWe refund.\n</tex", OPENS]
+)
+def test_a_text_without_its_last_mark_is_cut_off(reply: str) -> None:
+    with pytest.raises(CutShort, match=CLOSES):
+        read(reply)
+
+
+def test_a_text_that_was_cut_off_is_asked_for_with_more_room_and_shown_without_marks() -> None:
+    first = driver_scoring(0.9, writer=["We refund."])
+    first.play(request(max_iterations=1))
+    opens = marks(first.asked("generator")[0].prompt.mark or "")[0]
+    model = driver_scoring(0.9, writer=[f"{opens}\nWe ref", "We refund."])
+    assert model.play(request(max_iterations=1)).best.scored.draft.text == "We refund."
+    again = model.asked("generator")[1]
+    assert again.room == 1
+    assert again.prompt.user.count(opens) == 2  # where it is asked for, and not in the reply
+
+
+def test_a_reply_of_marks_and_a_text_is_not_journaled_twice() -> None:
+    assert draft_of(f"{OPENS}\n{REVISED}\n{CLOSES}\n") == REVISED
+    assert draft_of(f"Sure!\n{OPENS}\n{REVISED}\n{CLOSES}") != REVISED
+
+
+def test_a_text_that_speaks_of_marks_keeps_them() -> None:
+    task = task_of(request(task="Explain the tag <text-123456> to a developer."), "482913")
+    asked = question("draft", "generator", Write(task))
+    opens, closes = marks(asked.prompt.mark or "")
+    text = "A reply begins with <text-123456>.\n\nIt ends with </text-123456>."
+    assert read(f"{opens}\n{text}\n{closes}", asked) == text
+
+
+def test_no_mark_of_its_step_stays_in_a_draft() -> None:
+    said = f"We {OPENS} refund.\n{CLOSES}\nYou {CLOSES} wait."
+    for reply in (said, f"{OPENS}\n{said}", f"A.\n\n{said}"):
+        try:
+            text = read(reply)
+        except Unreadable:
+            continue
+        assert not re.search(rf"text-{NUMBER}", text)
+
+
+def test_what_may_be_no_text_is_asked_for_again_once_and_then_taken() -> None:
+    other = NO_TEXTS["another text"]
+    model = driver_scoring(0.5, 0.9, writer=[other, other])
+    outcome = model.play(request(draft=ARTICLE, max_iterations=1))
+    assert [it.path for it in model.asked("generator")] == [
+        "iterations/1/revise",
+        "iterations/1/revise/again/1",
+    ]
+    assert outcome.best.scored.draft.text == other
