@@ -31,8 +31,8 @@ demo: $(VENV)/run.stamp ## watch a rough text get better: no API key, no network
 serve: $(VENV)/run.stamp ## run Redis, API and worker until Ctrl-C
 	$(BIN)/hone serve
 
-test: install ## run all tests, a process per core and two more; TESTS=tests/engine runs some
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal $(TESTS)
+test: install ## run the tests, a process per core and two more; ALL=1 adds those that take long; TESTS=tests/engine runs some
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal $(if $(ALL),--long) $(TESTS)
 
 check: install ## check format, lint, types, import contracts, OpenAPI document
 	$(BIN)/ruff format --check .

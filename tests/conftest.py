@@ -44,6 +44,19 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 2
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="also run the tests that take long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes long, unless it was asked for or named on the command line."""
+    if config.getoption("--long") or any(".py" in it for it in config.args):
+        return
+    long = [it for it in items if it.get_closest_marker("long")]
+    items[:] = [it for it in items if not it.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Drop what the caller's shell gave this process, for it and for all that tests start.
 
