@@ -11,7 +11,7 @@ from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
 from workers.text.readability import TextCounts, flesch_reading_ease, grade
 from workers.text.spelling import repetitions, spelling
-from workers.text.tables import listed
+from workers.text.tables import corrections, known_words, listed
 
 Rule = Callable[[Document], Iterator[TextIssue]]
 
@@ -53,6 +53,13 @@ wrong, so that finding nothing says nothing. A subject line has more."""
 LEAST_ENGLISH = 0.15
 """Share of the commonest English words from which a text counts as English; mostly it is 0.4."""
 
+LEAST_KNOWN = 0.4
+"""Share of the other words of five letters or more that the editor knows, from which a text counts as
+English and not as another language or as random letters; in manuals it is 0.6 to 0.9."""
+
+FEWEST_UNKNOWN = 3
+"""Unknown words from which that share counts in a text with common words."""
+
 HALVED_BY = {IssueKind.SPELLING: 1.1, IssueKind.WORDINESS: 2.0, IssueKind.JARGON: 2.0}
 """How many issues in 100 words halve the score of their kind."""
 
@@ -85,11 +92,25 @@ class Analysis:
 
     @property
     def is_readable(self) -> bool:
-        """Return whether there is English prose to measure."""
+        """Return whether there is English prose to measure: common words, and others it knows."""
         read = [word.lower for word in self.document.words]
+        common = sum(word in listed("common") for word in read)
         if len(read) < 20:
-            return 2 * sum(word.isascii() for word in read) > len(read)
-        return sum(word in listed("common") for word in read) / len(read) >= LEAST_ENGLISH
+            is_english = 2 * sum(word.isascii() for word in read) > len(read)
+        else:
+            is_english = common / len(read) >= LEAST_ENGLISH
+        return is_english and self._is_known(common)
+
+    def _is_known(self, common: int) -> bool:
+        """Return whether enough of the words are English ones, spelled right or wrong."""
+        others = {
+            word.lower
+            for word in self.document.words
+            if len(word.text) > 4 and word.text.isalpha() and word.text not in self.document.names
+        } - listed("common")
+        known = sum(word in known_words() or word in corrections() for word in others)
+        is_too_short = common > 0 and len(others) - known < FEWEST_UNKNOWN
+        return is_too_short or known >= LEAST_KNOWN * len(others)
 
     @property
     def says_enough(self) -> bool:

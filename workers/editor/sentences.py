@@ -81,14 +81,23 @@ def _division(document: Document, sentence: Sentence) -> Edit | None:
     return min(found, key=lambda edit: abs(edit.start - middle), default=None)
 
 
+_RUN_ON = re.compile(rf",\s+(?!(?:{alternatives('dependent')}|who|which|that)\b)(?:[\w'-]+\s+){{1,4}}(?:{_AUX})\b")
+
+
 def _openings(document: Document, sentence: Sentence) -> Iterator[tuple[re.Match[str], str]]:
     for pattern, opening in _STARTS:
         for match in pattern.finditer(document.masked, sentence.start, sentence.end):
             yield match, opening
     for pattern, opening in _COORDINATED:
         for match in pattern.finditer(document.masked, sentence.start, sentence.end):
-            if not _CONDITIONAL.search(document.masked, sentence.start, match.start()):
+            first = document.masked[sentence.start : match.start()]
+            if not _CONDITIONAL.search(first) and not _is_list_of_clauses(first):
                 yield match, opening
+
+
+def _is_list_of_clauses(first: str) -> bool:
+    """Return whether clauses are joined by a comma alone: "A is x, B is y", before "and C is z"."""
+    return any(_VERB.search(first[: comma.start()]) for comma in _RUN_ON.finditer(first))
 
 
 def _checked(

@@ -32,6 +32,8 @@ class Phrase:
     not_after: frozenset[str]
     before: frozenset[str]
     not_before: frozenset[str]
+    unless: frozenset[str]
+    """Words that must not stand elsewhere in the sentence."""
     is_reported_only: bool
     """Whether it is left to a person, because the replacement can change what is said."""
 
@@ -103,7 +105,7 @@ def _read(section: str, line: str) -> Iterator[tuple[list[str], int, Phrase]]:
     source, _, target = (part.strip() for part in rule.partition("=>"))
     words: dict[str, frozenset[str]] = {}
     for condition in conditions:
-        name = re.match(r"not after|not before|after|before|start|report", condition)
+        name = re.match(r"not after|not before|after|before|unless|start|report", condition)
         if name is None:
             raise ValueError(f"unknown condition: {line}")
         words[name[0]] = frozenset(condition[name.end() :].lower().split())
@@ -121,6 +123,7 @@ def _read(section: str, line: str) -> Iterator[tuple[list[str], int, Phrase]]:
                 not_after=words.get("not after", frozenset()),
                 before=words.get("before", frozenset()),
                 not_before=words.get("not before", frozenset()),
+                unless=words.get("unless", frozenset()),
                 is_reported_only="report" in words,
             ),
         )
@@ -210,9 +213,19 @@ def _fits(document: Document, phrase: Phrase, match: re.Match[str], word: Word) 
     )
     if not phrase.fits(previous, following):
         return False
+    if phrase.unless and not phrase.unless.isdisjoint(_others(document, *match.span())):
+        return False
     if phrase.starts_clause and not _starts_clause(document, match.start()):
         return False
     return not (phrase.is_cut and len(match[0].split()) == 1 and _is_negated(document, word))
+
+
+def _others(document: Document, start: int, end: int) -> Iterator[str]:
+    """Yield the other words of a sentence."""
+    sentence = document.sentence_at(start)
+    for word in sentence.words if sentence else ():
+        if word.end <= start or word.start >= end:
+            yield word.lower
 
 
 def _neighbour(document: Document, before: Word | None, start: int) -> str:

@@ -58,6 +58,7 @@ _LINES = (
     r"(?=[^\n]*\w {2,}\w[^\n]*\w {2,}\w)[^\n]+$",  # columns
     r"[ \t]*[+=|][-=+| ]{3,}$",  # border of a table
     r"=\w+(?:[ \t][^\n]*)?$",  # command of POD
+    r"\.[ \t]*(?:[A-Z]{1,2}(?:[ \t][^\n]*)?|\\[^\n]*)$",  # request of roff
     r"[ \t]*\.\. [^\n]*$",  # directive of reStructuredText
     r"[ \t]*:[\w -]+:(?:[ \t][^\n]*)?$",  # field of reStructuredText
     r"[ \t]*(?:[$%]|>>>|\.\.\.|[A-Z]:\\[^\n>]*>)[ \t]+\S[^\n]*$",  # prompt
@@ -195,7 +196,8 @@ _LEGAL = re.compile(
     r"|\bfree software\b|\bpublic domain\b|\bderiv(?:ative|ed) works?\b|\bwithout limitation\b"
     r"|\bwarrant(?:y|ies)\b|\bmerchantab|\bindemnif|\bliab(?:le|ility)\b"
     r"|\bas is\b[\"'\u201d\u2019]|\bapplicable law\b|\bgoverned by\b|\bjurisdiction\b|\bgdpr\b"
-    r"|\bstatut(?:e|ory)\b|\bplaintiffs?\b|\bdefendants?\b|\bwitnesseth\b|\bwhereas,|\bi certify\b",
+    r"|\bconstitution(?:al)?\b|\bby-?laws?\b|\bquorum\b|\bsuper-?majority\b|\bratif(?:y|ied)\b"
+    r"|\bcode of conduct\b|\bstatut(?:e|ory)\b|\bplaintiffs?\b|\bdefendants?\b|\bwitnesseth\b|\bwhereas,|\bi certify\b",
     re.IGNORECASE,
 )
 """Words of licences, contracts and courts."""
@@ -211,7 +213,7 @@ _MAYBE_LEGAL = re.compile(
 
 _LEGAL_TITLE = re.compile(
     r"\A\W*[^\n]{0,60}\b(?:licen[sc]es?|copying|copyrights?|agreement|terms of (?:use|service)"
-    r"|terms and conditions|disclaimer|certificate of origin)\b[^\n]{0,60}(?:\n|\Z)",
+    r"|terms and conditions|disclaimer|certificate of origin|constitution|by-?laws|code of conduct)\b[^\n]{0,60}(?:\n|\Z)",
     re.IGNORECASE,
 )
 _LIKE_CODE = re.compile(

@@ -67,13 +67,10 @@ def _is_repeated_in_vain(document: Document, first: Word, second: Word) -> bool:
     if first.lower not in listed("may repeat"):
         return True
     before, after = document.word_before(first.start), document.word_after(second.end)
-    if first.lower == "is":  # "it is is", but "what it is is" and "the thing is is"
-        pair = [it.lower for it in document.words_before(first.start, 2)]
-        return pair[-1:] in (["it"], ["he"], ["she"], ["there"]) and pair[:-1] not in (
-            ["what"],
-            ["all"],
-            ["that"],
-        )
+    if first.lower == "is":  # "the file is is", but "what it is is" and "all there is is"
+        sentence = document.sentence_at(first.start)
+        opening = sentence.words if sentence else ()
+        return listed("before is is").isdisjoint(it.lower for it in opening if it.end < first.start)
     if first.lower in {"in", "on"}:  # "in in", but "log in in time"
         return before is not None and before.lower not in listed("takes a particle")
     return first.lower == "that" and after is not None and after.lower in listed("after that")
