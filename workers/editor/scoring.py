@@ -54,8 +54,8 @@ LEAST_ENGLISH = 0.15
 """Share of the commonest English words from which a text counts as English; mostly it is 0.4."""
 
 LEAST_KNOWN = 0.4
-"""Share of the other words of five letters or more that the editor knows, from which a text counts as
-English and not as another language or as random letters; in manuals it is 0.6 to 0.9."""
+"""Share of the other words, of five letters or more, that are known to be English from which a
+text counts as English: in 82 manuals at least 0.54, in three of other languages at most 0.33."""
 
 FEWEST_UNKNOWN = 3
 """Unknown words from which that share counts in a text with common words."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from workers.editor.wordiness import BE
 from workers.text.document import ABBREVIATIONS, Document, Sentence, Word
-from workers.text.edits import Edit, IssueKind, TextIssue, checked
+from workers.text.edits import Edit, IssueKind, TextIssue, checked, with_line_end
 from workers.text.tables import Verb, alternatives, listed, participles, verbs_by_participle
 
 LONG = 25
@@ -81,7 +81,9 @@ def _division(document: Document, sentence: Sentence) -> Edit | None:
     return min(found, key=lambda edit: abs(edit.start - middle), default=None)
 
 
-_RUN_ON = re.compile(rf",\s+(?!(?:{alternatives('dependent')}|who|which|that)\b)(?:[\w'-]+\s+){{1,4}}(?:{_AUX})\b")
+_RUN_ON = re.compile(
+    rf",\s+(?!(?:{alternatives('dependent')}|who|which|that)\b)(?:[\w'-]+\s+){{1,4}}(?:{_AUX})\b"
+)
 
 
 def _openings(document: Document, sentence: Sentence) -> Iterator[tuple[re.Match[str], str]]:
@@ -202,7 +204,8 @@ def _turned(document: Document, sentence: Sentence) -> Edit | None:
     object_ = match["object"][0].lower() + match["object"][1:]
     new = f"{agent} {_active(verb, match['aux'].lower(), agent)} {_OBJECT_OF.get(object_, object_)}"
     new = new[0].upper() + new[1:] + (match["tail"] or "") + match["stop"]
-    return checked(document, Edit(start, start + match.end(), " ".join(new.split())))
+    turned = Edit(start, start + match.end(), " ".join(new.split()))
+    return checked(document, with_line_end(document, turned))
 
 
 def _active(verb: Verb, aux: str, agent: str) -> str:

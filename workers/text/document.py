@@ -197,7 +197,8 @@ _LEGAL = re.compile(
     r"|\bwarrant(?:y|ies)\b|\bmerchantab|\bindemnif|\bliab(?:le|ility)\b"
     r"|\bas is\b[\"'\u201d\u2019]|\bapplicable law\b|\bgoverned by\b|\bjurisdiction\b|\bgdpr\b"
     r"|\bconstitution(?:al)?\b|\bby-?laws?\b|\bquorum\b|\bsuper-?majority\b|\bratif(?:y|ied)\b"
-    r"|\bcode of conduct\b|\bstatut(?:e|ory)\b|\bplaintiffs?\b|\bdefendants?\b|\bwitnesseth\b|\bwhereas,|\bi certify\b",
+    r"|\bcode of conduct\b|\bstatut(?:e|ory)\b|\bplaintiffs?\b|\bdefendants?\b|\bwitnesseth\b"
+    r"|\bwhereas,|\bi certify\b",
     re.IGNORECASE,
 )
 """Words of licences, contracts and courts."""
@@ -213,7 +214,8 @@ _MAYBE_LEGAL = re.compile(
 
 _LEGAL_TITLE = re.compile(
     r"\A\W*[^\n]{0,60}\b(?:licen[sc]es?|copying|copyrights?|agreement|terms of (?:use|service)"
-    r"|terms and conditions|disclaimer|certificate of origin|constitution|by-?laws|code of conduct)\b[^\n]{0,60}(?:\n|\Z)",
+    r"|terms and conditions|disclaimer|certificate of origin|constitution|by-?laws"
+    r"|code of conduct)\b[^\n]{0,60}(?:\n|\Z)",
     re.IGNORECASE,
 )
 _LIKE_CODE = re.compile(

@@ -89,14 +89,28 @@ def substitute(document: Document, start: int, end: int, new: str) -> Edit | Non
     It keeps the capital of the first letter and a line end, and corrects an article in front.
     """
     old = document.text[start:end]
-    if gap := _LINE_END.search(old):
-        new = new.replace(" ", gap[0], 1)
     if old[:1].isupper() and new[:1].islower():
         new = new[0].upper() + new[1:]
-    edit = Edit(start, end, new)
+    edit = with_line_end(document, Edit(start, end, new))
     return checked(document, _with_article(document, edit, new) if new else edit)
 
 
+def with_line_end(document: Document, edit: Edit) -> Edit:
+    """Return the edit with the line end that it replaces: after as many words, or before one."""
+    old = document.text[edit.start : edit.end]
+    gap = _LINE_END.search(old)
+    if gap is None:
+        return edit
+    words = edit.new.split()
+    at = min(len(old[: gap.start()].split()), len(words) - 1)
+    if at > 0:
+        return replace(edit, new=" ".join(words[:at]) + gap[0] + " ".join(words[at:]))
+    if words and _ONE_BLANK.fullmatch(document.masked, max(0, edit.start - 2), edit.start):
+        return Edit(edit.start - 1, edit.end, gap[0] + edit.new)
+    return edit
+
+
+_ONE_BLANK = re.compile(r"\S ")
 _LINE_END = re.compile(r"[ \t]*(?:\r\n?|\n)[ \t]*")
 
 
