@@ -181,6 +181,14 @@ def test_a_phrase_whose_replacement_may_change_what_is_said_is_reported_at_most(
     assert end_of(meant) == meant
 
 
-def test_a_line_end_within_a_phrase_and_an_indent_stay() -> None:
-    text = "  If you\r\n  wish to go, go.\r\n"
-    assert end_of(text) == "  If\r\n  you want to go, go.\r\n"
+@pytest.mark.parametrize(
+    ("rough", "good"),
+    [
+        ("  If you\r\n  wish to go, go.\r\n", "  If you\r\n  want to go, go.\r\n"),
+        ("  It is read in\n  order to help.\n", "  It is read\n  to help.\n"),
+        ("You are absolutely\ncertain of it.", "You are\ncertain of it."),
+        ("The old report was\nwritten by the new team.", "The new team wrote\nthe old report."),
+    ],
+)
+def test_a_line_end_within_a_phrase_and_an_indent_stay(rough: str, good: str) -> None:
+    assert end_of(rough) == good
