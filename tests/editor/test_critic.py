@@ -62,7 +62,20 @@ def test_quality_says_that_the_task_itself_is_not_measured() -> None:
     assert "is not measured" in judged("We like it.", (QUALITY,)).scores[0].reason
 
 
-@pytest.mark.parametrize("text", [GERMAN, "我们今天不去了。", "```\ncode()\n```", "12 34 !", " "])
+@pytest.mark.parametrize(
+    "text",
+    [
+        GERMAN,
+        "我们今天不去了。",
+        "```\ncode()\n```",
+        "12 34 !",
+        " ",
+        "asdfgh qwertz hjkl yxcvb nmpoi",
+        "The flurb grintle was zorped by the quanx in a brindle of the snorf.",
+        "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod.",
+        "El archivo no se encuentra en la carpeta indicada.",
+    ],
+)
 def test_what_is_not_english_prose_is_not_scored(text: str) -> None:
     assert verdict(text, "quality", "clarity").scores[0].score is None
     assert verdict(text, "quality").findings == ()
@@ -120,6 +133,8 @@ def test_what_says_too_little_is_not_scored_and_the_reason_says_so(text: str) ->
     assert score_of(text, Criterion(name="length", description="at most 20 words")) == 1
 
 
-@pytest.mark.parametrize("text", ["We like it.", "Your refund is on its way"])
+@pytest.mark.parametrize(
+    "text", ["We like it.", "Your refund is on its way", "Run kubectl with istio on it."]
+)
 def test_a_short_answer_and_a_subject_line_are_scored(text: str) -> None:
     assert all(it.score is not None for it in verdict(text, "quality", "clarity").scores)

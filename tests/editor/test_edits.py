@@ -151,6 +151,9 @@ def test_a_text_that_is_too_long_loses_words_first() -> None:
     ("rough", "good"),
     [
         ("It is is easy to handle.", "It is easy to handle."),
+        ("This is is handled.", "This is handled."),
+        ("The old file is is handled by it.", "The old file is handled by it."),
+        ("All there is is noise.", None),
         ("We live in in the house.", "We live in the house."),
         ("They log in in time.", None),
         ("What it is is a mess.", None),
@@ -173,12 +176,32 @@ def test_a_word_written_twice_counts_unless_it_may_be_meant(rough: str, good: st
         "It comes in a wide variety of colours.",
         "We stayed for the duration of the storm.",
         "This is, of course, a draft.",
+        "Do they have the ability to work well?",
+        "We will always have the ability to choose.",
+        "Additionally, you can also change the style.",
+        "Note this additional information.",
+        "Our uses span both of the above.",
+        "This can be in the form of a handler.",
+        "In the interest of fostering peace, we meet.",
+        "Its use imposes a maximum of 10240, which is low.",
+        "A nonzero value may have been set by a security module.",
+        "Avoid a contant redraw.",  # constant, content
         "Specify it as a number of bytes.",
         "To demonstrate, we run it.",
     ],
 )
 def test_a_phrase_whose_replacement_may_change_what_is_said_is_reported_at_most(meant: str) -> None:
     assert end_of(meant) == meant
+
+
+def test_a_list_of_clauses_and_a_relative_clause_are_not_divided() -> None:
+    text = (
+        "The transform is applied to the document, the nodes are rendered as standard nodes in"
+        " turn, and a standard document tree is written to the disk. Errors are common in systems"
+        " where reads and writes are done on other disks, and it is hard for the tool to say on"
+        " which of all the disks one was made."
+    )
+    assert end_of(text) == text
 
 
 @pytest.mark.parametrize(

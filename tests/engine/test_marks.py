@@ -94,6 +94,12 @@ def test_what_stands_between_the_marks_is_the_text(reply: str) -> None:
     assert read(reply) == "We refund."
 
 
+@pytest.mark.parametrize("text", ["Set `wait`", "`wait` is set.", "**All of it**", "___\nEnd\n___"])
+def test_signs_of_the_text_beside_a_mark_stay(text: str) -> None:
+    assert read(f"{OPENS}{text}{CLOSES}") == text
+    assert read(f"**{OPENS}**{text}**{CLOSES}**") == text
+
+
 def test_two_texts_between_marks_are_asked_for_again() -> None:
     two = f"{OPENS}\nWe refund you.\n{CLOSES}\nOr:\n{OPENS}\nYou are refunded.\n{CLOSES}"
     with pytest.raises(Unreadable, match="more than one"):

@@ -109,7 +109,7 @@ def _checked(
     first = document.masked[sentence.start : match.start()]
     left = sum(word.end <= match.start() for word in sentence.words)
     right = sum(word.start >= match.end() for word in sentence.words)
-    if min(left, right) < SHORTEST or not _stands_alone(first):
+    if min(left, right) < SHORTEST or first[-1:].isspace() or not _stands_alone(first):
         return None
     named = {key: value for key, value in match.groupdict().items() if value}
     new = opening.format(**named)
@@ -136,7 +136,7 @@ LONGEST_PASSIVE = 40
 
 _OBJECT_OF = {"I": "me", "he": "him", "she": "her", "we": "us", "they": "them"}
 _SUBJECT_OF = {"me": "I", "him": "he", "us": "we", "them": "they", "you": "you"}
-_PASSIVE_NOUN = rf"(?:(?!(?:{alternatives('ends a noun phrase')})\b)[a-z]+(?:-[a-z]+)*)"
+_PASSIVE_NOUN = rf"(?:(?!(?:{_NOT_IN_IT})\b)[a-z]+(?:-[a-z]+)*)"
 _NP = rf"(?:{alternatives('determiners')})(?:\s+{_PASSIVE_NOUN}){{1,3}}"
 _MODAL = "will|must|can|should|may|could|would|might"
 _ACTIVE = re.compile(

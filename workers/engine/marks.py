@@ -10,14 +10,21 @@ from hashlib import sha256
 
 from app.contract.drafts import marks
 
-AROUND = r"(?:[*_]{2}|`)?"
 OPENS, CLOSES, SLASH = r"(?:<|&lt;|\[)[ \t]*", r"[ \t]*(?:>|&gt;|\])", r"(?P<slash>[/\\][ \t]*)?"
 A_MARK = re.compile(
-    rf"{AROUND}{OPENS}{SLASH}text[-_ ]?(?P<number>\d{{4,8}}){CLOSES}{AROUND}", re.IGNORECASE
+    rf"(?P<around>[*_]{{2}}|`)?{OPENS}{SLASH}text[-_ ]?(?P<number>\d{{4,8}}){CLOSES}"
+    r"(?(around)(?P=around))",
+    re.IGNORECASE,
 )
-"""A mark as models spell it; one with another number counts in the exact form alone."""
+"""A mark as models spell it; one with another number counts in the exact form alone.
+
+Signs on one side of it alone are the text's: "`code`</text-1234>".
+"""
 EXACT = re.compile(r"</?text-\d{6}>")
-BARE_END = re.compile(rf"^[ \t]*{AROUND}</text>{AROUND}[ \t]*$", re.IGNORECASE | re.MULTILINE)
+BARE_END = re.compile(
+    r"^[ \t]*(?P<around>[*_]{2}|`)?</text>(?(around)(?P=around))[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
 FEWEST = 4
 """A text between marks counts if it is at most so many times shorter than the longest one."""
 LONGEST_MENTION = 12
