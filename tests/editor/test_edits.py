@@ -185,6 +185,7 @@ def test_a_word_written_twice_counts_unless_it_may_be_meant(rough: str, good: st
         "In the interest of fostering peace, we meet.",
         "Its use imposes a maximum of 10240, which is low.",
         "A nonzero value may have been set by a security module.",
+        "As previously mentioned, pkgconf runs it.",
         "Avoid a contant redraw.",  # constant, content
         "Specify it as a number of bytes.",
         "To demonstrate, we run it.",

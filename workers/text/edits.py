@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from workers.text.document import MASK, Document, Word
-from workers.text.tables import listed
+from workers.text.tables import known_words, listed
 
 LONGEST_WORD = 1_000
 """Characters without a space beside an edit; what has more is no prose, and is left alone."""
 
 MOST_ATTEMPTS = 100
 """Texts that are compared with the draft to find the edits that change its facts."""
+
+SHORTEST_UNKNOWN = 4
+"""Letters up to which a word that is not in the tables is no sign of a name."""
 
 NEGATIONS = listed("negations")
 _TOKEN = re.compile(
@@ -226,9 +229,19 @@ def _cut_front(document: Document, start: int, end: int) -> Edit | None:
     following = document.masked[end : end + 1]
     if following == MASK:
         return checked(document, Edit(start, end, ""))
-    if not following.isalpha():
+    word = document.word_after(end)
+    if not following.isalpha() or word is None or _may_be_small_name(word):
         return None
     return checked(document, Edit(start, end + 1, following.upper()))
+
+
+def _may_be_small_name(word: Word) -> bool:
+    """Return whether a word is unknown: a program's name such as "pkgconf" takes no capital."""
+    return (
+        len(word.text) > SHORTEST_UNKNOWN
+        and word.lower not in known_words()
+        and word.lower not in listed("common")
+    )
 
 
 def _with_article(document: Document, edit: Edit, following: str) -> Edit:
