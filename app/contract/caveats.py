@@ -28,8 +28,8 @@ class Caveat(Contract):
     detail: str
 
     def under(self, prefix: str) -> Self:
-        """Return it with its path below `prefix`."""
-        return self.model_copy(update={"path": f"{prefix}/{self.path}"})
+        """Return it with its path below `prefix`, if that is not empty."""
+        return self.model_copy(update={"path": f"{prefix}/{self.path}"}) if prefix else self
 
 
 def blocks(caveats: Iterable[Caveat], accepted: frozenset[str]) -> bool:

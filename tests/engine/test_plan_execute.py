@@ -364,14 +364,15 @@ def by_id(call: Call) -> ToolResult:
 
 
 def test_steps_that_need_nothing_are_carried_out_side_by_side_and_the_plan_is_not_revised() -> None:
-    steps = named("a", id=1), named("b", id=3), named("c", "b", "a", id=4), named("d", id=5)
+    think = {"name": "c", "instruction": "Compare a and b.", "needs": ["b", "a"]}
+    steps = named("a", id=1), named("b", id=3), think, named("d", id=5)
     model = planning(plan(*steps), revised(), tool=by_id)
     model.play(asked())
-    assert [it for _, it in calls(model)] == [{"id": 1}, {"id": 3}, {"id": 5}, {"id": 4}]
+    assert [it for _, it in calls(model)] == [{"id": 1}, {"id": 3}, {"id": 5}]
     assert [it for it in model.paths if it.endswith("replan")] == ["steps/4/replan"]
     assert model.together == [3]
     told = prompts(model, "steps/4/replan")
-    places = [told.index(f"{{'id': {number}}} known") for number in (1, 3, 5, 4)]
+    places = [told.index(f"{{'id': {number}}} known") for number in (1, 3, 5)]
     assert places == sorted(places)
     assert "Steps 1, 2, 3, 4 were carried out." in told
 
@@ -417,7 +418,7 @@ def test_the_remaining_plan_says_what_its_steps_need() -> None:
 def test_a_call_with_effects_comes_alone_and_after_what_may_change_the_plan() -> None:
     change = {**LOOK_UP, "name": "change", "effects": True}
     steps = named("book", tool="change", id=7), named("a", id=1), named("b", id=3)
-    model = planning(plan(*steps), revised(), tool=by_id)
+    model = planning(plan(*steps), revised(steps[0]), revised(), tool=by_id)
     model.play(asked(tools=[LOOK_UP, change]))
     assert [it.tool for it in model.moves if isinstance(it, Call)] == [
         "look_up",
@@ -499,22 +500,6 @@ def test_results_side_by_side_share_the_room_of_one_and_short_ones_stay_whole() 
     assert 2 * 9_800 < told.count("a" * 100) * 100 + told.count("b" * 100) * 100 <= MAX_RESULT
 
 
-def test_after_long_results_the_plan_is_revised_before_further_calls() -> None:
-    steps = named("a", id=1), named("b", "a", id=3), named("c", "b", id=4)
-    answers = iter(["short", "x" * MAX_RESULT, "short"])
-    model = planning(
-        plan(*steps),
-        revised(named("c", id=4)),
-        revised(),
-        tool=lambda _: ToolResult(True, next(answers)),
-    )
-    model.play(asked())
-    assert [it for it in model.paths if it.endswith("replan")] == [
-        "steps/2/replan",
-        "steps/3/replan",
-    ]
-
-
 @pytest.mark.parametrize("refusals", [(Stopped(), BROKEN), (StepError("x", "y"), Stopped())])
 def test_stopped_in_one_of_several_steps_the_results_of_the_others_are_kept(refusals: Any) -> None:
     answers = iter([ToolResult(True, FOUND), *refusals])
@@ -569,29 +554,32 @@ def test_a_call_with_effects_that_does_not_say_what_it_needs_needs_all_before_it
     assert calls(model)[1] == ("steps/2/call", {"format": "xml"})
 
 
-def test_a_call_with_effects_that_needs_nothing_asks_the_planner_nothing() -> None:
-    model = exploring(creating("json"), revised())
+def test_a_call_with_effects_that_says_it_needs_nothing_is_confirmed_all_the_same() -> None:
+    model = exploring(creating("json"), revised(creating("xml")), revised())
     model.play(asked(tools=[EXPLORE, CREATE]))
-    assert [it for it in model.paths if it.endswith("replan")] == ["steps/2/replan"]
+    assert calls(model)[1] == ("steps/2/call", {"format": "xml"})
 
 
-def test_one_confirmation_serves_all_that_is_ready_before_a_call_with_effects() -> None:
-    steps = named("a", id=1), named("b", "a", id=3), creating("json", "a")
-    model = planning(plan(*steps), revised(creating("json")), revised(), tool=by_id)
-    model.play(asked(tools=[LOOK_UP, CREATE]))
-    assert [path for path, _ in calls(model)] == ["steps/1/call", "steps/2/call", "steps/3/call"]
-    assert [it for it in model.paths if it.endswith("replan")] == [
-        "steps/2/replan", "steps/3/replan",
-    ]  # fmt: skip
+def test_of_two_calls_with_effects_the_second_is_confirmed_after_the_first() -> None:
+    one, two = creating("json"), {**creating("xml"), "name": "again"}
+    model = planning(plan(one, two), revised(), tool=found)
+    model.play(asked(tools=[CREATE]))
+    assert [path for path, _ in calls(model)] == ["steps/1/call"]
 
 
-def test_a_plan_that_is_revised_at_each_step_is_so_after_steps_side_by_side_too() -> None:
-    steps = named("a", id=1), named("b", id=3), named("c", "a", id=4), named("d", "c", id=5)
-    model = planning(
-        plan(*steps), revised(named("c", id=6), named("d", "c", id=5)), *[revised()] * 2, tool=by_id
-    )
-    model.play(asked(strategy={"kind": "plan_execute", "revise": "each_step"}))
-    assert [it for _, it in calls(model)] == [{"id": 1}, {"id": 3}, {"id": 6}]
-    assert [it for it in model.paths if it.endswith("replan")] == [
-        "steps/2/replan", "steps/3/replan",
-    ]  # fmt: skip
+def test_a_look_up_that_needs_another_one_is_confirmed_or_changed_first() -> None:
+    steps = named("a", id=1), named("b", "a", id=3)
+    model = planning(plan(*steps), revised(named("b", id=4)), revised(), tool=by_id)
+    model.play(asked())
+    assert [it for _, it in calls(model)] == [{"id": 1}, {"id": 4}]
+
+
+@pytest.mark.parametrize(("revise", "revised_after"), [("each_step", [2, 3]), ("when_learnt", [3])])
+def test_a_plan_is_revised_after_each_step_if_asked_after_steps_side_by_side_once(
+    revise: str, revised_after: list[int]
+) -> None:
+    steps = named("a", id=1), named("b", id=3), {**step("Compare."), "needs": ["a", "b"]}
+    model = planning(plan(*steps), *[revised("Compare.")] * 2, revised(), tool=by_id)
+    model.play(asked(max_steps=3, strategy={"kind": "plan_execute", "revise": revise}))
+    replans = [it for it in model.paths if it.endswith("replan")]
+    assert replans[: len(revised_after)] == [f"steps/{it}/replan" for it in revised_after]

@@ -10,7 +10,13 @@ from app.contract.judgement import Finding, OnFail
 from app.contract.learnt import Learnt
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, request
+from tests.engine.engine_driver import (
+    EngineDriver,
+    driver_scoring,
+    judged_by,
+    request,
+    verdict,
+)
 from workers.engine.moves import Judged, Stopped
 from workers.engine.pipeline import strategy_for
 from workers.engine.prompts.judging import Judge
@@ -57,6 +63,17 @@ def test_a_result_that_scores_less_than_another_draft_says_why() -> None:
     assert lower is not None
     assert (lower.code, lower.path) == ("lower_score", "iterations/1")
     assert driver_scoring(0.7, 0.3, 0.2).play(request()).lower is None
+
+
+def test_a_higher_score_that_a_rule_excludes_is_named_with_the_rule() -> None:
+    floor = {"criteria": [{"name": "one", "floor": 0.5}, {"name": "two"}]}
+    pairs = [(0.6, 0.4), (0.4, 1.0)]
+    model = driver_scoring(*[verdict(*it, names=("one", "two")) for it in pairs])
+    lower = model.play(request(**floor, max_iterations=2)).lower
+    assert lower is not None
+    assert lower.detail == (
+        "iterations/2 scored 0.70 and this draft 0.50: that draft misses the floor of a criterion"
+    )
 
 
 def test_a_chain_goes_on_from_a_low_draft_though_it_returns_a_higher_one() -> None:

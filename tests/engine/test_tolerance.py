@@ -32,6 +32,12 @@ def test_without_tolerance_only_a_higher_score_is_better() -> None:
     assert outcome.best.iteration == 2
 
 
+def test_a_draft_that_passes_is_not_given_up_for_one_within_tolerance() -> None:
+    body = request(stop={"confidence": 0.9, "tolerance": 0.1, "escape": False}, max_iterations=2)
+    outcome = driver_scoring(*[0.86] * 4, 0.8).play(body)
+    assert (outcome.passed, outcome.best.iteration) == (True, 1)
+
+
 def test_tolerance_does_not_reach_a_draft_that_a_validator_vetoes() -> None:
     veto = (Finding(source="validators/0", kind="regex", message="no", on_fail=OnFail.VETO),)
     model = driver_scoring(0.7, 0.69, 0.2, 0.2)

@@ -75,6 +75,45 @@ async def test_whatever_fails_for_good_after_a_draft_was_judged_a_judged_draft_i
     assert with_a_result
 
 
+async def test_the_result_of_what_failed_is_the_best_draft_though_an_earlier_one_became_it_again(
+    harness: RefinementHarness,
+) -> None:
+    models = scores(0.7, 0.5, 0.35)
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if key == "iterations/4/revise":
+            raise ModelRefused(NO)
+        return await models.answer(key, call)
+
+    refinement_id = await harness.submit(stop={}, max_iterations=9)
+    ended = await harness.play(refinement_id, ScriptedAnswers(answer))
+    bests = [
+        it.data.best.path
+        for it in await harness.events(ended.id)
+        if isinstance(it.data, IterationCompleted)
+    ]
+    assert bests == ["iterations/1", "iterations/2", "iterations/1"]
+    assert ended.result is not None
+    assert (ended.outcome, ended.result.path) == ("failed", "iterations/1")
+
+
+async def test_what_failed_says_why_its_result_scored_less_than_another_draft(
+    harness: RefinementHarness,
+) -> None:
+    models = scores(0.6, 0.58)
+
+    async def answer(key: str, call: ModelCall) -> str:
+        if key == "iterations/3/revise":
+            raise ModelRefused(NO)
+        return await models.answer(key, call)
+
+    refinement_id = await harness.submit(stop={}, max_iterations=9)
+    ended = await harness.play(refinement_id, ScriptedAnswers(answer))
+    assert ended.result is not None
+    assert (ended.outcome, ended.result.score) == ("failed", 0.58)
+    assert [(it.code, it.path) for it in ended.result.caveats] == [("lower_score", "iterations/1")]
+
+
 async def test_a_failed_refinement_does_not_pass_because_a_stage_of_it_did(
     harness: RefinementHarness,
 ) -> None:

@@ -311,6 +311,10 @@ class Judged(Move[Limits]):
     threshold: float | None = None
     estimate: QualityEstimate | None = None
     """What the best draft is probably worth."""
+    lower: Caveat | None = None
+    """Why the best draft has a lower score than another one, if it has."""
+    is_same: bool = False
+    """Whether the best draft and that are as reported before: the result stays as it is."""
 
 
 @value(slots=True)

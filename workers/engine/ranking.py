@@ -102,8 +102,12 @@ class Ranking:
             if self._replaces_base(judgement, parent, goal):
                 self.base = judgement
             self.best = self._best_of_all(goal)
-        elif top is None or judgement.rank > top.rank or self._is_tolerable(judgement, top):
+        elif top is None or judgement.rank > top.rank:
             self.best = self.base = judgement
+        elif self._is_tolerable(judgement, top):
+            self.base = judgement
+            if not self._gives_up(judgement, goal):
+                self.best = judgement
         elif judgement.rank == top.rank:
             self.base = judgement
         return gain
@@ -117,11 +121,10 @@ class Ranking:
             self.best = self.base = last
 
     def highest_above(self, best: Judgement) -> Judgement | None:
-        """Return the draft of the same kind that scores most, if that is more than the best."""
-        top = self._top
-        if top is None or top.kind != best.kind or top.rank <= best.rank:
-            return None
-        return top
+        """Return the draft that scores most, of whatever kind, if that is more than the best."""
+        known = [it for it in self._judged if it.scored.score is not None]
+        top = max(known, key=lambda it: it.scored.score or 0.0, default=None)
+        return top if top is not None and scores_more(top, best) else None
 
     def chance(self, scored: Scored, goal: float, *, is_beside: bool) -> float:
         """Return how probably a draft that was not added truly reaches the goal."""
@@ -214,6 +217,12 @@ class Ranking:
         *top_kind, top_score = top.rank
         return kind == top_kind and score >= top_score - self._tolerance
 
+    def _gives_up(self, judgement: Judgement, goal: float | None) -> bool:
+        """Return whether the best draft passes at the goal and this one does not."""
+        if goal is None or self.best is None or judgement.scored.passes(goal):
+            return False
+        return self.best.scored.passes(goal)
+
     def _gain(self, judgement: Judgement) -> float:
         """Return by how much a draft raises the highest rank; a better kind counts as 1."""
         if self._top is None:
@@ -251,6 +260,12 @@ def _is_progress(last: Judgement, earlier: Judgement, least: float) -> bool:
         return True
     remaining = {issue.id for issue in last.issues.open}
     return any(issue.id not in remaining for issue in earlier.issues.open)
+
+
+def scores_more(one: Judgement, other: Judgement) -> bool:
+    """Return whether one of two drafts has a higher score; one without a score has none."""
+    score, least = one.scored.score, other.scored.score
+    return score is not None and least is not None and score > least + SAME_SCORE
 
 
 def is_improvement(gain: float, least: float) -> bool:

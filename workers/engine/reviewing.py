@@ -21,7 +21,15 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompt_requests import Task
-from workers.engine.search import GOALS, LimitOverrides, Outcome, RequestedRevision, Search
+from workers.engine.ranking import scores_more
+from workers.engine.search import (
+    GOALS,
+    LimitOverrides,
+    Outcome,
+    RequestedRevision,
+    Search,
+    lower_than,
+)
 from workers.engine.sub_search import below, informed
 
 MOST_ROUNDS = 50
@@ -86,6 +94,9 @@ async def reviewed(
             best = replace(best, path=f"/{best.path}", issues=best.issues.under(""))
             again = _again(policy, task, limits, RequestedRevision(best, word))
             done = await below(path, again)
+            if scores_more(outcome.best, done.best):
+                why = "a reviewer asked for this draft"
+                done = replace(done, lower=lower_than(outcome.best, done.best, why))
             outcome = done if word.draft is not None else _lacking_as(outcome, done)
         except Stopped:  # what a part is followed by is not begun any more
             return replace(outcome, reason=None) if is_part else outcome
@@ -94,7 +105,7 @@ async def reviewed(
 
 def _shown(task: Task, outcome: Outcome) -> ReviewedResult:
     outcome = outcome.claiming(task.accepted)
-    return ReviewedResult(outcome.passed, outcome.missing, outcome.caveats, outcome.estimate)
+    return ReviewedResult(outcome.passed, outcome.missing, outcome.every_caveat, outcome.estimate)
 
 
 def _lacking_as(before: Outcome, done: Outcome) -> Outcome:
@@ -124,7 +135,7 @@ async def _rated(outcome: Outcome, score: float) -> Outcome:
     prefix, _, number = best.path.rpartition("iterations/")
     told = _told(replace(best, path=f"iterations/{number}", issues=best.issues.under("")))
     limits = await (within(prefix.removesuffix("/"), told) if prefix else told)
-    return _under(limits, replace(outcome, best=best, estimate=None))
+    return _under(limits, replace(outcome, best=best, estimate=None, lower=None))
 
 
 async def _told(judgement: Judgement) -> Limits:

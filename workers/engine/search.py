@@ -69,6 +69,11 @@ class Outcome:
         return replace(self, passed=False, reason=reason)
 
     @property
+    def every_caveat(self) -> tuple[Caveat, ...]:
+        """What the work on it lacks, and why its score is lower than another draft's."""
+        return self.caveats if self.lower is None else (*self.caveats, self.lower)
+
+    @property
     def score_from(self) -> ScoreFrom:
         """What the score of the best draft measures."""
         return self.best.scored.score_from
@@ -99,6 +104,26 @@ class RequestedRevision:
 
     of: Judgement
     word: ReviewerReply
+
+
+def lower_than(top: Judgement, best: Judgement, why: str) -> Caveat:
+    """Return the caveat about a result with a lower score than another draft, and why."""
+    high, low = top.scored.score or 0.0, best.scored.score or 0.0
+    digits = 4 if f"{high:.2f}" == f"{low:.2f}" else 2
+    detail = f"{top.path} scored {high:.{digits}f} and this draft {low:.{digits}f}: {why}"
+    return Caveat(code="lower_score", path=top.path, detail=detail)
+
+
+def _ruled_out_by(top: Judgement, best: Judgement) -> str:
+    """Return by which rule a draft with a higher score is the worse one."""
+    rules = (
+        "that draft fails a check that has to pass",
+        "that draft misses the floor of a criterion",
+        "that draft fails more of the checks that have to pass",
+        "checks found more errors in that draft",
+    )
+    pairs = zip(rules, best.kind, top.kind, strict=False)
+    return next((rule for rule, ours, its in pairs if ours != its), rules[0])
 
 
 STANDSTILLS = (StopReason.STABLE, StopReason.OSCILLATING, StopReason.PLATEAU)
@@ -138,6 +163,8 @@ class Search:
         quality = QualityFilter(task.learnt) if task and is_noisy else None
         tolerance = limits.tolerance if quality else limits.tolerance or 0.0
         self._ranking = Ranking(tolerance, quality)
+        self._shown: tuple[Judgement, Caveat | None] | None = None
+        """The result by now, as it was reported."""
         self.number = first
         """The number of the next iteration."""
         self._stale = 0
@@ -302,8 +329,11 @@ class Search:
     async def _told(self, judgement: Judgement) -> None:
         best = self._ranking.best
         assert best is not None  # it was ranked
+        lower = self._lower(best)
+        before, self._shown = self._shown, (best, lower)
+        is_same = before is not None and before[0] is best and before[1] == lower
         limits = await Judged(
-            judgement.path, judgement, best, self._own.threshold, self._estimate()
+            judgement.path, judgement, best, self._own.threshold, self._estimate(), lower, is_same
         )
         self.limits = self._own.instead_of(limits)
 
@@ -368,20 +398,22 @@ class Search:
             good and self.decided is not StopReason.REJECTED,
             estimate=self._estimate(),
             lesson=self._ranking.lesson(),
-            lower=None if self._approved else self._lower(best),
+            lower=self._lower(best),
         )
 
     def _lower(self, best: Judgement) -> Caveat | None:
         """Return why the best draft has a lower score than another one; None if it has not."""
         top = self._ranking.highest_above(best)
-        if top is None or top.scored.score is None or best.scored.score is None:
+        if top is None:
             return None
-        scores = f"{top.path} scored {top.scored.score:.2f} and this draft {best.scored.score:.2f}"
-        why = "critics err, and by all scores together this draft is as good"
-        if self.limits.tolerance is not None:
+        why = "critics err, and by all scores together this draft is probably as good"
+        if self._approved:
+            why = "a reviewer approved this draft"
+        elif top.kind != best.kind:
+            why = _ruled_out_by(top, best)
+        elif self.limits.tolerance is not None:
             why = "stop.tolerance allows that"
-        detail = f"{scores}: {why}"
-        return Caveat(code="lower_score", path=top.path, detail=detail)
+        return lower_than(top, best, why)
 
     @property
     def _goal(self) -> float:

@@ -147,8 +147,7 @@ class Ending:
         """
         stopping, path = recorded.stopping, outcome.best.path
         reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
-        lower = () if outcome.lower is None else (outcome.lower,)
-        caveats = (*outcome.caveats, *lower, *recorded.dropped(path))
+        caveats = (*outcome.every_caveat, *recorded.dropped(path))
         result = result_of(outcome.best, path, outcome.missing, outcome.estimate, caveats)
         changes = {
             "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
@@ -377,9 +376,10 @@ class JudgedDraft:
             estimate=move.estimate,
             limits=limits,
         )
-        may_change = best is it or scored.score_from == "review"
-        lacking = missing(best_path)
-        result = result_of(best, best_path, lacking, move.estimate) if may_change else None
+        result = None
+        if not move.is_same:
+            caveats = (move.lower.under(prefix.removesuffix("/")),) if move.lower else ()
+            result = result_of(best, best_path, missing(best_path), move.estimate, caveats)
         passed = best_path.startswith(WHOLE) and best.scored.passes(threshold)
         return cls(entry, result, passed, limits_seq)
 

@@ -64,8 +64,8 @@ yet; the text itself is written after the plan and is not a step of it."""
 NEEDS_RULE = """`needs` names the steps
 whose results a step builds on, by their names; steps that need nothing unfinished are carried out
 at the same time, so leave out no need and add none. The plan is revised when a step failed, when no
-step can be carried out as it stands, and before a call that changes something and needs what was
-found out since it was planned.
+step can be carried out as it stands, and before a call once anything was observed since it was
+planned.
 Write `arguments` as the text of a JSON object, null without a tool. Arguments hold what is known
 now: a call whose arguments have to be found out first has null arguments and needs the steps that
 find them; the plan is revised when they have."""
@@ -474,25 +474,16 @@ async def _until_revision(
     """Carry out steps until the plan is to be revised; return those that remain.
 
     It is revised when a step failed, when a reviewer changed the arguments of one, when no step
-    can be carried out as it stands, before a call with effects that was planned before what it
-    needs was observed, after `max_steps` steps, and before further calls when the results since
-    the last model call are long: they share the room of one.
+    can be carried out as it stands, before a call that was planned before the last observation,
+    and after `max_steps` steps.
     """
-    room = MAX_RESULT
-    with_effects = _with_effects(task)
-    has_needed = [bool(it.needs) for it in steps]
-    while due := _due(task, steps, plan.max_steps - len(observations)):
-        chosen = [steps[place] for place in due]
-        if any(has_needed[place] and steps[place].tool in with_effects for place in due):
-            break
-        if room < MAX_RESULT // 2 and any(it.tool for it in chosen):
-            break
-        since = len(observations)
-        if not all(it.tool for it in chosen):
-            room = MAX_RESULT
-        room = await _carried_out(task, plan, chosen, observations, room)
+    begun = len(observations)
+    while due := _due(
+        task, steps, plan.max_steps - len(observations), with_calls=len(observations) == begun
+    ):
+        chosen, since = [steps[place] for place in due], len(observations)
+        await _carried_out(task, plan, chosen, observations)
         steps = without(steps, due)
-        has_needed = [it for place, it in enumerate(has_needed) if place not in due]
         done = observations[since:]
         is_learnt = [it.step for it in done] != chosen or not all(it.ok for it in done)
         if is_learnt or plan.revise == "each_step":
@@ -500,14 +491,18 @@ async def _until_revision(
     return steps
 
 
-def _due(task: Task, steps: Sequence[PlannedStep], most: int) -> Sequence[int]:
+def _due(task: Task, steps: Sequence[PlannedStep], most: int, *, with_calls: bool) -> Sequence[int]:
     """Return the positions of the steps to carry out now, at most so many, side by side.
 
     A call with effects comes alone and after the others, so that the plan may change before it.
     Of equal calls one is made first: one that fails is not made again.
     """
     with_effects = _with_effects(task)
-    ready = [place for place, it in enumerate(steps) if not it.needs and not it.is_open]
+    ready = [
+        place
+        for place, it in enumerate(steps)
+        if not it.needs and not it.is_open and (with_calls or not it.tool)
+    ]
     harmless = [place for place in ready if steps[place].tool not in with_effects]
     first = {steps[place].call or place: place for place in reversed(harmless)}
     return (sorted(first.values()) or ready[:1])[:most]
@@ -538,12 +533,11 @@ async def _carried_out(
     plan: PlanExecuteStrategy,
     steps: Sequence[PlannedStep],
     observations: list[Observation],
-    room: int,
-) -> int:
+) -> None:
     """Carry out steps side by side, and add what was observed in the order of the plan.
 
-    Results of calls are cut to `room` characters together; returns what they leave of it. What was
-    observed of some is kept when others are refused; then raises why, a stop first.
+    Results of calls are cut to `MAX_RESULT` characters together. What was observed of some is kept
+    when others are refused; then raises why, a stop first.
     """
     before = tuple(observations)
     parts = [
@@ -554,19 +548,17 @@ async def _carried_out(
         done = PartResults((await parts[0],), (None,))
     else:
         done = await play_parts("steps", parts)
-    seen = _cut([it for it in done.replies if it is not None], room)
-    observations.extend(seen)
+    observations.extend(_cut([it for it in done.replies if it is not None]))
     if refusals := [it for it in done.refusals if it is not None]:
         raise first_of([it for it in refusals if isinstance(it, Stopped)] or refusals)
-    return room - sum(len(it.text) for it in seen if it.step.tool)
 
 
-def _cut(seen: Sequence[Observation], room: int) -> list[Observation]:
-    """Return observations with results of calls of at most `room` characters together.
+def _cut(seen: Sequence[Observation]) -> list[Observation]:
+    """Return observations with results of calls of at most `MAX_RESULT` characters together.
 
     Short ones stay whole, long ones are cut alike, with a note.
     """
-    found = list(seen)
+    found, room = list(seen), MAX_RESULT
     calls = sorted(
         (place for place, it in enumerate(seen) if it.step.tool), key=lambda it: len(seen[it].text)
     )
