@@ -36,6 +36,8 @@ WORLDS = {
     "masked": "Masked faults",
     "samples": "Samples side by side",
 }
+BESIDE = {"yardstick": "wrong", "programs": "masked"}
+"""Worlds whose rows are a column of the rows of another: the lowest gain after `PAST`."""
 COLUMNS = (
     "critic",
     "cap",
@@ -62,14 +64,17 @@ def rendered(cells: Sequence[Cell], seeds: range, cost_ms: float) -> str:
         _summary(cells),
         _calibrated([cell for cell in cells if cell.world != "samples"]),
     ]
-    for world, title in WORLDS.items():
+    shown = [world for world in WORLDS if world not in BESIDE.values()]
+    for world in shown:
         mine = [cell for cell in cells if cell.world == world]
         if mine:
             seeds_each = len(mine[0].naive.results)
-            parts.append(f"## {title}\n\n{len(mine)} rows of {seeds_each} seeds.")
+            parts.append(f"## {WORLDS[world]}\n\n{len(mine)} rows of {seeds_each} seeds.")
             for reviser in dict.fromkeys(cell.reviser for cell in mine):
-                rows = [_row(cell) for cell in mine if cell.reviser == reviser]
-                parts.append(f"Reviser: {reviser}.\n\n{_table(COLUMNS, rows)}")
+                rows = [
+                    _row(cell, _beside(cell, cells)) for cell in mine if cell.reviser == reviser
+                ]
+                parts.append(f"Reviser: {reviser}.\n\n{_table(_columns(world), rows)}")
     return "\n\n".join(parts)
 
 
@@ -144,7 +149,21 @@ def _calibration(it: Calibration, own: Calibration | None) -> list[str]:
     ]
 
 
-def _row(cell: Cell) -> list[str]:
+def _columns(world: str) -> Sequence[str]:
+    if world not in BESIDE:
+        return COLUMNS
+    return (*COLUMNS, f"{WORLDS[BESIDE[world]].lower()}, {PAST} past")
+
+
+def _beside(cell: Cell, cells: Sequence[Cell]) -> list[Cell]:
+    """Return the rows that are a column of this one: of its reviser, its critic and its cap."""
+    key = (BESIDE.get(cell.world), cell.reviser, cell.critic, cell.cap)
+    return [
+        it for it in cells if (it.world, it.reviser.partition(",")[0], it.critic, it.cap) == key
+    ]
+
+
+def _row(cell: Cell, beside: Sequence[Cell]) -> list[str]:
     naive, fresh, learnt = cell.naive, cell.fresh, cell.learnt
     arms = (fresh, learnt)
     return [
@@ -156,7 +175,17 @@ def _row(cell: Cell) -> list[str]:
         *[f"{arm.calls:.1f}" for arm in (naive, fresh, learnt)],
         *[f"{arm.overstated:+.3f}" for arm in (naive, learnt)],
         *[arm.verdict_against(naive) for arm in (fresh, learnt)],
+        *_lowest(beside),
     ]
+
+
+def _lowest(cells: Sequence[Cell]) -> list[str]:
+    """Return the lowest gain of these rows and what they are by it; nothing for no rows."""
+    found = [(it.learnt.gain_over(it.naive), it.learnt.verdict_against(it.naive)) for it in cells]
+    if not found:
+        return []
+    gain, verdict = min(found, key=lambda it: it[0].value)
+    return [f"{_signed(gain)}, {verdict}"]
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
