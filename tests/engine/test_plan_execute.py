@@ -364,7 +364,7 @@ def by_id(call: Call) -> ToolResult:
 
 
 def test_steps_that_need_nothing_are_carried_out_side_by_side_and_the_plan_is_not_revised() -> None:
-    think = {"name": "c", "instruction": "Compare a and b.", "needs": ["b", "a"]}
+    think: dict[str, object] = {"name": "c", "instruction": "Compare.", "needs": ["b", "a"]}
     steps = named("a", id=1), named("b", id=3), think, named("d", id=5)
     model = planning(plan(*steps), revised(), tool=by_id)
     model.play(asked())

@@ -21,9 +21,10 @@ class PlanExecuteStrategy(Strategy):
     The task is the goal. A step is carried out by the model or by one of the request's `tools`,
     side by side with those that it does not need; the plan is revised when one failed, when
     something was learnt, before a call once anything was observed since it was planned, and when
-    none remains. The verdict that the goal is met must quote the observations. The result is written from the observations, judged, and revised as in
-    `iterative`. (Plan-and-Solve, arXiv 2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT,
-    arXiv 2311.05772.)
+    none remains. The verdict that the goal is met must quote the observations. The result is
+    written from the observations, judged, and revised as in `iterative`. (Plan-and-Solve, arXiv
+    2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT, arXiv
+    2311.05772.)
     """
 
     kind: Literal["plan_execute"]
