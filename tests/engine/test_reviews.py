@@ -271,6 +271,22 @@ def test_before_completion_a_wish_is_made_and_reviewed_again() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("when", "words", "why"),
+    [
+        ("before_completion", [MORE, MORE, APPROVE], "a reviewer asked for this draft"),
+        ("each_iteration", [MORE, APPROVE], "a reviewer approved this draft"),
+    ],
+)
+def test_what_a_reviewer_wants_says_so_if_it_scores_less_than_another_draft(
+    when: str, words: list[ReviewerReply], why: str
+) -> None:
+    outcome = play(when, driver_scoring(0.9, *[0.3, 0.4][-len(words) + 1 :]), *words)
+    assert outcome.best.scored.score == 0.4
+    assert outcome.lower is not None
+    assert outcome.lower.detail == f"iterations/1 scored 0.90 and this draft 0.40: {why}"
+
+
 def test_before_completion_a_text_of_the_reviewers_is_judged_and_offered() -> None:
     model = driver_scoring(0.9, 0.2)
     outcome = before(model, ReviewerReply("replace", draft="Ours."), APPROVE)

@@ -73,6 +73,7 @@ async def reviewed(
     A draft that they ask for is made and judged below `reviews/1`, `reviews/2` ..., and is the
     outcome that they see next, even if another ranks higher. When stopped, the last outcome stays.
     """
+    top = outcome.best
     for number in range(1, MOST_ROUNDS + 1):
         path = f"reviews/{number}"
         try:
@@ -94,9 +95,11 @@ async def reviewed(
             best = replace(best, path=f"/{best.path}", issues=best.issues.under(""))
             again = _again(policy, task, limits, RequestedRevision(best, word))
             done = await below(path, again)
-            if scores_more(outcome.best, done.best):
+            if scores_more(top, done.best):
                 why = "a reviewer asked for this draft"
-                done = replace(done, lower=lower_than(outcome.best, done.best, why))
+                done = replace(done, lower=lower_than(top, done.best, why))
+            else:
+                top = done.best
             outcome = done if word.draft is not None else _lacking_as(outcome, done)
         except Stopped:  # what a part is followed by is not begun any more
             return replace(outcome, reason=None) if is_part else outcome
