@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -56,6 +57,9 @@ FORWARDED = frozenset(
 FORWARDED_PREFIXES = (b"x-forwarded-", b"x-envoy-", b"cf-", b"x-azure-", b"x-vercel-")
 LOOPBACK = HostNames("127.0.0.1", frozenset())
 BEARER = b"bearer "
+MANAGED = "managed"
+"""In the state of a request: the tenant that an administrator manages, or whose log it reads."""
+
 RECORDED = (401, 403, 429)
 TRUSTED_S = 1.0
 """Seconds for which it holds that a key works; a longer wait asks again before it answers."""
@@ -200,7 +204,7 @@ class _Response:
         self._send = send
         self._sent = 0
         self._let_in_at = asyncio.get_running_loop().time()
-        self._stream: str | None = None
+        self._stream = AsyncExitStack()
         self.refusal: HoneError | None = None
         """What is to be answered in place of what the route answered."""
 
@@ -208,9 +212,9 @@ class _Response:
         """Send a part of the response; raise _NothingMore if no more may be sent."""
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], *self._fields]
-            if self._caller.quotas.watchers is not None and _is_stream(message):
-                await self._count_stream(self._caller.quotas.watchers)
-            if self._caller.key_id and _has_effect(self._scope):
+            if _is_stream(message):
+                await self._count_stream()
+            if self._caller.key_id:
                 await self._record(message, self._caller.key_id)
             if self._caller.key_id and message["status"] in RECORDED:
                 tenant, by = self._caller.tenant, self._caller.key_id
@@ -232,20 +236,27 @@ class _Response:
 
     async def close(self) -> None:
         """Count what was open no longer."""
-        if self._stream is not None:
-            await self._metering.close_stream(self._stream)
+        await self._stream.aclose()
 
     async def _record(self, start: Message, by: str) -> None:
-        """Record an action before it is answered, if it was done."""
-        if start["status"] < 400:
-            action = getattr(self._scope.get("route"), "operation_id", None)
-            about = _subject(self._scope, start)
-            metering, tenant = self._metering, self._caller.tenant
-            await metering.record(tenant, by, action or self._scope["path"], about)
+        """Record an action before it is answered, if it was done.
 
-    async def _count_stream(self, most: int) -> None:
+        What an operator does with another tenant is in the logs of both.
+        """
+        own = self._caller.tenant
+        managed = self._scope["state"].get(MANAGED, own)
+        if start["status"] >= 400 or not (_has_effect(self._scope) or managed != own):
+            return
+        action = getattr(self._scope.get("route"), "operation_id", None) or self._scope["path"]
+        about = _subject(self._scope, start)
+        for tenant in {own, managed}:
+            await self._metering.record(tenant, by, action, about or managed)
+
+    async def _count_stream(self) -> None:
+        caller = self._caller
+        counted = self._metering.stream(caller.tenant, caller.quotas.watchers)
         try:
-            self._stream = await self._metering.open_stream(self._caller.tenant, most)
+            await self._stream.enter_async_context(counted)
         except HoneError as error:
             self.refusal = error
             raise _NothingMore from None

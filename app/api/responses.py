@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.api.dependencies import EXCERPT_CHARACTERS, JSON, REPORT_TYPES
 from app.contract import Contract
+from app.contract.access import KeyList, TenantList
 from app.contract.batches import BatchPage
 from app.contract.errors import HoneError
 from app.contract.events import DELTA, StepDelta
@@ -30,7 +31,7 @@ RETRY = b"retry: 1000\n"
 """A line of the first event: milliseconds after which a browser connects again."""
 
 Answer = TypeVar("Answer")
-Page = TypeVar("Page", SnapshotPage, BatchPage)
+Page = TypeVar("Page", SnapshotPage, BatchPage, KeyList, TenantList)
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
