@@ -113,8 +113,8 @@ class BatchBody:
     async def received(self) -> AsyncIterator[Received]:
         """Yield options, lines and the end, each line with the defaults of the options.
 
-        Raises InvalidRequest for invalid options, and for too many lines: at once if the part that is
-        read ahead has them.
+        Raises InvalidRequest for invalid options, and for too many lines: at once if the part that
+        is read ahead has them.
         """
         options: BatchOptions | None = None
         number = requests = 0
