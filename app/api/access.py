@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -120,12 +120,8 @@ class AccessControl:
             return
         scope["state"]["caller"] = caller
         response = _Response(scope, caller, fields, send)
-        try:
+        with suppress(_NothingMore):
             await self._app(scope, receive, response.send)
-        except _NothingMore:
-            pass
-        finally:
-            await response.close()
         if response.refusal is not None:
             _count_refused(scope, caller, response.refusal)
             await response_of(response.refusal, scope, fields)(scope, receive, send)
@@ -204,7 +200,6 @@ class _Response:
         self._send = send
         self._sent = 0
         self._let_in_at = asyncio.get_running_loop().time()
-        self._stream = AsyncExitStack()
         self.refusal: HoneError | None = None
         """What is to be answered in place of what the route answered."""
 
@@ -212,8 +207,6 @@ class _Response:
         """Send a part of the response; raise _NothingMore if no more may be sent."""
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], *self._fields]
-            if _is_stream(message):
-                await self._count_stream()
             if self._caller.key_id:
                 await self._record(message, self._caller.key_id)
             if self._caller.key_id and message["status"] in RECORDED:
@@ -234,10 +227,6 @@ class _Response:
             self.refusal = Unauthenticated("the key has stopped working while the request waited")
             raise _NothingMore
 
-    async def close(self) -> None:
-        """Count what was open no longer."""
-        await self._stream.aclose()
-
     async def _record(self, start: Message, by: str) -> None:
         """Record an action before it is answered, if it was done.
 
@@ -252,15 +241,6 @@ class _Response:
         for tenant in {own, managed}:
             await self._metering.record(tenant, by, action, about or managed)
 
-    async def _count_stream(self) -> None:
-        caller = self._caller
-        counted = self._metering.stream(caller.tenant, caller.quotas.watchers)
-        try:
-            await self._stream.enter_async_context(counted)
-        except HoneError as error:
-            self.refusal = error
-            raise _NothingMore from None
-
 
 def _subject(scope: Scope, start: Message) -> str:
     """Return the id of what a request is about, or has made."""
@@ -272,13 +252,6 @@ def _subject(scope: Scope, start: Message) -> str:
 
 def _has_effect(scope: Scope) -> bool:
     return scope["method"] not in SAFE and _path(scope) not in WITHOUT_EFFECT
-
-
-def _is_stream(start: Message) -> bool:
-    return any(
-        name == b"content-type" and value.startswith(b"text/event-stream")
-        for name, value in start["headers"]
-    )
 
 
 def _path(scope: Scope) -> str:

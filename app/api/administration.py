@@ -140,7 +140,7 @@ async def create(
     return issued
 
 
-@keys.get("", operation_id="listKeys", responses=LISTED | problems(InvalidRequest))
+@keys.get("", operation_id="listKeys", responses=LISTED | problems(MalformedHeader, InvalidRequest))
 async def list_(
     admin: Tenant,
     keyring: TheKeyring,
@@ -210,7 +210,9 @@ async def create_token(
     return IssuedToken(token=token, refinement_id=refinement_id, expires_at=expires_at)
 
 
-@tenants.get("", operation_id="listTenants", responses=LISTED | problems(InvalidRequest))
+@tenants.get(
+    "", operation_id="listTenants", responses=LISTED | problems(MalformedHeader, InvalidRequest)
+)
 async def list_tenants(
     admin: Tenant,
     known: TheTenants,

@@ -238,6 +238,7 @@ async def test_a_preset_gives_what_neither_the_line_nor_the_defaults_have(
         ([{"batch": {}}], "no requests"),
         ([line("a", threshold=2)], "no line has a valid request; line 1: /threshold"),
         ([line("a"), *[b"x"] * 10_000], "at most 10000 requests"),
+        ([line("a"), *[b"x"] * 101], "more than 100 lines are refused; line 2: the body is not"),
         ([line("a"), b"\n" * 30_000], "at most 20001 lines"),
     ],
 )
