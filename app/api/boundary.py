@@ -224,7 +224,7 @@ class Boundary:
             return
         if scope["method"] == "HEAD":
             scope, answer = {**scope, "method": "GET", "is_head": True}, _without_body(answer)
-        if not head.has_body:
+        if not head.has_body or scope["method"] in SAFE:
             await self._app(scope, receive, answer)
             return
         body = _Body(receive, arriving, head.length or 0)
