@@ -353,6 +353,12 @@ class Settings(_WithProviders):
         description="Maximum size of the body of a batch in bytes; each of its lines may have as"
         " many as another body.",
     )
+    streams_max: int = Field(
+        1_000,
+        ge=1,
+        description="Event streams that a tenant may have open at one API process, unless its quota"
+        " `watchers` says how many.",
+    )
     allowed_hosts: Annotated[str, AfterValidator(_are_host_names)] = Field(
         "",
         description="Names by which clients reach the API, such as `hone.example.com"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from app.access.keys import Hashing, new_key, secrets_of
-from app.contract.access import OPERATOR, ApiKey, IssuedKey, KeyRequest, KeyRotation
+from app.contract.access import OPERATOR, ApiKey, IssuedKey, KeyList, KeyRequest, KeyRotation
 from app.contract.errors import FieldError, Forbidden, InvalidRequest, NotFound
 from app.settings import Settings
 from app.store import AccessStore, KeyRecord, refusals
@@ -47,14 +47,28 @@ class Keyring:
             detail = "must be in the future"
             raise InvalidRequest.at(FieldError(pointer="/expires_at", detail=detail))
         with refusals():
+            await self._store.require_room(tenant)
             await self._store.put((None, record))
         return _issued(record, key)
 
     async def keys(self, admin: str) -> tuple[ApiKey, ...]:
         """Return the keys, the newest first; those that stopped working long ago may be missing."""
         with refusals():
-            records = [it for it in await self._store.all() if admin in (OPERATOR, it.tenant)]
-            return await self._shown(records)
+            return await self._shown(await self._managed(admin))
+
+    async def page(self, admin: str, limit: int, cursor: str | None) -> KeyList:
+        """Return one page of the keys; `cursor` is the `next_cursor` of the page before."""
+        with refusals():
+            found = await self._managed(admin)
+            rest = [it for it in found if cursor is None or _place(it) > _place_of(cursor)]
+            shown = await self._shown(rest[:limit])
+        last = rest[limit - 1] if len(rest) > limit else None
+        next_cursor = f"{last.created_at}-{last.id}" if last else None
+        return KeyList(data=shown, has_more=last is not None, next_cursor=next_cursor)
+
+    async def _managed(self, admin: str) -> list[KeyRecord]:
+        found = [it for it in await self._store.all() if admin in (OPERATOR, it.tenant)]
+        return sorted(found, key=_place)
 
     async def made_under_old_secret(self) -> list[ApiKey]:
         """Return the keys of all tenants that work, and stop when the old secret key goes."""
@@ -94,11 +108,12 @@ class Keyring:
             ends_at = min(before.ends_at, after.created_at + rotation.overlap_s * 1000)
             old = replace(before, expires_at=int(ends_at), replaced_by=after.id)
             with refusals():
+                await self._store.require_room(before.tenant)
                 if await self._store.put((before, old), (None, after)):
                     return _issued(after, key)
 
-    async def revoke(self, admin: str, key_id: str) -> None:
-        """Make a key stop working, in every API process within a second.
+    async def revoke(self, admin: str, key_id: str) -> ApiKey:
+        """Make a key stop working, in every API process within a second, and return it.
 
         Revoking it again changes nothing. Raises KeyNotFound.
         """
@@ -106,10 +121,11 @@ class Keyring:
             while True:
                 before = await self._record(admin, key_id)
                 if before.revoked_at is not None:
-                    return
+                    break
                 now_ms = (await self._store.state()).now_ms
                 if await self._store.put((before, replace(before, revoked_at=now_ms))):
-                    return
+                    break
+        return await self.get(admin, key_id)
 
     async def _record(self, admin: str, key_id: str) -> KeyRecord:
         (record,) = await self._store.get([key_id])
@@ -129,6 +145,16 @@ class Keyring:
     async def _shown(self, records: Sequence[KeyRecord]) -> tuple[ApiKey, ...]:
         uses = await self._store.uses(it.id for it in records)
         return tuple(ApiKey.model_validate(_values(it, uses.get(it.id))) for it in records)
+
+
+def _place(record: KeyRecord) -> tuple[int, str]:
+    """Return what keys are listed by, the newest first."""
+    return -record.created_at, record.id
+
+
+def _place_of(cursor: str) -> tuple[int, str]:
+    created_at, _, key_id = cursor.partition("-")
+    return -int(created_at), key_id
 
 
 def _issued(record: KeyRecord, key: str) -> IssuedKey:

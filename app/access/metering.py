@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections import Counter
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Self
 from uuid import uuid4
@@ -43,15 +44,20 @@ class RequestsLeft:
     def require(self) -> None:
         """Raise TooManyRequests if it was one too many."""
         if self.left < 0:
-            allowed = f"{self.most} requests a minute are allowed"
+            allowed = (
+                f"{self.most} requests a minute are allowed; the quota `requests_per_minute` sets"
+                " how many"
+            )
             raise TooManyRequests(allowed, retry_after_s=self.reset_s)
 
 
 class Metering:
     """Counts for all API processes together."""
 
-    def __init__(self, store: AccessStore) -> None:
+    def __init__(self, store: AccessStore, most_streams: int) -> None:
         self._store = store
+        self._most_streams = most_streams
+        self._open: Counter[str] = Counter()
         self._streams: dict[str, str] = {}
         self._refused: Counter[tuple[str, str, int]] = Counter()
         self._tasks: list[asyncio.Task[None]] = []
@@ -75,16 +81,44 @@ class Metering:
         reset_s = MINUTE_S - now_ms // 1000 % MINUTE_S
         return RequestsLeft(most, most - number, reset_s)
 
-    async def open_stream(self, tenant: str, most: int) -> str:
-        """Count an event stream and return its id; raise QuotaExceeded if it is one too many."""
+    def stream(self, tenant: str, most: int | None) -> AbstractAsyncContextManager[None]:
+        """Count an event stream until the context ends; it raises QuotaExceeded for one too many.
+
+        `most` is the quota of all API processes; without one those of this process count.
+        """
+        return self._open_here(tenant) if most is None else self._counted(tenant, most)
+
+    @asynccontextmanager
+    async def _open_here(self, tenant: str) -> AsyncIterator[None]:
+        if self._open[tenant] >= self._most_streams:
+            raise QuotaExceeded(
+                f"{self._most_streams} event streams may be open at a time at one API process:"
+                " close one; HONE_STREAMS_MAX and the quota `watchers` set how many",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        self._open[tenant] += 1
+        try:
+            yield
+        finally:
+            self._open[tenant] -= 1
+
+    @asynccontextmanager
+    async def _counted(self, tenant: str, most: int) -> AsyncIterator[None]:
         stream = uuid4().hex
         with refusals():
             if not await self._store.open_watch(tenant, stream, most):
                 raise QuotaExceeded(
-                    f"{most} event streams may be open at a time", retry_after_s=RETRY_AFTER_S
+                    f"{most} event streams may be open at a time: close one; the quota `watchers`"
+                    " sets how many",
+                    retry_after_s=RETRY_AFTER_S,
                 )
         self._streams[stream] = tenant
-        return stream
+        try:
+            yield
+        finally:
+            del self._streams[stream]
+            with suppress(HoneError), refusals():
+                await self._store.close_watch(tenant, stream)
 
     async def record(self, tenant: str, by: str, action: str, about: str) -> None:
         """Add an action that was done to the audit log; while Redis is away, to this log."""
@@ -112,12 +146,6 @@ class Metering:
             except HoneError as error:
                 told = (tenant, by, count, status, error)
                 _log.error("not in the audit log: %s %s refused %d x %d: %s", *told)
-
-    async def close_stream(self, stream: str) -> None:
-        """Count a stream no longer; while Redis is away it goes by itself after a while."""
-        tenant = self._streams.pop(stream)
-        with suppress(HoneError), refusals():
-            await self._store.close_watch(tenant, stream)
 
     async def _renew(self) -> None:
         while True:

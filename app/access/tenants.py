@@ -1,9 +1,9 @@
 """Tenants: what each may use, and what it uses."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
-from app.contract.access import OPERATOR, TENANT_NAME, AuditPage, Quotas, TenantOverview
+from app.contract.access import OPERATOR, TENANT_NAME, AuditPage, Quotas, TenantList, TenantOverview
 from app.contract.errors import Forbidden, NotFound
 from app.store import AccessStore, refusals
 
@@ -29,9 +29,23 @@ class Tenants:
     async def all(self, admin: str) -> tuple[TenantOverview, ...]:
         """Return the tenants by name. `admin` is the tenant of the administrator."""
         with refusals():
-            names = await self._store.tenants() if admin == OPERATOR else (admin,)
-            quotas = await self._store.quotas(names)
-            return tuple([await self._overview(name, quotas[name]) for name in names])
+            return await self._overviews(await self._names(admin))
+
+    async def page(self, admin: str, limit: int, cursor: str | None) -> TenantList:
+        """Return one page of the tenants; `cursor` is the `next_cursor` of the page before."""
+        with refusals():
+            rest = [it for it in await self._names(admin) if cursor is None or it > cursor]
+            shown = await self._overviews(rest[:limit])
+        has_more = len(rest) > limit
+        next_cursor = rest[limit - 1] if has_more else None
+        return TenantList(data=shown, has_more=has_more, next_cursor=next_cursor)
+
+    async def _names(self, admin: str) -> Sequence[str]:
+        return await self._store.tenants() if admin == OPERATOR else (admin,)
+
+    async def _overviews(self, names: Sequence[str]) -> tuple[TenantOverview, ...]:
+        quotas = await self._store.quotas(names)
+        return tuple([await self._overview(name, quotas[name]) for name in names])
 
     async def get(self, admin: str, name: str) -> TenantOverview:
         """Return one tenant; raise TenantNotFound."""

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -56,6 +57,9 @@ FORWARDED = frozenset(
 FORWARDED_PREFIXES = (b"x-forwarded-", b"x-envoy-", b"cf-", b"x-azure-", b"x-vercel-")
 LOOPBACK = HostNames("127.0.0.1", frozenset())
 BEARER = b"bearer "
+MANAGED = "managed"
+"""In the state of a request: the tenant that an administrator manages, or whose log it reads."""
+
 RECORDED = (401, 403, 429)
 TRUSTED_S = 1.0
 """Seconds for which it holds that a key works; a longer wait asks again before it answers."""
@@ -116,12 +120,8 @@ class AccessControl:
             return
         scope["state"]["caller"] = caller
         response = _Response(scope, caller, fields, send)
-        try:
+        with suppress(_NothingMore):
             await self._app(scope, receive, response.send)
-        except _NothingMore:
-            pass
-        finally:
-            await response.close()
         if response.refusal is not None:
             _count_refused(scope, caller, response.refusal)
             await response_of(response.refusal, scope, fields)(scope, receive, send)
@@ -200,7 +200,6 @@ class _Response:
         self._send = send
         self._sent = 0
         self._let_in_at = asyncio.get_running_loop().time()
-        self._stream: str | None = None
         self.refusal: HoneError | None = None
         """What is to be answered in place of what the route answered."""
 
@@ -208,9 +207,7 @@ class _Response:
         """Send a part of the response; raise _NothingMore if no more may be sent."""
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], *self._fields]
-            if self._caller.quotas.watchers is not None and _is_stream(message):
-                await self._count_stream(self._caller.quotas.watchers)
-            if self._caller.key_id and _has_effect(self._scope):
+            if self._caller.key_id:
                 await self._record(message, self._caller.key_id)
             if self._caller.key_id and message["status"] in RECORDED:
                 tenant, by = self._caller.tenant, self._caller.key_id
@@ -230,25 +227,19 @@ class _Response:
             self.refusal = Unauthenticated("the key has stopped working while the request waited")
             raise _NothingMore
 
-    async def close(self) -> None:
-        """Count what was open no longer."""
-        if self._stream is not None:
-            await self._metering.close_stream(self._stream)
-
     async def _record(self, start: Message, by: str) -> None:
-        """Record an action before it is answered, if it was done."""
-        if start["status"] < 400:
-            action = getattr(self._scope.get("route"), "operation_id", None)
-            about = _subject(self._scope, start)
-            metering, tenant = self._metering, self._caller.tenant
-            await metering.record(tenant, by, action or self._scope["path"], about)
+        """Record an action before it is answered, if it was done.
 
-    async def _count_stream(self, most: int) -> None:
-        try:
-            self._stream = await self._metering.open_stream(self._caller.tenant, most)
-        except HoneError as error:
-            self.refusal = error
-            raise _NothingMore from None
+        What an operator does with another tenant is in the logs of both.
+        """
+        own = self._caller.tenant
+        managed = self._scope["state"].get(MANAGED, own)
+        if start["status"] >= 400 or not (_has_effect(self._scope) or managed != own):
+            return
+        action = getattr(self._scope.get("route"), "operation_id", None) or self._scope["path"]
+        about = _subject(self._scope, start)
+        for tenant in {own, managed}:
+            await self._metering.record(tenant, by, action, about or managed)
 
 
 def _subject(scope: Scope, start: Message) -> str:
@@ -261,13 +252,6 @@ def _subject(scope: Scope, start: Message) -> str:
 
 def _has_effect(scope: Scope) -> bool:
     return scope["method"] not in SAFE and _path(scope) not in WITHOUT_EFFECT
-
-
-def _is_stream(start: Message) -> bool:
-    return any(
-        name == b"content-type" and value.startswith(b"text/event-stream")
-        for name, value in start["headers"]
-    )
 
 
 def _path(scope: Scope) -> str:

@@ -1,5 +1,7 @@
 """The routes about access: API keys and tenants, for administrators, and read tokens."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -8,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from app.access import Caller, Directory, Keyring, Tenants
 from app.api import examples
+from app.api.access import MANAGED
 from app.api.bodies import RequestBody, body_of
 from app.api.dependencies import (
     JSON,
@@ -18,9 +21,9 @@ from app.api.dependencies import (
     TheStore,
     chosen_format,
 )
-from app.api.openapi import ACTIONS, UNREADABLE, body, problems
+from app.api.openapi import ACTIONS, LISTED, UNREADABLE, body, problems
 from app.api.problems import NotAcceptable
-from app.api.responses import NEGOTIATED
+from app.api.responses import NEGOTIATED, listed
 from app.contract import patterns
 from app.contract.access import (
     TENANT_NAME,
@@ -39,7 +42,13 @@ from app.contract.access import (
     TenantOverview,
     TokenRequest,
 )
-from app.contract.errors import InvalidRequest, MalformedHeader, NotFound, RefinementNotFound
+from app.contract.errors import (
+    Conflict,
+    InvalidRequest,
+    MalformedHeader,
+    NotFound,
+    RefinementNotFound,
+)
 
 keys = APIRouter(prefix="/v1/keys", tags=["keys"])
 tenants = APIRouter(prefix="/v1/tenants", tags=["tenants"])
@@ -63,10 +72,17 @@ async def _caller(request: Request) -> Caller:
     return caller
 
 
+async def _managing(request: Request) -> Callable[[str], None]:
+    return partial(setattr, request.state, MANAGED)
+
+
 async def _tenants(request: Request) -> Tenants:
     known: Tenants = request.state.tenants
     return known
 
+
+Managing = Annotated[Callable[[str], None], Depends(_managing)]
+"""Says for the audit log which tenant an operation is about."""
 
 TheTenants = Annotated[Tenants, Depends(_tenants)]
 TenantPath = Annotated[str, Path(pattern=TENANT_NAME, examples=["acme"])]
@@ -84,7 +100,14 @@ AuditCursor = Annotated[
     str | Absent,
     Query(pattern=patterns.AUDIT_CURSOR.regex, description="`next_cursor` of the previous page."),
 ]
-AuditLimit = Annotated[int, Query(ge=1, le=1_000, description="Actions per page.")]
+KeyCursor = Annotated[
+    str | Absent,
+    Query(pattern=patterns.KEY_CURSOR.regex, description="`next_cursor` of the previous page."),
+]
+TenantCursor = Annotated[
+    str | Absent, Query(pattern=TENANT_NAME, description="`next_cursor` of the previous page.")
+]
+PageLimit = Annotated[int, Query(ge=1, le=1_000, description="Entries per page.")]
 JSON_LINES = "application/jsonl"
 AUDIT_TYPES: dict[str, Literal["json", "jsonl"]] = {JSON: "json", JSON_LINES: "jsonl"}
 TheDirectory = Annotated[Directory, Depends(_directory)]
@@ -100,25 +123,37 @@ RotationBody = Annotated[RequestBody[KeyRotation], Depends(body_of(KeyRotation, 
     "",
     operation_id="createKey",
     status_code=201,
-    responses=problems(*UNREADABLE),
+    responses=problems(Conflict, *UNREADABLE),
     openapi_extra=body(KeyRequest, examples.KEYS, is_required=False),
 )
 async def create(
-    request: KeyBody, admin: Tenant, keyring: TheKeyring, response: Response
+    request: KeyBody, admin: Tenant, keyring: TheKeyring, response: Response, managing: Managing
 ) -> IssuedKey:
-    """Create an API key. The response is the only one that shows it."""
+    """Create an API key. The response is the only one that shows it.
+
+    A tenant has at most 1,000 keys. One more takes the place of a key that no longer works, and is
+    refused if there is none.
+    """
     issued = await keyring.create(admin, request.content)
+    managing(issued.tenant)
     response.headers["Location"] = f"/v1/keys/{issued.id}"
     return issued
 
 
-@keys.get("", operation_id="listKeys", responses=problems())
-async def list_(admin: Tenant, keyring: TheKeyring) -> KeyList:
-    """List the keys of the tenant; in the tenant `default` those of all tenants.
+@keys.get("", operation_id="listKeys", responses=LISTED | problems(MalformedHeader, InvalidRequest))
+async def list_(
+    admin: Tenant,
+    keyring: TheKeyring,
+    request: Request,
+    response: Response,
+    cursor: KeyCursor = None,
+    limit: PageLimit = 100,
+) -> KeyList:
+    """List the keys of the tenant, the newest first; in the tenant `default` those of all tenants.
 
     Keys that were revoked or have expired are listed too.
     """
-    return KeyList(data=await keyring.keys(admin))
+    return listed(request, response, await keyring.page(admin, limit, cursor))
 
 
 @keys.get("/{key_id}", operation_id="getKey", responses=problems(NotFound))
@@ -131,20 +166,22 @@ async def get(key_id: KeyId, admin: Tenant, keyring: TheKeyring) -> ApiKey:
     "/{key_id}/rotate",
     operation_id="rotateKey",
     status_code=201,
-    responses=problems(NotFound, *UNREADABLE),
+    responses=problems(NotFound, Conflict, *UNREADABLE),
     openapi_extra=body(KeyRotation, examples.ROTATIONS, is_required=False),
 )
 async def rotate(
-    key_id: KeyId, rotation: RotationBody, admin: Tenant, keyring: TheKeyring
+    key_id: KeyId, rotation: RotationBody, admin: Tenant, keyring: TheKeyring, managing: Managing
 ) -> IssuedKey:
     """Create a key with the same tenant, scopes and expiry; both work for `overlap_s` seconds."""
-    return await keyring.rotate(admin, key_id, rotation.content)
+    issued = await keyring.rotate(admin, key_id, rotation.content)
+    managing(issued.tenant)
+    return issued
 
 
 @keys.delete("/{key_id}", operation_id="revokeKey", status_code=204, responses=problems(NotFound))
-async def revoke(key_id: KeyId, admin: Tenant, keyring: TheKeyring) -> None:
+async def revoke(key_id: KeyId, admin: Tenant, keyring: TheKeyring, managing: Managing) -> None:
     """Revoke a key: within a second every request with it is refused, and its streams end."""
-    await keyring.revoke(admin, key_id)
+    managing((await keyring.revoke(admin, key_id)).tenant)
 
 
 @tokens.post(
@@ -173,10 +210,19 @@ async def create_token(
     return IssuedToken(token=token, refinement_id=refinement_id, expires_at=expires_at)
 
 
-@tenants.get("", operation_id="listTenants", responses=problems())
-async def list_tenants(admin: Tenant, known: TheTenants) -> TenantList:
+@tenants.get(
+    "", operation_id="listTenants", responses=LISTED | problems(MalformedHeader, InvalidRequest)
+)
+async def list_tenants(
+    admin: Tenant,
+    known: TheTenants,
+    request: Request,
+    response: Response,
+    cursor: TenantCursor = None,
+    limit: PageLimit = 100,
+) -> TenantList:
     """List the tenants with their quotas and what they use; outside `default` only the own one."""
-    return TenantList(data=await known.all(admin))
+    return listed(request, response, await known.page(admin, limit, cursor))
 
 
 @tenants.get("/{tenant_id}", operation_id="getTenant", responses=problems(NotFound))
@@ -192,12 +238,13 @@ async def get_tenant(tenant_id: TenantPath, admin: Tenant, known: TheTenants) ->
     openapi_extra=body(Quotas, examples.QUOTAS),
 )
 async def set_quotas(
-    tenant_id: TenantPath, quotas: QuotasBody, admin: Tenant, known: TheTenants
+    tenant_id: TenantPath, quotas: QuotasBody, admin: Tenant, known: TheTenants, managing: Managing
 ) -> TenantOverview:
     """Replace the quotas of a tenant; only an administrator of `default` may.
 
     They count within a second. A quota that is omitted is none.
     """
+    managing(tenant_id)
     return await known.set_quotas(admin, tenant_id, quotas.content)
 
 
@@ -230,6 +277,7 @@ async def set_provider_key(
     known: TheTenants,
     model_roles: TheModelRoles,
     store: TheStore,
+    managing: Managing,
 ) -> ProviderKey:
     """Give a tenant a key of its own for a provider of models, in place of an earlier one.
 
@@ -238,6 +286,7 @@ async def set_provider_key(
     `default` may.
     """
     known.require_own(admin, tenant_id)
+    managing(tenant_id)
     if provider not in {it.name for it in model_roles.providers() if it.wire is not None}:
         raise NotFound(f"there is no provider {provider} that is called with a key")
     key = given.content.api_key.get_secret_value()
@@ -252,10 +301,16 @@ async def set_provider_key(
     responses=problems(NotFound),
 )
 async def remove_provider_key(
-    tenant_id: TenantPath, provider: ProviderPath, admin: Tenant, known: TheTenants, store: TheStore
+    tenant_id: TenantPath,
+    provider: ProviderPath,
+    admin: Tenant,
+    known: TheTenants,
+    store: TheStore,
+    managing: Managing,
 ) -> None:
     """Remove the key that a tenant has of its own for a provider: the server's is used again."""
     known.require_own(admin, tenant_id)
+    managing(tenant_id)
     await store.provider_keys.remove(tenant_id, provider)
 
 
@@ -269,18 +324,21 @@ async def list_actions(
     admin: Tenant,
     known: TheTenants,
     response: Response,
+    managing: Managing,
     tenant: OfTenant = None,
     cursor: AuditCursor = None,
-    limit: AuditLimit = 100,
+    limit: PageLimit = 100,
     accept: Annotated[list[str], Header(include_in_schema=False)] = [],  # noqa: B006
 ) -> AuditPage | Response:
     """Return who did what with a key, or by the operator's commands; the newest first.
 
-    That are all operations that change something and succeeded. The last 10,000 of each tenant are
+    That are all operations that change something and succeeded, and what an operator does with
+    another tenant, such as reading this log. The last 10,000 of each tenant are
     kept, also when what they are about was erased. They hold ids and times, and no text. Refused
     requests are counted, an entry per key and minute. As `application/jsonl` the response has an
     `AuditEntry` per line, without a `limit`.
     """
+    managing(tenant or admin)
     if chosen_format(None, accept, AUDIT_TYPES, "the audit log is") == "jsonl":
         known.require_own(admin, tenant or admin)
         lines = known.all_audited(admin, tenant, cursor)

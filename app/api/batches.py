@@ -1,9 +1,11 @@
 """The routes of batches, and how their bodies are read: JSON Lines, never whole in memory."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -54,6 +56,9 @@ MEDIA_TYPES = {
 MAX_LINES = 2 * MAX_REQUESTS + 1
 """Lines of a body, blank ones included."""
 
+WITH_TEXT = re.compile(rb"\S[^\n]*")
+"""A line of a body from its first character that is no space."""
+
 LONG_LINE = 64 * 1024
 """Bytes from which a line is read in a thread."""
 
@@ -101,16 +106,19 @@ class BatchBody:
         self._usual = {} if default_preset is None else {"preset": default_preset}
         self._presets: dict[str, Mapping[str, Any]] = {}
         self._chunks = chunks
+        self._ahead = b""
         self._longest = max_line_bytes
         self._digest = sha256()
 
     async def received(self) -> AsyncIterator[Received]:
         """Yield options, lines and the end, each line with the defaults of the options.
 
-        Raises InvalidRequest for invalid options, and for too many lines.
+        Raises InvalidRequest for invalid options, and for too many lines: at once if the part that
+        is read ahead has them.
         """
         options: BatchOptions | None = None
         number = requests = 0
+        ahead = await self._read_ahead()
         async for raw in lines_of(self._hashed(), self._longest):
             number += 1
             if number > MAX_LINES:
@@ -119,24 +127,40 @@ class BatchBody:
                 continue
             if options is None:
                 head = None if raw is None else _head(number, raw)
+                _require_few(ahead - (head is not None))
                 yield (options := head or BatchOptions())
                 if head is not None:
                     continue
             requests += 1
-            if requests > MAX_REQUESTS:
-                raise InvalidRequest(f"a batch must have at most {MAX_REQUESTS} requests")
+            _require_few(requests)
             yield await self._read(number, raw, options.defaults)
             await asyncio.sleep(0)  # others have a turn
         yield BatchEnd(self._digest.hexdigest())
 
+    async def _read_ahead(self) -> int:
+        """Read at least as much of the body as a line may have; return its lines with text."""
+        held = bytearray()
+        async for chunk in self._chunks:
+            held += chunk
+            if len(held) >= self._longest:
+                break
+        self._ahead = bytes(held)
+        return sum(1 for _ in islice(WITH_TEXT.finditer(self._ahead), MAX_LINES))
+
     async def _hashed(self) -> AsyncIterator[bytes]:
+        ahead, self._ahead = self._ahead, b""
+        self._digest.update(ahead)
+        yield ahead
+        del ahead
         async for chunk in self._chunks:
             self._digest.update(chunk)
             yield chunk
 
     async def _read(self, number: int, raw: bytes | None, defaults: dict[str, Any]) -> Received:
         if raw is None:
-            why = BodyTooLarge(f"the body must have at most {self._longest} bytes")
+            why = BodyTooLarge(
+                f"a line must have at most {self._longest} bytes; HONE_MAX_BODY_BYTES sets how many"
+            )
             return refused(number, None, why)
         try:
             item = await _parsed(BatchItem, raw)
@@ -159,6 +183,13 @@ class BatchBody:
         if name not in self._presets:
             self._presets[name] = await self._preset(name)
         return self._presets[name]
+
+
+def _require_few(requests: int) -> None:
+    if requests > MAX_REQUESTS:
+        raise InvalidRequest(
+            f"a batch must have at most {MAX_REQUESTS} requests; send the others in another batch"
+        )
 
 
 async def _parsed(contract: type[C], raw: bytes) -> C:
@@ -252,7 +283,8 @@ async def submit(
     all requests, a webhook, metadata. A line that is refused does not affect the others: it is
     listed in `errors` and in the results.
 
-    The response is 202 once everything is durable; if no line is valid, it is 422. Workers begin
+    The response is 202 once everything is durable; if no line is valid, or more than 100 are
+    refused, it is 422 and nothing is kept. Workers begin
     the requests one after the other as there is room for them, at the rate at which they end.
     """
     batch, is_replayed = await service.submit(tenant, body.received(), key, api_key)

@@ -120,7 +120,8 @@ def _read(headers: Headers) -> _Head:
 class _Arriving:
     """The bodies that have not been read yet: how large one may be, and all of them together."""
 
-    def __init__(self, max_bytes: int, most_at_once: float | None = None) -> None:
+    def __init__(self, setting: str, max_bytes: int, most_at_once: float | None = None) -> None:
+        self._setting = setting
         self._max_bytes = max_bytes
         self._most_at_once = LARGEST_AT_ONCE * max_bytes if most_at_once is None else most_at_once
         self._total = 0
@@ -128,7 +129,9 @@ class _Arriving:
     def require_room_for_one(self, size: int) -> None:
         """Raise BodyTooLarge if no body may have that size."""
         if size > self._max_bytes:
-            raise BodyTooLarge(f"the body must have at most {self._max_bytes} bytes")
+            raise BodyTooLarge(
+                f"the body must have at most {self._max_bytes} bytes; {self._setting} sets how many"
+            )
 
     def add(self, size: int, of: int) -> None:
         """Add the next bytes of a body that now has `of`; raise BodyTooLarge or Overloaded.
@@ -146,16 +149,22 @@ class _Arriving:
 
 
 class _Body:
-    """Receives a body, and counts it among those that arrive until it has been read."""
+    """Receives a body, and counts it among those that arrive until it has been read.
 
-    def __init__(self, receive: Receive, arriving: _Arriving) -> None:
+    One that is announced as too large is refused where it would be read, so that the answer is that
+    to a caller who is known by then.
+    """
+
+    def __init__(self, receive: Receive, arriving: _Arriving, announced: int) -> None:
         self._receive = receive
         self._arriving = arriving
+        self._announced = announced
         self._size = 0
         self._counted = 0
 
     async def receive(self) -> Message:
-        """Return the next message of the request."""
+        """Return the next message of the request; raise BodyTooLarge or Overloaded."""
+        self._arriving.require_room_for_one(self._announced)
         message = await self._receive()
         if size := len(message.get("body", b"")):
             self._size += size
@@ -187,8 +196,8 @@ class Boundary:
         self._known: set[bytes] = set()
         self._origins = frozenset(settings.cors_origins.lower().encode().split())
         self._root = settings.root_path
-        self._arriving = _Arriving(settings.max_body_bytes)
-        self._batches = _Arriving(settings.batch_max_bytes, inf)
+        self._arriving = _Arriving("HONE_MAX_BODY_BYTES", settings.max_body_bytes)
+        self._batches = _Arriving("HONE_BATCH_MAX_BYTES", settings.batch_max_bytes, inf)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -205,8 +214,8 @@ class Boundary:
         try:
             self._require_known_host(head)
             self._require_own_page(head, scope)
-            if head.length is not None:
-                arriving.require_room_for_one(head.length)
+            if scope["method"] in SAFE:  # no route reads its body
+                arriving.require_room_for_one(head.length or 0)
         except HoneError as refusal:
             await response_of(refusal, scope)(scope, receive, answer)
             return
@@ -215,10 +224,10 @@ class Boundary:
             return
         if scope["method"] == "HEAD":
             scope, answer = {**scope, "method": "GET", "is_head": True}, _without_body(answer)
-        if not head.has_body:
+        if not head.has_body or scope["method"] in SAFE:
             await self._app(scope, receive, answer)
             return
-        body = _Body(receive, arriving)
+        body = _Body(receive, arriving, head.length or 0)
         try:
             await self._app(scope, body.receive, answer)
         finally:

@@ -1,7 +1,7 @@
 """Responses: their headers, pages, and the event stream (HTML Living Standard, 9.2)."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.api.dependencies import EXCERPT_CHARACTERS, JSON, REPORT_TYPES
 from app.contract import Contract
+from app.contract.access import KeyList, TenantList
 from app.contract.batches import BatchPage
 from app.contract.errors import HoneError
 from app.contract.events import DELTA, StepDelta
@@ -30,7 +31,7 @@ RETRY = b"retry: 1000\n"
 """A line of the first event: milliseconds after which a browser connects again."""
 
 Answer = TypeVar("Answer")
-Page = TypeVar("Page", SnapshotPage, BatchPage)
+Page = TypeVar("Page", SnapshotPage, BatchPage, KeyList, TenantList)
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
@@ -189,6 +190,7 @@ class EventStream(StreamingResponse):
     """Sends events as they arrive, in their stored form, and a comment if there are none.
 
     Everything that can fail with an error response is checked before this is constructed.
+    `has_ended` is awaited at its end.
     `server.Connection` resets the connection of a client that does not read.
     """
 
@@ -197,6 +199,7 @@ class EventStream(StreamingResponse):
     def __init__(
         self,
         feed: EventFeed,
+        has_ended: Callable[[], Awaitable[None]],
         task_after: Callable[[bool], BackgroundTask | None] = lambda _: None,
         *,
         excerpts: bool = False,
@@ -204,6 +207,7 @@ class EventStream(StreamingResponse):
         own = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is nginx's
         super().__init__((), headers=own | NEGOTIATED)
         self._feed = feed
+        self._has_ended = has_ended
         self._task_after = task_after
         self._excerpts = excerpts
 
@@ -217,6 +221,8 @@ class EventStream(StreamingResponse):
                 sending.add_done_callback(lambda _: disconnecting.cancel())
         except* ClientDisconnect:
             pass
+        finally:
+            await self._has_ended()
 
     async def _send(self, send: Send) -> None:
         async with aclosing(self._feed.later) as later:

@@ -1,10 +1,12 @@
 """The routes: each has named dependencies, one service call and one return."""
 
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.background import BackgroundTask
 
+from app.access import Caller, Metering
 from app.api import examples
 from app.api.dependencies import (
     EVENT_STREAM,
@@ -110,6 +112,13 @@ async def _receiver(request: Request, tenant: Tenant, store: TheStore) -> Receiv
     return Receiver(store, tenant, bool(request.scope.get("is_head")))
 
 
+async def _stream(request: Request) -> AbstractAsyncContextManager[None]:
+    caller: Caller = request.state.caller
+    metering: Metering = request.state.metering
+    return metering.stream(caller.tenant, caller.quotas.watchers)
+
+
+CountedStream = Annotated[AbstractAsyncContextManager[None], Depends(_stream)]
 TheReceiver = Annotated[Receiver, Depends(_receiver)]
 
 refinements = APIRouter(prefix="/v1/refinements", tags=["refinements"])
@@ -479,6 +488,7 @@ async def events(
     receiver: TheReceiver,
     after: After,
     media_type: EventsAs,
+    stream: CountedStream,
     limit: EventLimit = 100,
     deltas: Deltas = False,
     excerpts: Excerpts = False,
@@ -508,12 +518,12 @@ async def events(
     if media_type != EVENT_STREAM:
         found = await store.events(tenant, refinement_id, after, limit + 1)
         return event_page(request, found, after, limit, task_after, excerpts=excerpts)
-    feed = await watching.follow(tenant, refinement_id, after, deltas=deltas)
-    return (
-        EventStream(feed, task_after, excerpts=excerpts)
-        if feed
-        else Response(None, 204, NEGOTIATED)
-    )
+    async with AsyncExitStack() as counted:
+        await counted.enter_async_context(stream)
+        feed = await watching.follow(tenant, refinement_id, after, deltas=deltas)
+        if feed is None:
+            return Response(None, 204, NEGOTIATED)
+        return EventStream(feed, counted.pop_all().aclose, task_after, excerpts=excerpts)
 
 
 @journal.get(

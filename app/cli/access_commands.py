@@ -63,7 +63,8 @@ def on_store(
 
     Without HONE_REDIS_URL that is the Redis of the data directory, which is started for as long as
     this takes unless it runs; if there was never a service, only where that `may_begin` one. An
-    `action` is added to the audit log of `default`.
+    `action` is added to the audit logs of `default` and of its tenant: that of the key which `work`
+    returns, else `about`.
     """
     from app.queue import RefinementQueue  # noqa: PLC0415 - importing the store takes time
     from app.store import UnusableRedis, open_store  # noqa: PLC0415
@@ -76,7 +77,8 @@ def on_store(
             done = await work(store)
             if action:
                 subject = about or str(getattr(done, "id", ""))
-                await store.access.record(OPERATOR, "command line", action, subject)
+                for log in {OPERATOR, getattr(done, "tenant", about) or OPERATOR}:
+                    await store.access.record(log, "command line", action, subject)
             return done
 
     redis, home = None, settings.data_dir.expanduser()
@@ -197,7 +199,7 @@ def revoke(key_id: KeyIdArgument) -> None:
 
 
 def _revoke(key_id: str) -> None:
-    on_store(lambda store: keyring_of(store).revoke(OPERATOR, key_id), "keys revoke", key_id)
+    on_store(lambda store: keyring_of(store).revoke(OPERATOR, key_id), "keys revoke")
 
 
 def _table(first: str, *others: str) -> Table:

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
-from app.access import SESSION_COOKIE, SESSION_S, Caller, Directory, Metering
+from app.access import SESSION_COOKIE, SESSION_S, Caller, Directory, KeyEnded, Metering
 from app.contract.errors import BodyTooLarge, FieldError, InvalidRequest, NotFound
 from app.contract.requests import RefinementRequest
 
@@ -93,7 +93,12 @@ async def sign_in(request: Request, directory: Callers) -> Response:
     except ValidationError:
         missing = FieldError(pointer="/key", detail="an API key is required")
         raise InvalidRequest("the body must have an API key as `key`", errors=(missing,)) from None
-    caller, text = await directory.session_of(key.strip().encode())
+    metering: Metering = request.state.metering
+    try:
+        caller, text = await directory.session_of(key.strip().encode())
+    except KeyEnded as ended:
+        metering.refused(ended.record.tenant, ended.record.id, ended.status)
+        raise
     await _end(request, directory)  # the browser forgets the session before
     await _record(request, caller, "signIn")
     response = Response(status_code=204)

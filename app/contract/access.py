@@ -94,9 +94,11 @@ class IssuedKey(ApiKey):
 
 
 class KeyList(Contract):
-    """The keys that an administrator manages, the newest first."""
+    """One page of the keys that an administrator manages, the newest first."""
 
     data: tuple[ApiKey, ...]
+    has_more: bool
+    next_cursor: str | None = Field(description="For the next page; null on the last one.")
 
 
 LONGEST_TOKEN_S = 3_600
@@ -122,10 +124,15 @@ ModelPattern = Annotated[str, Field(pattern=patterns.MODEL.regex, max_length=200
 
 
 class Quotas(Contract):
-    """What a tenant may use at most; null is without a limit."""
+    """What a tenant may use at most; null is without a limit, but for `watchers`."""
 
     requests_per_minute: int | None = Field(None, ge=1, description="Requests in a minute of UTC.")
-    watchers: int | None = Field(None, ge=1, description="Event streams that are open at a time.")
+    watchers: int | None = Field(
+        None,
+        ge=1,
+        description="Event streams that are open at a time; if null, HONE_STREAMS_MAX for each API"
+        " process.",
+    )
     queued: int | None = Field(None, ge=1, description="Refinements in the status `queued`.")
     in_flight: int | None = Field(
         None, ge=1, description="Refinements in the status `queued`, `running` or `canceling`."
@@ -178,7 +185,7 @@ class TenantUse(Contract):
     """What a tenant uses now."""
 
     requests: int = Field(ge=0, description="Requests in this minute; 0 if they are not limited.")
-    watchers: int = Field(ge=0, description="Open event streams; 0 if they are not limited.")
+    watchers: int = Field(ge=0, description="Open event streams; 0 without the quota.")
     queued: int = Field(ge=0)
     in_flight: int = Field(ge=0)
     bytes_stored: int = Field(ge=0)
@@ -195,9 +202,11 @@ class TenantOverview(Contract):
 
 
 class TenantList(Contract):
-    """Tenants, by name."""
+    """One page of tenants, by name."""
 
     data: tuple[TenantOverview, ...]
+    has_more: bool
+    next_cursor: str | None = Field(description="For the next page; null on the last one.")
 
 
 class AuditEntry(Contract):

@@ -13,7 +13,9 @@ from app.contract.requests import MetadataKey, MetadataValue, RefinementRequest
 from app.contract.snapshot import Snapshot
 
 MAX_REQUESTS = 10_000
-MAX_SHOWN_ERRORS = 100
+MAX_REFUSED = 100
+"""Refused lines of a batch; one more, and nothing of it is kept."""
+
 BATCH_COMPLETED: Literal["batch.completed"] = "batch.completed"
 
 BATCH_ID = patterns.BATCH_ID.regex
@@ -145,7 +147,7 @@ class Batch(Contract):
     status: BatchStatus | str
     counts: BatchCounts
     errors: tuple[RefusedLine, ...] = Field(
-        description=f"The first {MAX_SHOWN_ERRORS} refused lines; all of them are in the results."
+        description=f"The refused lines, at most {MAX_REFUSED}; they are in the results too."
     )
     waiting: BatchWaiting | None
     metadata: dict[str, str]

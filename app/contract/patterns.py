@@ -60,6 +60,9 @@ BATCH_ID = Pattern(f"^batch_{_ULID}$", "must be the id of a batch")
 WEBHOOK_ID = Pattern(f"^msg_{_ULID}_[0-9]{{1,18}}$", "must be the id of a webhook")
 ENDPOINT_ID = Pattern("^ep_[0-9a-f]{24}$", "must be the id of a webhook endpoint")
 KEY_ID = Pattern("^key_[0-9a-z]{12}$", "must be the id of an API key")
+KEY_CURSOR = Pattern(
+    "^[0-9]{1,15}-key_[0-9a-z]{12}$", "must be the `next_cursor` of the previous page"
+)
 AUDIT_CURSOR = Pattern(
     "^[0-9]{1,15}-[0-9]{1,15}$", "must be the `next_cursor` of the previous page"
 )

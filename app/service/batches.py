@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
-from app.contract.batches import Batch, BatchOptions, BatchRefusal, RefusedLine
+from app.contract.batches import MAX_REFUSED, Batch, BatchOptions, BatchRefusal, RefusedLine
 from app.contract.errors import FieldError, HoneError, InvalidRequest, Overloaded
 from app.contract.requests import RefinementRequest
 from app.contract.resources import ENDPOINTS
@@ -71,8 +71,9 @@ class Batches:
         """Store a batch: its options, its lines and its end; return it once all is durable.
 
         Also returns whether it is one that the same key and body created within 24 hours. Nothing
-        is kept of a body that ends in an error. Raises InvalidRequest if no line is valid,
-        IdempotencyMismatch, QuotaExceeded and Overloaded, and what `received` raises.
+        is kept of a body that ends in an error. Raises InvalidRequest if no line is valid or too
+        many are refused, IdempotencyMismatch, QuotaExceeded, Overloaded, and what `received`
+        raises.
         """
         if self._receiving >= MOST_AT_ONCE:
             detail = f"{MOST_AT_ONCE} batches are being received; try again later"
@@ -110,9 +111,9 @@ class Batches:
                 _require_requests(upload)
                 return await upload.commit(options, it.sha256, key)
             elif isinstance(it, RefusedLine):
-                await upload.refuse(it)
+                await _refuse(upload, it)
             elif it.custom_id in seen:
-                await upload.refuse(_repeated(it))
+                await _refuse(upload, _repeated(it))
             else:
                 seen.add(it.custom_id)
                 await self._add(upload, sender, it)
@@ -130,7 +131,7 @@ class Batches:
             new = replace(new, origin=origin_of_request(as_link=True))
             await upload.add(it.line, it.custom_id, new)
         except InvalidRequest as why:
-            await upload.refuse(refused(it.line, it.custom_id, why, "/request"))
+            await _refuse(upload, refused(it.line, it.custom_id, why, "/request"))
 
     def _require_signing(self, options: BatchOptions) -> None:
         if options.webhook is not None and not self._store.webhooks.can_sign:
@@ -144,12 +145,22 @@ def _repeated(it: BatchLine) -> RefusedLine:
     return refused(it.line, it.custom_id, why)
 
 
+async def _refuse(upload: BatchUpload, line: RefusedLine) -> None:
+    """Store why a line was refused; raise InvalidRequest if it is one too many."""
+    if len(upload.errors) >= MAX_REFUSED:
+        raise _because_of_the_first(upload, f"more than {MAX_REFUSED} lines are refused")
+    await upload.refuse(line)
+
+
 def _require_requests(upload: BatchUpload) -> None:
     """Raise InvalidRequest for a batch without a valid request."""
-    if upload.total > upload.invalid:
-        return
-    if not upload.errors:
+    if not upload.total:
         raise InvalidRequest("the batch has no requests: send one per line")
+    if upload.total == len(upload.errors):
+        raise _because_of_the_first(upload, "no line has a valid request")
+
+
+def _because_of_the_first(upload: BatchUpload, why: str) -> InvalidRequest:
     first = upload.errors[0]
-    why = f"no line has a valid request; line {first.line}: {first.error.detail}"
-    raise InvalidRequest(why, errors=first.error.errors)
+    detail = f"{why}; line {first.line}: {first.error.detail}"
+    return InvalidRequest(detail, errors=first.error.errors)

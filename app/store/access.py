@@ -19,6 +19,7 @@ from app.store.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS
 from app.store.usage import unlist_usage
 
 MOST_KEYS = 10_000
+MOST_KEYS_OF_TENANT = 1_000
 SCANNED = 1_000  # keys in one round trip
 MOST_AUDITED = 10_000  # entries of a tenant; Redis keeps a few more
 MINUTE_MS = 60_000
@@ -134,10 +135,9 @@ class AccessStore:
         return tuple(None if it is None else decode_key(it) for it in stored)
 
     async def all(self) -> tuple[KeyRecord, ...]:
-        """Return every record, the newest first."""
+        """Return every record."""
         stored = await self._committer.execute("HGETALL", keys.API_KEYS)
-        found = (decode_key(it) for it in stored.values())
-        return tuple(sorted(found, key=lambda it: (-it.created_at, it.id)))
+        return tuple(decode_key(it) for it in stored.values())
 
     async def quotas(self, tenants: Sequence[str]) -> dict[str, Quotas]:
         """Return the quotas of each of these tenants."""
@@ -221,10 +221,7 @@ class AccessStore:
 
     async def forget_keys(self, tenant: str) -> None:
         """Delete every key of a tenant; each stops working within a second."""
-        ids = [it.id for it in await self.all() if it.tenant == tenant]
-        if ids:
-            await self._committer.execute("HDEL", keys.API_KEYS, *ids)
-            await self._committer.execute("HDEL", keys.KEY_USES, *ids)
+        await self._forget([it for it in await self.all() if it.tenant == tenant])
         await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
 
     async def forget_tenant(self, tenant: str) -> None:
@@ -274,6 +271,22 @@ class AccessStore:
             next_cursor=shown[-1][0].decode() if has_more else None,
         )
 
+    async def require_room(self, tenant: str) -> None:
+        """Raise Conflict if a tenant can have no further key.
+
+        Keys that no longer work make room, first those that have not for longest.
+        """
+        theirs = [it for it in await self.all() if it.tenant == tenant]
+        if (too_many := len(theirs) + 1 - MOST_KEYS_OF_TENANT) <= 0:
+            return
+        now_ms = (await self.state()).now_ms
+        dead = sorted((it for it in theirs if it.ends_at <= now_ms), key=lambda it: it.ends_at)
+        if len(dead) < too_many:
+            raise Conflict(
+                f"tenant {tenant} has {MOST_KEYS_OF_TENANT} API keys that work: revoke one"
+            )
+        await self._forget(dead[:too_many])
+
     async def put(self, *changes: tuple[KeyRecord | None, KeyRecord]) -> bool:
         """Write records in one step, each with what it was before (None: it is new).
 
@@ -285,17 +298,23 @@ class AccessStore:
         if answer == b"FULL" and await self._forget_dead():
             answer = await self._committer.submit(PUT_KEYS, MOST_KEYS, *words)
         if answer == b"FULL":
-            raise Conflict(f"there are {MOST_KEYS} API keys; revoked ones go after 90 days")
+            raise Conflict(
+                f"all tenants together have {MOST_KEYS} API keys; those that stopped working go"
+                " after 90 days"
+            )
         return bool(answer == b"OK")
 
     async def _forget_dead(self) -> bool:
         """Delete keys that have not worked for 90 days; return whether there were any."""
         before = (await self.state()).now_ms - DEAD_MS
-        dead = [it.id for it in await self.all() if it.ends_at < before]
-        if dead:
-            await self._committer.execute("HDEL", keys.API_KEYS, *dead)
-            await self._committer.execute("HDEL", keys.KEY_USES, *dead)
+        dead = [it for it in await self.all() if it.ends_at < before]
+        await self._forget(dead)
         return bool(dead)
+
+    async def _forget(self, records: Sequence[KeyRecord]) -> None:
+        if ids := [it.id for it in records]:
+            await self._committer.execute("HDEL", keys.API_KEYS, *ids)
+            await self._committer.execute("HDEL", keys.KEY_USES, *ids)
 
     async def used(self, uses: Mapping[str, int]) -> None:
         """Record when keys were last used."""

@@ -8,7 +8,6 @@ from pydantic_core import from_json, to_json
 
 from app.contract.batches import (
     BATCH_COMPLETED,
-    MAX_SHOWN_ERRORS,
     Batch,
     BatchCounts,
     BatchOptions,
@@ -85,20 +84,15 @@ class BatchUpload:
         self, tenant: str, committer: Committer, creation: "Creation", origin: str = ""
     ) -> None:
         self.id = f"{BATCH_PREFIX}{creation.new_ulid()}"
-        self.total = self.invalid = 0
+        self.total = 0
+        self.errors: list[RefusedLine] = []
         self._tenant = tenant
         self._committer = committer
         self._creation = creation
         self._origin = origin
-        self._errors: list[RefusedLine] = []
         self._words: list[Word] = []
         self._size = self._lines = 0
         self._is_first = True
-
-    @property
-    def errors(self) -> tuple[RefusedLine, ...]:
-        """The first refused lines."""
-        return tuple(self._errors)
 
     async def add(self, line: int, custom_id: str, new: NewRefinement) -> None:
         """Store a request.
@@ -112,9 +106,7 @@ class BatchUpload:
 
     async def refuse(self, refused: RefusedLine) -> None:
         """Store why a line was refused."""
-        self.invalid += 1
-        if len(self._errors) < MAX_SHOWN_ERRORS:
-            self._errors.append(refused)
+        self.errors.append(refused)
         await self._put(refused.model_dump_json().encode(), "", "", "", "", "", "")
 
     async def _put(self, item: bytes, *words: Word) -> None:
@@ -162,7 +154,7 @@ class BatchUpload:
                 REMEMBERED_S,
                 body_sha256,
                 self.total,
-                self.invalid,
+                len(self.errors),
                 *self._fields(options),
             )
         if answer == b"MISSING":
@@ -176,7 +168,7 @@ class BatchUpload:
         return str(answer.decode())
 
     def _fields(self, options: BatchOptions) -> tuple[Word, ...]:
-        errors = [it.model_dump(mode="json") for it in self._errors]
+        errors = [it.model_dump(mode="json") for it in self.errors]
         fields: tuple[Word, ...] = ("errors", to_json(errors))
         fields += "metadata", encode_metadata(options.metadata)
         fields += "retention_ms", self._creation.retention_ms

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -436,6 +437,63 @@ async def test_a_copied_cookie_works_in_no_process_after_the_sign_out(
             log = (await admin.get("/v1/audit")).json()["data"]
     assert [it["action"] for it in log] == ["signOut", "signIn"]
     assert {it["by"] for it in log} == {issued.id}
+
+
+async def test_what_the_operator_does_with_a_tenant_is_in_the_logs_of_both(
+    guarded: str, keyring: Keyring
+) -> None:
+    operator = await keyring.create(OPERATOR, EVERYTHING)
+    async with client(guarded, operator.key) as api:
+        made = (await api.post("/v1/keys", json={"tenant": "acme", "scopes": ["admin"]})).json()
+        await api.put("/v1/tenants/acme/quotas", json={"queued": 5})
+        await api.get("/v1/audit?tenant=acme")
+        await api.delete(f"/v1/keys/{made['id']}")
+        logs = [
+            (await api.get(f"/v1/audit?tenant={it}")).json()["data"] for it in ("acme", OPERATOR)
+        ]
+    for log in logs:
+        done = [it for it in log if it["by"] == operator.id][-4:]
+        assert [(it["action"], it["about"]) for it in done] == [
+            ("revokeKey", made["id"]),
+            ("listActions", "acme"),
+            ("setQuotas", "acme"),
+            ("createKey", made["id"]),
+        ]
+
+
+async def test_a_tenant_has_a_thousand_keys_and_those_that_ended_make_room(
+    guarded: str, store: Store, keyring: Keyring
+) -> None:
+    admin = await keyring.create(OPERATOR, EVERYTHING)
+    (record,) = await store.access.get([admin.id])
+    assert record
+    await store.access.put(*((None, replace(record, id=f"key_{it:012}")) for it in range(999)))
+    async with client(guarded, admin.key) as api:
+        refused = problem(await api.post("/v1/keys"), 409, "conflict")
+        assert "revoke one" in refused["detail"]
+        problem(await api.post(f"/v1/keys/{admin.id}/rotate"), 409, "conflict")
+        await api.delete("/v1/keys/key_000000000007")
+        assert (await api.post("/v1/keys")).status_code == 201
+        problem(await api.get("/v1/keys/key_000000000007"), 404, "not_found")
+        first = await api.get("/v1/keys", params={"limit": 600})
+        rest = await api.get(first.links["next"]["url"])
+    listed = [it["id"] for page in (first, rest) for it in page.json()["data"]]
+    assert len(listed) == len({*listed}) == 1_000
+    assert (first.json()["has_more"], rest.json()["has_more"]) == (True, False)
+
+
+async def test_signing_in_with_a_revoked_key_is_counted_as_refused(
+    guarded: str, keyring: Keyring
+) -> None:
+    admin, ended = [await keyring.create(OPERATOR, EVERYTHING) for _ in range(2)]
+    await keyring.revoke(OPERATOR, ended.id)
+    async with client(guarded, admin.key) as api:
+        refused = await api.post("/console/session", json={"key": ended.key})
+        problem(refused, 401, "unauthenticated")
+        async with asyncio.timeout(TIMEOUT_S):
+            while not (log := (await api.get("/v1/audit")).json()["data"]):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+    assert [(it["by"], it["action"], it["about"]) for it in log] == [(ended.id, "refused", "401")]
 
 
 async def test_refused_requests_are_one_entry_a_minute_and_push_no_action_out(

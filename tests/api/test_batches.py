@@ -238,6 +238,7 @@ async def test_a_preset_gives_what_neither_the_line_nor_the_defaults_have(
         ([{"batch": {}}], "no requests"),
         ([line("a", threshold=2)], "no line has a valid request; line 1: /threshold"),
         ([line("a"), *[b"x"] * 10_000], "at most 10000 requests"),
+        ([line("a"), *[b"x"] * 101], "more than 100 lines are refused; line 2: the body is not"),
         ([line("a"), b"\n" * 30_000], "at most 20001 lines"),
     ],
 )
@@ -437,15 +438,16 @@ async def test_a_server_receives_few_batches_at_the_same_time(
 
 
 async def test_a_client_that_goes_away_leaves_nothing(
-    server: str, redis_url: str, redis: Redis, worker: WorkerStore
+    settings: Settings, redis: Redis, worker: WorkerStore
 ) -> None:
-    writer = await half_sent(server, *(line(f"{it}") for it in range(150)))
-    async with asyncio.timeout(TIMEOUT_S):
-        while not await redis.exists(redis_keys.BATCHES):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        writer.close()
-        while await redis.zscore(redis_keys.BATCHES, "x") or "receiving" in await kept(redis):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    with running(settings.model_copy(update={"max_body_bytes": 1_024})) as url:  # read ahead
+        writer = await half_sent(url, *(line(f"{it}") for it in range(150)))
+        async with asyncio.timeout(TIMEOUT_S):
+            while not await redis.exists(redis_keys.BATCHES):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            writer.close()
+            while await redis.zscore(redis_keys.BATCHES, "x") or "receiving" in await kept(redis):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
     for _ in range(3):
         await look_again(redis)
         await worker.feed_batches()

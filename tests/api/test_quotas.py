@@ -15,9 +15,11 @@ from app.contract.access import OPERATOR, KeyRequest, Quotas, Scope
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys
 from tests.api.api_client import REQUEST, ManualWorker, ended, problem, submitted, watching
-from tests.api.conftest import requiring_keys
+from tests.api.conftest import requiring_keys, running
 from tests.waiting import TIMEOUT_S
 
+JSON = {"Accept": "application/json"}
+OF_JSON = {"Content-Type": "application/json"}
 LEFT = re.compile(r'"requests";r=(\d+);t=(\d+)')
 
 
@@ -78,9 +80,10 @@ async def test_every_answer_to_a_known_caller_says_what_is_left_of_the_quota(
         await api.put("/v1/refinements"),
         await api.post("/v1/refinements", json={}),
         await api.post("/v1/keys", json={}),
+        await api.post("/v1/refinements", content=b"x" * 9_000_000, headers=OF_JSON),
         await api.head(path),
     ]
-    statuses = [200, 304, 200, 204, 404, 404, 405, 422, 403, 200]
+    statuses = [200, 304, 200, 204, 404, 404, 405, 422, 403, 413, 200]
     assert [it.status_code for it in answers] == statuses
     left = [LEFT.fullmatch(it.headers.get("ratelimit", "")) for it in answers]
     assert all(left)
@@ -230,6 +233,24 @@ async def test_open_event_streams_are_bounded(api: httpx.AsyncClient, store: Sto
     async with asyncio.timeout(TIMEOUT_S):
         while (await api.get(f"/v1/refinements/{refinement_id}/events")).status_code != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
+
+
+async def test_event_streams_are_bounded_without_a_quota(
+    api: httpx.AsyncClient, settings: Settings
+) -> None:
+    path = f"/v1/refinements/{await submitted(api)}"
+    with running(settings.model_copy(update={"streams_max": 1})) as url:
+        headers = {"Authorization": api.headers["Authorization"]}
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_S) as here:
+            async with watching(here, path.rpartition("/")[2]) as events:
+                await anext(events)
+                refused = problem(await here.get(f"{path}/events"), 429, "quota_exceeded")
+                assert "HONE_STREAMS_MAX" in refused["detail"]
+                assert (await here.get(f"{path}/events", headers=JSON)).status_code == 200
+            await api.post(f"{path}/cancel")
+            async with asyncio.timeout(TIMEOUT_S):
+                while (await here.get(f"{path}/events")).status_code != 200:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
 
 
 async def test_a_tenant_uses_the_models_that_it_may(api: httpx.AsyncClient, store: Store) -> None:

@@ -5,6 +5,7 @@ import { Filters, isFiltered, titlesOf } from './filters.js';
 import { costText, Failure, Loading, Name, scoreText, Status, useLoaded, useRepeated, When, words } from './parts.js';
 import { hrefOf, Link, setQuery } from './router.js';
 import { useTitle } from './title.js';
+import { waitOf } from './words.js';
 
 const PAGE = 25;
 const SHOWN_WAITING = 5;
@@ -153,7 +154,7 @@ function WaitText({ of: { waiting } }: { of: Snapshot }) {
   return (
     <span class="quiet">
       {' '}
-      waits for {waiting.model}: {words(waiting.reason)}, next try <When at={waiting.until} />
+      waits for {waitOf(waiting)}
     </span>
   );
 }
@@ -222,7 +223,7 @@ function WaitingForProviders() {
   const groups = new Map<string, Snapshot[]>();
   for (const it of value?.data ?? []) {
     if (!it.waiting) continue;
-    const name = `${it.waiting.model}: ${words(it.waiting.reason)}`;
+    const name = waitOf(it.waiting);
     groups.set(name, [...(groups.get(name) ?? []), it]);
   }
   if (!groups.size) return null;

@@ -12,7 +12,7 @@ import { hrefOf, Link } from './router.js';
 import { Steer } from './steer.js';
 import { Steps } from './steps.js';
 import { isolated, useTitle } from './title.js';
-import { CAVEATS, fixOf, STATUSES, TIMEOUTS, WAITS } from './words.js';
+import { CAVEATS, fixOf, STATUSES, TIMEOUTS, waitOf } from './words.js';
 
 /** What a view of a refinement is given. */
 export interface View {
@@ -222,7 +222,7 @@ function Standing({ of }: { of: Snapshot }) {
           <Reason of={of} />
         </p>
         <span class="unseen">
-          {of.waiting && `Waits for ${calledName(of.waiting.model)}.`}
+          {of.waiting && `Waits for ${waitOf(of.waiting)}.`}
           {reviews.map((it) => (
             <Name of={it.question} />
           ))}
@@ -230,16 +230,8 @@ function Standing({ of }: { of: Snapshot }) {
       </div>
       {of.waiting && (
         <p class="notice">
-          <strong>Waits for {calledName(of.waiting.model)}</strong>, which{' '}
-          {WAITS[of.waiting.reason] ?? of.waiting.reason}.{' '}
-          {Date.parse(of.waiting.until) > Date.now() ? (
-            <>
-              It is tried again <When at={of.waiting.until} />.
-            </>
-          ) : (
-            'It is being tried again.'
-          )}{' '}
-          Nothing is lost, and it goes on by itself.
+          <strong>Waits for {waitOf(of.waiting)}.</strong>{' '}
+          <Name of={of.waiting.detail || 'Nothing is lost, and it goes on by itself.'} />
         </p>
       )}
       {reviews.map((it) => (
@@ -276,9 +268,6 @@ function Standing({ of }: { of: Snapshot }) {
     </>
   );
 }
-
-/** The model or endpoint of a wait, without whose key it is called with. */
-const calledName = (model: string): string => model.replace(/^own:[^:]*:/, '').replace(/^quota:(.*)/, 'the quota of $1');
 
 /** Why it ended as it did, in the words of the server; an error is shown in full beside it. */
 function Reason({ of }: { of: Snapshot }) {

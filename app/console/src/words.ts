@@ -47,7 +47,7 @@ export const FIXES: Record<string, string> = {
 
 export const fixOf = (code: string): string => FIXES[code] ?? AGAIN;
 
-export const WAITS: Record<string, string> = {
+const WAITS: Record<string, string> = {
   rate_limited: 'takes no more calls at this rate',
   overloaded: 'is overloaded',
   slow: 'has not answered the calls in progress yet',
@@ -57,6 +57,14 @@ export const WAITS: Record<string, string> = {
   tenant_quota: 'is used up for the day',
   error: 'answers with errors',
 };
+
+/** The model or endpoint of a wait, without whose key it is called with. */
+const calledName = (model: string): string =>
+  model.replace(/^own:[^:]*:/, '').replace(/^quota:(.*)/, 'the quota of $1');
+
+/** What is waited for, and why, for the middle of a sentence. */
+export const waitOf = (of: { model: string; reason: string }): string =>
+  `${calledName(of.model)}, which ${WAITS[of.reason] ?? of.reason.replaceAll('_', ' ')}`;
 
 export const CAVEATS: Record<string, string> = {
   stage_given_up: 'Given up: a stage, pass or part was not finished',

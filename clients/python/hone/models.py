@@ -714,7 +714,7 @@ class QualityEstimate:
 @dataclass
 class Quotas:
     """
-    What a tenant may use at most; null is without a limit.
+    What a tenant may use at most; null is without a limit, but for `watchers`.
     """
 
     requests_per_minute: int | None = None
@@ -1698,10 +1698,12 @@ class JsonValidator:
 @dataclass
 class KeyList:
     """
-    The keys that an administrator manages, the newest first.
+    One page of the keys that an administrator manages, the newest first.
     """
 
     data: list[ApiKey]
+    has_more: bool
+    next_cursor: str | None
 
 
 @dataclass
@@ -2454,10 +2456,12 @@ class StepPage:
 @dataclass
 class TenantList:
     """
-    Tenants, by name.
+    One page of tenants, by name.
     """
 
     data: list[TenantOverview]
+    has_more: bool
+    next_cursor: str | None
 
 
 @dataclass

@@ -193,7 +193,7 @@ class PythonValidator(TypedDict):
 
 class Quotas(TypedDict):
     """
-    What a tenant may use at most; null is without a limit.
+    What a tenant may use at most; null is without a limit, but for `watchers`.
     """
 
     requests_per_minute: NotRequired[int | None]

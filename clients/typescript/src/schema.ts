@@ -165,7 +165,7 @@ export interface components {
             counts: components["schemas"]["BatchCounts"];
             /**
              * Errors
-             * @description The first 100 refused lines; all of them are in the results.
+             * @description The refused lines, at most 100; they are in the results too.
              */
             errors: components["schemas"]["RefusedLine"][];
             waiting: components["schemas"]["BatchWaiting"] | null;
@@ -1770,11 +1770,18 @@ export interface components {
         };
         /**
          * KeyList
-         * @description The keys that an administrator manages, the newest first.
+         * @description One page of the keys that an administrator manages, the newest first.
          */
         KeyList: {
             /** Data */
             data: components["schemas"]["ApiKey"][];
+            /** Has More */
+            has_more: boolean;
+            /**
+             * Next Cursor
+             * @description For the next page; null on the last one.
+             */
+            next_cursor: string | null;
         };
         /**
          * KeyRequest
@@ -2923,7 +2930,7 @@ export interface components {
         };
         /**
          * Quotas
-         * @description What a tenant may use at most; null is without a limit.
+         * @description What a tenant may use at most; null is without a limit, but for `watchers`.
          */
         Quotas: {
             /**
@@ -2933,7 +2940,7 @@ export interface components {
             requests_per_minute?: number | null;
             /**
              * Watchers
-             * @description Event streams that are open at a time.
+             * @description Event streams that are open at a time; if null, HONE_STREAMS_MAX for each API process.
              */
             watchers?: number | null;
             /**
@@ -4596,11 +4603,18 @@ export interface components {
         };
         /**
          * TenantList
-         * @description Tenants, by name.
+         * @description One page of tenants, by name.
          */
         TenantList: {
             /** Data */
             data: components["schemas"]["TenantOverview"][];
+            /** Has More */
+            has_more: boolean;
+            /**
+             * Next Cursor
+             * @description For the next page; null on the last one.
+             */
+            next_cursor: string | null;
         };
         /**
          * TenantOverview
@@ -4624,7 +4638,7 @@ export interface components {
             requests: number;
             /**
              * Watchers
-             * @description Open event streams; 0 if they are not limited.
+             * @description Open event streams; 0 without the quota.
              */
             watchers: number;
             /** Queued */

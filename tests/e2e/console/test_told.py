@@ -4,6 +4,7 @@ import json
 
 from playwright.async_api import Page, Route, expect
 
+from benchmarks.model_replies import ModelServerReply, improving
 from tests.e2e.console.conftest import violations
 from tests.e2e.running_service import RunningService
 from tests.e2e.test_reviews import until_asked
@@ -52,6 +53,21 @@ async def test_an_iteration_beyond_the_limit_is_told_apart(
     await until_asked(service, refinement_id, "iterations/2/review")
     await page.goto(f"/console/refinements/{refinement_id}")
     await expect(page.get_by_text("1 of 1and 1 more that reviews asked for")).to_be_visible()
+
+
+async def test_who_must_do_what_about_a_key_that_is_refused(
+    page: Page, service: RunningService
+) -> None:
+    refusal = ModelServerReply(401, b'{"error": {"message": "Expired key."}}')
+    service.models.behaviour = lambda _: refusal
+    refinement_id = await service.submit()
+    await page.goto("/console/refinements")
+    await expect(page.get_by_text("which refuses the API key").first).to_be_visible()
+    await page.goto(f"/console/refinements/{refinement_id}")
+    remedy = "The operator of this server must replace OPENAI_API_KEY, or get it access"
+    await expect(page.get_by_text(remedy)).to_be_visible()
+    service.models.behaviour = improving
+    await service.ended(refinement_id)
 
 
 async def test_a_webhook_is_shown_and_sent_again(page: Page, service: RunningService) -> None:
