@@ -71,12 +71,13 @@ Callers = Annotated[Directory, Depends(the_directory)]
 
 
 @router.get("/console/session")
-async def session(request: Request, directory: Callers) -> dict[str, Any]:
+async def session(request: Request) -> dict[str, Any]:
     """Return who this browser acts as: by its session, or without one where no key is needed.
 
     `is_open`: no key is needed because there are none yet.
     """
     caller: Caller = request.state.caller
+    directory: Directory = request.state.directory
     return {
         "tenant": caller.tenant,
         "scopes": sorted(caller.scopes),
