@@ -36,7 +36,7 @@ MINIMUM_FREE = 0.1  # of a disk
 LARGEST_SKEW_S = 1.0
 NEARLY_FULL = 0.6  # of maxmemory
 STYLES = {"ok": "green", "warning": "yellow", "failure": "bold red"}
-OF_THE_COMMAND_LINE = frozenset({"HONE_SERVER"})
+OF_THE_COMMAND_LINE = frozenset({"HONE_SERVER", "HONE_MCP_TOKEN"})
 RECENTLY_USED = 5  # at most so many models beside the default one are called
 TIMEOUT_S = 120
 
