@@ -1,6 +1,6 @@
 # One image for API and worker. Redis runs as a separate service; only `hone serve` uses the Valkey
 # that the lock file installs.
-FROM python:3.13.14-slim AS build
+FROM python:3.13.14-slim@sha256:9662417aace5ae7b8e2609cce472b72a8958e134ba372808abe9cc1a0c0125e6 AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_ROOT_USER_ACTION=ignore
@@ -16,7 +16,7 @@ COPY workers workers
 RUN /opt/build/bin/hatchling build -t wheel -d /wheels \
     && /opt/hone/bin/pip install --no-deps --no-index /wheels/*.whl
 
-FROM python:3.13.14-slim
+FROM python:3.13.14-slim@sha256:9662417aace5ae7b8e2609cce472b72a8958e134ba372808abe9cc1a0c0125e6
 RUN groupadd --gid 10001 hone \
     && useradd --uid 10001 --gid hone --no-create-home --home-dir /tmp --shell /usr/sbin/nologin hone \
     && install --directory --mode 0700 --owner hone --group hone /keys

@@ -136,10 +136,3 @@ def test_the_example_of_an_env_file_names_every_setting() -> None:
     providers = {name for name in named if name.startswith("HONE_PROVIDER_")}
     assert providers
     assert set(named) - providers == variables()
-
-
-def test_the_compose_file_hands_on_every_setting_that_concerns_a_container() -> None:
-    handed_on = re.findall(r"(?m)^  ([A-Z_]+):", (ROOT / "docker-compose.yml").read_text())
-    embedded = {"HONE_DATA_DIR", "HONE_REDIS_MAXMEMORY", "HONE_ERASE_S"}
-    elsewhere = {"HONE_HOST", "HONE_PORT", "HONE_API_KEY", *embedded}
-    assert set(handed_on) == variables() - elsewhere

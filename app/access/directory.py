@@ -133,6 +133,11 @@ class Directory:
             with suppress(HoneError):
                 await self._note_uses()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether this machine lets everybody in because there are no API keys yet."""
+        return self._is_open
+
     async def caller(self, key: bytes | None, *, is_forwarded: bool = False) -> Caller:
         """Return whose key or token `Authorization` has; raise Unauthenticated unless it works.
 

@@ -48,9 +48,9 @@ class Dispatcher:
         self._handlers = {kind: it for kind, it in handlers if kind not in {500, Exception}}
         self._paths = _Paths()
         for route in routes:
-            if is_direct(route):
-                assert isinstance(route, APIRoute)
-                self._paths.add(route.path, route.methods or (), _Endpoint(route))
+            if isinstance(route, APIRoute) and _PATH.fullmatch(route.path):
+                endpoint = _Endpoint(route) if is_direct(route) else None
+                self._paths.add(route.path, route.methods or (), endpoint)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_plain = scope["type"] == "http" and TRACED not in scope
@@ -99,10 +99,13 @@ class _Paths:
 
     literal: "dict[str, _Paths]" = field(default_factory=dict)
     parameter: "dict[str, _Paths]" = field(default_factory=dict)  # at most one
-    endpoints: "dict[str, _Endpoint]" = field(default_factory=dict)
+    endpoints: "dict[str, _Endpoint | None]" = field(default_factory=dict)
 
-    def add(self, path: str, methods: Iterable[str], endpoint: "_Endpoint") -> None:
-        """Add an endpoint. Of two for one path and method the first counts."""
+    def add(self, path: str, methods: Iterable[str], endpoint: "_Endpoint | None") -> None:
+        """Add an endpoint, None for one that FastAPI answers.
+
+        Of two for one path and method the first counts.
+        """
         at = self
         for segment in path.split("/"):
             of = at.parameter if segment.startswith("{") else at.literal

@@ -249,7 +249,7 @@ class Client:
         self._pause = pause
         self._silence = silence or Silence(self._server, lambda _: None)
         # A proxy named in the environment does not reach this machine's own loopback.
-        trusts_environment = not _is_loopback(self._server)
+        trusts_environment = not is_local(self._server)
         key = api_key.get_secret_value() if api_key else ""
         if not re.fullmatch(r"[!-~]*", key):
             raise WrongAddress(
@@ -270,6 +270,13 @@ class Client:
         try:
             response = self._http.get("/readyz", timeout=2.0)
             return response.is_success or response.status_code in {401, 403}
+        except httpx.TransportError:
+            return False
+
+    def is_open(self) -> bool:
+        """Return whether the server lets this client in, which `/healthz` and pages do not tell."""
+        try:
+            return self._http.get("/readyz", timeout=2.0).is_success
         except httpx.TransportError:
             return False
 
@@ -607,9 +614,10 @@ def _path(refinement_id: str) -> str:
     return f"/v1/refinements/{quote(refinement_id, safe='', errors='surrogateescape')}"
 
 
-def _is_loopback(server: str) -> bool:
-    host = httpx.URL(server).host
+def is_local(server: str) -> bool:
+    """Return whether the URL of a server is on this machine's loopback; raise WrongAddress."""
+    host = httpx.URL(_with_scheme(server)).host
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host == "localhost" or host.endswith(".localhost")

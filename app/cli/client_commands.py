@@ -997,6 +997,16 @@ def mcp_command(
         int | None,
         typer.Option(metavar="PORT", help="Serve HTTP on this port of 127.0.0.1, not stdio."),
     ] = None,
+    token: Annotated[
+        str,
+        typer.Option(
+            envvar="HONE_MCP_TOKEN",
+            metavar="TOKEN",
+            help="What callers of HTTP send as `Authorization: Bearer TOKEN`.  [default: a random"
+            " one, which is printed]",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Let an assistant refine texts, by MCP.
 
@@ -1004,7 +1014,7 @@ def mcp_command(
     """
     try:
         # The package is an extra, because a service does not need it.
-        from app.cli.mcp_server import mcp_server  # noqa: PLC0415
+        from app.cli.mcp_server import mcp_server, serve_http  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         raise CliError(f"{missing}; install its SDK: {sys.executable} -m pip install mcp") from None
     configure_logs("mcp", level="warning")
@@ -1013,4 +1023,7 @@ def mcp_command(
             mcp_server(hone).run("stdio")
         else:
             check_port("127.0.0.1", http, "--http")
-            mcp_server(hone).run("streamable-http", host="127.0.0.1", port=http)
+            if not token:
+                token = secrets.token_urlsafe(32)
+                say(errors(), f"callers must send: Authorization: Bearer {token}")
+            serve_http(hone, http, token)

@@ -17,7 +17,7 @@ import typer
 from dotenv import dotenv_values
 
 from app.cli.access_commands import on_store
-from app.cli.client import Client, CliError
+from app.cli.client import Client, CliError, is_local
 from app.cli.display import say
 from app.cli.processes import python, url_of, variables_of
 from app.cli.root import app, console, read_settings
@@ -36,7 +36,7 @@ MINIMUM_FREE = 0.1  # of a disk
 LARGEST_SKEW_S = 1.0
 NEARLY_FULL = 0.6  # of maxmemory
 STYLES = {"ok": "green", "warning": "yellow", "failure": "bold red"}
-OF_THE_COMMAND_LINE = frozenset({"HONE_SERVER"})
+OF_THE_COMMAND_LINE = frozenset({"HONE_SERVER", "HONE_MCP_TOKEN"})
 RECENTLY_USED = 5  # at most so many models beside the default one are called
 TIMEOUT_S = 120
 
@@ -119,7 +119,7 @@ def examine(
     if seen is not None:
         yield from _redis(seen.server, settings)
         yield from _workers(seen.server)
-        yield from _keys(seen, settings)
+        yield from _keys(seen, settings, environ.get("HONE_SERVER", ""))
     yield _api(settings)
     yield from _models(settings, seen)
     if calls_models:
@@ -177,7 +177,8 @@ def _access_settings(settings: Settings) -> Iterator[Diagnosis]:
         yield Diagnosis(
             "access",
             Level.WARNING,
-            "HONE_SECRET_KEY is not set: no webhooks, no `http` validators and tools",
+            "HONE_SECRET_KEY is not set: no webhooks, no `http` validators and tools, and whoever"
+            " reads Redis can become an administrator",
             'set it to 32 random characters, such as `python -c "import secrets;'
             ' print(secrets.token_urlsafe(24))"`, the same for API and workers',
         )
@@ -299,7 +300,7 @@ def _workers(server: "ServerFacts") -> Iterator[Diagnosis]:
         )
 
 
-def _keys(seen: Seen, settings: Settings) -> Iterator[Diagnosis]:
+def _keys(seen: Seen, settings: Settings, server: str) -> Iterator[Diagnosis]:
     from app.access.directory import is_loopback  # noqa: PLC0415 - importing the store takes time
 
     if settings.auth == "off":
@@ -307,16 +308,7 @@ def _keys(seen: Seen, settings: Settings) -> Iterator[Diagnosis]:
     if seen.keys:
         yield Diagnosis("access", Level.OK, f"{seen.keys} API keys work")
     elif is_loopback(settings.host) and settings.auth == "auto":
-        text = "no API keys: whoever reaches the port can use the API; put no proxy before it"
-        is_named = bool(settings.allowed_hosts or settings.root_path)
-        yield Diagnosis(
-            "access",
-            Level.WARNING if is_named else Level.OK,
-            f"{text}, but HONE_ALLOWED_HOSTS or HONE_ROOT_PATH says that one is"
-            if is_named
-            else text,
-            "`hone keys create --admin` creates the first one" if is_named else "",
-        )
+        yield _open(settings, server)
     else:
         yield Diagnosis(
             "access",
@@ -324,6 +316,26 @@ def _keys(seen: Seen, settings: Settings) -> Iterator[Diagnosis]:
             "there are no API keys: the API answers 401 to everybody",
             f"`hone keys create --admin` creates the first one, of tenant `{OPERATOR}`",
         )
+
+
+def _open(settings: Settings, server: str) -> Diagnosis:
+    """Return what is to be said of a service without keys; `server` is where clients find it."""
+    text = "no API keys: whoever reaches the port can use the API"
+    advice = "`hone keys create --admin` creates the first one"
+    if server and not is_local(server):
+        with Client(server) as client:
+            if client.is_open():
+                text = f"no API keys: whoever reaches {server} can use the API"
+                return Diagnosis("access", Level.FAILURE, text, advice)
+    named = {
+        "HONE_SERVER": server and not is_local(server),
+        "HONE_ALLOWED_HOSTS": settings.allowed_hosts,
+        "HONE_ROOT_PATH": settings.root_path,
+    }
+    if given := [name for name, is_given in named.items() if is_given]:
+        text = f"{text}, and {', '.join(given)} says that a proxy stands before it"
+        return Diagnosis("access", Level.WARNING, text, advice)
+    return Diagnosis("access", Level.OK, f"{text}; put no proxy before it")
 
 
 def _api(settings: Settings) -> Diagnosis:

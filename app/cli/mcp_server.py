@@ -4,17 +4,22 @@ Each tool is a request to a Hone server; progress notifications follow its event
 """
 
 import asyncio
+import hmac
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, TypeVar
 
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
-from pydantic import BaseModel, ConfigDict, Field
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
 from app.cli.client import Client, CliError
 from app.contract.events import Event, EventType, IterationCompleted
@@ -149,8 +154,35 @@ class AssistantTools:
         return await _ask(_state, self._hone, refinement_id)
 
 
-def mcp_server(hone: Client) -> MCPServer[Any]:
-    """Return a server whose tools use this client."""
+@dataclass(frozen=True)
+class OneToken:
+    """Lets in who sends one token."""
+
+    token: str
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return whom a token lets in; None if it is another one."""
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            return None
+        return AccessToken(token=token, client_id="assistant", scopes=[])
+
+
+def serve_http(hone: Client, port: int, token: str) -> None:
+    """Serve MCP on a port of 127.0.0.1 until Ctrl-C.
+
+    Callers send the token. A page in a browser is refused unless its origin is this port.
+    """
+    addresses = (f"127.0.0.1:{port}", f"localhost:{port}")
+    origins = [f"http://{it}" for it in addresses]
+    security = TransportSecuritySettings(allowed_hosts=[*addresses], allowed_origins=origins)
+    # The SDK asks who issues tokens, and shows it to nobody where there is no resource.
+    auth = AuthSettings(issuer_url=AnyHttpUrl(origins[0]), resource_server_url=None)
+    server = mcp_server(hone, auth=auth, token_verifier=OneToken(token))
+    server.run("streamable-http", host="127.0.0.1", port=port, transport_security=security)
+
+
+def mcp_server(hone: Client, **options: Any) -> MCPServer[Any]:
+    """Return a server whose tools use this client; `options` are those of the SDK."""
     tools = AssistantTools(hone)
     return MCPServer(
         "hone",
@@ -158,6 +190,7 @@ def mcp_server(hone: Client) -> MCPServer[Any]:
         instructions=INSTRUCTIONS,
         version=version("hone"),
         log_level="WARNING",
+        **options,
         tools=[
             _tool(tools.refine, RefineArguments, context_kwarg="context"),
             _tool(tools.get_refinement, RefinementArguments),

@@ -72,13 +72,18 @@ Callers = Annotated[Directory, Depends(the_directory)]
 
 @router.get("/console/session")
 async def session(request: Request) -> dict[str, Any]:
-    """Return who this browser acts as: by its session, or without one where no key is needed."""
+    """Return who this browser acts as: by its session, or without one where no key is needed.
+
+    `is_open`: no key is needed because there are none yet.
+    """
     caller: Caller = request.state.caller
+    directory: Directory = request.state.directory
     return {
         "tenant": caller.tenant,
         "scopes": sorted(caller.scopes),
         "key_id": caller.key_id,
         "reviews_as": caller.reviews_as,
+        "is_open": directory.is_open,
     }
 
 

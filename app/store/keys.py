@@ -55,8 +55,8 @@ hone:1:list:TENANT:meta:K=V     the same, one per pair of metadata
 hone:1:list:TENANT:batch:ID     the same, one per batch
 hone:1:list:TENANT:batches      the same: every batch
 hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the client's key
-hone:1:prompt_nonce:TENANT:DAY  the nonce in the prompts of that day's refinements; kept for 24
-                                hours; DAY counts from 1970
+hone:1:prompt_nonce:TENANT:DAY:H  the nonce in that day's prompts that begin with the same long
+                                texts, H; kept for 24 hours; DAY counts from 1970
 hone:1:achieved:TENANT:KIND:DAY hash: sums of what drawn models achieved, see selection.py; DAY
                                 counts from 1970
 hone:1:insights:TENANT:DAY:BY   hash: value -> `Sums`, packed; BY such as `model`; DAY such as

@@ -126,6 +126,7 @@ from app.store.state import (
     NewRefinement,
     StoredEvent,
     Submitted,
+    beginning_of,
 )
 from app.store.usage import Cells, TenantDay, usage_days, usage_of
 from app.store.webhooks import WebhookStore
@@ -1027,6 +1028,7 @@ class Creation:
             "deadline": str(deadline or ""),
             "metadata": encode_metadata(new.request.metadata).decode(),
             "queued": encode_queued(new.queued).decode(),
+            "begins": beginning_of(new.request),
             "summary": summary,
         }
         return refinement_id, (
@@ -1056,6 +1058,7 @@ class Creation:
             encode_queued(new.queued),
             encode_metadata(new.request.metadata),
             new.prompt_nonce,
+            beginning_of(new.request),
             self._sealer.seal(new.request.secrets(), refinement_id),
             len(fields),
             *fields,

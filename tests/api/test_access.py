@@ -112,8 +112,13 @@ async def test_a_key_allows_what_its_scopes_say(guarded: str, keyring: Keyring) 
         problem(await api.get("/v1/keys"), 403, "forbidden")
 
 
-def test_a_name_that_a_client_chose_never_decides_which_scope_is_needed() -> None:
+def paths_of_api() -> dict[str, Any]:
     paths: dict[str, Any] = json.loads(OPENAPI.read_text())["paths"]
+    return paths
+
+
+def test_a_name_that_a_client_chose_never_decides_which_scope_is_needed() -> None:
+    paths = paths_of_api()
     words = {word for path in paths for word in path.split("/") if word and "{" not in word}
     for path, operations in paths.items():
         for word in words if "{" in path else ():
@@ -122,15 +127,21 @@ def test_a_name_that_a_client_chose_never_decides_which_scope_is_needed() -> Non
                 assert scope_needed(method, named) == scope_needed(method, path), (method, named)
 
 
-async def test_a_key_that_reads_cannot_change_a_preset_named_like_a_route(
-    guarded: str, keyring: Keyring
+@pytest.mark.parametrize("scope", [Scope.READ, Scope.REVIEW, Scope.ADMIN])
+async def test_a_key_that_may_not_submit_changes_no_preset_whatever_its_name(
+    guarded: str, keyring: Keyring, scope: Scope
 ) -> None:
-    for scope, name in ((Scope.READ, "tokens"), (Scope.REVIEW, "reviews")):
-        key = (await keyring.create(OPERATOR, KeyRequest(scopes=(scope,)))).key
-        async with client(guarded, key) as api:
-            put = await api.put(f"/v1/presets/{name}", json={"request": REQUEST})
-            problem(put, 403, "forbidden")
-            problem(await api.delete(f"/v1/presets/{name}"), 403, "forbidden")
+    key = (await keyring.create(OPERATOR, KeyRequest(scopes=(scope,)))).key
+    words = sorted(set(re.findall(r"/([a-z][a-z-]*)", " ".join(paths_of_api()))))
+    assert {"tokens", "reviews", "ratings", "keys", "events", "request"} <= set(words)
+    async with client(guarded, key) as api:
+        for name in (*words, "a%2Ftokens", "..%2Frefinements%2Fx%2Ftokens"):
+            put = await api.put(f"/v1/presets/{name}", json={"threshold": 0.5})
+            assert put.status_code in {403, 404, 405}, name
+            assert (await api.delete(f"/v1/presets/{name}")).status_code in {403, 404, 405}, name
+    submitting = (await keyring.create(OPERATOR, EVERYTHING)).key
+    async with client(guarded, submitting) as api:
+        assert (await api.get("/v1/presets")).json()["data"] == []
 
 
 async def test_a_revoked_key_is_refused_by_every_process_and_its_streams_end(

@@ -55,3 +55,10 @@ async def test_signing_in_needs_a_key(api: httpx.AsyncClient, body: bytes) -> No
     response = await api.post("/console/session", content=body)
     assert problem(response, 422, "invalid_request")["errors"][0]["pointer"] == "/key"
     problem(await api.post("/console/session", content=b" " * 1_001), 413, "too_large")
+
+
+async def test_a_page_learns_whether_the_server_has_no_keys(settings: Settings) -> None:
+    for auth, is_open in (("auto", True), ("off", False)):
+        with running(settings.model_copy(update={"auth": auth})) as url:
+            async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
+                assert (await client.get("/console/session")).json()["is_open"] is is_open

@@ -121,7 +121,9 @@ async def test_a_route_that_needs_the_framework_is_left_to_it() -> None:
     router.add_api_route("/a", background)
     router.add_api_route("/b", blocking)
     router.add_api_route("/c/{rest:path}", background)
-    assert [is_direct(route) for route in router.routes] == [True, False, False]
+    router.add_api_route("/d/e", blocking)
+    router.add_api_route("/d/{name}", background)  # direct, and not to answer for the one above
+    assert [is_direct(route) for route in router.routes] == [True, False, False, False, True]
     app = FastAPI()
     app.include_router(router)
     app.add_middleware(Dispatcher, api=app, routes=router.routes)
@@ -130,3 +132,4 @@ async def test_a_route_that_needs_the_framework_is_left_to_it() -> None:
         assert [(await client.get(path)).status_code for path in ("/a", "/b", "/c/d/e")] == [
             200
         ] * 3
+        assert (await client.get("/d/e")).json() == {}

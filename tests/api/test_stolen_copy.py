@@ -1,5 +1,6 @@
 """A copy of Redis lets nobody in: neither a snapshot nor the append-only file."""
 
+import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -13,16 +14,26 @@ from redis import Redis
 
 from app.access import Keyring
 from app.access.signed import SESSION_COOKIE, ConsoleSession, ReadToken, Signing
-from app.contract.access import OPERATOR, KeyRequest, Scope
+from app.contract.access import OPERATOR, KeyRequest, KeyRotation, Scope
 from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
-from app.settings import Settings
-from app.store import open_store
+from app.settings import Settings, derived
+from app.store import open_signing, open_store
+from app.store.endpoints import EndpointSecrets
 from app.store.keys import ACCESS
+from app.store.keys import REQUEST as REQUEST_KEY
+from app.store.sealing import PURPOSE, Sealer
+from app.store.state import UnreadableSecrets
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
 from tests.api.test_access import client
+from tests.api.test_secret_rotation import NEW, OLD, URL, rotated
+from tests.api.test_secrets import CANARIES, WITH_SECRETS
+from tests.api.test_webhooks import HOOK
+from tests.local_endpoint import SECRET
 
+OF_ENDPOINTS = "signing secrets of endpoints"
+CALLING: dict[str, Any] = {"openai_api_key": SecretStr("key")}
 HOUR_MS = 3_600_000
 SECRET_KEY = SecretStr("a secret key, kept apart from Redis")
 
@@ -76,29 +87,99 @@ def settings_of(redis: EmbeddedRedis, **fields: Any) -> Settings:
     return Settings(redis_url=redis.url, port=0, auth="required", **fields)
 
 
+async def used(url: str, key: str) -> tuple[str, list[bytes]]:
+    """Use everything that has a secret; return a refinement, and what no copy may contain."""
+    async with client(url, key) as api:
+        made = await api.post("/v1/refinements", json={**REQUEST, **WITH_SECRETS})
+        refinement_id = made.json()["id"]
+        token = (await api.post(f"/v1/refinements/{refinement_id}/tokens")).json()["token"]
+        sealed = {"api_key": "sk-of-the-tenant"}
+        provider = await api.put("/v1/tenants/default/provider-keys/openai", json=sealed)
+        preset = await api.put("/v1/presets/mail", json={"webhook": HOOK})
+        own = (await api.post("/v1/endpoints", json={"url": URL})).json()["secret"]
+        assert (made.status_code, provider.is_success, preset.is_success) == (202, True, True)
+    async with client(url) as page:
+        page.headers["Sec-Fetch-Site"] = "same-origin"
+        await page.post("/console/session", json={"key": key})
+        session = page.cookies[SESSION_COOKIE]
+        assert (await page.delete("/console/session")).status_code == 204
+    hidden = (key, token, session, own, sealed["api_key"], SECRET, *CANARIES)
+    return refinement_id, [it.encode() for it in hidden]
+
+
+async def assert_no_secret_serves(
+    settings: Settings, url: str, key_id: str, refinement_id: str, secrets: list[bytes]
+) -> None:
+    """Sign sessions, tokens and webhooks, and open what is sealed, with each of these secrets."""
+    assert await statuses(url, key_id, refinement_id, secrets) == {401}
+    async with open_signing(settings) as signing:
+        signatures = await signing.of(OPERATOR, URL)
+    with Redis.from_url(settings.redis_url) as connection:
+        sealed: Any = connection.hget(REQUEST_KEY + refinement_id, "secrets")
+    for secret in secrets:
+        of_endpoints = EndpointSecrets([derived(secret, OF_ENDPOINTS)])
+        assert of_endpoints.secret(OPERATOR, URL, 0) not in signatures
+        with pytest.raises(UnreadableSecrets):
+            Sealer([derived(secret, PURPOSE)]).open(sealed, refinement_id)
+    right = settings.secret_keys[0]
+    assert EndpointSecrets([derived(right, OF_ENDPOINTS)]).secret(OPERATOR, URL, 0) in signatures
+    assert Sealer([derived(right, PURPOSE)]).open(sealed, refinement_id), "the right key opens it"
+
+
 @pytest.mark.parametrize("had_no_key_before", [False, True])
-async def test_a_copy_of_redis_signs_nothing_where_there_is_a_secret_key(
+async def test_a_copy_of_redis_signs_and_opens_nothing_where_there_is_a_secret_key(
     redis: EmbeddedRedis, tmp_path: Path, had_no_key_before: bool
 ) -> None:
     if had_no_key_before:
         async with made(settings_of(redis)) as keyring:
             await keyring.create(OPERATOR, KeyRequest(scopes=tuple(Scope)))
-    settings = settings_of(redis, secret_key=SECRET_KEY)
+    settings = settings_of(redis, secret_key=SECRET_KEY, **CALLING)
+    async with made(settings) as keyring:
+        issued = await keyring.create(OPERATOR, KeyRequest(scopes=tuple(Scope)))
+    with running(settings) as url:
+        refinement_id, hidden = await used(url, issued.key)
+        secrets = copied(redis, tmp_path)
+        assert [it for it in hidden if any(it in word for word in secrets)] == []
+        with Redis.from_url(redis.url) as connection:
+            drawn: Any = connection.hget(ACCESS, "secret")
+        assert (drawn is not None) is had_no_key_before
+        assert drawn is None or bytes.fromhex(drawn.decode()) in secrets
+        await assert_no_secret_serves(settings, url, issued.id, refinement_id, secrets)
+        own = [SECRET_KEY.get_secret_value().encode()]
+        assert await statuses(url, issued.id, refinement_id, own) == {200, 201}, "the attack works"
+
+
+async def test_after_a_rotation_the_old_key_with_a_new_copy_serves_for_nothing(
+    redis: EmbeddedRedis, tmp_path: Path
+) -> None:
+    before = settings_of(redis, secret_key=OLD, **CALLING)
+    async with made(before) as keyring:
+        first = await keyring.create(OPERATOR, KeyRequest(scopes=tuple(Scope)))
+    with running(before) as url:
+        refinement_id, _ = await used(url, first.key)
+    both = before.model_copy(update={"secret_key": NEW, "secret_key_old": OLD})
+    async with made(both) as keyring:
+        issued = await keyring.rotate(OPERATOR, first.id, KeyRotation(overlap_s=0))
+    assert "sealed anew" in await asyncio.to_thread(rotated, both)
+    after = both.model_copy(update={"secret_key_old": None})
+    with running(after) as url:
+        secrets = [*copied(redis, tmp_path), OLD.get_secret_value().encode()]
+        for key_id in (first.id, issued.id):
+            await assert_no_secret_serves(after, url, key_id, refinement_id, secrets)
+
+
+async def test_without_a_secret_key_a_copy_is_enough_as_the_page_says(
+    redis: EmbeddedRedis, tmp_path: Path
+) -> None:
+    settings = settings_of(redis)
     async with made(settings) as keyring:
         issued = await keyring.create(OPERATOR, KeyRequest(scopes=tuple(Scope)))
     with running(settings) as url:
         async with client(url, issued.key) as api:
             refinement_id = (await api.post("/v1/refinements", json=REQUEST)).json()["id"]
-            token = await api.post(f"/v1/refinements/{refinement_id}/tokens")
-            assert token.status_code == 201
         secrets = copied(redis, tmp_path)
-        with Redis.from_url(redis.url) as connection:
-            drawn: Any = connection.hget(ACCESS, "secret")
-        assert (drawn is not None) is had_no_key_before
-        assert drawn is None or bytes.fromhex(drawn.decode()) in secrets
-        assert await statuses(url, issued.id, refinement_id, secrets) == {401}
-        own = [SECRET_KEY.get_secret_value().encode()]
-        assert await statuses(url, issued.id, refinement_id, own) == {200, 201}, "the attack works"
+        assert {200, 201} <= await statuses(url, issued.id, refinement_id, secrets)
+    assert not [it for it in secrets if issued.key.encode() in it]
 
 
 async def test_a_key_made_before_the_secret_key_says_which_command_makes_another(

@@ -135,3 +135,26 @@ def test_every_variable_of_the_example_file_is_known() -> None:
     named = set(re.findall(r"^#? ?(HONE_[A-Z_]+)=", example, re.MULTILINE))
     assert len(named) > 20
     assert {it for it in named if not PROVIDER_VARIABLE.match(it)} <= known_variables()
+
+
+def test_a_service_without_keys_that_has_another_name_than_localhost_is_named(
+    hone: Run, server: ScriptedApi, redis_url: str
+) -> None:
+    def said(**where: str) -> tuple[str, str, str]:
+        seen = hone("doctor", "--json", HONE_REDIS_URL=redis_url, HONE_SECRET_KEY="s" * 16, **where)
+        (diagnosis,) = found(seen.stdout, "access")
+        return diagnosis
+
+    for where in (
+        {"HONE_ALLOWED_HOSTS": "hone.example.com"},
+        {"HONE_ROOT_PATH": "/hone"},
+        {"HONE_SERVER": "https://hone.invalid"},
+    ):
+        level, text, advice = said(**where, **NOBODY)
+        assert (level, next(iter(where)) in text) == ("warning", True)
+        assert "hone keys create --admin" in advice
+    assert said(HONE_SERVER="http://127.0.0.1:1", **NOBODY)[0] == "ok"
+    server.answers["GET /readyz"] = [CannedResponse("{}")]
+    elsewhere = server.url.replace("127.0.0.1", "0.0.0.0")
+    level, text, _ = said(HONE_SERVER=elsewhere, **NOBODY)
+    assert (level, f"whoever reaches {elsewhere}" in text) == ("failure", True)

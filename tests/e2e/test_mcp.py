@@ -1,15 +1,18 @@
 """`hone mcp`, used by the official SDK's own client, over stdio and HTTP."""
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from subprocess import run
+from subprocess import PIPE, Popen, run
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
 from app.cli.processes import free_port, url_of
 from app.contract.reviews import ReviewDecision
@@ -19,6 +22,16 @@ from tests.e2e.scripted_models import hanging_at
 from tests.waiting import TIMEOUT_S
 
 NULLS = {"draft": None, "criteria": [{"name": "clarity", "description": None, "floor": None}]}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
 TASK = {"task": "Explain refunds.", "max_iterations": 9}
 
 
@@ -117,21 +130,57 @@ async def test_a_call_that_is_cancelled_cancels_the_refinement(service: RunningS
     assert (await service.ended(listed.json()["data"][0]["id"]))["status"] == "canceled"
 
 
-async def test_it_serves_http_too(service: RunningService) -> None:
+@asynccontextmanager
+async def over_http(service: RunningService, token: str) -> AsyncIterator[str]:
     port = free_port("127.0.0.1")
-    arguments = ["app.cli", "mcp", "--server", url_of(service.settings), "--http", str(port)]
-    process = service.start(*arguments)
+    where = ("--server", url_of(service.settings), "--http", str(port), "--token", token)
+    process = service.start("app.cli", "mcp", *where)
     try:
         async with asyncio.timeout(TIMEOUT_S):
             while not await answers(port):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.1)
-        async with Client(f"http://127.0.0.1:{port}/mcp") as client:
-            refined = content(await client.call_tool("refine", TASK))
-            assert (refined["status"], refined["outcome"]) == ("succeeded", "passed")
+        yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.terminate()
         process.wait()
         service.processes.remove(process)
+
+
+async def test_it_serves_http_to_who_has_the_token_and_to_no_other_page(
+    service: RunningService,
+) -> None:
+    bearer = {"Authorization": "Bearer of-the-test"}
+    async with over_http(service, "of-the-test") as url:
+        async with (
+            httpx2.AsyncClient(headers=bearer, timeout=TIMEOUT_S) as http,
+            Client(streamable_http_client(url, http_client=http)) as client,
+        ):
+            refined = content(await client.call_tool("refine", TASK))
+            assert (refined["status"], refined["outcome"]) == ("succeeded", "passed")
+        own = url.removesuffix("/mcp")
+        json = {"Accept": "application/json, text/event-stream"}
+        for headers, status in (
+            ({}, 401),
+            ({"Authorization": "Bearer another"}, 401),
+            ({**bearer, "Origin": "http://localhost:3000"}, 403),
+            ({**bearer, "Origin": f"{own}.example.com"}, 403),
+            ({**bearer, "Origin": "null"}, 403),
+            ({**bearer, "Host": "localhost:3000"}, 421),
+            ({**bearer, "Origin": own}, 200),
+        ):
+            async with httpx2.AsyncClient(headers=json | headers, timeout=TIMEOUT_S) as http:
+                assert (await http.post(url, json=INITIALIZE)).status_code == status, headers
+
+
+def test_without_a_token_it_makes_one_and_says_so(service: RunningService) -> None:
+    port = free_port("127.0.0.1")
+    command = (sys.executable, "-m", "app.cli", "mcp", "--http", str(port))
+    where = ("--server", url_of(service.settings))
+    with Popen((*command, *where), stderr=PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        process.terminate()
+    assert re.search(r"Authorization: Bearer [\w-]{43}$", said)
 
 
 async def test_a_port_that_is_taken_is_an_error_that_says_so(service: RunningService) -> None:

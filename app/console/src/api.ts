@@ -70,10 +70,12 @@ export interface Session {
   key_id: string | null;
   /** The ids by which reviews know the key: its own, and those of the keys that it replaces. */
   reviews_as: string[];
+  /** Whether the server lets everybody in, because it has no API keys. */
+  is_open: boolean;
 }
 
 /** What the bearer of a read link may do. */
-const READER: Session = { tenant: '', scopes: ['read'], key_id: null, reviews_as: [] };
+const READER: Session = { tenant: '', scopes: ['read'], key_id: null, reviews_as: [], is_open: false };
 
 /** A review without reviewers is anybody's; without keys, reviewers are names of people. */
 export const mayDecide = (session: Session, reviewers: readonly string[]): boolean =>

@@ -78,6 +78,7 @@ export function Console() {
         <p role="status" class={connection === 'away' ? 'notice' : 'unseen'}>
           {connection === 'away' && 'The server does not answer. What you see may be old; the page goes on by itself.'}
         </p>
+        {signedIn?.is_open && <NoKeys />}
         {isExpired && other && <Other of={other} former={signedIn?.key_id} />}
         {isExpired && <SignIn done={looks.ask} isAgain={other ? 'replaced' : 'ended'} />}
         {signedIn && (
@@ -98,6 +99,20 @@ export function BrokenLink() {
       <h1>The link is not complete</h1>
       <p role="alert">Copy the whole link, with all that follows the “#”, or ask who sent it for another one.</p>
     </main>
+  );
+}
+
+const LOOPBACK = /^(localhost|.*\.localhost|127\..*|\[::1\])$/;
+
+/** Tells that anybody can use the server; the browser alone knows by which name it is reached. */
+function NoKeys() {
+  const isElsewhere = !LOOPBACK.test(location.hostname);
+  return (
+    <p class={isElsewhere ? 'notice' : 'quiet'} role={isElsewhere ? 'alert' : undefined}>
+      This server has no API keys
+      {isElsewhere ? `, and is reached as ${location.hostname}: everybody on that network can use it.` : ': nothing may stand before it, no proxy and no tunnel.'} Make
+      one on its machine: <code>hone keys create --admin</code>
+    </p>
   );
 }
 

@@ -1,11 +1,11 @@
 -- Stores and queues a new refinement: id, tenant, lease in ms, key of the queue, maximum number of those that
 -- wait, priority, whether memory is nearly full (0 or 1), time before which it does not start or '', deadline or '', record of the idempotency key or '', its TTL in
--- seconds, hash of the body, request, models, data of refinement.queued, metadata, nonce for prompts if the
--- tenant has none for this day, encrypted secrets of the request or '', number of summary arguments, those (name, value), RQ's commands.
+-- seconds, hash of the body, request, models, data of refinement.queued, metadata, nonce for prompts, hash of their
+-- beginning or '', encrypted secrets of the request or '', number of summary arguments, those (name, value), RQ's commands.
 -- Returns id, whether it is that of an earlier submission, and summary; or MISMATCH, FULL, MEMORY, PAST, FAR, LATE
 -- or QUOTA with the name and the value of the quota that the tenant has reached.
 local id, tenant, lease_ms, queue, queue_max, priority, memory, start_after, deadline, record, record_s, body, request, models,
-  queued, metadata, prompt_nonce, secrets, fields = unpack(ARGV, 1, 19)
+  queued, metadata, prompt_nonce, begins, secrets, fields = unpack(ARGV, 1, 20)
 local key = SUMMARY .. id
 
 local function answer(created, replayed)
@@ -37,14 +37,14 @@ end
 if start_after ~= '' and tonumber(start_after) > at then
   redis.call('ZADD', DUE, start_after, id)  -- then recovery enqueues it
 elseif has_room(queue, at, waiting) then
-  perform(20 + fields)  -- first: a job without a record is harmless
+  perform(21 + fields)  -- first: a job without a record is harmless
   redis.call('ZADD', WAITING, at + lease_ms, id)
 else
   stand_in_line(id, tenant, priority, at, at)
 end
 redis.call('HSET', REQUEST .. id, 'request', request, 'models', models)
 if secrets ~= '' then redis.call('HSET', REQUEST .. id, 'secrets', secrets) end
-create(id, tenant, text, deadline, metadata, queued, prompt_nonce, { unpack(ARGV, 20, 19 + fields) })
+create(id, tenant, text, deadline, metadata, queued, prompt_nonce, begins, { unpack(ARGV, 21, 20 + fields) })
 if record ~= '' then
   redis.call('HSET', key, 'idempotency', record)
   redis.call('SET', record, body .. ' ' .. id, 'EX', record_s)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from app.access import Keyring
 from app.cli.processes import url_of
@@ -34,6 +34,25 @@ async def test_a_refinement_is_followed_from_the_list_to_its_result(
     assert await violations(page) == []
     await page.go_back()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Refinements")
+
+
+async def test_a_server_without_keys_says_so_and_louder_where_it_has_another_name(
+    page: Page, service: RunningService
+) -> None:
+    async def forward(route: Route) -> None:  # as a proxy that shows nothing of itself
+        await route.fulfill(
+            response=await route.fetch(url=route.request.url.replace("http://hone.test", here))
+        )
+
+    here = url_of(service.settings)
+    told = page.get_by_text("This server has no API keys")
+    await page.goto("/console")
+    await expect(told).to_contain_text("nothing may stand before it")
+    assert await violations(page) == []
+    await page.route("http://hone.test/**", forward)
+    await page.goto("http://hone.test/console")
+    await expect(page.get_by_role("alert").and_(told)).to_contain_text("is reached as hone.test")
+    await expect(told).to_contain_text("hone keys create --admin")
 
 
 async def test_a_phone_shows_everything_without_scrolling_sideways(

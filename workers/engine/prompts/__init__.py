@@ -8,8 +8,10 @@ marked in the reply: marks differ from step to step.
 """
 
 import re
+import string
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from unicodedata import is_normalized, normalize
 
 from app.contract.criteria import Criterion
 from app.contract.drafts import sha256_of
@@ -92,14 +94,13 @@ def assembled(
 def fenced(task: Task, label: str, text: str) -> str:
     """Return a text between tags that no text can contain, named by `label`.
 
-    The tags carry the nonce of the refinement; what looks like one of them in the text gets square
-    brackets. Without a nonce they carry the SHA-256 of the text.
+    The tags carry the nonce of the refinement, which the text then has in no form. Without a nonce
+    they carry the SHA-256 of the text.
     """
     if task.nonce is None:
         tag = f"data-{sha256_of(text)}"
         return f"{label.capitalize()}:\n<{tag}>\n{text}\n</{tag}>"
-    inside = harmless(text, task.nonce) if task.nonce in text else text
-    return f"<{label} {task.nonce}>\n{inside}\n</{label} {task.nonce}>"
+    return f"<{label} {task.nonce}>\n{harmless(text, task.nonce)}\n</{label} {task.nonce}>"
 
 
 def described(task: Task, tool: Tool) -> str:
@@ -109,9 +110,46 @@ def described(task: Task, tool: Tool) -> str:
     )
 
 
+STYLED_FORMS = (
+    (0xAA, 0x1F3), (0x2B0, 0x2E4), (0x1D2C, 0x1DBF), (0x1E9A, 0x1E9B), (0x2070, 0x218F),
+    (0x2460, 0x24FF), (0x2C7C, 0x2C7D), (0x3200, 0x33FF), (0xA7F1, 0xA7F9), (0xAB5C, 0xAB5F),
+    (0xFB00, 0xFB06), (0xFF10, 0xFF5A), (0x10780, 0x107BA), (0x1CCD6, 0x1CCF9),
+    (0x1D400, 0x1D7FF), (0x1F100, 0x1F190), (0x1FBF0, 0x1FBF9),
+)  # fmt: skip
+STYLED = {
+    place: plain
+    for first, last in STYLED_FORMS
+    for place in range(first, last + 1)
+    if (plain := normalize("NFKD", chr(place))) != normalize("NFD", chr(place))
+}
+"""What stands for Latin letters and digits in another form: full-width, bold, circled ..."""
+
+NOT_IN_NONCES = bytes(set(range(256)) - {*f"{string.digits}{string.ascii_lowercase}".encode()})
+
+
 def harmless(text: str, nonce: str) -> str:
-    """Return a text in which whatever looks like a tag with the nonce has square brackets."""
-    return re.sub(rf"<([^<>\n]{{0,60}}{nonce}[^<>\n]{{0,20}})>", r"[\1]", text)
+    """Return a text without the nonce, in whatever form a model may recognise it.
+
+    Full-width and other styled forms and capitals make no difference, nor what stands between its
+    characters: white space, signs, invisible characters. So the form of the brackets makes none.
+    """
+    if nonce.encode() not in _normal(text):
+        return text
+    places = [place for place, it in enumerate(text) for _ in _normal(it)]
+    instead = b"0" if nonce.isalpha() else b"x"  # no part of a nonce, so it makes no new one
+    kept, end = "", 0
+    for found in re.finditer(nonce.encode(), b"".join(map(_normal, text))):
+        kept += text[end : places[found.start()]] + instead.decode()
+        end = places[found.end() - 1] + 1
+    return kept + text[end:]
+
+
+def _normal(text: str) -> bytes:
+    """Return the digits and small Latin letters that a text has or stands for."""
+    is_plain = text.isascii() or is_normalized("NFKC", text)
+    if not is_plain and not STYLED.keys().isdisjoint(map(ord, set(text))):
+        text = text.translate(STYLED)
+    return text.encode(errors="ignore").lower().translate(None, NOT_IN_NONCES)
 
 
 def grounded(task: Task, *given: str) -> str:
