@@ -10,10 +10,12 @@ from hashlib import sha256
 
 from app.contract.drafts import marks
 
-OPENS, CLOSES, SLASH = r"(?:<|&lt;|\[)[ \t]*", r"[ \t]*(?:>|&gt;|\])", r"(?P<slash>[/\\][ \t]*)?"
+LINE_START = r"(?m:^[ \t]*(?:#{1,6}|>)[ \t]*)?"
+AROUND, AND_AFTER = r"(?P<around>[*_`]{1,3})?", r"(?(around)(?P=around))"
+OPENS, CLOSES = r"\\?(?:<|&lt;|\[|\uff1c)[ \t]*", r"[ \t]*/?\\?(?:>|&gt;|\]|\uff1e)"
+SLASH = r"(?P<slash>(?:\\?/|\\)[ \t]*)?"
 A_MARK = re.compile(
-    rf"(?P<around>[*_]{{2}}|`)?{OPENS}{SLASH}text[-_ ]?(?P<number>\d{{4,8}}){CLOSES}"
-    r"(?(around)(?P=around))",
+    rf"{LINE_START}{AROUND}{OPENS}{SLASH}text[-_ ]?(?P<number>\d{{4,8}}){CLOSES}{AND_AFTER}",
     re.IGNORECASE,
 )
 """A mark as models spell it; one with another number counts in the exact form alone.
@@ -21,10 +23,7 @@ A_MARK = re.compile(
 Signs on one side of it alone are the text's: "`code`</text-1234>".
 """
 EXACT = re.compile(r"</?text-\d{6}>")
-BARE_END = re.compile(
-    r"^[ \t]*(?P<around>[*_]{2}|`)?</text>(?(around)(?P=around))[ \t]*$",
-    re.IGNORECASE | re.MULTILINE,
-)
+BARE_END = re.compile(rf"^[ \t]*{AROUND}</text>{AND_AFTER}[ \t]*$", re.IGNORECASE | re.MULTILINE)
 FEWEST = 4
 """A text between marks counts if it is at most so many times shorter than the longest one."""
 LONGEST_MENTION = 12
@@ -61,9 +60,15 @@ def in_brackets(text: str, number: str) -> str:
 
 
 def without_marks(text: str, number: str) -> str:
-    """Return a text without marks of this number, in whatever spelling."""
+    """Return a text without marks of this number, in whatever spelling.
+
+    A last mark without a first one ends the text.
+    """
     if number not in text:
         return text
+    found = [it for it in A_MARK.finditer(text) if it["number"] == number]
+    if found and all(it["slash"] for it in found) and text[: found[0].start()].strip():
+        text = text[: found[0].start()]
     return A_MARK.sub(lambda it: "" if it["number"] == number else it[0], text)
 
 
@@ -75,23 +80,22 @@ def has_marks(text: str) -> bool:
 def marked_in(reply: str, number: str, *, any_number: bool) -> list[str]:
     """Return what stands between marks in a reply, in order; empty where nothing does.
 
-    With `any_number` marks of another number count where there are none of this one: models copy
-    numbers badly. A closing mark without an opening one ends a text that begins with the reply.
+    With `any_number` marks of another number count where those of this one are no pair: models copy
+    numbers badly. Words between two last marks are a text of their own.
     Raises `UnclosedMark` where the last text does not end.
     """
-    found = [it for it in A_MARK.finditer(reply) if it["number"] == number]
-    if not found and any_number:
-        found = [it for it in A_MARK.finditer(reply) if EXACT.fullmatch(it[0])]
     texts: list[str] = []
-    begun: int | None = None
-    for it in found:
+    begun = ended = None
+    for it in _marks_in(reply, number, any_number=any_number):
         is_twice = begun is not None and reply[begun : it.start()].strip() != ""
         is_end = bool(it["slash"]) or (is_twice and not reply[it.end() :].strip())
         if not is_end:
             begun = it.end()
-        elif begun is not None or not texts:
-            texts.append(reply[begun or 0 : it.start()])
-            begun = None
+            continue
+        start, begun = begun if begun is not None else ended, None
+        if start is not None:
+            texts.append(reply[start : it.start()])
+            ended = it.end()
     if begun is not None:
         texts.append(_to_the_end(reply[begun:]))
     if len(texts) > 1:
@@ -99,7 +103,15 @@ def marked_in(reply: str, number: str, *, any_number: bool) -> list[str]:
     longest = max(map(len, texts), default=0)
     if "\n" in reply.strip() and longest <= LONGEST_MENTION and len(reply) > 10 * LONGEST_MENTION:
         return []
-    return [it for it in texts if len(it) * FEWEST >= longest]
+    return [it for it in texts if it.strip() and len(it) * FEWEST >= longest]
+
+
+def _marks_in(reply: str, number: str, *, any_number: bool) -> list[re.Match[str]]:
+    found = list(A_MARK.finditer(reply))
+    own = [it for it in found if it["number"] == number]
+    if len(own) > 1 or not any_number:
+        return own
+    return [it for it in found if it in own or EXACT.fullmatch(it[0])]
 
 
 def _to_the_end(rest: str) -> str:
