@@ -22,8 +22,15 @@ A_MARK = re.compile(
 
 Signs on one side of it alone are the text's: "`code`</text-1234>".
 """
-EXACT = re.compile(r"</?text-\d{6}>")
+EXACT = re.compile(r"</?text-(?P<number>\d{6})>")
 BARE_END = re.compile(rf"^[ \t]*{AROUND}</text>{AND_AFTER}[ \t]*$", re.IGNORECASE | re.MULTILINE)
+HALF_A_MARK = re.compile(
+    r"\r?\n?(?:^[ \t]*(?:#{1,6}|>)[ \t]*)?[*_`]{0,3}\\?"
+    r"(?:(?:<|\[|\uff1c|&(?:l(?:t;?)?)?)[ \t]*[/\\]{0,2}[ \t]*"
+    r"(?:t|te|tex|text[-_ ]?\d{0,8}[ \t]*/?\\?(?:&(?:gt?)?)?)?)?\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The end of a text that may be the beginning of a mark."""
 FEWEST = 4
 """A text between marks counts if it is at most so many times shorter than the longest one."""
 LONGEST_MENTION = 12
@@ -70,6 +77,38 @@ def without_marks(text: str, number: str) -> str:
     if found and all(it["slash"] for it in found) and text[: found[0].start()].strip():
         text = text[: found[0].start()]
     return A_MARK.sub(lambda it: "" if it["number"] == number else it[0], text)
+
+
+def begun_in(reply: str, number: str) -> str | None:
+    """Return the text of a reply that is being written, None before it begins.
+
+    It ends at its last mark, or before what may become one. What is mentioned between two marks is
+    no text. A reply that begins with a mark of another number has that one.
+    """
+    if other := EXACT.match(reply.lstrip()):
+        number = other["number"]
+    begun: int | None = None
+    found = [it for it in A_MARK.finditer(reply) if it["number"] == number]
+    for it in found:
+        is_long = it.start() - (begun or 0) > LONGEST_MENTION
+        if not it["slash"] and (begun is None or not is_long):
+            begun = it.end()
+        elif is_long and (begun is not None or it is found[0]):
+            return _without_line_ends(reply[begun or 0 : it.start()])
+        elif it["slash"]:
+            begun = None
+    if begun is None:
+        return "" if found else None
+    return _without_line_ends(without_half_a_mark(reply[begun:]))
+
+
+def without_half_a_mark(text: str) -> str:
+    """Return a text without what may become a mark at its end."""
+    return HALF_A_MARK.sub("", text)
+
+
+def _without_line_ends(text: str) -> str:
+    return text.lstrip("\r\n").removesuffix("\n").removesuffix("\r")
 
 
 def has_marks(text: str) -> bool:
