@@ -12,6 +12,7 @@ from workers.engine.text_likeness import (
     ACCENTS,
     ALIKE,
     FEW,
+    SOME,
     KnownText,
     are_alike,
     blocks_of,
@@ -421,8 +422,8 @@ def _doubt_at_edges(text: str, asked: TextRequest, base: KnownText) -> str | Non
     """Return what stands before or after all that resembles the draft, or where it breaks off."""
     blocks = _blocks_and_edges(text)
     found = first_and_last(base, blocks)
-    if found is None or 3 * len(words_of(text)) < base.length:
-        return LITTLE
+    if found is None or 2 * len(words_of(text)) < base.length:
+        return LITTLE if base.length > SOME else None
     first = _place_of(base.blocks[0], blocks, found[0])
     last = _place_of(base.blocks[-1], blocks, found[1], is_last=True)
     is_title = blocks[0].startswith("#") and base.blocks[0].startswith("#")
@@ -431,11 +432,14 @@ def _doubt_at_edges(text: str, asked: TextRequest, base: KnownText) -> str | Non
     if last < len(blocks) - 1:
         return _outside(blocks[last + 1])
     line = blocks[0].partition("\n")[0]
-    if _begins_later(line, base) and not asked.contains(line):
+    is_wrapped = text[:1] in WRAPS and text[:1] != (asked.base or "").lstrip()[:1]
+    if is_wrapped or (_begins_later(line, base) and not asked.contains(line)):
         return _outside(line)
     return BREAKS_OFF if _breaks_off(text) and not _breaks_off(asked.base or "") else None
 
 
+WRAPS = ("*", "_", "~", "`", ">", *QUOTES)
+"""What a text begins with that may stand in something else."""
 BREAKS_OFF = "it breaks off: give the whole revised text"
 
 

@@ -48,8 +48,9 @@ GOOD_ENDINGS = frozenset(
         *("finish", "finished", "done", "normal", ""),
     }
 )
-"""Why a model stops that has said everything, its letters in lower case: OpenAI's `stop`, and its names at Text
-Generation Inference, Together, watsonx, Cohere, Titan and ERNIE. Many small servers say nothing."""
+"""Why a model stops that has said everything, its letters in lower case: OpenAI's `stop`, and its
+names at Text Generation Inference, Together, watsonx, Cohere, Titan, ERNIE and Vertex AI. Many
+small servers say nothing."""
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com")
 OPENAI_HOSTS = ("api.openai.com", *AZURE_HOSTS)
