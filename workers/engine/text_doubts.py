@@ -12,7 +12,6 @@ from workers.engine.text_likeness import (
     ACCENTS,
     ALIKE,
     FEW,
-    SOME,
     KnownText,
     are_alike,
     blocks_of,
@@ -423,7 +422,7 @@ def _doubt_at_edges(text: str, asked: TextRequest, base: KnownText) -> str | Non
     blocks = _blocks_and_edges(text)
     found = first_and_last(base, blocks)
     if found is None or 2 * len(words_of(text)) < base.length:
-        return LITTLE if base.length > SOME else None
+        return LITTLE if base.is_long else None
     first = _place_of(base.blocks[0], blocks, found[0])
     last = _place_of(base.blocks[-1], blocks, found[1], is_last=True)
     is_title = blocks[0].startswith("#") and base.blocks[0].startswith("#")

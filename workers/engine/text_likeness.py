@@ -30,8 +30,6 @@ LONG = 40
 """Words of a draft from which it says something that a reply has little in common with it."""
 ENOUGH = 12
 """Words of a draft from which it says something that a block of a reply has much in common."""
-SOME = 20
-"""Words of a draft of which a revision keeps some."""
 
 
 def words_of(text: str) -> list[str]:
