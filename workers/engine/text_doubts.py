@@ -401,7 +401,7 @@ def _doubt_between_marks(text: str, asked: TextRequest, base: KnownText) -> str 
         return _outside(blocks[0])
     if _has_turn(text, asked):
         return ANOTHERS
-    if 2 * len(words_of(text)) < base.length and first_and_last(base, blocks) is None:
+    if 2 * len(text) < len(asked.base or "") and first_and_last(base, blocks) is None:
         return LITTLE
     is_bracketed = REMARK.match(blocks[-1].strip()) and not asked.contains(blocks[-1].strip())
     return _outside(blocks[-1]) if is_bracketed and len(blocks) > 1 else None
@@ -421,7 +421,7 @@ def _doubt_at_edges(text: str, asked: TextRequest, base: KnownText) -> str | Non
     """Return what stands before or after all that resembles the draft, or where it breaks off."""
     blocks = _blocks_and_edges(text)
     found = first_and_last(base, blocks)
-    if found is None or 2 * len(words_of(text)) < base.length:
+    if found is None or 2 * len(text) < len(asked.base or ""):
         return LITTLE if base.is_long else None
     first = _place_of(base.blocks[0], blocks, found[0])
     last = _place_of(base.blocks[-1], blocks, found[1], is_last=True)
