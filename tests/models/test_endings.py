@@ -17,7 +17,18 @@ from workers.models.port import (
     UnreadableReply,
 )
 
-GOOD = ("stop", "STOP", "eos", "eos_token", "end_turn", "stop_sequence", "COMPLETE", "endTurn", "", None)
+GOOD = (
+    "stop",
+    "STOP",
+    "eos",
+    "eos_token",
+    "end_turn",
+    "stop_sequence",
+    "COMPLETE",
+    "endTurn",
+    "",
+    None,
+)
 CUT_OFF = (
     *("length", "max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens", "MaxTokens"),
     *("max_output", "LENGTH", "model_context_window_exceeded", "token_limit", "maxOutputTokens"),

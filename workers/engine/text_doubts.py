@@ -61,9 +61,6 @@ ROLE = re.compile(
     r"[*_\] ]*[:：][*_]*\s*",
     re.IGNORECASE,
 )
-SPEAKER = re.compile(
-    r"\A[*_#>\[ ]*(?:assistant|ai|model|bot|answer|response)[*_\] ]*[:：]", re.IGNORECASE
-)
 ENDS_IN_COLON = re.compile(r"[:：][*_]*\s*\Z")
 FIRST_LINE = re.compile(r"\A([^\n]{1,200}[:：][*_]*)[ \t]*\n(?=[^\s\-*+•\d|`~])")
 """A line that ends in a colon right before a text, and no list."""
