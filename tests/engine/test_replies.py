@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from app.contract.criteria import Criterion
 from tests.engine.engine_driver import driver_scoring, request
-from tests.engine.replies.articles import article_table
+from tests.engine.replies.article_table import article_table
 from tests.engine.replies.case import CRITERIA, DRAFT, Case, is_as_expected, outcome_of
 from tests.engine.replies.table import CASES, table
 from tests.engine.scripted_replies import replied

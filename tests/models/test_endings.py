@@ -17,14 +17,26 @@ from workers.models.port import (
     UnreadableReply,
 )
 
-GOOD = ("stop", "STOP", "eos", "eos_token", "end_turn", "stop_sequence", "COMPLETE", "", None)
+GOOD = (
+    "stop",
+    "STOP",
+    "eos",
+    "eos_token",
+    "end_turn",
+    "stop_sequence",
+    "COMPLETE",
+    "endTurn",
+    "",
+    None,
+)
 CUT_OFF = (
     *("length", "max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens", "MaxTokens"),
-    *("max_output", "LENGTH", "model_context_window_exceeded", "token_limit"),
+    *("max_output", "LENGTH", "model_context_window_exceeded", "token_limit", "maxOutputTokens"),
 )
 WITHHELD = (
     *("content_filter", "content-filter", "content_filter: PROHIBITED_CONTENT", "SAFETY"),
     *("sensitive", "guardrail_intervened", "content_filtered", "RECITATION", "refusal"),
+    *("content_policy_violation", "IMAGE_SAFETY"),
 )
 BROKEN = (
     *("insufficient_system_resource", "network_error", "abort", "error", "tool_calls"),

@@ -10,21 +10,27 @@ from hashlib import sha256
 
 from app.contract.drafts import marks
 
-OPENS, CLOSES, SLASH = r"(?:<|&lt;|\[)[ \t]*", r"[ \t]*(?:>|&gt;|\])", r"(?P<slash>[/\\][ \t]*)?"
+LINE_START = r"(?m:^[ \t]*(?:#{1,6}|>)[ \t]*)?"
+AROUND, AND_AFTER = r"(?P<around>[*_`]{1,3})?", r"(?(around)(?P=around))"
+OPENS, CLOSES = r"\\?(?:<|&lt;|\[|\uff1c)[ \t]*", r"[ \t]*/?\\?(?:>|&gt;|\]|\uff1e)"
+SLASH = r"(?P<slash>(?:\\?/|\\)[ \t]*)?"
 A_MARK = re.compile(
-    rf"(?P<around>[*_]{{2}}|`)?{OPENS}{SLASH}text[-_ ]?(?P<number>\d{{4,8}}){CLOSES}"
-    r"(?(around)(?P=around))",
+    rf"{LINE_START}{AROUND}{OPENS}{SLASH}text[-_ ]?(?P<number>\d{{4,8}}){CLOSES}{AND_AFTER}",
     re.IGNORECASE,
 )
 """A mark as models spell it; one with another number counts in the exact form alone.
 
 Signs on one side of it alone are the text's: "`code`</text-1234>".
 """
-EXACT = re.compile(r"</?text-\d{6}>")
-BARE_END = re.compile(
-    r"^[ \t]*(?P<around>[*_]{2}|`)?</text>(?(around)(?P=around))[ \t]*$",
+EXACT = re.compile(r"</?text-(?P<number>\d{6})>")
+BARE_END = re.compile(rf"^[ \t]*{AROUND}</text>{AND_AFTER}[ \t]*$", re.IGNORECASE | re.MULTILINE)
+HALF_A_MARK = re.compile(
+    r"\r?\n?(?:^[ \t]*(?:#{1,6}|>)[ \t]*)?[*_`]{0,3}\\?"
+    r"(?:(?:<|\[|\uff1c|&(?:l(?:t;?)?)?)[ \t]*[/\\]{0,2}[ \t]*"
+    r"(?:t|te|tex|text[-_ ]?\d{0,8}[ \t]*/?\\?(?:&(?:gt?)?)?)?)?\Z",
     re.IGNORECASE | re.MULTILINE,
 )
+"""The end of a text that may be the beginning of a mark."""
 FEWEST = 4
 """A text between marks counts if it is at most so many times shorter than the longest one."""
 LONGEST_MENTION = 12
@@ -61,10 +67,48 @@ def in_brackets(text: str, number: str) -> str:
 
 
 def without_marks(text: str, number: str) -> str:
-    """Return a text without marks of this number, in whatever spelling."""
+    """Return a text without marks of this number, in whatever spelling.
+
+    A last mark without a first one ends the text.
+    """
     if number not in text:
         return text
+    found = [it for it in A_MARK.finditer(text) if it["number"] == number]
+    if found and all(it["slash"] for it in found) and text[: found[0].start()].strip():
+        text = text[: found[0].start()]
     return A_MARK.sub(lambda it: "" if it["number"] == number else it[0], text)
+
+
+def begun_in(reply: str, number: str) -> str | None:
+    """Return the text of a reply that is being written, None before it begins.
+
+    It ends at its last mark, or before what may become one. What is mentioned between two marks is
+    no text. A reply that begins with a mark of another number has that one.
+    """
+    if other := EXACT.match(reply.lstrip()):
+        number = other["number"]
+    begun: int | None = None
+    found = [it for it in A_MARK.finditer(reply) if it["number"] == number]
+    for it in found:
+        is_long = it.start() - (begun or 0) > LONGEST_MENTION
+        if not it["slash"] and (begun is None or not is_long):
+            begun = it.end()
+        elif is_long and (begun is not None or it is found[0]):
+            return _without_line_ends(reply[begun or 0 : it.start()])
+        elif it["slash"]:
+            begun = None
+    if begun is None:
+        return "" if found else None
+    return _without_line_ends(without_half_a_mark(reply[begun:]))
+
+
+def without_half_a_mark(text: str) -> str:
+    """Return a text without what may become a mark at its end."""
+    return HALF_A_MARK.sub("", text)
+
+
+def _without_line_ends(text: str) -> str:
+    return text.lstrip("\r\n").removesuffix("\n").removesuffix("\r")
 
 
 def has_marks(text: str) -> bool:
@@ -75,23 +119,22 @@ def has_marks(text: str) -> bool:
 def marked_in(reply: str, number: str, *, any_number: bool) -> list[str]:
     """Return what stands between marks in a reply, in order; empty where nothing does.
 
-    With `any_number` marks of another number count where there are none of this one: models copy
-    numbers badly. A closing mark without an opening one ends a text that begins with the reply.
+    With `any_number` marks of another number count where those of this one are no pair: models copy
+    numbers badly. Words between two last marks are a text of their own.
     Raises `UnclosedMark` where the last text does not end.
     """
-    found = [it for it in A_MARK.finditer(reply) if it["number"] == number]
-    if not found and any_number:
-        found = [it for it in A_MARK.finditer(reply) if EXACT.fullmatch(it[0])]
     texts: list[str] = []
-    begun: int | None = None
-    for it in found:
+    begun = ended = None
+    for it in _marks_in(reply, number, any_number=any_number):
         is_twice = begun is not None and reply[begun : it.start()].strip() != ""
         is_end = bool(it["slash"]) or (is_twice and not reply[it.end() :].strip())
         if not is_end:
             begun = it.end()
-        elif begun is not None or not texts:
-            texts.append(reply[begun or 0 : it.start()])
-            begun = None
+            continue
+        start, begun = begun if begun is not None else ended, None
+        if start is not None:
+            texts.append(reply[start : it.start()])
+            ended = it.end()
     if begun is not None:
         texts.append(_to_the_end(reply[begun:]))
     if len(texts) > 1:
@@ -99,7 +142,15 @@ def marked_in(reply: str, number: str, *, any_number: bool) -> list[str]:
     longest = max(map(len, texts), default=0)
     if "\n" in reply.strip() and longest <= LONGEST_MENTION and len(reply) > 10 * LONGEST_MENTION:
         return []
-    return [it for it in texts if len(it) * FEWEST >= longest]
+    return [it for it in texts if it.strip() and len(it) * FEWEST >= longest]
+
+
+def _marks_in(reply: str, number: str, *, any_number: bool) -> list[re.Match[str]]:
+    found = list(A_MARK.finditer(reply))
+    own = [it for it in found if it["number"] == number]
+    if len(own) > 1 or not any_number:
+        return own
+    return [it for it in found if it in own or EXACT.fullmatch(it[0])]
 
 
 def _to_the_end(rest: str) -> str:

@@ -232,9 +232,10 @@ def _text(said: str, asked: TextRequest, *, is_trusted: bool = True) -> str:
         raise Unreadable(str(error)) from None
     if is_refusal(text, asked):
         raise Refused("it refuses to write the text")
-    if flaw := remark_in(text, asked) or flaw_in_text(text, asked):
+    is_marked = marked is not None
+    if flaw := remark_in(text, asked) or flaw_in_text(text, asked, is_marked=is_marked):
         raise Unreadable(flaw)
-    if not is_trusted and (doubt := doubt_in(text, asked, is_marked=marked is not None)):
+    if not is_trusted and (doubt := doubt_in(text, asked, is_marked=is_marked)):
         raise Doubtful(doubt)
     return text
 

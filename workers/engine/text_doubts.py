@@ -6,10 +6,12 @@ What is certain is removed or refused; what is not is asked for again once, and 
 
 import re
 from collections.abc import Sequence
+from textwrap import dedent
 
 from workers.engine.text_likeness import (
+    ACCENTS,
     ALIKE,
-    LONG,
+    FEW,
     KnownText,
     are_alike,
     blocks_of,
@@ -59,9 +61,6 @@ ROLE = re.compile(
     r"[*_\] ]*[:：][*_]*\s*",
     re.IGNORECASE,
 )
-SPEAKER = re.compile(
-    r"\A[*_#>\[ ]*(?:assistant|ai|model|bot|answer|response)[*_\] ]*[:：]", re.IGNORECASE
-)
 ENDS_IN_COLON = re.compile(r"[:：][*_]*\s*\Z")
 FIRST_LINE = re.compile(r"\A([^\n]{1,200}[:：][*_]*)[ \t]*\n(?=[^\s\-*+•\d|`~])")
 """A line that ends in a colon right before a text, and no list."""
@@ -81,6 +80,10 @@ NAMES_A_TURN = re.compile(
     r"\n[^\w\n]*(?:[Hh]uman|[Uu]ser|[Aa]ssistant|[Ss]ystem|[Ii]n(?:struction|put)|[Ee]nd|[Qq]ues)|"
     r"\n[^\w\n]*(?:HUMAN|USER|ASSISTANT|SYSTEM|IN(?:STRUCTION|PUT)|END|QUES)"
 )
+QUOTED = re.compile(
+    r"\"[^\"\n]+\"|“[^“”\n]+”|„[^„“”\n]+[“”]|«[^«»\n]+»|‘[^‘’\n]+’|「[^「」\n]+」|『[^『』\n]+』|`[^`\n]+`"
+)
+CONFLICT = re.compile(r"^<{5,}[ \w]*$.*?^={5,}$.*?^>{5,}", re.MULTILINE | re.DOTALL)
 FRONT_MATTER = re.compile(r"---\n|<!--|\[!\[|import |<[a-z!?]", re.IGNORECASE)
 A_WORD = re.compile(r"\w")
 NO_WORDS = re.compile(r"(?=.)[\s.…*_=~#-]+", re.DOTALL)
@@ -98,21 +101,31 @@ def unframed(text: str, asked: TextRequest) -> str:
 
 def _without_frame(text: str, asked: TextRequest, base: str) -> str:
     """Return a text without lines or marks that stand all around it."""
-    for rule in (_between_quotes, _without_delimiters, _without_quote_marks):
+    for rule in (_between_fences, _without_delimiters, _without_quote_marks, _without_indent):
         text = rule(text, asked, base)
     return text
 
 
-def _between_quotes(text: str, asked: TextRequest, base: str) -> str:
-    """Return what stands between two lines of three quotation marks, if the draft has none."""
-    for mark in ('"""', "'''"):
-        if mark not in text:
+def _between_fences(text: str, asked: TextRequest, base: str) -> str:
+    """Return what stands between two lines of quotation marks or of a fence.
+
+    The draft has no such lines, and resembles nothing outside of them.
+    """
+    for mark in ('"""', "'''", "```", "~~~"):
+        if mark not in text or mark in base:
             continue
-        parts = re.split(rf"(?m)^[ \t]*{mark}[ \t]*$", text)
-        if len(parts) != 3 or mark in base:
+        lines = list(re.finditer(rf"(?m)^[ \t]*{mark}[^\n]*$", text))
+        if len(lines) < 2 or not (base or len(lines) == 2):
             continue
-        if not base or known(base).likeness(parts[1]) >= ALIKE:
-            return parts[1].strip("\n")
+        body = text[lines[0].end() : lines[-1].start()].strip("\n")
+        around = f"{text[: lines[0].start()]}\n\n{text[lines[-1].end() :]}"
+        is_most = 2 * len(body) > len(text)
+        if (
+            is_most
+            if not base
+            else (known(base).likeness(body) >= ALIKE > known(base).likeness(around))
+        ):
+            return body
     return text
 
 
@@ -153,11 +166,17 @@ def _without_last_fence(text: str, base: str) -> str:
 def _without_quote_marks(text: str, asked: TextRequest, base: str) -> str:
     """Remove the marks of a blockquote from every line, if no line of the draft has one."""
     lines = [it for it in text.split("\n") if it.strip()]
-    if len(lines) < 2 or any(it.lstrip().startswith(">") for it in base.split("\n")):
+    if any(it.lstrip().startswith(">") for it in base.split("\n")):
         return text
     if not all(it.startswith(">") for it in lines):
         return text
     return "\n".join(re.sub(r"\A> ?", "", it) for it in text.split("\n"))
+
+
+def _without_indent(text: str, asked: TextRequest, base: str) -> str:
+    """Remove what every line is indented by, if the draft has a line that is not indented."""
+    is_indented = text.startswith(("  ", "\t")) and not base.startswith((" ", "\t"))
+    return dedent(text) if is_indented and len(blocks_of(base)) > 1 else text
 
 
 def _without_edges(text: str, asked: TextRequest, base: KnownText) -> str:
@@ -271,7 +290,7 @@ def _hints(said: str, asked: TextRequest) -> int:
     return len([it for it in found if it not in own])
 
 
-def flaw_in(text: str, asked: TextRequest) -> str | None:
+def flaw_in(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
     """Return why a reply is certainly no text, None if it may be one."""
     if asked.is_passage:
         return None
@@ -279,12 +298,19 @@ def flaw_in(text: str, asked: TextRequest) -> str | None:
         return "it repeats itself without end: give the text once"
     if NO_WORDS.fullmatch(text) and (asked.base is None or A_WORD.search(asked.base)):
         return "it contains no words"
-    turn = NAMES_A_TURN.search(text) and TURN.search(text, 1)
-    if turn and not asked.is_message and not asked.has(TURN):
-        return "it goes on with words of somebody else: give the text alone"
+    if not is_marked and _has_turn(text, asked):
+        return ANOTHERS
     if asked.review is None or asked.base is None:
         return None
     return _flaw_of_revision(text, asked, known(asked.base.strip(BLANK)))
+
+
+ANOTHERS = "it goes on with words of somebody else: give the text alone"
+
+
+def _has_turn(text: str, asked: TextRequest) -> bool:
+    turn = NAMES_A_TURN.search(text) and TURN.search(text, 1)
+    return bool(turn) and not asked.is_message and not asked.has(TURN)
 
 
 def _flaw_of_revision(text: str, asked: TextRequest, base: KnownText) -> str | None:
@@ -311,11 +337,13 @@ def _likeness(text: str, base: KnownText) -> float:
 
 
 def _is_object(text: str) -> bool:
-    begins = re.match(r"\s*(?:\{\s*[\"'}]|\[\s*(?:\{|\"))", text)
-    return begins is not None and text.rstrip().endswith(("}", "]"))
+    begins = re.match(r"\s*(?:<tool_call>\s*)?(?:\{\s*[\"'}]|\[\s*(?:\{|\"))", text)
+    return begins is not None and text.rstrip().endswith(("}", "]", "</tool_call>"))
 
 
 def _is_diff(text: str, base: KnownText) -> bool:
+    if CONFLICT.search(text) is not None:
+        return True
     if "\n+" not in f"\n{text}":
         return False
     lines = [it for it in text.splitlines() if it.strip()]
@@ -340,29 +368,105 @@ def _has_variants(blocks: Sequence[str], base: KnownText) -> bool:
 
 def doubt_in(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
     """Return why a reply may be no text, or more than it; None where nothing says so."""
-    is_loose = not is_marked and asked.mark is not None and not asked.is_message
+    is_loose = not is_marked and asked.mark is not None
     if asked.base is None:
-        return _doubt_in_first(text, asked) if is_loose else None
+        return _doubt_in_first(text, asked) if is_loose and not asked.is_message else None
     base = known(asked.base.strip(BLANK))
     if asked.review is None or not base.is_enough:
         return None
-    is_whole = base.has_words_of(text) and 2 * len(text) > len(asked.base)
-    doubt = _doubt_by_size(text, asked, base) if base.is_long and not is_whole else None
-    if doubt is None and is_marked and _without_frame(text, asked, asked.base) != text:
-        doubt = _outside(text.partition("\n")[0])
-    return _doubt_at_edges(text, asked, base) if doubt is None and is_loose else doubt
+    if doubt := _doubt_of_whole(text, asked, base):
+        return doubt
+    return (_doubt_at_edges if is_loose else _doubt_between_marks)(text, asked, base)
+
+
+ABOUT = "it may be about the text: give the whole revised text"
+LITTLE = "it has little in common with the draft: give the revised text of the draft"
+
+
+def _doubt_of_whole(text: str, asked: TextRequest, base: KnownText) -> str | None:
+    """Return why a reply may be no text at all, by its words and its length."""
+    draft = asked.base or ""
+    if not base.is_long or (base.has_words_of(text) and 2 * len(text) > len(draft)):
+        return None
+    return ABOUT if _speaks_of(draft, text, base) else _doubt_by_size(text, asked, base)
+
+
+def _doubt_between_marks(text: str, asked: TextRequest, base: KnownText) -> str | None:
+    """Return why a short text may be none, or why more than it may stand between the marks."""
+    blocks = blocks_of(text)
+    if unframed(text, asked) != text:
+        return _outside(blocks[0])
+    if _has_turn(text, asked):
+        return ANOTHERS
+    if 2 * len(text) < len(asked.base or "") and first_and_last(base, blocks) is None:
+        return LITTLE
+    is_bracketed = REMARK.match(blocks[-1].strip()) and not asked.contains(blocks[-1].strip())
+    return _outside(blocks[-1]) if is_bracketed and len(blocks) > 1 else None
+
+
+def _speaks_of(draft: str, text: str, base: KnownText) -> bool:
+    """Return whether a reply quotes the draft, and has little in common with it besides."""
+    rest, quoted = text, 0
+    for it in QUOTED.finditer(text):
+        words = it[0][1:-1].strip(" .,;:!?…")
+        if words and words in draft and it[0] not in draft:
+            rest, quoted = rest.replace(it[0], " "), quoted + 1
+    return quoted > 0 and base.likeness(rest) < ALIKE
 
 
 def _doubt_at_edges(text: str, asked: TextRequest, base: KnownText) -> str | None:
-    if _begins_and_ends_alike(text, base):
-        return None
-    before, after = _edges(text, base)
-    if before and _has_hint(before, asked, base) and not FRONT_MATTER.match(before[0]):
-        return _outside(before[0])
-    if after and _has_hint(after, asked, base):
-        return _outside(after[0])
-    line = text.partition("\n")[0]
-    return _outside(line) if ROLE.match(line) and not asked.contains(line) else None
+    """Return what stands before or after all that resembles the draft, or where it breaks off."""
+    blocks = _blocks_and_edges(text)
+    found = first_and_last(base, blocks)
+    if found is None or 2 * len(text) < len(asked.base or ""):
+        return LITTLE if base.is_long else None
+    first = _place_of(base.blocks[0], blocks, found[0])
+    last = _place_of(base.blocks[-1], blocks, found[1], is_last=True)
+    is_title = blocks[0].startswith("#") and base.blocks[0].startswith("#")
+    if first > (1 if is_title else 0):
+        return _outside(blocks[0])
+    if last < len(blocks) - 1:
+        return _outside(blocks[last + 1])
+    line = blocks[0].partition("\n")[0]
+    is_wrapped = text[:1] in WRAPS and text[:1] != (asked.base or "").lstrip()[:1]
+    if is_wrapped or (_begins_later(line, base) and not asked.contains(line)):
+        return _outside(line)
+    return BREAKS_OFF if _breaks_off(text) and not _breaks_off(asked.base or "") else None
+
+
+WRAPS = ("*", "_", "~", "`", ">", *QUOTES)
+"""What a text begins with that may stand in something else."""
+BREAKS_OFF = "it breaks off: give the whole revised text"
+
+
+def _blocks_and_edges(text: str) -> list[str]:
+    """Return the blocks of a text, the first line of the first and the last of the last apart."""
+    blocks = blocks_of(text)
+    head, _, rest = blocks[0].strip().partition("\n")
+    blocks[:1] = [head, rest] if rest else [head]
+    rest, _, tail = blocks[-1].strip().rpartition("\n")
+    blocks[-1:] = [rest, tail] if rest else [tail]
+    return blocks
+
+
+def _place_of(block: str, blocks: Sequence[str], at: int, *, is_last: bool = False) -> int:
+    """Return which block says what the first or last of the draft says, `at` where none does."""
+    alike = [number for number, it in enumerate(blocks) if are_alike(block, it)]
+    return alike[-1 if is_last else 0] if alike else at
+
+
+def _breaks_off(text: str) -> bool:
+    """Return whether a text ends within a sentence: its last line is prose without an end."""
+    line = text.rstrip().rpartition("\n")[2]
+    is_prose = re.match(r"\s*(?:[-+*>#|]|\d+[.)])", line) is None and len(words_of(line)) >= FEW
+    return is_prose and re.search(rf"[\w{ACCENTS},;:、，；：]\Z", line) is not None
+
+
+def _begins_later(line: str, base: KnownText) -> bool:
+    """Return whether a first line has the first words of the draft behind others."""
+    start, words = words_of(base.blocks[0].partition("\n")[0])[:3], words_of(line)
+    places = [at for at in range(len(words)) if words[at : at + len(start)] == start]
+    return ROLE.match(line) is not None or (places[:1] > [0] and len(start) == 3)
 
 
 def _doubt_by_size(text: str, asked: TextRequest, base: KnownText) -> str | None:
@@ -372,7 +476,7 @@ def _doubt_by_size(text: str, asked: TextRequest, base: KnownText) -> str | None
     if len(words) > 3 and base.share_of([it for it in words if len(it) > 3] or words) < 0.1:
         return "it has nothing in common with the draft: give the revised text of the draft"
     if len(words) * 3 < base.length and _hints(text, asked):
-        return "it may be about the text: give the whole revised text"
+        return ABOUT
     return None
 
 
@@ -381,47 +485,29 @@ def _doubt_in_first(text: str, asked: TextRequest) -> str | None:
     if _is_object(text) and not asked.may_be_data:
         return "it may be an object and not the text"
     blocks, line = blocks_of(FIRST_LINE.sub(r"\1\n\n", text)), text.partition("\n")[0]
-    said, colon, _ = line.partition(":")
-    is_said = OPENING.match(line) is not None or known(text).is_foreign_to(said)
+    is_said = OPENING.match(line) or ROLE.match(line) or known(text).is_foreign_to(line)
     is_quoted = len(blocks) > 1 and text[-1:] in QUOTES.get(text[:1], " ")
     is_framed = is_quoted or _without_frame(text, asked, "") != text
-    if (colon and is_said and not asked.contains(said)) or SPEAKER.match(line) or is_framed:
+    if (is_said and not asked.contains(line)) or is_framed:
         return _outside(line)
     if (label := LABEL_INSIDE.search(text)) and not asked.contains(label[0].strip()):
         return _outside(label[0])
-    if len(blocks) > 1 and _may_come_before(blocks[0], blocks[1:], asked):
+    if len(blocks) > 1 and _stands_apart(blocks[0], blocks[1:], asked):
         return _outside(blocks[0])
-    if len(blocks) > 1 and _may_come_after(blocks[-1], blocks[:-1], asked):
+    if len(blocks) > 1 and _stands_apart(blocks[-1], blocks[:-1], asked):
         return _outside(blocks[-1])
-    return None
+    return BREAKS_OFF if known(text).is_long and _breaks_off(text) else None
 
 
-def _may_come_before(block: str, others: Sequence[str], asked: TextRequest) -> bool:
-    """Return whether the first block of a first draft may be about the text that follows."""
-    is_list = re.match(r"\s*(?:[-*+•`~|]|\d+[.)])", others[0]) is not None
-    is_one = "\n" not in block.strip()
-    return (
-        (is_one and ENDS_IN_COLON.search(block) is not None and not is_list)
-        or (is_one and OPENING.match(block) is not None)
-        or (A_LABEL.fullmatch(block.strip()) is not None and _hints(block, asked) > 0)
-        or _may_be_around(block, others, asked)
-    )
+def _stands_apart(block: str, others: Sequence[str], asked: TextRequest) -> bool:
+    """Return whether the first or the last block of a first draft may be about the others.
 
-
-def _may_come_after(block: str, others: Sequence[str], asked: TextRequest) -> bool:
-    """Return whether the last block of a first draft may be about the text before it."""
-    rest = frozenset(words_of("\n\n".join(others)))
-    is_said = not ({"i", "i'm", "me", *I_AND_YOU} & {*words_of(block)}).issubset(rest)
-    is_label = any(A_LABEL.fullmatch(it.strip()) and _hints(it, asked) for it in others[-1:])
-    return (
-        is_label
-        or any(it.match(block) for it in (OFFER, NOTE, CHANGES, DID))
-        or (is_said and len(words_of(block)) < LONG)
-        or re.search(r"\d\s*/\s*10\b|\d+ words\b|\bend of\b", block, re.IGNORECASE) is not None
-        or REMARK.match(block.strip()) is not None
-        or (block.rstrip().endswith("?") and _hints(block, asked) > 0)
-        or _may_be_around(block, others, asked)
-    )
+    It is much shorter than they are and no heading, list or table, or it speaks of texts.
+    """
+    words = sorted(len(words_of(it)) for it in others)
+    is_short = 2 * len(words_of(block)) < words[len(words) // 2]
+    is_prose = re.match(r"\s*(?:[-+*•][ \t]|[>#|`~]|\d+[.)][ \t])", block) is None
+    return (is_short and is_prose) or _may_be_around(block, others, asked)
 
 
 def _may_be_around(block: str, others: Sequence[str], asked: TextRequest) -> bool:

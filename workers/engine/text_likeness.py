@@ -8,9 +8,12 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-SIGNS = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff"
+SIGNS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Letters of scripts that put no blank between words."""
-TOKEN = re.compile(rf"[{SIGNS}]|[^\W_{SIGNS}]+")
+ACCENTS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
+"""Accents, and the scripts of India: their vowels are parts of words, and no letters."""
+TOKEN = re.compile(rf"[{SIGNS}]+|(?:[^\W_{SIGNS}]|[{ACCENTS}])+")
+SIGN = re.compile(f"[{SIGNS}]")
 BLANK_LINES = re.compile(r"\n[ \t]*\n")
 
 FEW = 8
@@ -30,8 +33,15 @@ ENOUGH = 12
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text in lower case; signs of Chinese and the like are words."""
-    return TOKEN.findall(text.casefold())
+    """Return the words of a text in lower case, where there are no blanks pairs of signs."""
+    found = TOKEN.findall(text.casefold())
+    if not any(map(SIGN.match, found)):
+        return found
+    words: list[str] = []
+    for it in found:
+        is_word = len(it) < 3 or SIGN.match(it) is None
+        words += [it] if is_word else [it[at : at + 2] for at in range(len(it) - 1)]
+    return words
 
 
 def pairs_of(words: Sequence[str]) -> set[tuple[str, str]]:
@@ -134,9 +144,6 @@ def repeats_itself(text: str) -> bool:
     blocks = (it.strip() for it in text.split("\n\n"))
     if _longest_run(it for it in blocks if len(it) > MOST_OF_A_REFRAIN) >= MOST_RUN:
         return True
-    last = text[-LOOPS_WITHIN:].split()
-    if 5 * len(set(last)) > 2 * len(last):
-        return False
     return _ends_in_a_loop(words_of(text[-LOOPS_WITHIN:]), MOST_LOOPS)
 
 

@@ -8,6 +8,7 @@ whether something else shows that the text is framed (a line before it, a code f
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from app.contract.drafts import marks
 from app.contract.values import value
@@ -292,15 +293,14 @@ LINE_END_OF_WINDOWS = re.compile("\r\n")
 def marked_text(reply: str, asked: TextRequest) -> str | None:
     """Return the text between the marks of a reply, None for a reply without them.
 
-    Of what stands there only a code fence around all of it is removed. Raises `NoText` for more
-    than one text or for nothing but thinking, `Unfinished` where the last mark is missing.
+    Of what stands there only thinking before it and a code fence around it are removed. Raises
+    `NoText` for more than one text or for nothing but thinking, `Unfinished` where the last mark is
+    missing.
     """
     if asked.mark is None or "text" not in reply:
         return None
-    given = any(has_marks(it) for it in asked.texts)
-    said = without_thinking(_with_line_ends(reply, asked).strip(BLANK), asked)
     try:
-        texts = marked_in(said, asked.mark, any_number=not given)
+        texts = _between_marks(_with_line_ends(reply, asked).strip(BLANK), asked.mark, asked)
     except UnclosedMark:
         end = marks(asked.mark)[1]
         raise Unfinished(f"it was cut off: {end} does not follow the text") from None
@@ -309,8 +309,25 @@ def marked_text(reply: str, asked: TextRequest) -> str | None:
         raise NoText("it gives more than one text: give one")
     if not texts:
         return None
-    text = _without_tokens(without_thinking(texts[0], asked), asked).strip(BLANK)
-    return _with_indent(_without_fence(without_marks(text, asked.mark), asked), reply)
+    text = without_marks(texts[0], asked.mark).strip(BLANK)
+    if OPENED.match(text):
+        text = without_thinking(text, asked)
+    return _with_indent(_without_fence(text, asked), reply)
+
+
+def _between_marks(said: str, mark: str, asked: TextRequest) -> list[str]:
+    """Return what stands between the marks of a reply, those in its thinking aside.
+
+    What a text says of thinking stays: it is only looked for where the marks are no single pair.
+    """
+    any_number = not any(has_marks(it) for it in asked.texts)
+    before = said.partition(marks(mark)[0])[0]
+    if len(OPENED.findall(before)) <= len(CLOSED.findall(before)):
+        with suppress(UnclosedMark):
+            texts = marked_in(said, mark, any_number=any_number)
+            if len(texts) == 1:
+                return texts
+    return marked_in(without_thinking(said, asked), mark, any_number=any_number)
 
 
 def _with_line_ends(reply: str, asked: TextRequest) -> str:

@@ -55,7 +55,7 @@ THINKING_BUDGET: dict[ReasoningEffort, int] = {
 """Tokens of extended thinking, by effort; 1,024 is the least that the API accepts."""
 CACHEABLE_FROM = 1_024
 """Tokens of the shortest prefix that is cached with a model that is not in the list."""
-GOOD_ENDINGS = frozenset({"end_turn", "stop_sequence", "stop"})
+GOOD_ENDINGS = frozenset({"endturn", "stopsequence", "stop"})
 """Why a model stops that has said everything; `stop` is what some compatible servers say."""
 
 

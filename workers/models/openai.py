@@ -43,13 +43,14 @@ TEXT_PARTS = frozenset({"text", "output_text"})
 JSON_FORMATS = ("json_schema", "json_object")
 GOOD_ENDINGS = frozenset(
     {
-        *("stop", "stop_sequence", "stop_token", "eos", "eos_token", "eos_found"),
-        *("end", "end_turn", "end_of_text", "complete", "completed"),
+        *("stop", "stopsequence", "stoptoken", "eos", "eostoken", "eosfound", "finishreasonstop"),
+        *("end", "endturn", "endoftext", "complete", "completed"),
         *("finish", "finished", "done", "normal", ""),
     }
 )
-"""Why a model stops that has said everything, in lower case: OpenAI's `stop`, and its names at Text
-Generation Inference, Together, watsonx, Cohere, Titan and ERNIE. Many small servers say nothing."""
+"""Why a model stops that has said everything, its letters in lower case: OpenAI's `stop`, and its
+names at Text Generation Inference, Together, watsonx, Cohere, Titan, ERNIE and Vertex AI. Many
+small servers say nothing."""
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com")
 OPENAI_HOSTS = ("api.openai.com", *AZURE_HOSTS)

@@ -101,11 +101,11 @@ class NoneIfInvalid:
         return core_schema.with_default_schema(declared, default=None, on_error="default")
 
 
-CUT_OFF = re.compile(r"length|max_?(?:\w+_)?tokens|max_output|token_?limit|context_?window")
+CUT_OFF = re.compile(r"length|max\w*tokens|maxoutput|tokenlimit|contextwindow|truncat")
 WITHHELD = re.compile(
-    r"filter|safety|sensitive|guardrail|refusal|recitation|block|prohibited|spii|moderat|toxic"
+    r"filter|safety|sensitive|guardrail|refusal|recitation|block|prohibited|policy|spii|moderat|toxic"
 )
-"""What the names of endings have in common, in lower case: providers invent new ones."""
+"""What the names of endings have in common, their letters in lower case: providers invent some."""
 
 
 def flaw_of(text: str, ending: str | None, good: Collection[str]) -> ModelError | None:
@@ -113,7 +113,7 @@ def flaw_of(text: str, ending: str | None, good: Collection[str]) -> ModelError 
 
     Only an ending in `good` is a good one; without any, its wire format says whether it is.
     """
-    name = re.sub(r"[^a-z]+", "_", (ending or "").lower()).strip("_")
+    name = re.sub(r"[^a-z]+", "", (ending or "").lower())
     if name in good:
         return None if text.strip() else EmptyReply("the reply is empty")
     if WITHHELD.search(name):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from app.contract.drafts import marks
+from workers.engine.marks import begun_in, without_half_a_mark
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,6 @@ WATCHED_FOR_S = 15.0
 THINKING = re.compile(r"\A\s*<(think|thinking|reasoning|thought)>.*?(</\1>\s*|\Z)", re.DOTALL)
 THOUGHT = re.compile(r"\A.*</(?:think|thinking|reasoning|thought)>\s*", re.DOTALL)
 HALF_A_TAG = re.compile(r"<(?:/?[a-z]{0,9})?\Z")
-HALF_A_MARK = re.compile(r"\n?(?:<(?:/(?:t|te|tex|text(?:-\d*)?)?)?)?\Z")
 UNMARKED_AFTER = 200
 """Characters without a mark after which a model is taken for one that writes none."""
 
@@ -36,16 +35,14 @@ def shown(text: str, mark: str | None = None) -> str:
     A closing tag alone ends thinking too: some servers leave the opening one in the prompt. Of a
     text that was asked for between marks, only what stands there is shown.
     """
-    if "<" in text:
-        text = THOUGHT.sub("", THINKING.sub("", text))
+    is_tagged = "<" in text
+    bare = THINKING.sub("", text) if is_tagged else text
+    if mark is not None and (inside := begun_in(bare, mark)) is not None:
+        return inside
+    bare = THOUGHT.sub("", bare) if is_tagged else bare
     if mark is None:
-        return HALF_A_TAG.sub("", text)
-    opens, closes = marks(mark)
-    _, is_open, inside = text.rpartition(opens)
-    if not is_open:
-        return HALF_A_TAG.sub("", text) if len(text) > UNMARKED_AFTER else ""
-    inside, is_closed, _ = inside.removeprefix("\n").partition(closes)
-    return inside.removesuffix("\n") if is_closed else HALF_A_MARK.sub("", inside)
+        return HALF_A_TAG.sub("", bare)
+    return without_half_a_mark(bare) if len(bare) > UNMARKED_AFTER else ""
 
 
 class PublishedText:

@@ -2,8 +2,8 @@
 
 import sys
 
-from tests.engine.replies.articles import article_table
-from tests.engine.replies.articles import wrong as wrong_articles
+from tests.engine.replies.article_table import article_table
+from tests.engine.replies.article_table import wrong as wrong_articles
 from tests.engine.replies.case import is_as_expected, outcome_of
 from tests.engine.replies.table import CASES, table
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from app.contract.criteria import Criterion
+from app.contract.drafts import marks
 from app.contract.judgement import Critique
 from workers.engine.asking import question, reader
 from workers.engine.prompt_requests import Prompt, PromptRequest, Task
@@ -266,6 +267,7 @@ class ArticleReply:
     text: str | None
     base: str | None = ARTICLE
     task: str = TASK
+    is_cut: bool = False
 
     @cached_property
     def asked(self) -> PromptRequest:
@@ -283,8 +285,19 @@ class ArticleReply:
     def with_marks(self) -> "ArticleReply":
         """Return the same reply of a model that puts the text between marks."""
         inside = self.text if self.text is not None and self.text in self.said else self.said
-        marked = f"<text-{self.prompt.mark}>\n{inside}\n</text-{self.prompt.mark}>"
+        opens, closes = marks(self.prompt.mark or "")
+        marked = f"{opens}\n{inside}" if self.is_cut else f"{opens}\n{inside}\n{closes}"
         return replace(self, said=self.said.replace(inside, marked, 1))
+
+    def with_its_marks(self) -> "ArticleReply":
+        """Return the same reply with `{O}`, `{C}` and other stand-ins replaced by marks."""
+        number = self.prompt.mark or ""
+        (opens, closes), (o, c) = marks(number), marks(f"{(int(number) + 1) % 1_000_000:06}")
+        stand_ins = {"O": opens, "C": closes, "OU": opens.upper(), "CU": closes.upper()}
+        said = self.said
+        for name, it in {**stand_ins, "o": o, "c": c, "N": number}.items():
+            said = said.replace(f"{{{name}}}", it)
+        return replace(self, said=said)
 
     def outcome(self, *, is_trusted: bool = False) -> str:
         """Return what comes of it: `right`, `asked again`, `wrong`, or `doubted` if it is asked
@@ -449,30 +462,3 @@ def legitimate() -> Iterator[ArticleReply]:
         ("first, Japanese", TEA),
     ):
         yield ArticleReply("legitimate", name, text, text, None)
-
-
-HEAD = ("replies", "read", "asked again", "asked again once", "wrong")
-OUTCOMES = ("right", "asked again", "doubted", "wrong")
-
-
-def article_table() -> str:
-    """Return what comes of the replies, with marks and without them, as a table in Markdown."""
-    kinds = {
-        "revisions": REPLIES,
-        "revisions of other articles": tuple(others()),
-        "first drafts": tuple(firsts()),
-        "texts as they stand": tuple(legitimate()),
-    }
-    lines = [("replies", "marks", *HEAD), ("---", "---", *["---:"] * len(HEAD))]
-    for name, replies in kinds.items():
-        for marks, them in (("yes", [it.with_marks() for it in replies]), ("no", replies)):
-            found = [it.outcome() for it in them]
-            lines.append((name, marks, str(len(found)), *(str(found.count(o)) for o in OUTCOMES)))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def wrong() -> list[str]:
-    """Return the replies that are read wrongly."""
-    every = (*REPLIES, *others(), *firsts(), *legitimate())
-    forms = [(it, "without marks") for it in every] + [(it.with_marks(), "marks") for it in every]
-    return [f"{it.family}, {it.name}, {form}" for it, form in forms if it.outcome() == "wrong"]

@@ -1,0 +1,34 @@
+"""What comes of replies with a text, with marks and without them, as a table."""
+
+from tests.engine.replies.articles import REPLIES, firsts, legitimate, others
+from tests.engine.replies.collected import anew, public, texts
+
+HEAD = ("replies", "read", "asked again", "asked again once", "wrong")
+OUTCOMES = ("right", "asked again", "doubted", "wrong")
+
+
+KINDS = {
+    "revisions": REPLIES,
+    "revisions of other articles": tuple(others()),
+    "from public reports": tuple(public()),
+    "written anew": tuple(anew()),
+    "first drafts": tuple(firsts()),
+    "texts as they stand": (*legitimate(), *texts()),
+}
+
+
+def article_table() -> str:
+    """Return what comes of the replies, with marks and without them, as a table in Markdown."""
+    lines = [("replies", "marks", *HEAD), ("---", "---", *["---:"] * len(HEAD))]
+    for name, replies in KINDS.items():
+        for marks, them in (("yes", [it.with_marks() for it in replies]), ("no", replies)):
+            found = [it.outcome() for it in them]
+            lines.append((name, marks, str(len(found)), *(str(found.count(o)) for o in OUTCOMES)))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def wrong() -> list[str]:
+    """Return the replies that are read wrongly."""
+    every = [it for replies in KINDS.values() for it in replies]
+    forms = [(it, "without marks") for it in every] + [(it.with_marks(), "marks") for it in every]
+    return [f"{it.family}, {it.name}, {form}" for it, form in forms if it.outcome() == "wrong"]

@@ -1,0 +1,54 @@
+"""Replies from people who had not read the reader: their form, and what comes of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.replies.articles import ArticleReply
+from tests.engine.replies.collected import PUBLIC, anew, public, texts
+
+MOST_WRONG = 5 / 103
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_corpus_holds_at_least_a_hundred_replies_with_names_of_their_own() -> None:
+    assert len(PUBLIC) >= 100
+    assert len({reply.name for reply in PUBLIC}) == len(PUBLIC)
+
+
+def test_every_expected_text_occurs_in_its_reply() -> None:
+    texts = [(reply, reply.text) for reply in PUBLIC if reply.text is not None]
+    absent = [reply.name for reply, text in texts if one_line(text) not in one_line(reply.reply)]
+    assert absent == []
+
+
+@pytest.mark.parametrize("is_marked", [True, False], ids=["marks", "no marks"])
+@pytest.mark.parametrize("replies", [tuple(public()), tuple(anew())], ids=["public", "anew"])
+def test_few_replies_become_a_wrong_draft(
+    replies: tuple[ArticleReply, ...], *, is_marked: bool
+) -> None:
+    tried = [it.with_marks() if is_marked else it for it in replies]
+    wrong = [it.name for it in tried if it.outcome() == "wrong"]
+    assert len(wrong) <= MOST_WRONG * len(tried), wrong
+
+
+@pytest.mark.parametrize("is_marked", [True, False], ids=["marks", "no marks"])
+def test_no_text_that_others_chose_is_cut_or_altered(*, is_marked: bool) -> None:
+    tried = [it.with_marks() if is_marked else it for it in texts()]
+    assert {it.name: it.outcome(is_trusted=True) for it in tried} == {
+        it.name: "right" for it in tried
+    }
+
+
+def test_clean_revisions_without_marks_are_not_asked_for_again() -> None:
+    clean = [replace(it, said=it.text.strip(), text=it.text.strip()) for it in public() if it.text]
+    again = [it.name for it in clean if it.base is not None and it.outcome() != "right"]
+    assert len(again) <= 3, again
+
+
+@pytest.mark.parametrize("reply", [*anew("marks")], ids=lambda it: it.name)
+def test_misused_marks_lead_to_the_text_or_to_another_try(reply: ArticleReply) -> None:
+    assert reply.outcome() != "wrong"
