@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
 
 from app.contract.events import Queued
 from app.contract.requests import ModelChoice, RefinementRequest
@@ -219,6 +220,38 @@ async def wrong_clocks(cluster: Cluster) -> None:
             cluster.clocks[worker.name].set(cluster.chance.randint(-20_000, 20_000))
         cluster.counts["clocks moved"] += len(cluster.workers)
         cluster.kill_worker()
+
+
+BEGUN_CALL = b'"next":["steps/1/call"]'
+
+
+async def begun_call(cluster: Cluster) -> None:
+    """Return as soon as the journal of a refinement says that the call of a tool has begun."""
+    async with AsyncRedis.from_url(cluster.redis_url) as client, client.pubsub() as listening:
+        await listening.psubscribe(f"{keys.ENTRIES_OF}*")
+        async for message in listening.listen():
+            refinement_id = message["channel"].decode().removeprefix(keys.ENTRIES_OF)
+            last: Any = await client.xrevrange(keys.JOURNAL + refinement_id, count=1)
+            if last and BEGUN_CALL in last[0][1].get(b"data", b""):
+                return
+
+
+async def cut_at_calls(cluster: Cluster) -> None:
+    """Cut workers off from Redis just after the call of a tool has begun, ten times for 2 s."""
+    loop = asyncio.get_running_loop()
+    for name, moved in cluster.clocks.items():
+        if name != "redis":
+            moved.set(cluster.chance.choice((-1, 1)) * cluster.chance.randint(2_000, 20_000))
+    workers = [cluster.proxies[worker.name] for worker in cluster.workers]
+    for _ in range(10):
+        await begun_call(cluster)
+        for proxy in workers:
+            proxy.is_silent = True
+            await loop.run_in_executor(None, proxy.reset)
+        await asyncio.sleep(2)
+        for proxy in workers:
+            proxy.is_silent = False
+        cluster.counts["cuts"] += 1
 
 
 async def restart_in_turn(cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ from redis import Redis
 
 from tests.faults import clock, figures, nemeses, providers
 from tests.faults.checker import Expected, final_record, release_of, violations
-from tests.faults.clients import BODIES, SHAPES, Clients
+from tests.faults.clients import BODIES, SHAPES, TOOL_SHAPES, Clients
 from tests.faults.cluster import Cluster, ClusterSetup, running_cluster
 from tests.faults.figures import CANCEL_GOAL_S, LOST_ENTRY_GOAL_S, RECOVERY_GOAL_S, Figures
 from tests.faults.history import POISON, History, listed, stored
@@ -45,6 +45,11 @@ ALONE = 80
 def other_first(number: int) -> str:
     """Return the other provider's shape for the first ones, then each in turn."""
     return "iterative" if number >= ALONE and number % 2 else "other"
+
+
+def with_tool(number: int) -> str:
+    """Return each kind of tool in turn."""
+    return [*TOOL_SHAPES][number % len(TOOL_SHAPES)]
 
 
 def mostly_batch(number: int) -> str:
@@ -207,6 +212,16 @@ ROWS = {
             20,
             setup=ClusterSetup(moves_clocks=True),
             goals=RECOVERS,
+        ),
+        FaultRow(
+            "tools",
+            "Redis is cut off for 2 s just after the call of a tool has begun, 10 times, and the"
+            " clocks of workers and of the sender of webhooks are hours off",
+            nemeses.cut_at_calls,
+            36,
+            25,
+            shape_of=with_tool,
+            setup=ClusterSetup(is_proxied=True, moves_clocks=True, sends_webhooks=True),
         ),
         FaultRow(
             "rolling",
@@ -375,7 +390,7 @@ async def run(
     with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
         async with (
             running_cluster(Path(directory), seed, row.setup) as cluster,
-            Clients(cluster.url) as clients,
+            Clients(cluster.url, cluster.endpoint) as clients,
         ):
             began = time.monotonic()
             await _play(row, seed, refinements or row.refinements, cluster, clients)
@@ -394,12 +409,12 @@ def _copy_logs(directory: Path, to: Path) -> None:
 async def undisturbed(*, is_later: bool = False) -> Expected:
     """Return the final record of each shape from a run without faults, or of the later release."""
     setup = ClusterSetup(latency_s=(0, 0), is_later=is_later)
-    shapes = (*SHAPES, *BODIES.keys() - set(SHAPES))
+    shapes = (*SHAPES, *BODIES.keys() - set(SHAPES), *TOOL_SHAPES)
     row = FaultRow("reference", "", seconds=0, setup=setup, shape_of=lambda it: shapes[it])
     with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
         async with (
             running_cluster(Path(directory), 0, row.setup) as cluster,
-            Clients(cluster.url) as clients,
+            Clients(cluster.url, cluster.endpoint) as clients,
         ):
             await _play(row, 0, len(shapes), cluster, clients)
             history = _history(cluster, clients)
@@ -407,7 +422,7 @@ async def undisturbed(*, is_later: bool = False) -> Expected:
     found = {release_of(shape, it): final_record(it) for shape, it in ended.items()}
     wrong = violations(history, found)
     assert not wrong, wrong
-    assert ended.keys() == BODIES.keys()
+    assert ended.keys() == BODIES.keys() | TOOL_SHAPES.keys()
     return found
 
 

@@ -244,6 +244,20 @@ async def test_a_worker_that_leaves_begins_no_call(harness: RefinementHarness) -
     assert [it.ok for it in await observed(harness, refinement_id)] == [True]
 
 
+async def test_in_quarantine_a_plan_with_a_call_records_a_step_with_every_claim(
+    harness: RefinementHarness,
+) -> None:
+    refinement_id = await harness.submit(strategy={"kind": "plan_execute"}, tools=[BOOK])
+    models = booking(bookings := Bookings())
+    for number in range(10):
+        worker = Refinements(
+            harness.worker_store, models, f"child-{number}", models.outside, clears=True
+        )
+        await harness.deliver(worker, refinement_id)
+    assert (await harness.snapshot(refinement_id)).status is Status.SUCCEEDED
+    assert bookings.made == [(CALL, {"seats": 4})]
+
+
 class Leaving(Bookings):
     """A tool whose worker is told to leave just before the call."""
 

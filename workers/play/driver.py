@@ -572,6 +572,7 @@ class Driver:
             self._admit(move)
             await self._executor.prepare(move)
             if self._is_leaving:
+                await self._writer.write()  # what is done
                 raise WorkerLeaving
         if self._is_pausing():
             raise PauseRequested
