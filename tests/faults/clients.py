@@ -55,6 +55,8 @@ class Clients:
         self.submissions: list[Submission] = []
         self.watched: list[Watched] = []
         self.answers = Answers()
+        self.accepted_at: list[float] = []
+        """When a submission was answered 202, by the monotonic clock."""
         self._url = f"{url}/v1/refinements"
 
     async def __aenter__(self) -> Self:
@@ -92,6 +94,7 @@ class Clients:
             status, answer = await self._post(self._url, {202}, json=body, headers=headers)
             if status == 202:
                 submission.ids.append(answer["id"])
+                self.accepted_at.append(time.monotonic())
             else:
                 await asyncio.sleep(AGAIN_S)
         return submission.ids[0]

@@ -74,6 +74,8 @@ class Cluster:
         self.release: Path | None = None
         self.lost_entries: dict[str, float] = {}
         self.left_in_s: list[float] = []
+        self.promoted_at: list[float] = []
+        """When a new primary answered, by the monotonic clock."""
         self._redis = redis
 
     @property

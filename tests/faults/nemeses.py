@@ -289,17 +289,22 @@ async def deliver_again(cluster: Cluster) -> None:
             cluster.counts["jobs delivered again"] += 100
 
 
-async def fail_over(cluster: Cluster) -> None:
-    """Replace the primary four times: twice it stays as a replica, twice it is killed."""
-    assert isinstance(cluster, ReplicatedCluster)
-    group = cluster.group
-    loop = asyncio.get_running_loop()
-    for is_killed in (False, True, False, True):
-        await pause(cluster, 3, 5)
-        await loop.run_in_executor(None, group.kill_primary if is_killed else group.demote)
-        cluster.counts["primaries killed" if is_killed else "primaries demoted"] += 1
-        await asyncio.sleep(1)
-        group.revive()
+def fails_over(*are_killed: bool) -> Nemesis:
+    """Return one that replaces the primary: it is killed, or stays as a replica."""
+
+    async def fail_over(cluster: Cluster) -> None:
+        assert isinstance(cluster, ReplicatedCluster)
+        group = cluster.group
+        loop = asyncio.get_running_loop()
+        for is_killed in are_killed:
+            await pause(cluster, 3, 5)
+            await loop.run_in_executor(None, group.kill_primary if is_killed else group.demote)
+            cluster.promoted_at.append(time.monotonic())
+            cluster.counts["primaries killed" if is_killed else "primaries demoted"] += 1
+            await pause(cluster, 1, 4)
+            group.revive()
+
+    return fail_over
 
 
 async def crowd(cluster: Cluster) -> None:

@@ -16,7 +16,13 @@ from tests.faults import clock, figures, nemeses, providers
 from tests.faults.checker import Expected, final_record, release_of, violations
 from tests.faults.clients import BODIES, SHAPES, TOOL_SHAPES, Clients
 from tests.faults.cluster import Cluster, ClusterSetup, running_cluster
-from tests.faults.figures import CANCEL_GOAL_S, LOST_ENTRY_GOAL_S, RECOVERY_GOAL_S, Figures
+from tests.faults.figures import (
+    ACCEPTING_GOAL_S,
+    CANCEL_GOAL_S,
+    LOST_ENTRY_GOAL_S,
+    RECOVERY_GOAL_S,
+    Figures,
+)
 from tests.faults.history import POISON, History, listed, stored
 from tests.faults.nemeses import Nemesis
 
@@ -257,10 +263,20 @@ ROWS = {
         FaultRow(
             "failover",
             "the primary is demoted twice and killed twice; Sentinel promotes a replica",
-            nemeses.fail_over,
+            nemeses.fails_over(False, True, False, True),
             60,
             40,
             setup=ClusterSetup(is_replicated=True, settings={"redis_replicas": 2}),
+            needs="tests.faults.sentinel",
+        ),
+        FaultRow(
+            "failover-kills",
+            "the primary is killed 3 times; a submission needs one of its two replicas",
+            nemeses.fails_over(True, True, True),
+            150,
+            30,
+            setup=ClusterSetup(is_replicated=True, settings={"redis_replicas": 1}),
+            goals={"accepting": ACCEPTING_GOAL_S},
             needs="tests.faults.sentinel",
         ),
         FaultRow(
@@ -397,7 +413,7 @@ async def run(
             took_s = time.monotonic() - began
             if logs:
                 _copy_logs(Path(directory), logs / f"{row.name}-{seed}")
-            return _figures(row, seed, cluster, _history(cluster, clients), expected, took_s)
+            return _figures(row, seed, cluster, clients, expected, took_s)
 
 
 def _copy_logs(directory: Path, to: Path) -> None:
@@ -479,8 +495,9 @@ def _history(cluster: Cluster, clients: Clients) -> History:
 
 
 def _figures(
-    row: FaultRow, seed: int, cluster: Cluster, history: History, expected: Expected, took_s: float
+    row: FaultRow, seed: int, cluster: Cluster, clients: Clients, expected: Expected, took_s: float
 ) -> Figures:
+    history = _history(cluster, clients)
     return Figures(
         row=row.name,
         seed=seed,
@@ -492,6 +509,7 @@ def _figures(
         canceling=figures.canceling(history),
         pickup=figures.pickup(history, cluster.lost_entries),
         leaving=figures.Seconds.of(cluster.left_in_s),
+        accepting=figures.accepting(cluster.promoted_at, clients.accepted_at),
         refused=len(history.refused),
         starting=figures.starting(history) if "starting" in row.goals else figures.NONE,
         pace=figures.pace(history, row.limit_per_s) if row.limit_per_s else None,
