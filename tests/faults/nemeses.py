@@ -252,6 +252,7 @@ async def cut_at_calls(cluster: Cluster) -> None:
         for proxy in workers:
             proxy.is_silent = False
         cluster.counts["cuts"] += 1
+        await pause(cluster, 1, 1.5)  # else several cuts in a row cost a lease
 
 
 async def restart_in_turn(cluster: Cluster) -> None:

@@ -225,7 +225,7 @@ ROWS = {
             " clocks of workers and of the sender of webhooks are hours off",
             nemeses.cut_at_calls,
             36,
-            25,
+            35,
             shape_of=with_tool,
             setup=ClusterSetup(is_proxied=True, moves_clocks=True, sends_webhooks=True),
         ),
