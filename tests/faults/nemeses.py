@@ -17,6 +17,7 @@ from app.queue import RefinementQueue
 from app.store import NewRefinement, keys, open_store
 from tests.faults.cluster import LEASE_S, Cluster, ReplicatedCluster
 from tests.faults.history import Loss
+from tests.waiting import TIMEOUT_S
 
 Nemesis = Callable[[Cluster], Coroutine[Any, Any, None]]
 
@@ -237,14 +238,15 @@ async def begun_call(cluster: Cluster) -> None:
 
 
 async def cut_at_calls(cluster: Cluster) -> None:
-    """Cut workers off from Redis just after the call of a tool has begun, ten times for 2 s."""
+    """Cut workers off from Redis just after the call of a tool has begun, eight times for 2 s."""
     loop = asyncio.get_running_loop()
     for name, moved in cluster.clocks.items():
         if name != "redis":
             moved.set(cluster.chance.choice((-1, 1)) * cluster.chance.randint(2_000, 20_000))
     workers = [cluster.proxies[worker.name] for worker in cluster.workers]
-    for _ in range(10):
-        await begun_call(cluster)
+    for _ in range(8):
+        async with asyncio.timeout(TIMEOUT_S):
+            await begun_call(cluster)
         for proxy in workers:
             proxy.is_silent = True
             await loop.run_in_executor(None, proxy.reset)

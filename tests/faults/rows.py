@@ -221,11 +221,11 @@ ROWS = {
         ),
         FaultRow(
             "tools",
-            "Redis is cut off for 2 s just after the call of a tool has begun, 10 times, and the"
+            "Redis is cut off for 2 s just after the call of a tool has begun, 8 times, and the"
             " clocks of workers and of the sender of webhooks are hours off",
             nemeses.cut_at_calls,
-            36,
-            35,
+            48,
+            45,
             shape_of=with_tool,
             setup=ClusterSetup(is_proxied=True, moves_clocks=True, sends_webhooks=True),
         ),
