@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 
-from app.store.endpoints import Signing
+from app.store.endpoints import EndpointSigning
 from workers.outbound.guarded_client import GuardedClient, open_endpoints
 
 THIS_MACHINE = "127.0.0.1"
@@ -20,9 +20,9 @@ THIS_MACHINE = "127.0.0.1"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-async def signing_of(_tenant: str, _url: str) -> Signing:
+async def signing_of(_tenant: str, _url: str) -> EndpointSigning:
     """Sign every call with `SECRET`, by the clock of this machine."""
-    return Signing((SECRET,), time.time())
+    return EndpointSigning((SECRET,), time.time())
 
 
 EndpointAnswer = Callable[[web.Request], Awaitable[web.StreamResponse]]

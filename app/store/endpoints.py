@@ -58,7 +58,7 @@ class EndpointSecrets:
 
 
 @value(slots=True)
-class Signing:
+class EndpointSigning:
     """The secrets that sign a call, the newest first, and the time: seconds since 1970 by Redis."""
 
     secrets: tuple[str, ...]
@@ -74,9 +74,9 @@ class SigningSecrets:
     def __init__(self, client: Redis | None, secrets: EndpointSecrets) -> None:
         self._client = client
         self._secrets = secrets
-        self._known: dict[str, tuple[float, Signing]] = {}
+        self._known: dict[str, tuple[float, EndpointSigning]] = {}
 
-    async def of(self, tenant: str, url: str) -> Signing:
+    async def of(self, tenant: str, url: str) -> EndpointSigning:
         """Return what signs a call of an endpoint now; raise Unavailable."""
         clock = asyncio.get_running_loop().time
         known_as = endpoint_id(tenant, url)
@@ -87,9 +87,9 @@ class SigningSecrets:
             read = await self._read(tenant, url, known_as)
             known = self._known[known_as] = clock(), read
         read_at, read = known
-        return Signing(read.secrets, read.at + clock() - read_at)
+        return EndpointSigning(read.secrets, read.at + clock() - read_at)
 
-    async def _read(self, tenant: str, url: str, known_as: str) -> Signing:
+    async def _read(self, tenant: str, url: str, known_as: str) -> EndpointSigning:
         number, until, now_ms = b"0", b"0", round(time.time() * 1000)
         if self._client is not None:
             with refusals():
@@ -100,4 +100,4 @@ class SigningSecrets:
             now_ms = seconds * 1000 + micros // 1000
         has_overlap = int(until or 0) > now_ms
         found = self._secrets.in_force(tenant, url, int(number or 0), has_overlap=has_overlap)
-        return Signing(found, now_ms / 1000)
+        return EndpointSigning(found, now_ms / 1000)

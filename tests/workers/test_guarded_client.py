@@ -10,7 +10,7 @@ from standardwebhooks import Webhook
 from app.contract.endpoints import AllowedTargets, Endpoint
 from app.contract.errors import Unavailable
 from app.settings import Settings
-from app.store.endpoints import Signing
+from app.store.endpoints import EndpointSigning
 from tests.local_endpoint import (
     SECRET,
     THIS_MACHINE,
@@ -141,8 +141,8 @@ async def test_a_call_has_the_headers_of_its_endpoint_and_is_signed_with_its_own
 
 
 async def test_calls_and_webhooks_are_signed_at_the_time_of_redis_not_of_the_machine() -> None:
-    async def two_hours_ahead(_tenant: str, _url: str) -> Signing:
-        return Signing((SECRET,), time.time() + 7200)
+    async def two_hours_ahead(_tenant: str, _url: str) -> EndpointSigning:
+        return EndpointSigning((SECRET,), time.time() + 7200)
 
     async with (
         endpoint(ANSWER) as (url, asked, _),
@@ -159,7 +159,7 @@ async def test_calls_and_webhooks_are_signed_at_the_time_of_redis_not_of_the_mac
 async def test_a_call_waits_for_redis_and_is_sent_once() -> None:
     outages = 3
 
-    async def away_at_first(tenant: str, url: str) -> Signing:
+    async def away_at_first(tenant: str, url: str) -> EndpointSigning:
         nonlocal outages
         outages -= 1
         if outages >= 0:

@@ -30,7 +30,7 @@ from app.contract.endpoints import AllowedTargets, Endpoint, signing_key
 from app.contract.errors import Unavailable
 from app.contract.values import value
 from app.contract.waiting import WaitReason
-from app.store.endpoints import Signing
+from app.store.endpoints import EndpointSigning
 from workers.outbound.aiohttp_client import AiohttpClient
 from workers.outbound.http1 import (
     AddressRefused,
@@ -189,7 +189,7 @@ class EndpointSender(Protocol):
     ) -> Answered: ...
 
 
-SigningOf = Callable[[str, str], Awaitable[Signing]]
+SigningOf = Callable[[str, str], Awaitable[EndpointSigning]]
 """Returns what signs a call of a tenant's URL now. Raises Unavailable."""
 
 
@@ -229,7 +229,7 @@ class GuardedClient:
             is_unclear = is_sent and not isinstance(error, StatusRejected)
             raise EndpointUnavailable(error.detail, may_have_acted=is_unclear) from None
 
-    async def _signing(self, endpoint: Endpoint, tenant: str) -> Signing:
+    async def _signing(self, endpoint: Endpoint, tenant: str) -> EndpointSigning:
         while True:
             try:
                 return await self._signing_of(tenant, endpoint.url)
@@ -314,7 +314,7 @@ class _DiscreetClient:
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def _request(endpoint: Endpoint, body: bytes, message_id: str, signing: Signing) -> Request:
+def _request(endpoint: Endpoint, body: bytes, message_id: str, signing: EndpointSigning) -> Request:
     given = endpoint.secret
     secrets = (given.get_secret_value(),) if given else signing.secrets
     fields = signed([*map(signing_key, secrets)], body, message_id, int(signing.at))
