@@ -29,7 +29,7 @@ from tests.faults.clients import OTHER_PATH, OTHER_PROVIDER
 from tests.faults.clock import MovableClock
 from tests.faults.history import Loss, stored
 from tests.faults.processes import (
-    SIGNED_WITH,
+    SECRET_KEY,
     TOOL_PATH,
     KeptProcess,
     ModelServerThread,
@@ -41,7 +41,6 @@ from tests.waiting import TIMEOUT_S
 LEASE_S = 5.0
 GRACE_S = 5.0
 KEEP_EVERY_S = 0.05
-SECRET_KEY = "a secret key of the fault programme"
 ENDED = {"succeeded", "failed", "canceled"}
 
 
@@ -97,7 +96,7 @@ class Cluster:
     @property
     def endpoint(self) -> dict[str, str]:
         """The endpoint that is called by tools and told by webhooks."""
-        return {"url": f"http://127.0.0.1:{self.models.port}{TOOL_PATH}", "secret": SIGNED_WITH}
+        return {"url": f"http://127.0.0.1:{self.models.port}{TOOL_PATH}"}
 
     @property
     def calls(self) -> list[RecordedCall]:

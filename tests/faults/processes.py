@@ -11,15 +11,21 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+from pydantic import SecretStr
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from app.local.parent_death import dying_with_parent
+from app.settings import Settings
+from app.store.endpoints import EndpointSecrets
 from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply, chat, improving
 from benchmarks.model_server import ScriptedModelServer
 from tests.engine.scripted_replies import plan, revised, step
+from tests.faults.history import TENANT
 
 TOOL_PATH = "/tool"
-SIGNED_WITH = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+SIGNING = "signing secrets of endpoints"
+SECRET_KEY = "a secret key of the fault programme"
+SECRETS = EndpointSecrets(Settings(secret_key=SecretStr(SECRET_KEY)).derived_keys(SIGNING))
 DONE = "It is done."
 REPLIES = {
     "plan": plan(step("Do it.", "act", id=1)),
@@ -52,7 +58,8 @@ def _said(asked: AskedPrompt, key: str) -> ModelServerReply:
 def _acted(asked: AskedPrompt) -> ModelServerReply:
     fields = {it: asked.header(it) or "" for it in SIGNED_FIELDS}
     try:
-        Webhook(SIGNED_WITH).verify(asked.body, fields)
+        url = f"http://{asked.header('Host')}{TOOL_PATH}"
+        Webhook(SECRETS.secret(TENANT, url, 0)).verify(asked.body, fields)
     except WebhookVerificationError as error:
         return ModelServerReply(401, str(error).encode())
     return ModelServerReply(body=DONE.encode())
