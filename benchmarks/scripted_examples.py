@@ -10,13 +10,13 @@ from typing import Any
 from app.contract.endpoints import Endpoint
 from app.contract.judgement import Usage
 from workers.models.port import ModelCall, ModelReply
-from workers.outbound.guarded_client import EndpointUnavailable
+from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
 from workers.validators.python import Interpreter, Sandbox
 from workers.validators.running import ServerResources
 
 
 @dataclass(frozen=True)
-class ScriptedExample:
+class ScriptedExample(EndpointClient):
     """A request, the model's reply to each step, and the answers of tools and endpoints."""
 
     request: Mapping[str, Any]

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +11,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 
+from app.store.endpoints import EndpointSigning
 from workers.outbound.guarded_client import GuardedClient, open_endpoints
 
 THIS_MACHINE = "127.0.0.1"
@@ -18,9 +20,9 @@ THIS_MACHINE = "127.0.0.1"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-async def secrets_of(_tenant: str, _url: str) -> tuple[str, ...]:
-    """Sign every call with `SECRET`."""
-    return (SECRET,)
+async def signing_of(_tenant: str, _url: str) -> EndpointSigning:
+    """Sign every call with `SECRET`, by the clock of this machine."""
+    return EndpointSigning((SECRET,), time.time())
 
 
 EndpointAnswer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -61,7 +63,7 @@ async def endpoint(
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handle)
     server = TestServer(app)
-    async with server, open_endpoints(secrets_of, allowed=THIS_MACHINE) as endpoints:
+    async with server, open_endpoints(signing_of, allowed=THIS_MACHINE) as endpoints:
         yield str(server.make_url("/check")), asked, endpoints
 
 

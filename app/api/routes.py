@@ -225,21 +225,26 @@ async def get(
 @refinements.patch(
     "/{refinement_id}",
     operation_id="changeRefinement",
-    responses=problems(MalformedHeader, RefinementNotFound, *IN_VAIN, *UNREADABLE),
+    responses=problems(
+        MalformedHeader, RefinementNotFound, *IN_VAIN, *UNREADABLE, IdempotencyMismatch
+    ),
     openapi_extra=body(LimitsChange, examples.CHANGES),
 )
 async def change(
     refinement_id: RefinementId,
     change: Change,
+    key: IdempotencyKey,
     versions: Versions,
     tenant: Tenant,
     service: TheService,
 ) -> Limits:
     """Change threshold, `max_iterations` or budget while it runs; omitted limits stay as they are.
 
-    Returns the limits now in force. They apply from the next judged draft on.
+    Returns the limits now in force. They apply from the next judged draft on. Limits that are in
+    force already change nothing. A change sent again with the same `Idempotency-Key` takes effect
+    once.
     """
-    return await service.change(tenant, refinement_id, change.content, versions)
+    return await service.change(tenant, refinement_id, change.content, key, versions)
 
 
 @refinements.delete(
@@ -263,13 +268,17 @@ async def erase(refinement_id: RefinementId, tenant: Tenant, store: TheStore) ->
     responses=ACCEPTED | problems(MalformedHeader, RefinementNotFound, *IN_VAIN),
 )
 async def cancel(
-    refinement_id: RefinementId, versions: Versions, tenant: Tenant, store: TheStore
+    refinement_id: RefinementId,
+    key: IdempotencyKey,
+    versions: Versions,
+    tenant: Tenant,
+    store: TheStore,
 ) -> Snapshot:
     """Cancel a refinement: it is `canceling` until its worker has stopped, then `canceled`.
 
     Without a worker it is `canceled` immediately. The best draft so far stays in `result`.
     """
-    return await store.cancel(tenant, refinement_id, versions)
+    return await store.cancel(tenant, refinement_id, versions, key)
 
 
 @refinements.post(
@@ -279,10 +288,17 @@ async def cancel(
     responses=ACCEPTED | problems(MalformedHeader, RefinementNotFound, *IN_VAIN),
 )
 async def finish(
-    refinement_id: RefinementId, versions: Versions, tenant: Tenant, store: TheStore
+    refinement_id: RefinementId,
+    key: IdempotencyKey,
+    versions: Versions,
+    tenant: Tenant,
+    store: TheStore,
 ) -> Snapshot:
-    """End a refinement with the best draft so far; without one, as soon as a draft is judged."""
-    return await store.finish(tenant, refinement_id, versions=versions)
+    """End a refinement with the best draft so far; without one, as soon as a draft is judged.
+
+    Sent again with the same `Idempotency-Key` it is answered as before, also after the end.
+    """
+    return await store.finish(tenant, refinement_id, key, versions)
 
 
 @refinements.post(

@@ -89,7 +89,8 @@ class Batches:
     ) -> tuple[Batch, bool]:
         upload = await self._store.batches.upload(sender.tenant, origin_of_request())
         try:
-            batch_id = await self._receive(upload, sender, received, key)
+            async with upload.kept():
+                batch_id = await self._receive(upload, sender, received, key)
         except BaseException:  # a client that has gone cancels
             upload.abandon()
             raise

@@ -502,15 +502,16 @@ class Service:
         tenant: str,
         refinement_id: str,
         change: LimitsChange,
+        key: str | None = None,
         versions: Collection[int] | None = None,
     ) -> Limits:
         """Change limits and return those now in force.
 
-        Raises Conflict if it has ended, and PreconditionFailed if its last event is none of
-        `versions`.
+        Raises Conflict if it has ended, PreconditionFailed if its last event is none of `versions`,
+        and IdempotencyMismatch for a key that was used with another change of it.
         """
         await self._require_prices(tenant, refinement_id, change)
-        return await self._store.change(tenant, refinement_id, change, versions=versions)
+        return await self._store.change(tenant, refinement_id, change, key, versions)
 
     async def retry(
         self,

@@ -1,10 +1,13 @@
 """Batches in Redis: received in parts, begun little by little, read, canceled, erased."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
+from redis.exceptions import RedisError
 
 from app.contract.batches import (
     BATCH_COMPLETED,
@@ -48,13 +51,15 @@ PART_BYTES = 1024 * 1024
 PART_LINES = 100
 """What is stored in one step while a batch is received."""
 
-ABANDONED_MS = 3_600_000
+RENEWALS_PER_LEASE = 4
 RETRY_AFTER_BYTES_S = 60
 CANCELED_AT_ONCE = 200
 ERASED_AT_ONCE = 100
 SHOWN_AT_ONCE = 50
 REMEMBERED_S = 24 * 3600
 BATCH_PREFIX = "batch_"
+
+log = logging.getLogger(__name__)
 
 _COUNTED = {it: it.encode() for it in BatchCounts.model_fields}
 _ENDED = {it.encode() for it in TERMINAL}
@@ -77,7 +82,8 @@ class BatchPlace:
 class BatchUpload:
     """A batch that is being received: nothing of it begins before `commit`.
 
-    It holds at most one part in memory. What is abandoned is deleted, after an hour at the latest.
+    It holds at most one part in memory. What is stored is deleted once it was not `kept` for a
+    lease.
     """
 
     def __init__(
@@ -123,8 +129,7 @@ class BatchUpload:
             return
         with refusals():
             is_full = await self._creation.is_memory_full()
-            args = (int(self._is_first), int(is_full), ABANDONED_MS, self.total)
-            answer = await self._committer.submit(BATCH_STAGE, self.id, self._tenant, *args, *words)
+            answer = await self._stage(int(is_full), *words)
         self._is_first = False
         if answer == b"MEMORY":
             raise _no_memory()
@@ -133,6 +138,29 @@ class BatchUpload:
         if answer.startswith(b"QUOTA"):
             detail = f"the refinements of this tenant may take {answer.split()[2].decode()} bytes"
             raise QuotaExceeded(f"{detail}; erase some", retry_after_s=RETRY_AFTER_BYTES_S)
+
+    def _stage(self, is_full: int, *words: Word) -> asyncio.Future[Any]:
+        args = (int(self._is_first), is_full, self._creation.lease_ms, self.total)
+        return self._committer.submit(BATCH_STAGE, self.id, self._tenant, *args, *words)
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Keep what is stored for as long as the context lasts, however slowly the body arrives."""
+        keeping = asyncio.create_task(self._keep())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.wait([keeping])
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(self._creation.lease_ms / 1000 / RENEWALS_PER_LEASE)
+            if not self._is_first:
+                try:
+                    await self._stage(0)
+                except RedisError as error:
+                    log.warning("%s: cannot renew its lease: %s", self.id, error)
 
     async def commit(
         self, options: BatchOptions, body_sha256: str, idempotency_key: str | None

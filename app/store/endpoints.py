@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hmac
+import time
 from collections.abc import Sequence
 from hashlib import sha256
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 from redis.asyncio import Redis
 
 from app.contract.endpoints import PREFIX
+from app.contract.values import value
 from app.store import keys
 from app.store.refusals import refusals
 
@@ -55,27 +57,40 @@ class EndpointSecrets:
         )
 
 
+@value(slots=True)
+class EndpointSigning:
+    """The secrets that sign a call, the newest first, and the time: seconds since 1970 by Redis."""
+
+    secrets: tuple[str, ...]
+    at: float
+
+
 class SigningSecrets:
-    """What signs the calls of a worker; a rotation is noticed within `READ_AGAIN_S` seconds."""
+    """What signs the calls of a worker; a rotation is noticed within `READ_AGAIN_S` seconds.
+
+    Without a client no secret was ever rotated, and the clock is that of the machine.
+    """
 
     def __init__(self, client: Redis | None, secrets: EndpointSecrets) -> None:
         self._client = client
         self._secrets = secrets
-        self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._known: dict[str, tuple[float, EndpointSigning]] = {}
 
-    async def of(self, tenant: str, url: str) -> tuple[str, ...]:
-        """Return the secrets in force for an endpoint, the newest first; raise Unavailable."""
-        known_as, now = endpoint_id(tenant, url), asyncio.get_running_loop().time()
-        read_at, found = self._known.get(known_as, (float("-inf"), ()))
-        if now - read_at > READ_AGAIN_S:
-            found = await self._read(tenant, url, known_as)
+    async def of(self, tenant: str, url: str) -> EndpointSigning:
+        """Return what signs a call of an endpoint now; raise Unavailable."""
+        clock = asyncio.get_running_loop().time
+        known_as = endpoint_id(tenant, url)
+        known = self._known.get(known_as)
+        if known is None or clock() - known[0] > READ_AGAIN_S:
             if len(self._known) >= MOST_REMEMBERED:
                 self._known.clear()
-            self._known[known_as] = now, found
-        return found
+            read = await self._read(tenant, url, known_as)
+            known = self._known[known_as] = clock(), read
+        read_at, read = known
+        return EndpointSigning(read.secrets, read.at + clock() - read_at)
 
-    async def _read(self, tenant: str, url: str, known_as: str) -> tuple[str, ...]:
-        number, until, now_ms = b"0", b"0", 0
+    async def _read(self, tenant: str, url: str, known_as: str) -> EndpointSigning:
+        number, until, now_ms = b"0", b"0", round(time.time() * 1000)
         if self._client is not None:
             with refusals():
                 async with self._client.pipeline(transaction=False) as pipeline:
@@ -84,4 +99,5 @@ class SigningSecrets:
                     (number, until), (seconds, micros) = await pipeline.execute()
             now_ms = seconds * 1000 + micros // 1000
         has_overlap = int(until or 0) > now_ms
-        return self._secrets.in_force(tenant, url, int(number or 0), has_overlap=has_overlap)
+        found = self._secrets.in_force(tenant, url, int(number or 0), has_overlap=has_overlap)
+        return EndpointSigning(found, now_ms / 1000)

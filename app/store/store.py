@@ -24,6 +24,7 @@ from ulid import ULID, LaxMonotonicPolicy, ULIDGenerator
 
 from app.contract.batches import BatchPage
 from app.contract.calibration import CalibratedKind
+from app.contract.drafts import sha256_of
 from app.contract.endpoints import Endpoint
 from app.contract.errors import (
     Conflict,
@@ -504,13 +505,20 @@ class Store:
         return await asyncio.to_thread(decoded)  # it may be 20 MB of drafts
 
     @refusing
-    async def cancel(self, tenant: str, refinement_id: str, versions: Versions = None) -> Snapshot:
+    async def cancel(
+        self,
+        tenant: str,
+        refinement_id: str,
+        versions: Versions = None,
+        command_id: str | None = None,
+    ) -> Snapshot:
         """Cancel it: immediately if no worker holds it, else it becomes `canceling`.
 
         Raises RefinementNotFound, Conflict if it has succeeded or failed, and PreconditionFailed
         if its last event is none of `versions`.
         """
-        await self._give(CANCEL, tenant, refinement_id, uuid4().hex, _between_commas(versions))
+        args = (command_id or uuid4().hex, _between_commas(versions))
+        await self._give(CANCEL, tenant, refinement_id, *args)
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
@@ -595,21 +603,24 @@ class Store:
         command_id: str | None = None,
         versions: Versions = None,
     ) -> Limits:
-        """Change limits and return those now in force.
+        """Change limits and return those now in force; a change to the same ones is no event.
 
-        Raises RefinementNotFound, Conflict if it has ended or is being canceled, and
-        PreconditionFailed.
+        Raises RefinementNotFound, Conflict if it has ended or is being canceled,
+        PreconditionFailed, and IdempotencyMismatch if an earlier change had this `command_id` and
+        other content.
         """
-        command_id = command_id or uuid4().hex
+        digest = "" if command_id is None else sha256_of(change.model_dump_json(exclude_none=True))
+        command = (command_id or uuid4().hex, digest)
         while True:
             key = keys.SUMMARY + refinement_id
             seq, stored = await self._committer.execute("HMGET", key, "limits_seq", "limits")
             if seq is None or stored is None:
                 raise RefinementNotFound(refinement_id)
             limits = change.applied_to(decode_limits(stored))
-            args = (command_id, seq, encode_limits(limits), _between_commas(versions))
-            if await self._give(CHANGE, tenant, refinement_id, *args):
-                return limits
+            args = (*command, seq, encode_limits(limits), _between_commas(versions))
+            code = await self._give(CHANGE, tenant, refinement_id, *args)
+            if code != "STALE":
+                return limits if code == "OK" else decode_limits(stored)
             # Another client has changed them in the meantime.
 
     @refusing
@@ -630,7 +641,7 @@ class Store:
         while True:
             summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
             args = (*command, *encode_retry(refinement_id, summary, change), self._lease_ms)
-            if await self._give(RETRY, tenant, refinement_id, *args):
+            if await self._give(RETRY, tenant, refinement_id, *args) == "OK":
                 return await self._snapshot(tenant, refinement_id)
             # It was packed, or another command has changed it in the meantime.
             await unpack_record(self._committer, refinement_id)
@@ -839,16 +850,16 @@ class Store:
 
     async def _give(
         self, script: LuaScript, tenant: str, refinement_id: str, *args: str | bytes | int
-    ) -> bool:
-        """Send a command; return False if another command has changed the limits first."""
+    ) -> str:
+        """Send a command; return OK, REPLAYED, or STALE if another has changed the limits first."""
         answer = await self._committer.submit(script, refinement_id, tenant, *args)
         if isinstance(answer, int):
             self._enqueue(Job.numbered(refinement_id, answer))
-            return True
+            return "OK"
         code, _, detail = answer.decode().partition(" ")
         if error := _refusal(code, refinement_id, detail):
             raise error
-        return bool(code == "OK")
+        return str(code)
 
     def _enqueue(self, job: Job) -> None:
         """Enqueue a job before any later request; if that fails, an idle worker will enqueue it.
@@ -947,7 +958,7 @@ class Creation:
         self._queue = queue
         self.committer = committer
         self._queue_max = queue_max
-        self._lease_ms = lease_ms
+        self.lease_ms = lease_ms
         self.retention_ms = retention_ms
         self.server = ServerStatus(committer, clock)
         self._ids = ULIDGenerator(self.server.time_ms, policy=LaxMonotonicPolicy())
@@ -1044,7 +1055,7 @@ class Creation:
         return [
             refinement_id,
             new.tenant,
-            self._lease_ms,
+            self.lease_ms,
             self._queue.key,
             self._queue_max,
             new.request.priority,

@@ -73,6 +73,7 @@ class TakenWebhook:
     tenant: str
     nonce: str
     state: DeliveryState
+    at: datetime  # by Redis
     origin: str = ""  # of the refinement or batch
 
     @property
@@ -117,9 +118,10 @@ class WebhookStore:
                 tenant.decode(),
                 nonce,
                 _STATE.validate_json(state, extra=UNKNOWN_FIELDS),
+                moment(at),
                 origin.decode(),
             )
-            for refinement_id, event, tenant, state, origin in found
+            for refinement_id, event, tenant, state, origin, at in found
         ]
 
     async def settle(self, taken: TakenWebhook, state: DeliveryState, wait_s: float | None) -> None:

@@ -395,8 +395,8 @@ async def test_a_request_whose_job_was_lost_with_its_worker_is_found_again(
     assert [it.refinement_id for it in jobs] == [first]
 
 
-async def test_what_a_client_leaves_half_sent_is_deleted_after_an_hour_at_the_latest(
-    store: Store, api: httpx.AsyncClient, worker: WorkerStore, redis: Redis
+async def test_what_a_process_that_died_had_received_is_deleted_after_a_lease(
+    store: Store, api: httpx.AsyncClient, worker: WorkerStore, redis: Redis, settings: Settings
 ) -> None:
     upload = await store.batches.upload("default")
     for number in range(150):
@@ -407,9 +407,31 @@ async def test_what_a_client_leaves_half_sent_is_deleted_after_an_hour_at_the_la
     problem(await api.get(f"/v1/batches/{upload.id}"), 404, "not_found")
     await worker.feed_batches()
     assert await redis.exists(redis_keys.BATCH + upload.id)
+    due_ms = await redis.zscore(redis_keys.BATCHES, upload.id)
+    assert due_ms is not None
+    assert due_ms / 1000 <= (await redis.time())[0] + 1 + settings.lease_s
+    await look_again(redis)
+    await worker.feed_batches()  # Redis may have been away: those that receive it come first
+    assert await redis.exists(redis_keys.BATCH + upload.id)
+    await be_up(redis)
     await look_again(redis)
     await worker.feed_batches()
     assert await kept(redis) == "{}"
+
+
+async def test_what_arrives_slowly_is_kept(
+    settings: Settings, worker: WorkerStore, redis: Redis
+) -> None:
+    hasty = settings.model_copy(update={"lease_s": 0.4})
+    async with open_store(hasty, RefinementQueue(settings.queue)) as store:
+        upload = await store.batches.upload("default")
+        for number in range(100):
+            error = {"line": number + 1, "custom_id": "a", "error": {"code": "c", "detail": "d"}}
+            await upload.refuse(RefusedLine.model_validate(error))
+        before = await redis.zscore(redis_keys.BATCHES, upload.id)
+        async with upload.kept(), asyncio.timeout(TIMEOUT_S):
+            while await redis.zscore(redis_keys.BATCHES, upload.id) == before:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
 async def half_sent(server: str, *lines: Any) -> asyncio.StreamWriter:

@@ -148,3 +148,42 @@ async def test_a_review_that_is_sent_again_succeeds_although_the_version_has_cha
     for _ in range(2):
         sent = await api.post(f"{url}/reviews", json=SENT["reviews"], headers=headers)
         assert sent.status_code == 202
+
+
+async def test_a_change_to_what_is_in_force_changes_nothing(api: httpx.AsyncClient) -> None:
+    url = f"/v1/refinements/{await submitted(api)}"
+    limits = (await api.patch(url, json={"threshold": 0.5})).json()
+    before = (await api.get(url)).headers["ETag"]
+    for change in ({"threshold": 0.5}, {"max_iterations": limits["max_iterations"]}, {}):
+        again = await api.patch(url, json=change, headers={"Idempotency-Key": f"{change}"})
+        assert (again.status_code, again.json()) == (200, limits)
+    assert (await api.get(url)).headers["ETag"] == before
+
+
+@pytest.mark.parametrize("first", [0.5, 0.8], ids=["changes", "is in force"])
+async def test_a_change_that_comes_again_late_does_not_undo_a_later_one(
+    api: httpx.AsyncClient, first: float
+) -> None:
+    url = f"/v1/refinements/{await submitted(api, threshold=0.8)}"
+    with_key = {"Idempotency-Key": "change-1"}
+    await api.patch(url, json={"threshold": first}, headers=with_key)
+    await api.patch(url, json={"threshold": 0.9})
+    again = await api.patch(url, json={"threshold": first}, headers=with_key)
+    assert (again.status_code, again.json()["threshold"]) == (200, 0.9)
+    other = await api.patch(url, json={"threshold": 0.1}, headers=with_key)
+    problem(other, 422, "idempotency_mismatch")
+
+
+@pytest.mark.parametrize("command", ["cancel", "finish"])
+async def test_a_command_is_answered_again_after_the_end(
+    api: httpx.AsyncClient, worker: WorkerStore, command: str
+) -> None:
+    url = f"/v1/refinements/{(refinement_id := await submitted(api))}"
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, DRAFT, 0.4)
+    with_key = {"Idempotency-Key": "once"}
+    assert (await api.post(f"{url}/{command}", headers=with_key)).status_code == 202
+    await manual.complete() if command == "finish" else await manual.stop()
+    last = (await api.get(url)).json()["last_event"]
+    again = await api.post(f"{url}/{command}", headers=with_key)
+    assert (again.status_code, again.json()["last_event"]) == (202, last)

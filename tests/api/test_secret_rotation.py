@@ -137,7 +137,7 @@ async def test_calls_are_signed_under_both_keys_meanwhile(
     found = []
     for settings in (old, both, new):
         async with open_signing(settings) as signing:
-            found.append(await signing.of("acme", URL))
+            found.append((await signing.of("acme", URL)).secrets)
     (under_old, under_both, under_new) = found
     assert under_both == (*under_new, *under_old)
 

@@ -184,6 +184,34 @@ def _excuses(history: History, call: RecordedCall) -> Iterator[Loss]:
     return (loss for loss in history.losses if loss.excuses(call, journaled_at))
 
 
+def _calls_of_tools(history: History) -> Iterator[str]:
+    """What is said of a call is true: of a change that was sent once, or of none that was sent."""
+    seen = Counter(it.key for it in (*history.calls, *history.refused))
+    answered = {it.key for it in history.calls if it.is_answered}
+    shapes = {it.ids[0]: it.shape for it in history.submissions if it.ids}
+    for it in history.refinements.values():
+        for key, reply in replies_of_tools(it):
+            if shapes[it.id] == "effects" and seen[key] > 1:
+                yield f"{key} was sent {seen[key]} times"
+            if not reply["ok"] and (key in answered or not history.losses):
+                yield f"{key} is said to have failed: {reply['text']}"
+            elif not reply["ok"] and not seen[key]:
+                yield f"{key} was not sent, and is said to have failed: {reply['text']}"
+
+
+def replies_of_tools(it: StoredRefinement) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Return what is journaled of the calls of tools, each with its key."""
+    for entry in it.entries:
+        if entry.type == "step.completed" and entry.data.get("kind") == "call":
+            yield f"{it.id}/{entry.data['key']}", entry.data["reply"]
+
+
+def _wrong_signatures(history: History) -> Iterator[str]:
+    for call in history.refused:
+        if call.key.startswith("msg_") or call.key.endswith("/call"):
+            yield f"{call.key} was refused by its endpoint"
+
+
 def _calls_after_canceled(history: History) -> Iterator[str]:
     """Once `canceled` is journaled no call starts, and none is still under way."""
     for call in history.calls:
@@ -218,6 +246,8 @@ def _unexpected_answers(history: History) -> Iterator[str]:
 OF_THE_WHOLE: tuple[Callable[[History], Iterator[str]], ...] = (
     _accepted_twice,
     _repeats_without_a_loss,
+    _calls_of_tools,
+    _wrong_signatures,
     _calls_after_canceled,
     _watchers_missed_events,
     _unexpected_answers,
@@ -231,6 +261,8 @@ def _differ_from_undisturbed(history: History, expected: Expected) -> Iterator[s
             has_ended = it.entries and it.entries[-1].type in ENDS
             if not has_ended or (submission.is_canceled and it.status == "canceled"):
                 continue
+            if not all(reply["ok"] for _, reply in replies_of_tools(it)):
+                continue  # with the outcome of a call unknown it ends otherwise
             if submission.shape == POISON:
                 if '"poisoned"' not in it.summary.get("error", ""):
                     yield f"{it.id} is poison and ended {it.status}: {it.summary.get('error')}"

@@ -35,6 +35,13 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
 }
 """What is submitted, by the name of its shape; the threshold is never met."""
 
+TOOL_SHAPES: Mapping[str, Mapping[str, Any]] = {
+    "plain tool": {},
+    "effects": {"effects": True},
+    "idempotent": {"effects": True, "idempotent": True},
+}
+"""What is said of the tool that is called, by the name of the shape."""
+
 SHAPES = ("iterative", "iterative", "best_of_n", "iterative", "panel")
 
 LOST_CONNECTION = (aiohttp.ClientError, TimeoutError, OSError)
@@ -43,10 +50,13 @@ LOST_CONNECTION = (aiohttp.ClientError, TimeoutError, OSError)
 class Clients:
     """All clients of one run; what they did and were answered is kept."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, endpoint: Mapping[str, str]) -> None:
+        self._endpoint = endpoint
         self.submissions: list[Submission] = []
         self.watched: list[Watched] = []
         self.answers = Answers()
+        self.accepted_at: list[float] = []
+        """When a submission was answered 202, by the monotonic clock."""
         self._url = f"{url}/v1/refinements"
 
     async def __aenter__(self) -> Self:
@@ -77,16 +87,29 @@ class Clients:
         body = {
             "task": f"Explain {'poison-dies' if shape == POISON else 'refund'} {number}.",
             "threshold": 1.0,
-            **BODIES[shape.replace(POISON, "iterative")],
+            **self._wanted(shape),
         }
         headers = {"Idempotency-Key": f"key-{number}"}
         while len(submission.ids) < wanted:
             status, answer = await self._post(self._url, {202}, json=body, headers=headers)
             if status == 202:
                 submission.ids.append(answer["id"])
+                self.accepted_at.append(time.monotonic())
             else:
                 await asyncio.sleep(AGAIN_S)
         return submission.ids[0]
+
+    def _wanted(self, shape: str) -> Mapping[str, Any]:
+        """Return what is submitted; a plan with a tool also tells an endpoint of its end."""
+        if shape not in TOOL_SHAPES:
+            return BODIES[shape.replace(POISON, "iterative")]
+        acts = {"name": "act", "description": "Does it.", "parameters": {"type": "object"}}
+        return {
+            "strategy": {"kind": "plan_execute"},
+            "max_iterations": 2,
+            "tools": [{**self._endpoint, **acts, **TOOL_SHAPES[shape]}],
+            "webhook": self._endpoint,
+        }
 
     async def cancel(self, refinement_id: str) -> None:
         """Cancel until it is answered; a refinement that has ended is not canceled."""

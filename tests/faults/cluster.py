@@ -28,7 +28,13 @@ from tests.faults.checker import SEEN_LATE_S, journal_violations
 from tests.faults.clients import OTHER_PATH, OTHER_PROVIDER
 from tests.faults.clock import MovableClock
 from tests.faults.history import Loss, stored
-from tests.faults.processes import KeptProcess, ModelServerThread, model_server
+from tests.faults.processes import (
+    SECRET_KEY,
+    TOOL_PATH,
+    KeptProcess,
+    ModelServerThread,
+    model_server,
+)
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
 from tests.waiting import TIMEOUT_S
 
@@ -67,6 +73,8 @@ class Cluster:
         self.release: Path | None = None
         self.lost_entries: dict[str, float] = {}
         self.left_in_s: list[float] = []
+        self.promoted_at: list[float] = []
+        """When a new primary answered, by the monotonic clock."""
         self._redis = redis
 
     @property
@@ -84,6 +92,11 @@ class Cluster:
     def url(self) -> str:
         """Where the API listens."""
         return url_of(self.settings)
+
+    @property
+    def endpoint(self) -> dict[str, str]:
+        """The endpoint that is called by tools and told by webhooks."""
+        return {"url": f"http://127.0.0.1:{self.models.port}{TOOL_PATH}"}
 
     @property
     def calls(self) -> list[RecordedCall]:
@@ -333,6 +346,8 @@ class ClusterSetup:
     """Redis has replicas and Sentinels."""
     is_later: bool = False
     """Every process is of the later release that is made for the row of two releases."""
+    sends_webhooks: bool = False
+    """A process sends webhooks."""
     moves_clocks: bool = False
     """Each process has a clock of its own."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -349,6 +364,8 @@ async def running_cluster(
         special: dict[str, Any] = {
             "openai_base_url": models.url,
             "providers": {OTHER_PROVIDER: other},
+            "secret_key": SECRET_KEY,
+            "outbound_allow": f"127.0.0.1:{models.port}",
             **setup.settings,
         }
         settings = Settings(
@@ -398,7 +415,7 @@ def _with_redis(
         cluster.clocks["redis"] = clock
     if setup.is_proxied:
         socket = unquote(urlsplit(redis.url).path)
-        for name in ("api", *_worker_names(setup)):
+        for name in ("api", *_worker_names(setup), *(["sender"] if setup.sends_webhooks else [])):
             cluster.proxies[name] = stack.enter_context(tcp_proxy(socket))
     return cluster
 
@@ -428,12 +445,15 @@ def _start(cluster: Cluster, setup: ClusterSetup) -> None:
         cluster.run("serve", "app.cli", "serve")
         return
     cluster.run("api", "app.cli", "api")
-    for name in _worker_names(setup):
+    modules = dict.fromkeys(_worker_names(setup), setup.worker_module)
+    if setup.sends_webhooks:
+        modules["sender"] = "workers.outbound.webhooks"
+    for name, module in modules.items():
         environment = {}
         if setup.moves_clocks:
             cluster.clocks[name] = MovableClock(cluster.directory, name)
             environment = cluster.clocks[name].environment
-        cluster.run(name, setup.worker_module, environment=environment)
+        cluster.run(name, module, environment=environment)
 
 
 async def _is_ready(cluster: Cluster, workers: int) -> None:

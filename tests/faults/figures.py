@@ -11,6 +11,7 @@ from tests.faults.history import CLAIMS, History, Loss, StoredRefinement
 RECOVERY_GOAL_S = 7.0
 CANCEL_GOAL_S = 2.0
 LOST_ENTRY_GOAL_S = 7.0
+ACCEPTING_GOAL_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Figures:
     canceling: Seconds = NONE
     pickup: Seconds = NONE
     leaving: Seconds = NONE
+    accepting: Seconds = NONE
+    """From the moment at which a new primary answers to the next submission that is accepted."""
     starting: Seconds = NONE
     """From the submission of the other provider's refinements to their claim."""
     refused: int = 0
@@ -107,6 +110,7 @@ class Figures:
                 ("canceled in", self.canceling),
                 ("lost entries found in", self.pickup),
                 ("left in", self.leaving),
+                ("accepted again in", self.accepting),
                 ("started in", self.starting),
             )
             if seconds
@@ -190,6 +194,12 @@ def pickup(history: History, lost: Mapping[str, float]) -> Seconds:
             for after in _claimed_after(history, refinement_id, at)
         ]
     )
+
+
+def accepting(promoted_at: Sequence[float], accepted_at: Sequence[float]) -> Seconds:
+    """Return the seconds from each moment at which a primary answered to the next submission."""
+    after = [[at - since for at in accepted_at if at > since] for since in promoted_at]
+    return Seconds.of([min(it) for it in after if it])
 
 
 def pace(history: History, limit_per_s: float) -> float:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
 
 from app.contract.events import Queued
 from app.contract.requests import ModelChoice, RefinementRequest
@@ -16,6 +17,7 @@ from app.queue import RefinementQueue
 from app.store import NewRefinement, keys, open_store
 from tests.faults.cluster import LEASE_S, Cluster, ReplicatedCluster
 from tests.faults.history import Loss
+from tests.waiting import TIMEOUT_S
 
 Nemesis = Callable[[Cluster], Coroutine[Any, Any, None]]
 
@@ -221,6 +223,40 @@ async def wrong_clocks(cluster: Cluster) -> None:
         cluster.kill_worker()
 
 
+BEGUN_CALL = b'"next":["steps/1/call"]'
+
+
+async def begun_call(cluster: Cluster) -> None:
+    """Return as soon as the journal of a refinement says that the call of a tool has begun."""
+    async with AsyncRedis.from_url(cluster.redis_url) as client, client.pubsub() as listening:
+        await listening.psubscribe(f"{keys.ENTRIES_OF}*")
+        async for message in listening.listen():
+            refinement_id = message["channel"].decode().removeprefix(keys.ENTRIES_OF)
+            last: Any = await client.xrevrange(keys.JOURNAL + refinement_id, count=1)
+            if last and BEGUN_CALL in last[0][1].get(b"data", b""):
+                return
+
+
+async def cut_at_calls(cluster: Cluster) -> None:
+    """Cut workers off from Redis just after the call of a tool has begun, eight times for 2 s."""
+    loop = asyncio.get_running_loop()
+    for name, moved in cluster.clocks.items():
+        if name != "redis":
+            moved.set(cluster.chance.choice((-1, 1)) * cluster.chance.randint(2_000, 20_000))
+    workers = [cluster.proxies[worker.name] for worker in cluster.workers]
+    for _ in range(8):
+        async with asyncio.timeout(TIMEOUT_S):
+            await begun_call(cluster)
+        for proxy in workers:
+            proxy.is_silent = True
+            await loop.run_in_executor(None, proxy.reset)
+        await asyncio.sleep(2)
+        for proxy in workers:
+            proxy.is_silent = False
+        cluster.counts["cuts"] += 1
+        await pause(cluster, 1, 1.5)  # else several cuts in a row cost a lease
+
+
 async def restart_in_turn(cluster: Cluster) -> None:
     """Replace each process in turn with SIGTERM, workers and API, twice."""
     for process in [*cluster.processes.values()] * 2:
@@ -256,17 +292,22 @@ async def deliver_again(cluster: Cluster) -> None:
             cluster.counts["jobs delivered again"] += 100
 
 
-async def fail_over(cluster: Cluster) -> None:
-    """Replace the primary four times: twice it stays as a replica, twice it is killed."""
-    assert isinstance(cluster, ReplicatedCluster)
-    group = cluster.group
-    loop = asyncio.get_running_loop()
-    for is_killed in (False, True, False, True):
-        await pause(cluster, 3, 5)
-        await loop.run_in_executor(None, group.kill_primary if is_killed else group.demote)
-        cluster.counts["primaries killed" if is_killed else "primaries demoted"] += 1
-        await asyncio.sleep(1)
-        group.revive()
+def fails_over(*are_killed: bool) -> Nemesis:
+    """Return one that replaces the primary: it is killed, or stays as a replica."""
+
+    async def fail_over(cluster: Cluster) -> None:
+        assert isinstance(cluster, ReplicatedCluster)
+        group = cluster.group
+        loop = asyncio.get_running_loop()
+        for is_killed in are_killed:
+            await pause(cluster, 3, 5)
+            await loop.run_in_executor(None, group.kill_primary if is_killed else group.demote)
+            cluster.promoted_at.append(time.monotonic())
+            cluster.counts["primaries killed" if is_killed else "primaries demoted"] += 1
+            await pause(cluster, 1, 4)
+            group.revive()
+
+    return fail_over
 
 
 async def crowd(cluster: Cluster) -> None:

@@ -11,20 +11,61 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+from pydantic import SecretStr
+from standardwebhooks import Webhook, WebhookVerificationError
+
 from app.local.parent_death import dying_with_parent
-from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply, improving
+from app.settings import Settings
+from app.store.endpoints import EndpointSecrets
+from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply, chat, improving
 from benchmarks.model_server import ScriptedModelServer
+from tests.engine.scripted_replies import plan, revised, step
+from tests.faults.history import TENANT
+
+TOOL_PATH = "/tool"
+SIGNING = "signing secrets of endpoints"
+SECRET_KEY = "a secret key of the fault programme"
+SECRETS = EndpointSecrets(Settings(secret_key=SecretStr(SECRET_KEY)).derived_keys(SIGNING))
+DONE = "It is done."
+REPLIES = {
+    "plan": plan(step("Do it.", "act", id=1)),
+    "steps/1/replan": revised(met=True, evidence=((1, DONE),)),
+}
+"""What the planner says, by the key of its step; the plan is the same for every task."""
 
 
 def slow_model(fastest_s: float, slowest_s: float) -> Behaviour:
-    """Return a model whose reply and latency depend on nothing but the call's key and content."""
+    """Return a model whose reply and latency depend on nothing but the call's key and content.
+
+    At `TOOL_PATH` it is an endpoint that verifies signatures by its own clock, with a library.
+    """
 
     def reply(asked: AskedPrompt) -> ModelServerReply:
         key = asked.header("Idempotency-Key") or ""
         share = int.from_bytes(sha256(key.encode()).digest()[:4], "big") / 2**32
-        return replace(improving(asked), delay_s=fastest_s + share * (slowest_s - fastest_s))
+        return replace(_said(asked, key), delay_s=fastest_s + share * (slowest_s - fastest_s))
 
     return reply
+
+
+def _said(asked: AskedPrompt, key: str) -> ModelServerReply:
+    if asked.path == TOOL_PATH:
+        return _acted(asked)
+    said = REPLIES.get(key.partition("/")[2])
+    return improving(asked) if said is None else chat(said)
+
+
+def _acted(asked: AskedPrompt) -> ModelServerReply:
+    fields = {it: asked.header(it) or "" for it in SIGNED_FIELDS}
+    try:
+        url = f"http://{asked.header('Host')}{TOOL_PATH}"
+        Webhook(SECRETS.secret(TENANT, url, 0)).verify(asked.body, fields)
+    except WebhookVerificationError as error:
+        return ModelServerReply(401, str(error).encode())
+    return ModelServerReply(body=DONE.encode())
+
+
+SIGNED_FIELDS = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
 class ModelServerThread(ScriptedModelServer):

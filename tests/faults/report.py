@@ -21,6 +21,7 @@ DURATIONS = {
     "canceling": "cancel",
     "pickup": "lost entry",
     "leaving": "leaving",
+    "accepting": "submissions back",
     "starting": "start",
 }
 

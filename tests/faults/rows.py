@@ -14,9 +14,15 @@ from redis import Redis
 
 from tests.faults import clock, figures, nemeses, providers
 from tests.faults.checker import Expected, final_record, release_of, violations
-from tests.faults.clients import BODIES, SHAPES, Clients
+from tests.faults.clients import BODIES, SHAPES, TOOL_SHAPES, Clients
 from tests.faults.cluster import Cluster, ClusterSetup, running_cluster
-from tests.faults.figures import CANCEL_GOAL_S, LOST_ENTRY_GOAL_S, RECOVERY_GOAL_S, Figures
+from tests.faults.figures import (
+    ACCEPTING_GOAL_S,
+    CANCEL_GOAL_S,
+    LOST_ENTRY_GOAL_S,
+    RECOVERY_GOAL_S,
+    Figures,
+)
 from tests.faults.history import POISON, History, listed, stored
 from tests.faults.nemeses import Nemesis
 
@@ -45,6 +51,11 @@ ALONE = 80
 def other_first(number: int) -> str:
     """Return the other provider's shape for the first ones, then each in turn."""
     return "iterative" if number >= ALONE and number % 2 else "other"
+
+
+def with_tool(number: int) -> str:
+    """Return each kind of tool in turn."""
+    return [*TOOL_SHAPES][number % len(TOOL_SHAPES)]
 
 
 def mostly_batch(number: int) -> str:
@@ -209,6 +220,16 @@ ROWS = {
             goals=RECOVERS,
         ),
         FaultRow(
+            "tools",
+            "Redis is cut off for 2 s just after the call of a tool has begun, 8 times, and the"
+            " clocks of workers and of the sender of webhooks are hours off",
+            nemeses.cut_at_calls,
+            48,
+            45,
+            shape_of=with_tool,
+            setup=ClusterSetup(is_proxied=True, moves_clocks=True, sends_webhooks=True),
+        ),
+        FaultRow(
             "rolling",
             "every process is replaced with SIGTERM, twice",
             nemeses.restart_in_turn,
@@ -242,10 +263,20 @@ ROWS = {
         FaultRow(
             "failover",
             "the primary is demoted twice and killed twice; Sentinel promotes a replica",
-            nemeses.fail_over,
+            nemeses.fails_over(False, True, False, True),
             60,
             40,
             setup=ClusterSetup(is_replicated=True, settings={"redis_replicas": 2}),
+            needs="tests.faults.sentinel",
+        ),
+        FaultRow(
+            "failover-kills",
+            "the primary is killed 3 times; a submission needs one of its two replicas",
+            nemeses.fails_over(True, True, True),
+            150,
+            30,
+            setup=ClusterSetup(is_replicated=True, settings={"redis_replicas": 1}),
+            goals={"accepting": ACCEPTING_GOAL_S},
             needs="tests.faults.sentinel",
         ),
         FaultRow(
@@ -375,14 +406,14 @@ async def run(
     with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
         async with (
             running_cluster(Path(directory), seed, row.setup) as cluster,
-            Clients(cluster.url) as clients,
+            Clients(cluster.url, cluster.endpoint) as clients,
         ):
             began = time.monotonic()
             await _play(row, seed, refinements or row.refinements, cluster, clients)
             took_s = time.monotonic() - began
             if logs:
                 _copy_logs(Path(directory), logs / f"{row.name}-{seed}")
-            return _figures(row, seed, cluster, _history(cluster, clients), expected, took_s)
+            return _figures(row, seed, cluster, clients, expected, took_s)
 
 
 def _copy_logs(directory: Path, to: Path) -> None:
@@ -394,12 +425,12 @@ def _copy_logs(directory: Path, to: Path) -> None:
 async def undisturbed(*, is_later: bool = False) -> Expected:
     """Return the final record of each shape from a run without faults, or of the later release."""
     setup = ClusterSetup(latency_s=(0, 0), is_later=is_later)
-    shapes = (*SHAPES, *BODIES.keys() - set(SHAPES))
+    shapes = (*SHAPES, *BODIES.keys() - set(SHAPES), *TOOL_SHAPES)
     row = FaultRow("reference", "", seconds=0, setup=setup, shape_of=lambda it: shapes[it])
     with tempfile.TemporaryDirectory(prefix="hone-faults-") as directory:
         async with (
             running_cluster(Path(directory), 0, row.setup) as cluster,
-            Clients(cluster.url) as clients,
+            Clients(cluster.url, cluster.endpoint) as clients,
         ):
             await _play(row, 0, len(shapes), cluster, clients)
             history = _history(cluster, clients)
@@ -407,7 +438,7 @@ async def undisturbed(*, is_later: bool = False) -> Expected:
     found = {release_of(shape, it): final_record(it) for shape, it in ended.items()}
     wrong = violations(history, found)
     assert not wrong, wrong
-    assert ended.keys() == BODIES.keys()
+    assert ended.keys() == BODIES.keys() | TOOL_SHAPES.keys()
     return found
 
 
@@ -464,8 +495,9 @@ def _history(cluster: Cluster, clients: Clients) -> History:
 
 
 def _figures(
-    row: FaultRow, seed: int, cluster: Cluster, history: History, expected: Expected, took_s: float
+    row: FaultRow, seed: int, cluster: Cluster, clients: Clients, expected: Expected, took_s: float
 ) -> Figures:
+    history = _history(cluster, clients)
     return Figures(
         row=row.name,
         seed=seed,
@@ -477,6 +509,7 @@ def _figures(
         canceling=figures.canceling(history),
         pickup=figures.pickup(history, cluster.lost_entries),
         leaving=figures.Seconds.of(cluster.left_in_s),
+        accepting=figures.accepting(cluster.promoted_at, clients.accepted_at),
         refused=len(history.refused),
         starting=figures.starting(history) if "starting" in row.goals else figures.NONE,
         pace=figures.pace(history, row.limit_per_s) if row.limit_per_s else None,

@@ -94,7 +94,24 @@ def canceled(*calls: RecordedCall, losses: tuple[Loss, ...] = ()) -> History:
     return replace(ended, calls=calls, losses=losses, submissions=submissions)
 
 
-EXPECTED: Expected = {"iterative": final_record(GOOD)}
+EXPECTED: Expected = dict.fromkeys(("iterative", "effects"), final_record(GOOD))
+
+
+KILLED = Loss("kill", 103.3, 103.3, frozenset({7}))
+ACT = "steps/1/call"
+TOLD = (Submission(0, "effects", [ID]),)
+
+
+def acted(*calls: RecordedCall, ok: bool, losses: tuple[Loss, ...] = ()) -> History:
+    """A history in which a tool that changes something was called, and what is said of it."""
+    reply = {"kind": "tool", "ok": ok, "text": "so"}
+    step = {"key": ACT, "kind": "call", "reply": reply, "usage": dict.fromkeys(USAGE, 0)}
+    it = stored(*TYPES[:2], ("step.completed", step), *TYPES[2:], steps="3")
+    return replace(it, calls=(*CALLS, *calls), submissions=TOLD, losses=losses)
+
+
+def answered(key: str, began_at: float) -> RecordedCall:
+    return replace(call(key, began_at), is_answered=True)
 
 
 def without(index: int) -> History:
@@ -129,6 +146,15 @@ BROKEN: dict[str, Callable[[], History]] = {
     "asks for different things": lambda: history(
         calls=(*CALLS, replace(call(CRITIQUE, 103.6), content="another body")),
     ),
+    "is said to have failed: so": lambda: acted(ok=False),
+    "call is said to have failed: so": lambda: acted(
+        answered(ACT, 102.1), ok=False, losses=(KILLED,)
+    ),
+    "was not sent, and is said to have failed": lambda: acted(ok=False, losses=(KILLED,)),
+    "was sent 2 times": lambda: acted(
+        call(ACT, 103.1), call(ACT, 103.2), ok=True, losses=(KILLED,)
+    ),
+    "was refused by its endpoint": lambda: history(refused=[replace(call(ACT, 1), key="msg_1_2")]),
     "s after canceled": lambda: canceled(call(DRAFT, 105.5)),
     "was under way after canceled": lambda: canceled(call(DRAFT, 102.1, 106.0)),
     "a watcher saw": lambda: history(watched=[Watched(ID, [1, 2, 3, 3, 4, 5, 6])]),
@@ -162,8 +188,6 @@ RETRIED: tuple[tuple[str, dict[str, Any]], ...] = (
     *TYPES[3:],
 )
 
-KILLED = Loss("kill", 103.3, 103.3, frozenset({7}))
-
 GOOD_HISTORIES: dict[str, Callable[[], History]] = {
     "undisturbed": history,
     "a key again after a retry voided its failure": lambda: stored(
@@ -176,6 +200,9 @@ GOOD_HISTORIES: dict[str, Callable[[], History]] = {
     ),
     "a clock that jumped": lambda: history(
         calls=(*CALLS, call(CRITIQUE, 103.6)), losses=[Loss("jump", 0, 200, None)]
+    ),
+    "an unknown outcome of a call that died with its worker": lambda: acted(
+        call(ACT, 103.1), ok=False, losses=(KILLED,)
     ),
     "canceled after its call ended": lambda: canceled(call(DRAFT, 102.1)),
     "canceled while a stopped worker still held the connection": lambda: canceled(

@@ -1,11 +1,13 @@
 """The port: findings of every validator, and hostile ones that block no other."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,7 +18,7 @@ from app.contract.validators import AnyValidator
 from app.contract.validators.json import JsonSchemaValidator
 from app.contract.validators.text import ContainsValidator, LengthValidator, RegexValidator
 from tests.processes import is_alive
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 from workers.children.child_process import environment
 from workers.validators.check_process import CheckProcess
 from workers.validators.running import ServerResources, compile_validators
@@ -192,3 +194,41 @@ async def test_the_cpu_time_of_a_refinement_is_used_up_by_its_own_checks(
     assert "have used their 0.1 s of CPU time" in finding.message
     others = compile_validators([schema(True)], check_process, resources=limited)
     assert await others.run(draft) == ()
+
+
+def test_a_process_whose_worker_has_died_ends_without_a_word() -> None:
+    with checks_for_nobody() as process:
+        process.stdout.close()
+        process.stdin.write(ASKED + b"\n")
+        process.stdin.close()
+        assert (process.stderr.read(), process.wait(TIMEOUT_S)) == (b"", 0)
+
+
+def test_a_process_that_fails_logs_one_line_of_json() -> None:
+    with checks_for_nobody() as process:
+        process.stdin.write(b"no question\n")
+        process.stdin.close()
+        (line,) = process.stderr.read().splitlines()
+        said = json.loads(line)
+        assert (said["process"], said["message"]) == ("checks", "a check failed")
+
+
+ASKED = json.dumps(
+    {
+        "does": "check",
+        "validator": LengthValidator(kind="length", max_words=1).model_dump_json(by_alias=True),
+        "draft": "Two words.",
+        "documents": [],
+    }
+).encode()
+
+
+@contextmanager
+def checks_for_nobody() -> Iterator[Any]:
+    command = [sys.executable, "-m", "workers.validators.check_process_main", "1"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

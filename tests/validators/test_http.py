@@ -17,7 +17,7 @@ from tests.local_endpoint import (
     FixedResolver,
     answering_with,
     endpoint,
-    secrets_of,
+    signing_of,
 )
 from workers.outbound.guarded_client import guarded_socket, is_public, open_endpoints
 from workers.validators.http import MAX_VIOLATIONS, check_http
@@ -158,7 +158,7 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
     async with endpoint(answering_with({"passed": True})) as (url, asked, _):
         port = url.rpartition(":")[2]
         resolver = FixedResolver("127.0.0.1") if host == "rebound.example" else None
-        async with open_endpoints(secrets_of, resolver=resolver) as endpoints:
+        async with open_endpoints(signing_of, resolver=resolver) as endpoints:
             validator = HttpValidator(kind="http", url=f"http://{host}:{port}", timeout_s=60)
             with pytest.raises(ValidatorUnavailable, match=r"no public address|not a valid server"):
                 await check_http(validator, "x", endpoints, "step")

@@ -172,6 +172,7 @@ class RefinementHarness:
         draw: Draw | None = None,
         engine_version: int = ENGINE_VERSION,
         origin: str = "",
+        tenant: str = TENANT,
         **fields: Any,
     ) -> str:
         """Submit a task alone, unless the fields say otherwise; the model plays both roles."""
@@ -179,7 +180,7 @@ class RefinementHarness:
             {"task": "Explain refunds.", "stop": {"tolerance": 0}, **fields}
         )
         new = NewRefinement(
-            tenant=TENANT,
+            tenant=tenant,
             request=request,
             body_sha256="0" * 64,
             models=dict.fromkeys(("generator", "critic", *request.critics.seats()), choice),

@@ -26,7 +26,7 @@ from workers.engine.prompts.verification import (
     Weigh,
 )
 from workers.models.port import ModelCall, ModelRefused
-from workers.outbound.guarded_client import EndpointUnavailable
+from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
 from workers.validators.running import ServerResources
 
 
@@ -93,7 +93,7 @@ PLANNED = {
 }
 
 
-class Policies:
+class Policies(EndpointClient):
     """A tool that is a function: it knows one policy."""
 
     async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:

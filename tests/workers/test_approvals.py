@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -11,10 +12,19 @@ from pydantic import ValidationError
 
 from app.contract.endpoints import Endpoint
 from app.contract.errors import Conflict, InvalidRequest
-from app.contract.events import StepCompleted, ToolReply
+from app.contract.events import (
+    Event,
+    EventType,
+    Resumed,
+    Retried,
+    Started,
+    StepCompleted,
+    StepStarted,
+    ToolReply,
+)
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, PauseRequest, PlannedCall
-from app.contract.snapshot import Snapshot
+from app.contract.snapshot import Failure, Snapshot
 from app.contract.status import Status, StopReason
 from app.store import WorkerStore
 from tests.engine.scripted_replies import plan, revised, step
@@ -28,7 +38,9 @@ from tests.workers.refinement_harness import (
 )
 from workers.engine.prompts.judging import Judge
 from workers.models.port import ModelCall
-from workers.outbound.guarded_client import EndpointAway
+from workers.outbound.guarded_client import EndpointAway, EndpointClient
+from workers.play.refinements import Refinements
+from workers.play.replay import read
 from workers.validators.running import ServerResources
 
 BOOK = {
@@ -54,16 +66,18 @@ KEY = "steps/1/approval"
 
 
 @dataclass
-class Bookings:
+class Bookings(EndpointClient):
     """A tool that is a function: what was booked, and under which keys."""
 
     made: list[tuple[str, Any]] = field(default_factory=list)
     answers: bool = True
+    tenants: set[str] = field(default_factory=set)
     called: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
         """Book; without `answers` never say so."""
         self.made.append((key.partition("/")[2], json.loads(body)["arguments"]))
+        self.tenants.add(tenant)
         self.called.set()
         if not self.answers:
             await asyncio.Event().wait()
@@ -184,6 +198,11 @@ async def test_an_idempotent_tool_is_called_again_with_the_same_key(
     assert silent.made == bookings.made == [("steps/1/call", {"seats": 4})]
 
 
+def retried(code: str) -> Retried:
+    reason = Failure(code=code, detail="so")
+    return Retried(reason=reason, limits=RefinementRequest(task="Explain.").limits(), voided=())
+
+
 async def dying(harness: RefinementHarness, refinement_id: str, silent: Bookings) -> None:
     """Play until the tool is called, and kill the worker then."""
     worker = harness.worker(booking(silent), "second")
@@ -191,6 +210,95 @@ async def dying(harness: RefinementHarness, refinement_id: str, silent: Bookings
     await asyncio.wait_for(silent.called.wait(), TIMEOUT_S)
     playing.cancel()
     await asyncio.wait([playing])
+
+
+class AwaitingRedis(Bookings):
+    """A tool whose calls cannot be signed now."""
+
+    async def ready(self, endpoint: Endpoint, tenant: str) -> None:
+        """Wait, for ever."""
+        self.called.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_call_that_waited_for_redis_when_its_worker_died_was_not_sent_and_is_made(
+    harness: RefinementHarness,
+) -> None:
+    away, bookings = AwaitingRedis(), Bookings()
+    refinement_id, _ = await asked(harness, booking(away))
+    await harness.say(refinement_id, action="approve")
+    await dying(harness, refinement_id, away)
+    await harness.play(refinement_id, booking(bookings), "third")
+    assert away.made == []
+    assert [it.ok for it in await observed(harness, refinement_id)] == [True]
+
+
+async def test_a_worker_that_leaves_begins_no_call(harness: RefinementHarness) -> None:
+    leaving, bookings = Leaving(), Bookings()
+    refinement_id, _ = await asked(harness, booking(leaving))
+    await harness.say(refinement_id, action="approve")
+    leaving.worker = harness.worker(booking(leaving), "second")
+    await harness.deliver(leaving.worker, refinement_id)
+    await harness.play(refinement_id, booking(bookings), "third")
+    assert leaving.made == []
+    assert [it.ok for it in await observed(harness, refinement_id)] == [True]
+
+
+async def test_in_quarantine_a_plan_with_a_call_records_a_step_with_every_claim(
+    harness: RefinementHarness,
+) -> None:
+    refinement_id = await harness.submit(strategy={"kind": "plan_execute"}, tools=[BOOK])
+    models = booking(bookings := Bookings())
+    for number in range(10):
+        worker = Refinements(
+            harness.worker_store, models, f"child-{number}", models.outside, clears=True
+        )
+        await harness.deliver(worker, refinement_id)
+    assert (await harness.snapshot(refinement_id)).status is Status.SUCCEEDED
+    assert bookings.made == [(CALL, {"seats": 4})]
+
+
+class Leaving(Bookings):
+    """A tool whose worker is told to leave just before the call."""
+
+    worker: Refinements
+
+    async def ready(self, endpoint: Endpoint, tenant: str) -> None:
+        """Tell it."""
+        self.worker.leave()
+
+
+async def test_tools_are_called_in_the_name_of_the_tenant(harness: RefinementHarness) -> None:
+    bookings = Bookings()
+    refinement_id = await harness.submit(
+        tenant="acme", strategy={"kind": "plan_execute"}, tools=[BOOK]
+    )
+    await harness.deliver(harness.worker(booking(bookings)), refinement_id)
+    assert bookings.tenants == {"acme"}
+
+
+CALL = "steps/1/call"
+CLAIMED, BEGUN = Started(token=1), StepStarted(next=(CALL,))
+
+
+@pytest.mark.parametrize(
+    ("journal", "may_be_sent"),
+    [
+        ((CLAIMED, BEGUN), True),
+        ((CLAIMED, BEGUN, retried("nothing_judged")), False),
+        ((CLAIMED, BEGUN, retried("poisoned")), True),
+        ((CLAIMED, BEGUN, Resumed(token=2, replayed=0), retried("nothing_judged")), True),
+    ],
+    ids=["died", "ended by its worker", "ended for its deaths", "ended by another worker"],
+)
+def test_a_call_that_had_begun_was_not_sent_if_its_worker_ended_the_refinement(
+    journal: Sequence[Any], may_be_sent: bool
+) -> None:
+    events = [
+        Event(event=number, type=EventType.STARTED, at=datetime.now(UTC), data=data)
+        for number, data in enumerate(journal, 1)
+    ]
+    assert (CALL in read(events).begun) is may_be_sent
 
 
 @pytest.mark.parametrize("at", range(1, 6))

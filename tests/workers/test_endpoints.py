@@ -13,7 +13,12 @@ from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers, scores
 from tests.workers.test_waiting import end_overdue
 from workers.models.rate_limiter import FAILURES
-from workers.outbound.guarded_client import EndpointAway, EndpointUnavailable, EndpointWaits
+from workers.outbound.guarded_client import (
+    EndpointAway,
+    EndpointClient,
+    EndpointUnavailable,
+    EndpointWaits,
+)
 from workers.play.endpoints import (
     LONGEST_NAME,
     MOST_GATES,
@@ -29,7 +34,7 @@ PASSED = json.dumps({"passed": True}).encode()
 
 
 @dataclass
-class ScriptedEndpoint:
+class ScriptedEndpoint(EndpointClient):
     """Gives these answers in turn, and then passes every draft."""
 
     answers: list[EndpointUnavailable | bytes] = field(default_factory=list)

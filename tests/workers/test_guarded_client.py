@@ -1,5 +1,6 @@
 """What is not public is reached only if the operator allows it, by name, network and port."""
 
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -7,8 +8,17 @@ from pydantic import SecretStr, ValidationError
 from standardwebhooks import Webhook
 
 from app.contract.endpoints import AllowedTargets, Endpoint
+from app.contract.errors import Unavailable
 from app.settings import Settings
-from tests.local_endpoint import FixedResolver, answering_with, endpoint, secrets_of
+from app.store.endpoints import EndpointSigning
+from tests.local_endpoint import (
+    SECRET,
+    THIS_MACHINE,
+    FixedResolver,
+    answering_with,
+    endpoint,
+    signing_of,
+)
 from workers.outbound.guarded_client import (
     MAX_REPLY,
     BeginningReader,
@@ -87,7 +97,7 @@ async def test_an_internal_endpoint_is_called_only_if_allowed(
         there = Endpoint(url=f"http://hooks.internal:{port}/check")
         resolver = FixedResolver("127.0.0.1")
         given = allowed.replace("PORT", port)
-        async with open_endpoints(secrets_of, allowed=given, resolver=resolver) as client:
+        async with open_endpoints(signing_of, allowed=given, resolver=resolver) as client:
             if is_reached:
                 assert await client.post(there, b"{}", "key") == b"yes"
             else:
@@ -99,7 +109,7 @@ async def test_an_internal_endpoint_is_called_only_if_allowed(
 async def test_an_error_does_not_tell_an_internal_name_from_an_unknown_one() -> None:
     details = []
     for host in ("localhost", "nowhere.invalid"):
-        async with open_endpoints(secrets_of) as client:
+        async with open_endpoints(signing_of) as client:
             with pytest.raises(EndpointUnavailable) as refused:
                 await client.post(Endpoint(url=f"http://{host}/"), b"{}", "key")
         details.append((type(refused.value), refused.value.detail.replace(host, "HOST")))
@@ -112,7 +122,7 @@ async def test_an_error_does_not_tell_a_closed_port_of_an_allowed_name_from_an_u
     details = []
     for resolver in (FixedResolver("127.0.0.1"), None):
         allowed = "nowhere.invalid"
-        async with open_endpoints(secrets_of, allowed=allowed, resolver=resolver) as client:
+        async with open_endpoints(signing_of, allowed=allowed, resolver=resolver) as client:
             there = Endpoint(url="http://nowhere.invalid:9/", timeout_s=10)
             with pytest.raises(EndpointUnavailable) as refused:
                 await client.post(there, b"{}", "key")
@@ -128,6 +138,38 @@ async def test_a_call_has_the_headers_of_its_endpoint_and_is_signed_with_its_own
     (request,) = asked
     assert (request.headers["authorization"], request.headers["user-agent"]) == ("Bearer 1", "mine")
     assert Webhook(OWN).verify(b"{}", dict(request.headers)) == {}
+
+
+async def test_calls_and_webhooks_are_signed_at_the_time_of_redis_not_of_the_machine() -> None:
+    async def two_hours_ahead(_tenant: str, _url: str) -> EndpointSigning:
+        return EndpointSigning((SECRET,), time.time() + 7200)
+
+    async with (
+        endpoint(ANSWER) as (url, asked, _),
+        open_endpoints(two_hours_ahead, allowed=THIS_MACHINE) as client,
+    ):
+        for secret in (None, SecretStr(OWN)):
+            await client.post(Endpoint(url=url, secret=secret), b"{}", "key")
+            await client.deliver(Endpoint(url=url, secret=secret), b"{}", "msg_1", "default")
+    ahead_s = [int(it.headers["webhook-timestamp"]) - time.time() for it in asked]
+    assert len(ahead_s) == 4
+    assert all(7000 < it < 7300 for it in ahead_s)
+
+
+async def test_a_call_waits_for_redis_and_is_sent_once() -> None:
+    outages = 3
+
+    async def away_at_first(tenant: str, url: str) -> EndpointSigning:
+        nonlocal outages
+        outages -= 1
+        if outages >= 0:
+            raise Unavailable("Redis is unreachable")
+        return await signing_of(tenant, url)
+
+    async with endpoint(ANSWER) as (url, asked, _):
+        async with open_endpoints(away_at_first, allowed=THIS_MACHINE) as client:
+            assert await client.post(Endpoint(url=url, timeout_s=60), b"{}", "key") == b"yes"
+        assert len(asked) == 1
 
 
 @pytest.mark.parametrize("said", ["no Bearer canary-4711", "canary-4711 has expired"])

@@ -24,13 +24,14 @@ from tests.workers.scripted_models import LOOK_UP, planning
 from workers.engine.prompts.judging import Judge
 from workers.engine.strategies.plan_execute import Plan, Replan
 from workers.models.port import ModelCall
+from workers.outbound.guarded_client import EndpointClient
 from workers.validators.running import ServerResources
 
 PLANNED: dict[str, Any] = {"strategy": {"kind": "plan_execute"}, "tools": [LOOK_UP]}
 STEPS: list[str | dict[str, object]] = [step("Look it up.", "look_up", id=7), "Think."]
 
 
-class SlowTool:
+class SlowTool(EndpointClient):
     """A tool that answers when told to, and says when it is called."""
 
     def __init__(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from standardwebhooks import Webhook
 
+from app.cli.processes import free_port
 from app.contract.endpoints import Endpoint
 from app.contract.events import StepCompleted, ToolReply
 from app.contract.tools import MAX_RESULT, Tool
@@ -22,13 +23,14 @@ from tests.local_endpoint import (
     FixedResolver,
     answering_with,
     endpoint,
-    secrets_of,
+    signing_of,
 )
 from tests.outbound.raw_server import RawAnswer, raw_server
 from workers.engine.moves import Call, Check, ToolResult
 from workers.model_registry import ModelRegistry
-from workers.outbound.guarded_client import EndpointUnavailable, open_endpoints
+from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, open_endpoints
 from workers.play.executor import MOST_FLAWS, StepExecutor, Tools
+from workers.play.replay import UNKNOWN
 from workers.validators.running import compile_validators
 
 STEP = "ref_1/steps/1/call"
@@ -126,7 +128,7 @@ async def test_a_call_with_effects_does_not_fail_because_its_answer_is_long(
     if b"90000000" in field:
         answer = replace(answer, then="hang")
     booking = {"effects": True, "timeout_s": 30}
-    async with raw_server(answer) as server, open_endpoints(secrets_of, allowed=THIS_MACHINE) as it:
+    async with raw_server(answer) as server, open_endpoints(signing_of, allowed=THIS_MACHINE) as it:
         cut = await Tools([tool(server.url, **booking)], it).call("look_up", {"id": 7}, STEP)
     assert cut.ok, cut.text
     assert cut.text.startswith("€" * 19_900)
@@ -138,7 +140,7 @@ async def test_no_more_of_a_long_answer_is_read_than_its_beginning() -> None:
     length = 100_000_000
     body = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % length + b" " * length
     answer = RawAnswer(body, "close", 100_000)
-    async with raw_server(answer) as server, open_endpoints(secrets_of, allowed=THIS_MACHINE) as it:
+    async with raw_server(answer) as server, open_endpoints(signing_of, allowed=THIS_MACHINE) as it:
         assert (await Tools([tool(server.url)], it).call("look_up", {"id": 7}, STEP)).ok
     assert server.bytes_sent < length / 5
 
@@ -170,15 +172,53 @@ async def test_whatever_goes_wrong_is_a_result(answer: EndpointAnswer, said: str
     assert re.search(said, result.text), result.text
 
 
-class RecordingEndpoint:
-    """Takes down how long a tool may take."""
+EFFECTS = {"effects": True}
+
+
+@pytest.mark.parametrize(
+    ("answer", "fields", "is_unknown"),
+    [
+        (answering_with("boom", 500), EFFECTS, True),
+        (answering_with("boom", 500), EFFECTS | {"idempotent": True}, True),
+        (answering_with("boom", 500), {}, False),
+        (answering_with("no", 400), EFFECTS, False),
+        (latin1, EFFECTS, False),
+    ],
+)
+async def test_the_outcome_is_unknown_only_of_a_change_that_was_sent_and_not_refused(
+    answer: EndpointAnswer, fields: dict[str, Any], is_unknown: bool
+) -> None:
+    result = await called(answer, **fields)
+    assert not result.ok
+    assert (UNKNOWN in result.text) is is_unknown
+
+
+async def test_a_call_without_a_connection_is_not_said_to_have_an_unknown_outcome() -> None:
+    closed = f"http://{THIS_MACHINE}:{free_port(THIS_MACHINE)}"
+    async with open_endpoints(signing_of, allowed=THIS_MACHINE) as endpoints:
+        tools = Tools([tool(closed, **EFFECTS)], endpoints)
+        result = await tools.call("look_up", {"id": 7}, STEP)
+    assert result.text.endswith("is unreachable: no connection")
+
+
+async def test_a_broken_answer_leaves_the_outcome_unknown() -> None:
+    answer = RawAnswer(b"HTTP/9 what\r\n\r\n", "close")
+    async with raw_server(answer) as server, open_endpoints(signing_of, allowed=THIS_MACHINE) as it:
+        result = await Tools([tool(server.url, **EFFECTS)], it).call("look_up", {"id": 7}, STEP)
+    assert result.text.endswith(UNKNOWN)
+
+
+class RecordingEndpoint(EndpointClient):
+    """Takes down how long a tool may take, and whose it is."""
 
     def __init__(self) -> None:
         self.timeouts: list[float] = []
+        self.tenants: set[str] = set()
 
     async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
         """Answer at once."""
         self.timeouts.append(endpoint.timeout_s)
+        self.tenants.add(tenant)
         return b"yes"
 
 
@@ -246,7 +286,7 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
     async with endpoint(answering_with("yes")) as (url, asked, _):
         there = f"http://{host}:{url.rpartition(':')[2]}"
         resolver = FixedResolver("127.0.0.1") if host == "rebound.example" else None
-        async with open_endpoints(secrets_of, resolver=resolver) as endpoints:
+        async with open_endpoints(signing_of, resolver=resolver) as endpoints:
             tools = Tools([tool(there, timeout_s=60)], endpoints)
             result = await tools.call("look_up", {"id": 7}, STEP)
         assert asked == []
@@ -257,7 +297,7 @@ async def test_a_guarded_call_never_reaches_this_machine(host: str) -> None:
 @pytest.mark.parametrize("host", ["e..com", ".", "a" * 64, "[::1"])
 async def test_an_address_that_no_resolver_can_read_is_a_failed_call(host: str) -> None:
     there = Endpoint.model_construct(url=f"http://{host}/", headers={}, secret=None, timeout_s=60)
-    async with open_endpoints(secrets_of) as endpoints:
+    async with open_endpoints(signing_of) as endpoints:
         with pytest.raises(EndpointUnavailable, match="is not a valid server address"):
             await endpoints.post(there, b"{}", STEP)
 

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from app.cli.processes import free_port
 from app.contract.webhooks import Webhook
-from tests.local_endpoint import SECRET, THIS_MACHINE, secrets_of
+from tests.local_endpoint import SECRET, THIS_MACHINE, signing_of
 from tests.waiting import TIMEOUT_S
 from workers.outbound.guarded_client import open_endpoints
 from workers.outbound.webhooks import SCHEDULE_S
@@ -76,7 +76,7 @@ async def test_a_receiver_accepts_what_is_signed_and_takes_it_once(
 ) -> None:
     async with (
         receiver(tmp_path, language) as (url, printed),
-        open_endpoints(secrets_of, allowed=THIS_MACHINE) as client,
+        open_endpoints(signing_of, allowed=THIS_MACHINE) as client,
     ):
         forged = Webhook(url=url, secret=OTHER)
         assert (await client.deliver(forged, BODY, "msg_1_1", "default")).status == 400

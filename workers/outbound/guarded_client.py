@@ -2,17 +2,18 @@
 
 Signed as Standard Webhooks 1.0 (https://www.standardwebhooks.com): `webhook-id`,
 `webhook-timestamp`, and `webhook-signature: v1,<base64>`, an HMAC-SHA256 of
-`<id>.<timestamp>.<body>` under the secret of the endpoint.
+`<id>.<timestamp>.<body>` under the secret of the endpoint. The timestamp is the time of Redis.
 
 Public addresses are those outside IANA's special-purpose registries. `ipaddress.is_global` is not
 enough: up to Python 3.12 it accepts multicast, and NAT64 and 6to4, which lead to any IPv4 address.
 """
 
+import asyncio
 import base64
 import hashlib
 import hmac
+import logging
 import socket
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -29,6 +30,7 @@ from app.contract.endpoints import AllowedTargets, Endpoint, signing_key
 from app.contract.errors import Unavailable
 from app.contract.values import value
 from app.contract.waiting import WaitReason
+from app.store.endpoints import EndpointSigning
 from workers.outbound.aiohttp_client import AiohttpClient
 from workers.outbound.http1 import (
     AddressRefused,
@@ -42,10 +44,14 @@ from workers.outbound.transport import (
     RequestAttempts,
     RequestUnanswered,
     RetryPolicy,
+    StatusRejected,
     Transport,
     TransportError,
+    UnusableResponse,
     retry_after_s,
 )
+
+log = logging.getLogger(__name__)
 
 NOT_PUBLIC_V4 = tuple(
     map(
@@ -108,21 +114,33 @@ class GuardedResolver(ThreadedResolver):
 
 UNKNOWN_NAME = (socket.EAI_NONAME, socket.EAI_NODATA)
 MAX_REPLY = 256 * 1024
+SIGN_AGAIN_S = 0.2
 
 
 class EndpointUnavailable(Exception):
-    """The endpoint gave no usable answer; `detail` says why."""
+    """The endpoint gave no usable answer; `detail` says why.
 
-    def __init__(self, detail: str) -> None:
+    `may_have_acted` is true if the call was sent and the endpoint did not say that it failed.
+    """
+
+    def __init__(self, detail: str, *, may_have_acted: bool = False) -> None:
         super().__init__(detail)
         self.detail = detail
+        self.may_have_acted = may_have_acted
 
 
 class EndpointAway(EndpointUnavailable):
     """The endpoint does not serve calls now, but may later: `reason` says why."""
 
-    def __init__(self, detail: str, reason: WaitReason, retry_after_s: float | None = None) -> None:
-        super().__init__(detail)
+    def __init__(
+        self,
+        detail: str,
+        reason: WaitReason,
+        retry_after_s: float | None = None,
+        *,
+        may_have_acted: bool = True,
+    ) -> None:
+        super().__init__(detail, may_have_acted=may_have_acted)
         self.reason = reason
         self.retry_after_s = retry_after_s
 
@@ -139,6 +157,10 @@ class EndpointWaits(EndpointUnavailable):
 
 class EndpointClient(Protocol):
     """Posts to clients' endpoints: `GuardedClient`, or a substitute for all endpoints."""
+
+    async def ready(self, endpoint: Endpoint, tenant: str) -> None:
+        """Return when nothing but the endpoint itself can keep a call from being sent: now."""
+        await asyncio.sleep(0)
 
     async def post(
         self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "default"
@@ -167,19 +189,23 @@ class EndpointSender(Protocol):
     ) -> Answered: ...
 
 
-SecretsOf = Callable[[str, str], Awaitable[tuple[str, ...]]]
-"""Returns the secrets in force for a tenant's URL, the newest first. Raises Unavailable."""
+SigningOf = Callable[[str, str], Awaitable[EndpointSigning]]
+"""Returns what signs a call of a tenant's URL now. Raises Unavailable."""
 
 
 class GuardedClient:
     """Posts JSON with retries within one timeout, all with the same message id and key."""
 
     def __init__(
-        self, sessions: "Sessions", secrets_of: SecretsOf, allowed: AllowedTargets
+        self, sessions: "Sessions", signing_of: SigningOf, allowed: AllowedTargets
     ) -> None:
         self._sessions = sessions
         self._allowed = allowed
-        self._secrets_of = secrets_of
+        self._signing_of = signing_of
+
+    async def ready(self, endpoint: Endpoint, tenant: str) -> None:
+        """Return when a call can be signed: while Redis is away, it waits."""
+        await self._signing(endpoint, tenant)
 
     async def post(
         self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "default"
@@ -187,27 +213,36 @@ class GuardedClient:
         """Return the body of a 2xx response of at most `MAX_REPLY` bytes.
 
         Of a longer one that `is_cut` the beginning is returned, with one byte more than that.
-        `key` is the same whenever the same step is repeated. Raises `EndpointUnavailable`, and
-        `EndpointAway` if a later call may succeed.
+        `key` is the same whenever the same step is repeated. The timeout begins when the call can
+        be signed. Raises `EndpointUnavailable`, and `EndpointAway` if a later call may succeed.
         """
         message_id = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        request = _request(endpoint, body, message_id, await self._signing(endpoint, tenant))
+        attempts = self._attempts(endpoint, key, endpoint.tries)
+        open_reader = BeginningReader if endpoint.is_cut else None
         try:
-            request = await self._request(endpoint, body, message_id, tenant)
-            attempts = self._attempts(endpoint, key, endpoint.tries)
-            open_reader = BeginningReader if endpoint.is_cut else None
             return await attempts.post(request, open_reader=open_reader)
-        except Unavailable:
-            raise EndpointAway("its secret cannot be read now", "unreachable") from None
         except RequestUnanswered as error:
-            raise _away(error) from None
+            raise _away(error, may_have_acted=attempts.was_sent) from None
         except TransportError as error:
-            raise EndpointUnavailable(error.detail) from None
+            is_sent = attempts.was_sent or isinstance(error, UnusableResponse)
+            is_unclear = is_sent and not isinstance(error, StatusRejected)
+            raise EndpointUnavailable(error.detail, may_have_acted=is_unclear) from None
+
+    async def _signing(self, endpoint: Endpoint, tenant: str) -> EndpointSigning:
+        while True:
+            try:
+                return await self._signing_of(tenant, endpoint.url)
+            except Unavailable as error:
+                log.warning("a call of an endpoint waits: %s", error)
+            await asyncio.sleep(SIGN_AGAIN_S)
 
     async def deliver(
         self, endpoint: Endpoint, body: bytes, message_id: str, tenant: str
     ) -> Answered:
         """Send a webhook once. A 2xx is one even if its body cannot be read. Raises Unavailable."""
-        request = await self._request(endpoint, body, message_id, tenant)
+        signing = await self._signing_of(tenant, endpoint.url)
+        request = _request(endpoint, body, message_id, signing)
         attempts = self._attempts(endpoint, message_id, tries=1)
         try:
             await attempts.post(request)
@@ -217,17 +252,6 @@ class GuardedClient:
             detail = "" if attempts.fields else error.detail
             return Answered(attempts.status, detail, wait_s)
         return Answered(attempts.status, "")
-
-    async def _request(
-        self, endpoint: Endpoint, body: bytes, message_id: str, tenant: str
-    ) -> Request:
-        given = endpoint.secret
-        secrets = (
-            (given.get_secret_value(),) if given else await self._secrets_of(tenant, endpoint.url)
-        )
-        fields = signed([*map(signing_key, secrets)], body, message_id, int(time.time()))
-        own = own_fields(endpoint)
-        return Request(endpoint.url, own | fields, body, more_secrets=_masked(own.values()))
 
     def _attempts(self, endpoint: Endpoint, key: str, tries: int) -> RequestAttempts:
         timeout_s = endpoint.timeout_s
@@ -290,14 +314,22 @@ class _DiscreetClient:
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
+def _request(endpoint: Endpoint, body: bytes, message_id: str, signing: EndpointSigning) -> Request:
+    given = endpoint.secret
+    secrets = (given.get_secret_value(),) if given else signing.secrets
+    fields = signed([*map(signing_key, secrets)], body, message_id, int(signing.at))
+    own = own_fields(endpoint)
+    return Request(endpoint.url, own | fields, body, more_secrets=_masked(own.values()))
+
+
 def own_fields(endpoint: Endpoint) -> dict[str, str]:
     """Return the header fields that the client wants in calls of its endpoint."""
     return {name: value.get_secret_value() for name, value in endpoint.headers.items()}
 
 
-def _away(error: RequestUnanswered) -> EndpointAway:
+def _away(error: RequestUnanswered, *, may_have_acted: bool) -> EndpointAway:
     if error.response is None:
-        return EndpointAway(error.detail, "unreachable")
+        return EndpointAway(error.detail, "unreachable", may_have_acted=may_have_acted)
     reasons: dict[int, WaitReason] = {429: "rate_limited", 503: "overloaded", 529: "overloaded"}
     reason = reasons.get(error.response.status, "error")
     return EndpointAway(error.detail, reason, retry_after_s(error.response.fields))
@@ -326,7 +358,7 @@ class Sessions:
 
 @asynccontextmanager
 async def open_endpoints(
-    secrets_of: SecretsOf, *, allowed: str = "", resolver: AbstractResolver | None = None
+    signing_of: SigningOf, *, allowed: str = "", resolver: AbstractResolver | None = None
 ) -> AsyncIterator[GuardedClient]:
     """Open a client for endpoints at public addresses, and at what `AllowedTargets` reads.
 
@@ -338,7 +370,7 @@ async def open_endpoints(
         _session(resolver or GuardedResolver(), guard) as guarded,
         _session(resolver, None) as unguarded,
     ):
-        yield GuardedClient(Sessions(guarded, unguarded), secrets_of, targets)
+        yield GuardedClient(Sessions(guarded, unguarded), signing_of, targets)
 
 
 def _session(

@@ -120,6 +120,7 @@ FIELDS = {
 UNQUOTED = re.compile(r"[\w.~/:;=+-]*", re.ASCII)
 """Keys that a header field can carry as they are: nearly all."""
 
+UNSENT = (NotConnected, InvalidField, InvalidUrl)
 MOST_OF_A_REFUSAL = 64 * 1024
 MOST_SHOWN = 500
 MOST_FRAMING = 256
@@ -278,14 +279,14 @@ class RequestAttempts:
     """The requests of one step, which share one deadline and one number of tries.
 
     `calls` counts requests, without those that an error response refused; `may_have_cost` is true
-    when the server may have processed one, `has_begun` when a 2xx response began, and
-    `has_timed_out` when one got no response in time; `fields` are the header fields of the last
-    2xx response, and `status` is that of the last one.
+    when the server may have processed one, `was_sent` when one may have reached it, `has_begun`
+    when a 2xx response began, and `has_timed_out` when one got no response in time; `fields` are
+    the header fields of the last 2xx response, and `status` is that of the last one.
     """
 
     def __init__(self, transport: Transport, key: str) -> None:
         self.calls = 0
-        self.may_have_cost = self.has_begun = False
+        self.may_have_cost = self.was_sent = self.has_begun = False
         self.fields: Mapping[str, str] = {}
         self.status: int | None = None
         self.has_timed_out = False
@@ -363,6 +364,7 @@ class RequestAttempts:
         self, request: Request, error: HttpError | TimeoutError | _TemporaryFailure
     ) -> _TemporaryFailure:
         """Return what failed and may be tried again; raise the `TransportError` of the rest."""
+        self.was_sent = self.was_sent or not isinstance(error, UNSENT)
         match error:
             case _TemporaryFailure():
                 return error

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 import uvloop
 from pydantic import ValidationError
@@ -192,9 +192,8 @@ class WebhookSender:
             body = await self._body(taken)
         except NotFound:
             return
-        at = datetime.now(UTC)
         answer = await self._client.deliver(webhook, body, taken.id, taken.tenant)
-        state, wait_s = self._after(taken.state, answer, at)
+        state, wait_s = self._after(taken.state, answer, taken.at)
         await self._webhooks.settle(taken, state, wait_s)
         told: dict[str, object] = {
             "refinement": taken.refinement_id,

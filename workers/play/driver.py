@@ -568,6 +568,12 @@ class Driver:
         is_single = isinstance(move, Call) and not move.is_repeatable
         if isinstance(move, Call) and is_single and move.path in self._replay.begun:
             return interrupted(move)
+        if isinstance(move, Call) and is_single:  # once begun, it is sent at once
+            self._admit(move)
+            await self._executor.prepare(move)
+            if self._is_leaving:
+                await self._writer.write()  # what is done
+                raise WorkerLeaving
         if self._is_pausing():
             raise PauseRequested
         granted = self._granted(move)

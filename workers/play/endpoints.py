@@ -115,6 +115,10 @@ class LimitedEndpoints:
     """What the claim has permits for; the first call of each uses it up."""
     failures: Counter[str] = field(default_factory=Counter)
 
+    async def ready(self, endpoint: Endpoint, tenant: str = "") -> None:
+        """Return when a call can be signed."""
+        await self.endpoints.ready(endpoint, tenant or self.tenant)
+
     async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
         """Return the body of a 2xx response.
 

@@ -44,7 +44,6 @@ from workers.models.port import (
 )
 from workers.outbound.guarded_client import (
     MAX_REPLY,
-    EndpointAway,
     EndpointClient,
     EndpointUnavailable,
     EndpointWaits,
@@ -149,9 +148,12 @@ class Tools:
         self,
         tools: Sequence[Tool],
         endpoints: EndpointClient | None = None,
+        tenant: str = "default",
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._endpoints = endpoints
+        self._tenant = tenant
+        self._checked: dict[tuple[str, str], tuple[str, ...]] = {}
 
     async def check(self, calls: str) -> tuple[Finding, ...]:
         """Return what is wrong with planned calls, a JSON array, in order.
@@ -168,6 +170,11 @@ class Tools:
                 break
         return tuple(found[:MOST_FLAWS])
 
+    async def prepare(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """Do what takes time before a call is sent: check the arguments, and wait for Redis."""
+        if name in self._tools and not await self._flaws(name, arguments) and self._endpoints:
+            await self._endpoints.ready(self._tools[name], self._tenant)
+
     async def call(self, name: str, arguments: Mapping[str, Any], key: str) -> ToolResult:
         """Call a tool and return its answer; arguments that violate its schema are not sent.
 
@@ -183,28 +190,30 @@ class Tools:
         body = json.dumps({"tool": name, "arguments": arguments}, ensure_ascii=False).encode()
         return await self._answer(self._endpoints, tool, body, key)
 
-    @staticmethod
-    async def _answer(endpoints: EndpointClient, tool: Tool, body: bytes, key: str) -> ToolResult:
+    async def _answer(
+        self, endpoints: EndpointClient, tool: Tool, body: bytes, key: str
+    ) -> ToolResult:
         try:
-            answer = await endpoints.post(tool, body, key)
-        except EndpointAway as error:
-            unknown = "" if tool.is_repeatable else f": {UNKNOWN}"
-            return ToolResult(False, f"{error.detail}{unknown}")
+            answer = await endpoints.post(tool, body, key, self._tenant)
         except EndpointUnavailable as error:
-            return ToolResult(False, error.detail)
+            unknown = f": {UNKNOWN}" if tool.effects and error.may_have_acted else ""
+            return ToolResult(False, f"{error.detail}{unknown}")
         try:
             return ToolResult(True, _beginning(answer))
         except UnicodeDecodeError:
-            return ToolResult(False, f"the answer of {tool.name} is not valid UTF-8")
+            detail = f"{tool.name} took the call, but its answer is not valid UTF-8"
+            return ToolResult(False, detail)
 
     async def _flaws(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)
-        check_process = shared(is_slow=True)
         written = json.dumps(arguments, ensure_ascii=False)
-        found = await get_running_loop().run_in_executor(
-            check_process.executor, check_process.check, schema, written
-        )
-        return tuple(it.message for it in found)
+        if (name, written) not in self._checked:
+            schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)
+            check_process = shared(is_slow=True)
+            found = await get_running_loop().run_in_executor(
+                check_process.executor, check_process.check, schema, written
+            )
+            self._checked[name, written] = tuple(it.message for it in found)
+        return self._checked[name, written]
 
 
 NO_TOOLS = Tools(())
@@ -276,6 +285,10 @@ class StepExecutor:
         if isinstance(move, Ask):
             return self._ask(move, progress, tries)
         return self._check_or_call(move)
+
+    async def prepare(self, call: Call) -> None:
+        """Do what takes time before a call of a tool is sent, apart from the connection."""
+        await self.tools.prepare(call.tool, call.arguments)
 
     def _key(self, move: StepMove) -> str:
         """Return the idempotency key of a step: a new one once its reply was voided.

@@ -287,7 +287,7 @@ class Refinements:
             items=request.strategy.item_validators(),
             locked=request.locked,
         )
-        tools = Tools(request.tools, self._resources.endpoints)
+        tools = Tools(request.tools, self._resources.endpoints, claimed.tenant)
         recorded = read(loaded.events)
         executor = StepExecutor(
             claimed.id,

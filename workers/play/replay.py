@@ -11,7 +11,9 @@ from app.contract.events import (
     Event,
     IterationCompleted,
     Queued,
+    Resumed,
     Retried,
+    Started,
     StepCompleted,
     StepFailed,
     StepStarted,
@@ -85,7 +87,7 @@ class Replay:
     shown: dict[str, PlannedCall | None] = field(default_factory=dict)
     """The calls of tools that reviewers were shown, by the key of the review."""
     begun: set[str] = field(default_factory=set)
-    """Keys of the steps that earlier claims have begun."""
+    """Keys of the steps that earlier claims have begun, and may have sent."""
     limits: dict[tuple[str, ScoreFrom], Limits] = field(default_factory=dict)
     scores: dict[str, IterationScore] = field(default_factory=dict)
     best: Best | None = None
@@ -233,7 +235,7 @@ def read(events: Sequence[Event]) -> Replay:
     A reviewer's decision carries the limits then in force: a change after it counts from the next
     judged draft on, whenever and however often the journal is replayed.
     """
-    recorded = Replay()
+    recorded = Replay(begun=_maybe_sent(events))
     limits: Limits | None = None
     counting = standing(events)
     numbers = {event.event for event in counting}
@@ -250,10 +252,7 @@ def read(events: Sequence[Event]) -> Replay:
             case Retried():
                 limits = event.data.limits
                 recorded.give_up()
-            case StepStarted():
-                recorded.begun.update(event.data.next)
             case StepCompleted() | StepFailed():
-                recorded.begun.update(event.data.next)
                 recorded.add(RecordedStep(event.data, is_journaled=True))
             case IterationCompleted():
                 recorded.judged(event.data)
@@ -268,6 +267,29 @@ def read(events: Sequence[Event]) -> Replay:
                 is_counted = event.event < voided_at.get(event.data.key, 0)
                 recorded.wait(event.data.without_loss() if is_counted else event.data)
     return recorded
+
+
+def _maybe_sent(events: Sequence[Event]) -> set[str]:
+    """Return the keys of the steps that have begun, without those that were certainly not sent.
+
+    A worker that ends a refinement has no call in hand: what it had begun, and has no reply to, it
+    did not send. `poisoned` are those whose workers died.
+    """
+    sent: set[str] = set()
+    begun: set[str] = set()
+    for event in events:
+        match event.data:
+            case Started() | Resumed():
+                sent |= begun
+                begun = set()
+            case StepStarted():
+                begun |= {*event.data.next}
+            case StepCompleted() | StepFailed():
+                sent.add(event.data.key)
+                begun |= {*event.data.next}
+            case Retried() if event.data.reason.code != "poisoned":
+                begun = set()
+    return sent | begun
 
 
 def refused(move: moves.StepMove) -> StepFailed:

@@ -2,10 +2,13 @@
 
 It answers each line of JSON with a line of JSON until its standard input ends: violations,
 corrections, or a string that says why the validator cannot run. It ignores Ctrl-C, which the
-terminal sends to every process of the group: its worker decides when it ends.
+terminal sends to every process of the group: its worker decides when it ends. If the worker dies,
+it ends without a word.
 """
 
 import json
+import logging
+import os
 import signal
 import sys
 from dataclasses import asdict
@@ -65,4 +68,14 @@ def _parsed(validator: str) -> AnyValidator:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BrokenPipeError:
+        os._exit(0)  # the interpreter would say that it cannot flush
+    except Exception:
+        # Imported late: a process starts for most checks, and fails in none.
+        from app.telemetry import configure_logs
+
+        configure_logs("checks")
+        logging.getLogger("workers.validators").exception("a check failed")
+        sys.exit(1)

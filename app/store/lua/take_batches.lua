@@ -82,7 +82,9 @@ end
 
 local function look(batch)
   local status, expires = unpack(redis.call('HMGET', BATCH .. batch, 'status', 'expires_at'))
-  if not status or status == 'receiving' or status == 'erasing' then
+  if status == 'receiving' and at - up_since(at, lease_ms) < lease_ms / 2 then
+    return  -- those that receive it renew its lease first
+  elseif not status or status == 'receiving' or status == 'erasing' then
     erase_some(batch, 100)
   elseif status == 'canceling' then
     cancel_some(batch, at, 100)

@@ -1,6 +1,6 @@
 -- Takes webhooks that are due, for as long as an attempt may last: maximum count, ms beyond that, nonce of the
 -- taker.
--- Returns id, number of the event, tenant, state (JSON) and origin of each.
+-- Returns id, number of the event, tenant, state (JSON) and origin of each, and the time.
 local limit, margin_ms, nonce = unpack(ARGV)
 local at, found = clock(), {}
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', OUTBOX, '-inf', at, 'LIMIT', 0, limit)) do
@@ -10,7 +10,7 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', OUTBOX, '-inf', at, 'LIMIT',
   if tenant and state then
     redis.call('ZADD', OUTBOX, at + margin_ms + string.match(wanted, '^%d+'), member)
     redis.call('HSET', DELIVERIES .. id, 'taken ' .. n, nonce)
-    found[#found + 1] = { id, n, tenant, state, origin or '' }
+    found[#found + 1] = { id, n, tenant, state, origin or '', at }
   else
     redis.call('ZREM', OUTBOX, member)
   end
