@@ -113,7 +113,7 @@ async def assert_no_secret_serves(
     """Sign sessions, tokens and webhooks, and open what is sealed, with each of these secrets."""
     assert await statuses(url, key_id, refinement_id, secrets) == {401}
     async with open_signing(settings) as signing:
-        signatures = await signing.of(OPERATOR, URL)
+        signatures = (await signing.of(OPERATOR, URL)).secrets
     with Redis.from_url(settings.redis_url) as connection:
         sealed: Any = connection.hget(REQUEST_KEY + refinement_id, "secrets")
     for secret in secrets:
