@@ -47,7 +47,7 @@ def _corrected(text: str, words: int) -> Iterator[str]:
     if len(found) < words:
         raise SystemExit(f"the text has {len(found)} words, not {words}")
     pieces = [text[one.start() : two.start()] for one, two in pairwise(found)]
-    pieces.append(found[-1].group())
+    pieces.append(f"{found[-1].group()}.")
     places = [number * words // FAULTS for number in range(FAULTS)]
     for place in places:
         pieces[place] = "x" + pieces[place]
@@ -61,7 +61,7 @@ def _ended(drafts: Iterator[str], scores: Iterable[float] = SAME, **stop: int) -
     request = RefinementRequest.model_validate(
         {"task": "-", "threshold": 0.94, "max_iterations": FAULTS + 1, "stop": stop}
     )
-    strategy, said, judged = strategy_for(request), iter(scores), 0
+    strategy, said, judged, last = strategy_for(request), iter(scores), 0, ""
     reply: Any = None
     while True:
         try:
@@ -72,8 +72,9 @@ def _ended(drafts: Iterator[str], scores: Iterable[float] = SAME, **stop: int) -
             case Ask(prompt_request=Judge()):
                 score = {"criterion": "quality", "score": next(said)}
                 reply = json.dumps({"scores": [score]})
-            case Ask():
-                reply = next(drafts)
+            case Ask(path=path):  # what is asked again is answered again
+                reply = last if "/again/" in path else next(drafts)
+                last = reply
             case Judged():
                 judged, reply = judged + 1, request.limits()
             case Heard():

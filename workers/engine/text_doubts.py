@@ -451,9 +451,21 @@ def _blocks_and_edges(text: str) -> list[str]:
     return blocks
 
 
+MOST_AROUND = 3
+"""Blocks about a text that are looked for before or after it."""
+
+
 def _place_of(block: str, blocks: Sequence[str], at: int, *, is_last: bool = False) -> int:
-    """Return which block says what the first or last of the draft says, `at` where none does."""
-    alike = [number for number, it in enumerate(blocks) if are_alike(block, it)]
+    """Return which block at `at` or near it says what the first or last of the draft says.
+
+    Where none does it is `at`. What is said about a text takes few blocks, and a long text
+    says what its title says in many places.
+    """
+    alike = [
+        number
+        for number, it in enumerate(blocks)
+        if abs(number - at) <= MOST_AROUND and are_alike(block, it)
+    ]
     return alike[-1 if is_last else 0] if alike else at
 
 
@@ -501,6 +513,11 @@ def _doubt_in_first(text: str, asked: TextRequest) -> str | None:
     return BREAKS_OFF if known(text).is_long and _breaks_off(text) else None
 
 
+NO_PROSE = re.compile(r"\s*(?:[-+*•][ \t]|[>#|`~]|\d+[.)][ \t])")
+UNDERLINE = re.compile(r"\n[ \t]*([^\w\s])\1{2,}[ \t]*\Z")
+"""The second line of a heading."""
+
+
 def _stands_apart(block: str, others: Sequence[str], asked: TextRequest) -> bool:
     """Return whether the first or the last block of a first draft may be about the others.
 
@@ -508,7 +525,7 @@ def _stands_apart(block: str, others: Sequence[str], asked: TextRequest) -> bool
     """
     words = sorted(len(words_of(it)) for it in others)
     is_short = 2 * len(words_of(block)) < words[len(words) // 2]
-    is_prose = re.match(r"\s*(?:[-+*•][ \t]|[>#|`~]|\d+[.)][ \t])", block) is None
+    is_prose = NO_PROSE.match(block) is None and UNDERLINE.search(block) is None
     return (is_short and is_prose) or _may_be_around(block, others, asked)
 
 
