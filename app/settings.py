@@ -466,7 +466,8 @@ class Settings(_WithProviders):
     )
     python_tests: bool = Field(
         False,
-        description="Run `python_tests` validators in a sandbox; workers must not run as root.",
+        description="Run `python_cases` and `python_tests` validators in a sandbox; workers must"
+        " not run as root.",
     )
     check_cpu_s: float = Field(
         600,

@@ -11,11 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 THIS_FILE = "tests/test_conventions.py"
-ABOUT_MOCKS = (
-    "workers/validators/sandboxed/judge.py",
-    "tests/validators/test_forged_verdicts.py",
-    "tests/validators/test_tests_of_drafts.py",
-)
+ABOUT_MOCKS = ("tests/validators/test_forged_verdicts.py",)
 """Files about the mocks of the tests that clients send."""
 
 # One at a time: the trees of all files are millions of objects, which slow what this process does

@@ -55,8 +55,8 @@ from workers.play.refinements import (
     resume_parked,
 )
 from workers.rq.worker import CoroutineWorker, end
-from workers.validators.python import RunsAsRoot
 from workers.validators.running import ServerResources, open_server_resources
+from workers.validators.sandbox import RunsAsRoot
 
 log = logging.getLogger(__name__)
 

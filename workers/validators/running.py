@@ -27,7 +27,7 @@ from workers.outbound.guarded_client import EndpointClient, EndpointWaits, open_
 from workers.text.edits import Edit
 from workers.validators import Documents, start, violations
 from workers.validators.check_process import CheckProcess, shared, too_expensive
-from workers.validators.python import Sandbox, open_sandbox
+from workers.validators.sandbox import Sandbox, open_sandbox
 from workers.validators.violation import (
     HIDES_OTHERS,
     Measurement,

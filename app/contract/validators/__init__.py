@@ -64,6 +64,9 @@ class Validator(Contract):
     needs: ClassVar[Resource | None] = None
     """The optional resource of a server that the check requires, if any."""
 
+    caveat: ClassVar[str | None] = None
+    """Why its verdict can be forged by a hostile draft; None if it cannot."""
+
     @model_validator(mode="after")
     def _fixes_only_what_it_can(self) -> Self:
         if self.on_fail is OnFail.FIX and not self.can_fix():
