@@ -126,7 +126,9 @@ async def test_hidden_cases_score_a_function_and_visible_ones_steer(
     assert "postage(20) returned 100; expected 85" in first
     assert "hidden cases: 3 of 5 cases passed (not met yet)" in second
     assert "hidden case 4 gave another answer than expected" in second
-    assert not [it for it in ("postage(0)", "postage(500)", "275") if it in first]
+    assert not [
+        it for it in ("postage(0)", "postage(500)", "postage(1001)") if it in first + second
+    ]
 
 
 @needs_sandbox

@@ -118,6 +118,13 @@ def test_values_that_differ(expected: Any, given: Any) -> None:
     assert not is_same(expected, given)
 
 
+def test_a_request_with_cases_is_stored_and_read_again() -> None:
+    cases = [*TWO, {"input": [], "raises": "KeyError"}, {"input": [0], "expected": None}]
+    given = {"kind": "python_cases", "function": "add", "cases": cases}
+    validator = PythonCasesValidator.model_validate(given)
+    assert PythonCasesValidator.model_validate_json(validator.model_dump_json()) == validator
+
+
 @pytest.mark.parametrize(
     ("function", "case", "said"),
     [

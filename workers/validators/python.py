@@ -63,7 +63,7 @@ class FunctionAnswer(BaseModel, strict=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CaseVerdict:
     """Whether a case passed; what the draft did; and, if that was an error, its line."""
 
     passed: bool
@@ -95,7 +95,7 @@ async def check_python_cases(
 
 
 def _failed_cases(
-    validator: PythonCasesValidator, verdicts: Sequence[Verdict]
+    validator: PythonCasesValidator, verdicts: Sequence[CaseVerdict]
 ) -> Iterator[tuple[str, int | None]]:
     for number, (case, it) in enumerate(zip(validator.cases, verdicts, strict=False), 1):
         if it.passed:
@@ -109,25 +109,27 @@ def _failed_cases(
             yield f"hidden case {number} {did}", it.line
 
 
-def _verdict(case: PythonCase, said: Any, function: str | None) -> Verdict:
+def _verdict(case: PythonCase, said: Any, function: str | None) -> CaseVerdict:
     try:
         ran = CaseRun.model_validate(said)
         if len(ran.answer) >= MAX_ANSWER:
-            return Verdict(False, f"answered with more than {MAX_ANSWER >> 10} KiB", is_error=True)
+            return CaseVerdict(
+                False, f"answered with more than {MAX_ANSWER >> 10} KiB", is_error=True
+            )
         if function is None:
             return _of_program(case, ran)
         return _of_function(case, FunctionAnswer.model_validate_json(ran.answer))
     except ValidationError:
-        return Verdict(False, f"gave no answer: {ENDED_EARLY}", is_error=True)
+        return CaseVerdict(False, f"gave no answer: {ENDED_EARLY}", is_error=True)
 
 
-def _of_program(case: PythonCase, ran: CaseRun) -> Verdict:
+def _of_program(case: PythonCase, ran: CaseRun) -> CaseVerdict:
     if ran.status:
         *_, last = ran.errors.strip().splitlines() or [f"the status {ran.status}"]
         lines = [int(it) for it in LINE_OF_DRAFT.findall(ran.errors)]
-        return Verdict(False, f"ended with {last[:400]}", lines[-1] if lines else None, True)
+        return CaseVerdict(False, f"ended with {last[:400]}", lines[-1] if lines else None, True)
     passed = _printed(ran.answer) == _printed(str(case.expected))
-    return Verdict(passed, f"printed {shortened(repr(ran.answer), MOST_SHOWN)}")
+    return CaseVerdict(passed, f"printed {shortened(repr(ran.answer), MOST_SHOWN)}")
 
 
 def _printed(text: str) -> list[str]:
@@ -135,13 +137,13 @@ def _printed(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().split("\n")]
 
 
-def _of_function(case: PythonCase, answer: FunctionAnswer) -> Verdict:
+def _of_function(case: PythonCase, answer: FunctionAnswer) -> CaseVerdict:
     if answer.error:
         did = f"raised {answer.error[:400]}" if answer.raised else answer.error[:400]
         passed = case.raises is not None and any(_is_a(it, case.raises) for it in answer.raised[:2])
-        return Verdict(passed, did, answer.line, True)
+        return CaseVerdict(passed, did, answer.line, True)
     passed = case.raises is None and is_same(case.expected, answer.returned)
-    return Verdict(passed, f"returned {shortened(repr(answer.returned), MOST_SHOWN)}")
+    return CaseVerdict(passed, f"returned {shortened(repr(answer.returned), MOST_SHOWN)}")
 
 
 def _is_a(raised: str, expected: str) -> bool:

@@ -55,7 +55,7 @@ class PythonCase(Contract):
 
     @model_validator(mode="after")
     def _expects_one_thing(self) -> Self:
-        if self.raises is not None and "expected" in self.model_fields_set:
+        if self.raises is not None and self.expected is not None:
             raise FieldConflict("/raises", "a case has either expected or raises")
         if len(json.dumps(self.expected)) > EXPECTED_CHARACTERS:
             raise FieldConflict(
