@@ -92,8 +92,8 @@ async def test_each_case_begins_anew() -> None:
     ],
 )
 async def test_a_draft_that_does_not_answer_does_not_pass(code: str, said: str) -> None:
-    (hit,) = await messages(f"def add(a, b):\n    {code}\n", "add", *TWO, timeout_s=1)
-    assert said in hit
+    found = await messages(f"def add(a, b):\n    {code}\n", "add", *TWO, timeout_s=1)
+    assert any(said in it for it in found)
 
 
 @needs_sandbox

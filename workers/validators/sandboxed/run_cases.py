@@ -79,9 +79,9 @@ def begin_anew(draft: str) -> None:
         file.write(draft)
 
 
-def written(file: Any, most: int) -> str:
-    """Return the beginning of what was written to a file."""
-    file.seek(0)
+def written(file: Any, most: int, *, is_end: bool = False) -> str:
+    """Return the beginning or the end of what was written to a file."""
+    file.seek(max(0, os.fstat(file.fileno()).st_size - most) if is_end else 0)
     return str(file.read(most).decode(errors="replace"))
 
 
@@ -100,5 +100,5 @@ def main(asked: dict[str, Any], report: Callable[[Any], None], channel: int) -> 
             status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
-            wrote = {"answer": written(answers, asked["most"]), "errors": written(errors, MOST)}
-            report({"status": status, **wrote})
+            said, errors_said = written(answers, asked["most"]), written(errors, MOST, is_end=True)
+            report({"status": status, "answer": said, "errors": errors_said})
