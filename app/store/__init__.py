@@ -61,6 +61,7 @@ from app.store.wakeups import ChangeSignal, EventBuffer, Wakeups
 from app.store.worker import LATER, Journal, WorkerStore, renew
 
 EXCHANGE_TIMEOUT_S = 1.0
+CHECK_S = 3.0
 
 __all__ = [
     "LATER",
@@ -108,6 +109,7 @@ __all__ = [
     "Wakeups",
     "WorkerFacts",
     "WorkerStore",
+    "check_redis",
     "critic_of",
     "insight_additions",
     "kind_of_task",
@@ -122,6 +124,12 @@ __all__ = [
     "open_worker_store",
     "refusals",
 ]
+
+
+async def check_redis(url: str) -> None:
+    """Raise redis errors, and UnusableRedis for a server that would lose or misread records."""
+    async with renewal_client(url, CHECK_S) as client:
+        await check_server(client)
 
 
 @asynccontextmanager

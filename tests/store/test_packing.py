@@ -17,7 +17,6 @@ from app.store.packing import (
     ON_THE_LOOP,
     EndedRecord,
     pack_record,
-    packed_record,
     unpack_record,
 )
 from app.store.prompts import KeptPrompt, PromptKeeper
@@ -202,19 +201,6 @@ async def test_only_what_ended_long_enough_ago_is_packed_and_no_text_that_is_not
     assert not await pack_record(committer, running.id)
     assert await everything(redis) == before
     assert await redis.zrange(keys.TO_PACK, 0, -1) == [held.id.encode()]
-
-
-async def test_nothing_is_packed_while_an_api_of_release_0_1_0_listens(
-    store: Store, worker: WorkerStore, redis: Redis, committer: Committer
-) -> None:
-    held = await succeeded(store, worker)
-    async with redis.pubsub() as listener:
-        await listener.subscribe(keys.CHANGES)
-        await pack_now(redis, worker, held.id)
-        assert await packed_record(committer, held.id) is None
-    await redis.zadd(keys.TO_PACK, {held.id: 1})
-    while not await packed_record(committer, held.id):
-        await worker.pack_ended()
 
 
 async def test_what_changes_while_it_is_packed_stays_as_it_is(

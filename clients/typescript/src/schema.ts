@@ -4330,10 +4330,9 @@ export interface components {
             seconds: number;
             /**
              * About
-             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256); null in journals of 0.1.0.
-             * @default null
+             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256).
              */
-            about?: string | null;
+            about: string;
             /** Next */
             next: string[];
         };
@@ -4395,7 +4394,7 @@ export interface components {
             usage: components["schemas"]["Usage"];
             /**
              * About
-             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256); null in journals of 0.1.0.
+             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256). null: a call that a reviewer was to see.
              * @default null
              */
             about?: string | null;
