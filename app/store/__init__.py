@@ -22,7 +22,7 @@ from app.store.connection import (
 from app.store.endpoints import EndpointSecrets, SigningSecrets
 from app.store.enqueue import Enqueuer, Queue
 from app.store.insights import insight_additions
-from app.store.inspection import LiveRefinement, LiveWorker, Overview, ServerFacts, WorkerFacts
+from app.store.inspection import ServerFacts, WorkerFacts
 from app.store.learning import Agreement, critic_of
 from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
@@ -84,12 +84,9 @@ __all__ = [
     "Journal",
     "KeptPrompt",
     "KeyRecord",
-    "LiveRefinement",
     "LiveTexts",
-    "LiveWorker",
     "Loaded",
     "NewRefinement",
-    "Overview",
     "Parking",
     "Rejections",
     "ReportSpending",
