@@ -99,7 +99,9 @@ def told(
 
 def asked(key: str, text: str, **more: object) -> StepCompleted:
     fields = {"key": key, "kind": "ask", "reply": TextReply(text=text), "usage": UNKNOWN}
-    return StepCompleted.model_validate(fields | {"seconds": 1, "next": ()} | more)
+    return StepCompleted.model_validate(
+        fields | {"about": "0" * 16, "seconds": 1, "next": ()} | more
+    )
 
 
 def test_a_failure_is_told_in_words_with_its_code() -> None:
