@@ -34,7 +34,7 @@ serve: $(VENV)/run.stamp ## run Redis, API and worker until Ctrl-C
 test: install ## run the tests, a process per core and two more; ALL=1 adds those that take long; TESTS=tests/engine runs some
 	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal $(if $(ALL),--long) $(TESTS)
 
-check: install ## check format, lint, types, import contracts, OpenAPI document
+check: install ## check format, lint, types, import contracts, OpenAPI document, limits of weight
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict $(PACKAGES)
@@ -44,6 +44,7 @@ check: install ## check format, lint, types, import contracts, OpenAPI document
 	diff -u openapi/openapi.json openapi/openapi.json.new || { echo "stale: run make openapi"; exit 1; }
 	rm openapi/openapi.json.new
 	$(BIN)/python clients/python/generate.py --check || { echo "stale: run make openapi"; exit 1; }
+	$(BIN)/python -m benchmarks.structure --check
 
 fix: install ## format, and fix what the linter can fix
 	$(BIN)/ruff format .

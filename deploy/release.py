@@ -18,6 +18,8 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from packaging.version import Version
+
 ROOT = Path(__file__).resolve().parent.parent
 CONTEXT = (
     *("Dockerfile", ".dockerignore", "pyproject.toml", "requirements.lock"),
@@ -38,7 +40,8 @@ def versions(source: Path) -> dict[str, str]:
         for name, it in parts.items()
     }
     package = source / "clients" / "typescript" / "package.json"
-    stated["TypeScript client"] = str(json.loads(package.read_text())["version"])
+    # npm writes 1.0.0-rc.1 for what Python packages call 1.0.0rc1.
+    stated["TypeScript client"] = str(Version(json.loads(package.read_text())["version"]))
     return stated
 
 

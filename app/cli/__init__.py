@@ -1,6 +1,6 @@
 """The command line: `hone`."""
 
-from app.cli import access_commands, client_commands, compare, doctor, server_commands, top
+from app.cli import access_commands, client_commands, compare, doctor, server_commands
 from app.cli.root import app
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "doctor",
     "main",
     "server_commands",
-    "top",
 ]
 
 

@@ -939,19 +939,16 @@ def _asked_and_said(step: Step) -> Iterator[str]:
 def report(
     refinement_id: RefinementIdArgument,
     *,
-    html: Annotated[
-        bool, typer.Option("--html", help="Print a self-contained HTML page, not Markdown.")
-    ] = False,
     output: OutputOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Print a report, as Markdown or as an HTML page.
+    """Print a report, as Markdown.
 
     It has the request, the steps and the result.
     """
     check_writable(output)
     with connected(server) as client:
-        text = client.report(refinement_id, "html" if html else "md")
+        text = client.report(refinement_id)
     if output is None:
         print_text(plain(text).plain)
         return

@@ -2457,12 +2457,12 @@ class StepCompleted:
     reply: TextReply | FindingsReply | ToolReply
     usage: Usage
     seconds: float
+    about: str
     next: list[str]
     model: str | None = None
     tried: list[Tried] | None = None
     prompt: PromptRef | None = None
     dropped: list[DroppedItem] | None = None
-    about: str | None = None
 
 
 @dataclass

@@ -2611,11 +2611,11 @@ export interface components {
          *
          *     The task is the goal. A step is carried out by the model or by one of the request's `tools`,
          *     side by side with those that it does not need; the plan is revised when one failed, when
-         *     something was learnt, before a call with `effects` that needs what was observed since it was
-         *     planned, and when none remains. The verdict that the goal is met must quote the
-         *     observations. The result is written from the observations, judged, and revised as in
-         *     `iterative`. (Plan-and-Solve, arXiv 2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT,
-         *     arXiv 2311.05772.)
+         *     something was learnt, before a call once anything was observed since it was planned, and when
+         *     none remains. The verdict that the goal is met must quote the observations. The result is
+         *     written from the observations, judged, and revised as in `iterative`. (Plan-and-Solve, arXiv
+         *     2305.04091; ReAct, arXiv 2210.03629; replanning as in ADaPT, arXiv
+         *     2311.05772.)
          */
         PlanExecuteStrategy: {
             /**
@@ -2640,7 +2640,7 @@ export interface components {
             max_steps?: number;
             /**
              * Revise
-             * @description When the plan is confirmed or revised. `when_learnt`: when a step failed, when something was learnt, and before a tool with `effects` is called that needs what was observed since the call was planned. `each_step`: after each step, too; after steps side by side once. Default: `"when_learnt"`.
+             * @description When the plan is confirmed or revised. `when_learnt`: when a step failed, when something was learnt, and before a call once anything was observed since it was planned. `each_step`: after each step, too; after steps side by side once. Default: `"when_learnt"`.
              * @enum {string}
              */
             revise?: "when_learnt" | "each_step";
@@ -4389,10 +4389,9 @@ export interface components {
             seconds: number;
             /**
              * About
-             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256); null in journals of 0.1.0.
-             * @default null
+             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256).
              */
-            about?: string | null;
+            about: string;
             /** Next */
             next: string[];
         };
@@ -4454,7 +4453,7 @@ export interface components {
             usage: components["schemas"]["Usage"];
             /**
              * About
-             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256); null in journals of 0.1.0.
+             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256). null: a call that a reviewer was to see.
              * @default null
              */
             about?: string | null;
