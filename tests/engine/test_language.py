@@ -27,7 +27,7 @@ def language_of(text: str) -> str:
 
 
 def within(label: str, user: str) -> str | None:
-    found = re.search(rf"<{label} (\d+)>\n(.*?)\n</{label} \1>", user, re.DOTALL)
+    found = re.search(rf"<{label} (\w+)>\n(.*?)\n</{label} \1>", user, re.DOTALL)
     return found[2] if found else None
 
 

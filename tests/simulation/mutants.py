@@ -177,14 +177,6 @@ MUTANTS: dict[str, Mutant] = {
         faults=("duplicates", "lost_jobs"),
         commands=("cancel",),
     ),
-    "change: a repeated command changes again": Mutant(
-        without(
-            "if given(id, 'change', command) then return 'OK' end\nif differs",
-            "if differs",
-        ),
-        faults=("network", "silence"),
-        commands=("change",),
-    ),
     "an end leaves the refinement on its old list": Mutant(
         without(f"redis.call('ZREM', '{keys.LIST}' .. tenant .. '{keys.BY_STATUS}' .. from, id)")
     ),

@@ -330,12 +330,12 @@ async def test_renewing_names_what_a_command_changed_until_it_was_read(
     await store.change(TENANT, changed.id, LimitsChange(threshold=0.1))
     news = await worker.renew()
     assert set(news) == held
-    await store.change(TENANT, changed.id, LimitsChange(threshold=0.1))
+    await store.change(TENANT, changed.id, LimitsChange(threshold=0.2))
     again = await worker.renew(news)
     assert set(again) == {changed.id}
     assert (await canceled.journal.look()).status is Status.CANCELING
     assert (await finished.journal.look()).finish_requested
-    assert (await changed.journal.append([step()])).limits.threshold == 0.1
+    assert (await changed.journal.append([step()])).limits.threshold == 0.2
     assert await worker.renew(again) == {}
 
 

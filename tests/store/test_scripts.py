@@ -243,7 +243,18 @@ async def _create(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     fields: ScriptArgs = ("limits", limits, "strategy", "iterative", "retention_ms", 1000)
     queue: ScriptArgs = (ListQueue.key, 10, "batch", 0, "", "")
     record: ScriptArgs = ("test:record", 60, "hash")
-    rest: ScriptArgs = (*record, "{}", "{}", "{}", '{"a":"b"}', "123456", "", len(fields), *fields)
+    rest: ScriptArgs = (
+        *record,
+        "{}",
+        "{}",
+        "{}",
+        '{"a":"b"}',
+        "abcdefgh",
+        "",
+        "",
+        len(fields),
+        *fields,
+    )
     return ("ref_1", TENANT, LEASE_MS, *queue, *rest, 3, "RPUSH", ListQueue.key, "ref_1-1")
 
 
@@ -304,7 +315,8 @@ async def _finish_judged(store: Store, worker: WorkerStore, _: Redis) -> ScriptA
 
 async def _change(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
-    return (held.id, TENANT, "command", 1, encode_limits(held.claimed.state.limits))
+    changed = LimitsChange(threshold=0.1).applied_to(held.claimed.state.limits)
+    return (held.id, TENANT, "command", "", 1, encode_limits(changed), "")
 
 
 async def _retry(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:

@@ -41,6 +41,8 @@ ReviewScript = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
 NOBODY: ReviewScript = {}
 TOKENS = Usage(calls=1, input_tokens=10, output_tokens=5, cost_usd=0.0)
 TEST_MODEL = ModelChoice(model="scripted:test", max_output_tokens=100)
+NONCE = "abcdefgh"
+"""The same in every refinement: estimates of two that are compared count the same prompts."""
 
 
 class NoQueue:
@@ -193,6 +195,7 @@ class RefinementHarness:
                 draw=draw,
             ),
             engine_version=engine_version,
+            prompt_nonce=NONCE,
             origin=origin,
         )
         return (await self.store.create(new, None)).id

@@ -416,6 +416,8 @@ def _speaks_of(draft: str, text: str, base: KnownText) -> bool:
 
 def _doubt_at_edges(text: str, asked: TextRequest, base: KnownText) -> str | None:
     """Return what stands before or after all that resembles the draft, or where it breaks off."""
+    if not text.strip():
+        return None
     blocks = _blocks_and_edges(text)
     found = first_and_last(base, blocks)
     if found is None or 2 * len(text) < len(asked.base or ""):
