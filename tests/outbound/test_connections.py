@@ -11,6 +11,7 @@ from tests.outbound.raw_server import RawAnswer, raw_server
 from tests.outbound.test_http_client import CHUNKED, DONE, OK, posted, until
 from workers.outbound.http_client import (
     ConnectionBroken,
+    InvalidResponse,
     NotConnected,
 )
 

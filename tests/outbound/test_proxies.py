@@ -91,7 +91,7 @@ def test_a_proxy_that_is_none_is_named(environment: pytest.MonkeyPatch) -> None:
     environment.setenv("HTTPS_PROXY", "socks5://proxy.test:1080")
     with pytest.raises(NotConnected, match="HTTPS_PROXY names no HTTP proxy"):
         proxies_of_environment()("https://api.example.com/")
-    with pytest.raises(ValidationError, match="http://proxy.example:3128"):
+    with pytest.raises(ValidationError, match=r"http://proxy\.example:3128"):
         Settings(egress_proxy=SecretStr("socks5://proxy.test:1080"))
 
 

@@ -21,7 +21,7 @@ from functools import lru_cache
 from io import BytesIO
 from ipaddress import ip_address
 from typing import Protocol
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -128,7 +128,7 @@ def proxies_of_environment() -> ProxyOf:
 
     Loopback is never called through a proxy.
     """
-    proxies = getproxies_environment()
+    proxies = getproxies()
 
     @lru_cache(MOST_URLS)
     def proxy_of(url: str) -> URL | None:
@@ -138,7 +138,7 @@ def proxies_of_environment() -> ProxyOf:
         except ValueError:  # the client says what is wrong with it
             return None
         proxy = proxies.get(target.scheme)
-        if not proxy or is_loopback(host) or proxy_bypass_environment(f"{host}:{port}", proxies):
+        if not proxy or is_loopback(host) or proxy_bypass(f"{host}:{port}"):
             return None
         try:
             return proxy_url(proxy)
