@@ -5,9 +5,10 @@
 
 Each run is a separate process; it prints medians of three, taken in turn. `raw` only sends and
 receives bytes: its rate is the server's ceiling, best measured with `--latency-ms 0 --clients 3`.
-`hone` is the whole adapter on aiohttp: prompt to request, reply to text, usage, every limit. With `--streamed` somebody watches what the adapter's calls write, in 200
-words or so, a chunk each. `--tls` needs the program openssl, and leaves out `raw` and those that do
-not ask the system which certificates it trusts.
+`hone` is the whole adapter on aiohttp: prompt to request, reply to text, usage, every limit. With
+`--streamed` somebody watches what the adapter's calls write, in 200 words or so, a chunk each.
+`--tls` needs the program openssl, and leaves out `raw` and those that do not ask the system which
+certificates it trusts.
 """
 
 import argparse
