@@ -47,7 +47,7 @@ def _corrected(text: str, words: int) -> Iterator[str]:
     if len(found) < words:
         raise SystemExit(f"the text has {len(found)} words, not {words}")
     pieces = [text[one.start() : two.start()] for one, two in pairwise(found)]
-    pieces.append(found[-1].group())
+    pieces.append(f"{found[-1].group()}.")
     places = [number * words // FAULTS for number in range(FAULTS)]
     for place in places:
         pieces[place] = "x" + pieces[place]

@@ -676,7 +676,7 @@ CASES: list[tuple[str, ScriptCase]] = [
 # due again after a lease, what is packed is not packed again, what was erased is not found, what
 # was settled is held no more, a rating is known, and time has gone by.
 ANSWERS_ONCE = {
-    *("take_due", "take_parked", "erase", "claim", "rate", "spend"),
+    *("take_due", "take_parked", "erase", "claim", "rate", "spend", "change"),
     *("take_webhooks", "settle_webhook", "redeliver", "endpoint_gate"),
     *("take_batches", "batch_erase", "take_ended", "pack", "unpack", "repack", "replace_field"),
 }

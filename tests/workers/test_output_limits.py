@@ -45,7 +45,7 @@ class Charging(ScriptedAnswers):
         if isinstance(call.prompt_request, Judge):
             names = [it.name for it in call.prompt_request.task.criteria]
             return json.dumps({"scores": [{"criterion": it, "score": 0.5} for it in names]})
-        return f"{DRAFT} {key}"
+        return f"{DRAFT} {key}."
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply:
         reply = await super().complete(name, call)

@@ -85,7 +85,7 @@ class BudgetedDriver(EngineDriver):
         if isinstance(move.prompt_request, Replan):
             return full(revised(*steps), tokens)
         words = "".join(f"{number % 10_000:04} " for number in range(tokens))
-        return full(verdict(0.5), tokens) if move.role == "critic" else words
+        return full(verdict(0.5), tokens) if move.role == "critic" else f"{words.strip()}."
 
 
 def long_result(_: Call) -> ToolResult:

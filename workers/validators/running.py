@@ -68,7 +68,9 @@ async def open_server_resources(settings: Settings) -> AsyncIterator[ServerResou
         return
     async with (
         open_signing(settings) as signing,
-        open_endpoints(signing.of, allowed=settings.outbound_allow) as endpoints,
+        open_endpoints(
+            signing.of, allowed=settings.outbound_allow, egress_proxy=settings.egress_proxy
+        ) as endpoints,
     ):
         yield ServerResources(sandbox, endpoints, settings.check_cpu_s)
 

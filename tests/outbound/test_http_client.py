@@ -1,4 +1,4 @@
-"""What a client for HTTP promises, and both of them keep, on either event loop."""
+"""What the client for HTTP promises, on either event loop."""
 
 import asyncio
 import gzip
@@ -13,7 +13,7 @@ import pytest
 from tests.outbound.conftest import OpenClient
 from tests.outbound.raw_server import RawAnswer, raw_server
 from tests.waiting import TIMEOUT_S
-from workers.outbound.http1 import (
+from workers.outbound.http_client import (
     ConnectionBroken,
     HttpClient,
     HttpError,
@@ -250,7 +250,6 @@ async def test_a_request_that_a_kept_connection_loses_is_not_sent_again(
         assert (len(server.requests), server.connections) == (2, 1)
 
 
-@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp's
 async def test_a_response_that_comes_before_the_request_was_read_is_taken(
     open_client: OpenClient,
 ) -> None:
@@ -262,7 +261,6 @@ async def test_a_response_that_comes_before_the_request_was_read_is_taken(
         assert server.connections == 2
 
 
-@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp's
 async def test_a_large_request_and_a_large_response_arrive_whole(open_client: OpenClient) -> None:
     body = bytes(range(256)) * 40_000
     answer = OK + b"Content-Length: %d\r\n\r\n" % len(body) + body
@@ -366,7 +364,6 @@ async def test_a_server_without_tls_is_not_connected(open_client: OpenClient) ->
             await posted(client, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
 
 
-@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp's
 async def test_over_tls_responses_are_read_and_connections_used_again(
     open_client: OpenClient, tls: tuple[ssl.SSLContext, ssl.SSLContext]
 ) -> None:
