@@ -74,8 +74,8 @@ def test_the_insights_on_the_page_are_ones_that_the_server_could_give() -> None:
 
 
 def test_the_page_on_issues_says_what_is_the_same_issue() -> None:
-    text = (DOCS / "issues.md").read_text()
-    (issue,) = shown("issues.md")
+    text = (DOCS / "judging.md").read_text()
+    (issue,) = [it for it in shown("judging.md") if "since" in it]
     assert Issue.model_validate(issue).state is IssueState.RETURNED
     assert all(f"`{state}`" in text for state in IssueState)
     assert f"{SAME_MESSAGE} of their words" in text
