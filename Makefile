@@ -50,12 +50,11 @@ fix: install ## format, and fix what the linter can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-openapi: install ## write openapi/openapi.json from the code, from it what the clients generate, and the reference of docs/cli.md
+openapi: install ## write openapi/openapi.json from the code, and from it what the clients generate
 	mkdir -p openapi
 	$(BIN)/hone openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 	$(BIN)/python clients/python/generate.py
-	$(BIN)/python -m documentation.commands
 
 console: ## build the script of the console from app/console/src; needs npm
 	cd app/console && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run build

@@ -1,4 +1,4 @@
-"""What the pages on issues, outputs and revising show is what this server takes and gives."""
+"""What the pages on requests, endings, judging and insights show is what this server takes and gives."""
 
 import json
 import re
@@ -28,22 +28,21 @@ def shown(page: str) -> list[Any]:
 
 
 def test_every_request_on_the_page_is_understood() -> None:
-    requests = [it for it in shown("outputs.md") if "task" in it or "draft" in it]
-    assert [bool(it.get("outputs")) for it in requests] == [False, True]
+    requests = [it for it in shown("requests.md") if "task" in it or "draft" in it]
+    assert [bool(it.get("outputs")) for it in requests] == [False, False, True]
     for it in requests:
         RefinementRequest.model_validate(it)
 
 
-def test_the_request_and_the_report_on_the_page_on_revising_are_the_servers() -> None:
-    asked, told = shown("revising.md")
-    assert RefinementRequest.model_validate(asked).edits == "delta"
-    assert EditsReport.model_validate(told["edits"]).applied == 2
-    text = (DOCS / "revising.md").read_text()
+def test_the_report_of_edits_on_the_page_is_the_servers() -> None:
+    told, *_ = [it["edits"] for it in shown("requests.md") if isinstance(it.get("edits"), dict)]
+    assert EditsReport.model_validate(told).applied == 2
+    text = " ".join((DOCS / "requests.md").read_text().split())
     assert f"at least {LONG:,} characters that scores at least {GOOD}" in text
 
 
 def test_the_comparison_on_the_page_is_one_that_the_server_could_give() -> None:
-    (told,) = [it["comparison"] for it in shown("outputs.md") if "comparison" in it]
+    (told,) = [it["comparison"] for it in shown("requests.md") if "comparison" in it]
     assert Comparison.model_validate(told).verdict == "better"
 
 
