@@ -12,8 +12,8 @@ from benchmarks.measuring import MeasuredRun
 DOCS = Path(__file__).parent.parent / "docs"
 PRINTED = (DOCS / "performance.md", "printed by the benchmark")
 SCALE = (DOCS / "performance.md", "printed by the sweeps")
-CAPACITY = (DOCS / "scaling.md", "printed by the benchmark")
-GROWN = (DOCS / "scaling.md", "calculated by the benchmark")
+CAPACITY = (DOCS / "operations.md", "printed by the benchmark")
+GROWN = (DOCS / "operations.md", "calculated by the benchmark")
 """Where tables are written: pages, and the marks around the tables."""
 
 SHARE = 0.7
