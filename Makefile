@@ -67,7 +67,7 @@ docs: install ## build the documentation site in site/, a broken link fails; SHO
 sim: install ## simulate crashes and lost answers for ten minutes; SIM="--once 7" repeats a run
 	$(BIN)/python -m tests.simulation --seconds 600 $(SIM)
 
-faults: install ## break a running service in every way, write docs/reliability.md; ROWS="kills redis" runs some
+faults: install ## break a running service in every way, write docs/data/faults.txt; ROWS="kills redis" runs some
 	$(BIN)/python -m tests.faults $(or $(ROWS),--write)
 
 upgrades: install ## upgrade from a commit to this version and back, under traffic: OLD=2d66bfec
