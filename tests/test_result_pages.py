@@ -63,9 +63,9 @@ def test_the_page_on_endings_names_every_caveat_and_what_it_does() -> None:
 
 
 def test_the_insights_on_the_page_are_ones_that_the_server_could_give() -> None:
-    (told,) = shown("insights.md")
+    (told,) = shown("usage.md")
     InsightList.model_validate(told)
-    text = (DOCS / "insights.md").read_text()
+    text = (DOCS / "usage.md").read_text()
     assert f"kept for {KEPT_DAYS} days" in text
     assert f"at most {LONGEST_VALUE} characters" in text
     assert f"{MOST_SUMS:,} values a day" in text
