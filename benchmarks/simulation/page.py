@@ -96,7 +96,9 @@ def write(figures: Mapping[str, Table], cost_ms: float) -> None:
 def short(policies: Table, cost_ms: float) -> str:
     """Return what the page shows: the rule with a history, in each world."""
     rows = [
-        [row[0], *row[2:]] for row in policies.rows if row[1] == f"the rule, {PAST} past refinements"
+        [row[0], *row[2:]]
+        for row in policies.rows
+        if row[1] == f"the rule, {PAST} past refinements"
     ]
     columns = [SUMMARY[0], *SUMMARY[2:]]
     return f"{_table(columns, rows)}\n\nA judged draft costs the rule {cost_ms:.3f} ms."
