@@ -1,4 +1,4 @@
-"""What the pages on requests, endings, judging and insights show is what this server takes and gives."""
+"""What the pages on requests, endings, judging and usage show is what the server does."""
 
 import json
 import re

@@ -38,7 +38,7 @@ async def snapshot_of(redis: EmbeddedRedis, data: Path, to: Path) -> None:
 
 
 async def begin_append_only_file(data: Path) -> None:
-    """Start from a snapshot without an append-only file, and write one, as docs/operations.md says."""
+    """Start from a snapshot, and write an append-only file, as docs/operations.md says."""
     with EmbeddedRedis.start(data, aof=False) as redis, Redis.from_url(redis.url) as client:
         client.config_set("appendonly", "yes")
         while client.info("persistence")["aof_rewrite_in_progress"]:  # noqa: ASYNC110
