@@ -51,12 +51,11 @@ fix: install ## format, and fix what the linter can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-openapi: install ## write openapi/openapi.json from the code, from it what the clients generate, and the reference of docs/cli.md
+openapi: install ## write openapi/openapi.json from the code, and from it what the clients generate
 	mkdir -p openapi
 	$(BIN)/hone openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 	$(BIN)/python clients/python/generate.py
-	$(BIN)/python -m documentation.commands
 
 console: ## build the script of the console from app/console/src; needs npm
 	cd app/console && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run build
@@ -69,7 +68,7 @@ docs: install ## build the documentation site in site/, a broken link fails; SHO
 sim: install ## simulate crashes and lost answers for ten minutes; SIM="--once 7" repeats a run
 	$(BIN)/python -m tests.simulation --seconds 600 $(SIM)
 
-faults: install ## break a running service in every way, write docs/reliability.md; ROWS="kills redis" runs some
+faults: install ## break a running service in every way, write docs/data/faults.txt; ROWS="kills redis" runs some
 	$(BIN)/python -m tests.faults $(or $(ROWS),--write)
 
 upgrades: install ## upgrade from a commit to this version and back, under traffic: OLD=2d66bfec

@@ -77,7 +77,7 @@ WORDS = st.text("abc ,;\u00e4\t", min_size=1, max_size=15).filter(str.strip)
 
 
 @given(
-    st.text("xyz \n", max_size=10).map(lambda it: it and f"{it} five is five is five is five\n"),
+    st.text("xyz ", max_size=10).map(lambda it: it and f"{it} five is five is five is five\n"),
     st.lists(WORDS, min_size=1, max_size=7),
     st.lists(WORDS, min_size=1, max_size=4),
     st.data(),

@@ -501,6 +501,11 @@ def _doubt_in_first(text: str, asked: TextRequest) -> str | None:
     return BREAKS_OFF if known(text).is_long and _breaks_off(text) else None
 
 
+NO_PROSE = re.compile(r"\s*(?:[-+*•][ \t]|[>#|`~]|\d+[.)][ \t])")
+UNDERLINE = re.compile(r"\n[ \t]*([^\w\s])\1{2,}[ \t]*\Z")
+"""The second line of a heading."""
+
+
 def _stands_apart(block: str, others: Sequence[str], asked: TextRequest) -> bool:
     """Return whether the first or the last block of a first draft may be about the others.
 
@@ -508,7 +513,7 @@ def _stands_apart(block: str, others: Sequence[str], asked: TextRequest) -> bool
     """
     words = sorted(len(words_of(it)) for it in others)
     is_short = 2 * len(words_of(block)) < words[len(words) // 2]
-    is_prose = re.match(r"\s*(?:[-+*•][ \t]|[>#|`~]|\d+[.)][ \t])", block) is None
+    is_prose = NO_PROSE.match(block) is None and UNDERLINE.search(block) is None
     return (is_short and is_prose) or _may_be_around(block, others, asked)
 
 

@@ -53,6 +53,7 @@ async def test_a_server_without_keys_says_so_and_louder_where_it_has_another_nam
     await page.goto("http://hone.test/console")
     await expect(page.get_by_role("alert").and_(told)).to_contain_text("is reached as hone.test")
     await expect(told).to_contain_text("hone keys create --admin")
+    await page.goto("/console")
     await page.unroute_all(behavior="ignoreErrors")
 
 
