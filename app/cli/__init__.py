@@ -1,13 +1,12 @@
 """The command line: `hone`."""
 
-from app.cli import access_commands, client_commands, compare, doctor, server_commands, top
+from app.cli import access_commands, client_commands, doctor, server_commands, top
 from app.cli.root import app
 
 __all__ = [
     "access_commands",
     "app",
     "client_commands",
-    "compare",
     "doctor",
     "main",
     "server_commands",

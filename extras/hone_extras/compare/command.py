@@ -15,33 +15,9 @@ from rich.progress import Progress as ProgressBars
 
 from app.cli.client import Client
 from app.cli.client_commands import connected, read_request
-from app.cli.comparison import SAME, PairedDifference, compared, texts_text
-from app.cli.comparison_page import page_of_comparison
-from app.cli.comparison_run import (
-    ComparisonCost,
-    ComparisonPlan,
-    ComparisonRunner,
-    ComparisonStory,
-    Fields,
-    PlanEstimates,
-    RefinedText,
-    check,
-    key_of,
-    read_texts,
-    refined_texts,
-    sum_of,
-)
-from app.cli.comparison_tables import (
-    criteria_table,
-    differences_table,
-    own_estimates,
-    people_table,
-    settings_table,
-)
 from app.cli.display import say, say_table
 from app.cli.root import (
     ServerOption,
-    app,
     check_writable,
     console,
     interruptible,
@@ -51,6 +27,30 @@ from app.cli.root import (
 from app.contract.criteria import CRITIC
 from app.contract.estimates import Consumption
 from app.legible import on_one_line
+from hone_extras.compare.comparison import SAME, ComparedSettings, PairedDifference, texts_text
+from hone_extras.compare.comparison_page import page_of_comparison
+from hone_extras.compare.comparison_run import (
+    ComparisonCost,
+    ComparisonPlan,
+    ComparisonRunner,
+    ComparisonStory,
+    Fields,
+    PlanEstimates,
+    RefinedText,
+    RefinedTexts,
+    check,
+    key_of,
+    read_texts,
+    refined_texts,
+    sum_of,
+)
+from hone_extras.compare.comparison_tables import (
+    criteria_table,
+    differences_table,
+    own_estimates,
+    people_table,
+    settings_table,
+)
 
 INCOMPLETE = 3
 """Exit code if a text lacks a result or a judgement."""
@@ -99,7 +99,6 @@ PageOption = Annotated[
 AsJsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
-@app.command()
 def compare(
     *,
     texts: PathOption,
@@ -124,6 +123,9 @@ def compare(
     criteria. Run again with the same texts and settings, it goes on where it was: nothing is paid
     twice. Exit code: 0; 1 if nothing could be compared; 3 if a text lacks a result or a judgement.
     """
+    # Loading scipy takes as long as the rest of the command line, whose help lists this command.
+    from hone_extras.compare.paired_statistics import compared  # noqa: PLC0415
+
     errors = Console(stderr=True)
     check_writable(html)
     given = _settings(a, b, setting or ())
@@ -142,10 +144,29 @@ def compare(
         if dry_run:
             _show_costs(_costs(plan, estimates), is_json=json)
             return
-        story = _story(client, runner, plan, estimates, margin, errors)
+        with _progress(plan, errors) as on_progress:
+            refined = refined_texts(runner, plan, on_progress)
+        noise = _calibrated_noise(client, plan, estimates.judge[0].models)
+    outcomes = [{name: it.outcome() for name, it in text.items()} for text in refined]
+    result = compared(list(given), outcomes, margin, noise)
+    _tell(_story(plan, estimates, refined, result), html, is_json=json)
+
+
+def _story(
+    plan: ComparisonPlan,
+    estimates: PlanEstimates,
+    refined: RefinedTexts,
+    result: ComparedSettings,
+) -> ComparisonStory:
+    judge = estimates.judge[0].models
+    return ComparisonStory(plan, refined, result, judge, tuple(_remarks(plan, estimates, judge)))
+
+
+def _tell(story: ComparisonStory, html: Path | None, *, is_json: bool) -> None:
+    """Print a story, write it to a page, and exit with what it means."""
     if html is not None:
         write_file(html, [page_of_comparison(story).encode()])
-    if json:
+    if is_json:
         print_text(f"{jsonlib.dumps(json_of(story), indent=2, ensure_ascii=False)}\n")
     else:
         show(story, console())
@@ -183,25 +204,6 @@ def _named(
 
 def _going_on(name: str) -> tuple[str, str]:
     return f"{name}: what has begun continues on the server.", "The same command goes on with it."
-
-
-def _story(
-    client: Client,
-    runner: ComparisonRunner,
-    plan: ComparisonPlan,
-    estimates: PlanEstimates,
-    margin: float,
-    errors: Console,
-) -> ComparisonStory:
-    """Run the plan, and return all that is to be told about it."""
-    judge = estimates.judge[0].models
-    with _progress(plan, errors) as on_progress:
-        refined = refined_texts(runner, plan, on_progress)
-    noise = _calibrated_noise(client, plan, judge)
-    outcomes = [{name: it.outcome() for name, it in text.items()} for text in refined]
-    result = compared(list(plan.settings), outcomes, margin, noise)
-    remarks = tuple(_remarks(plan, estimates, judge))
-    return ComparisonStory(plan, refined, result, judge, remarks)
 
 
 @contextmanager

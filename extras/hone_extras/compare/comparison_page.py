@@ -9,9 +9,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.cli.comparison import SAME, PairedDifference, dollars, texts_text, with_sign
-from app.cli.comparison_run import ComparedText, ComparisonPlan, ComparisonStory, RefinedText
-from app.cli.comparison_tables import (
+from app.contract.requests import RefinementRequest
+from app.html_page import html_page
+from app.legible import legible
+from hone_extras.compare.comparison import SAME, PairedDifference, dollars, texts_text, with_sign
+from hone_extras.compare.comparison_run import (
+    ComparedText,
+    ComparisonPlan,
+    ComparisonStory,
+    RefinedText,
+)
+from hone_extras.compare.comparison_tables import (
     UNKNOWN,
     Rows,
     criteria_table,
@@ -21,9 +29,6 @@ from app.cli.comparison_tables import (
     reach,
     settings_table,
 )
-from app.contract.requests import RefinementRequest
-from app.html_page import html_page
-from app.legible import legible
 
 MASK = "**********"
 OPEN_TEXTS = 2

@@ -15,13 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from app.cli.client import RECONNECTS, Client, CliError, RequestRejected, ServerUnreachable
-from app.cli.comparison import (
-    ComparedSettings,
-    NoScore,
-    PairedDifference,
-    TextOutcome,
-    dollars,
-)
 from app.cli.root import parse_json
 from app.contract.criteria import AUTO, CRITIC
 from app.contract.drafts import MAX_TEXT
@@ -31,6 +24,13 @@ from app.contract.output_tokens import BYTES_PER_TOKEN
 from app.contract.snapshot import Iteration, Snapshot
 from app.contract.status import Status
 from app.legible import on_one_line
+from hone_extras.compare.comparison import (
+    ComparedSettings,
+    NoScore,
+    PairedDifference,
+    TextOutcome,
+    dollars,
+)
 
 MOST_TEXTS = 1_000
 SUFFIXES = frozenset({".txt", ".md"})

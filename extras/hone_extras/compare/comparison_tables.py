@@ -2,8 +2,14 @@
 
 from collections.abc import Sequence
 
-from app.cli.comparison import MeanInterval, PairedDifference, SettingSummary, dollars, with_sign
 from app.cli.display import score_text
+from hone_extras.compare.comparison import (
+    MeanInterval,
+    PairedDifference,
+    SettingSummary,
+    dollars,
+    with_sign,
+)
 
 UNKNOWN = "unknown"
 
