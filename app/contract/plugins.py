@@ -11,10 +11,20 @@ The groups are separate: an API process loads nothing that only workers run.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, entry_points, version
+from pkgutil import iter_modules
+from types import ModuleType
 from typing import Any
+
+CONTRACT, PLAY = "hone.contract", "hone.play"
+ROOMS = {
+    CONTRACT: ("strategies", "validators", "providers"),
+    PLAY: ("strategies", "validators", "models"),
+}
+"""The rooms of the product that a module can be added to: its entry point is `ROOM.NAME`."""
 
 _END_OF_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -43,6 +53,54 @@ def load(entry: EntryPoint) -> Any:
         return entry.load()
     except Exception as error:
         raise PluginFailed(entry, f"{type(error).__name__}: {error}") from error
+
+
+def added_modules(group: str, room: str) -> dict[str, ModuleType]:
+    """Return the modules that installed packages add to a room, by their names there.
+
+    Raises `PluginFailed`, also for two of the same name, and for a room that there is not.
+    """
+    found: dict[str, ModuleType] = {}
+    for entry in installed(group):
+        place, _, name = entry.name.partition(".")
+        if place not in ROOMS[group] or not name:
+            expected = ", ".join(f"{it}.NAME" for it in ROOMS[group])
+            raise PluginFailed(entry, f"its name is none of {expected}")
+        if name in found and place == room:
+            raise PluginFailed(entry, "another package has an entry point of this name")
+        if place == room:
+            found[name] = load(entry)
+    return found
+
+
+def modules(package: str, path: Sequence[str], room: str) -> Iterator[tuple[str, ModuleType]]:
+    """Yield the modules of a package of the contract, then those that others add to it."""
+    own = sorted(it.name for it in iter_modules(path))
+    for name in own:
+        yield name, import_module(f"{package}.{name}")
+    for name, module in added_modules(CONTRACT, room).items():
+        if name in own:
+            (entry,) = installed(CONTRACT).select(name=f"{room}.{name}")
+            raise PluginFailed(entry, f"{package} has a module of this name")
+        yield name, module
+
+
+def playing(package: str, room: str, name: str) -> ModuleType:
+    """Return the module that plays what is declared: an installed package's, or the product's."""
+    return added_modules(PLAY, room).get(name) or import_module(f"{package}.{name}")
+
+
+def load_added() -> None:
+    """Load what workers need of installed packages, and see that they play what they declare.
+
+    Raises `PluginFailed`.
+    """
+    for room in ROOMS[PLAY]:
+        added_modules(PLAY, room)
+    played = installed(PLAY).names
+    for entry in installed(CONTRACT):
+        if entry.name.startswith("validators.") and entry.name not in played:
+            raise PluginFailed(entry, f"{PLAY} has no entry point of this name")
 
 
 def missing_requirements(entry: EntryPoint) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
-from app.contract.strategies.brainstorm import BrainstormStrategy
 from app.contract.values import value
+from hone_ideas.brainstorm import BrainstormStrategy
 from workers.engine.asking import ask, question, text_in
 from workers.engine.drafting import propose
 from workers.engine.judging import judge

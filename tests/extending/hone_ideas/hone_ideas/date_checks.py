@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import date
 from itertools import islice
 
-from app.contract.validators.dates import WeekdaysValidator
+from hone_ideas.dates import WeekdaysValidator
 from workers.validators.violation import Violation, violation_at
 
 MAX_VIOLATIONS = 20
