@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-PACKAGES := app workers tests benchmarks documentation
+PACKAGES := app workers extras/hone_extras tests benchmarks documentation
 
 # The default Python if its version is supported, otherwise the newest supported one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -17,6 +17,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --upgrade
+EXTRAS := --extra compare --extra mcp
 
 .PHONY: help install demo serve test check fix openapi docs console faults upgrades release fuzz interop sim bench examples lock clean
 
@@ -93,7 +94,8 @@ examples: install ## run an example of every strategy and write docs/strategies.
 lock: install ## update the lock files to the newest versions that pyproject.toml allows
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) --group pyproject.toml:build -c requirements.lock -o requirements-build.lock
-	$(COMPILE) pyproject.toml --group pyproject.toml:dev -c requirements.lock \
+	$(COMPILE) pyproject.toml $(EXTRAS) -c requirements.lock -o requirements-extras.lock
+	$(COMPILE) pyproject.toml $(EXTRAS) --group pyproject.toml:dev -c requirements-extras.lock \
 		-c requirements-build.lock -o requirements-dev.lock
 
 clean: ## remove .venv, caches and builds

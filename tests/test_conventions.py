@@ -92,7 +92,7 @@ BROKEN = [
 def sources() -> list[str]:
     return sorted(
         str(path.relative_to(ROOT))
-        for package in ("app", "workers", "tests", "benchmarks")
+        for package in ("app", "workers", "extras", "tests", "benchmarks")
         for path in (ROOT / package).rglob("*.py")
     )
 
