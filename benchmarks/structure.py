@@ -306,7 +306,12 @@ def measure(root: Path) -> Iterator[Weight]:
     alone = sorted(product.with_one_importer(), key=lambda pair: pair[0].lines)
     shown = [f"{module.lines:4} {module.path} <- {importer}" for module, importer in alone]
     folders = [root / package for package in PRODUCT if (root / package).is_dir()]
-    data = sorted(it for folder in folders for it in folder.rglob("*") if it.suffix in DATA and "node_modules" not in it.parts)
+    data = sorted(
+        it
+        for folder in folders
+        for it in folder.rglob("*")
+        if it.suffix in DATA and "node_modules" not in it.parts
+    )
     scripts = sorted(it for folder in folders for it in folder.rglob("*.lua"))
     pages = [it for it in sorted((root / "docs").rglob("*.md")) if "adr" not in it.parts]
     private = private_names(product, bounded_libraries(root))
