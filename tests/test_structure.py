@@ -2,7 +2,9 @@
 
 import ast
 import json
+import os
 import shutil
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
 import pytest
@@ -176,8 +178,17 @@ def instrumented(source: str, path: str) -> str:
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
+@pytest.fixture
+def environment() -> Iterator[MutableMapping[str, str]]:
+    """The environment of this process, which is restored afterwards."""
+    before = dict(os.environ)
+    yield os.environ
+    os.environ.clear()
+    os.environ.update(before)
+
+
 def test_functions_that_report_themselves_name_the_same_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, environment: MutableMapping[str, str]
 ) -> None:
     for package in ("app", "workers", "benchmarks"):
         shutil.copytree(ROOT / package, tmp_path / package)
@@ -187,7 +198,7 @@ def test_functions_that_report_themselves_name_the_same_files(
             (tmp_path / module.path).write_text(instrumented(module.text, module.path))
     notes = tmp_path / "notes"
     notes.touch()
-    monkeypatch.setenv("NOTED_CALLS", str(notes))
+    environment["NOTED_CALLS"] = str(notes)
     counted = set(files_of_one_submission(tmp_path.resolve(), PRODUCT))
     noted = [it.split() for it in notes.read_text().splitlines()]
     reported = [{path for part, path in noted if part == it} for it in "234"]

@@ -1,9 +1,12 @@
 """Which calls go through a proxy, and which never do."""
 
+import os
 import ssl
+from collections.abc import Iterator, MutableMapping
 
 import pytest
 from pydantic import SecretStr, ValidationError
+from yarl import URL
 
 from app.contract.endpoints import Endpoint
 from app.settings import Settings
@@ -19,11 +22,15 @@ REFUSES = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def environment() -> Iterator[MutableMapping[str, str]]:
+    """The environment of this process without proxies, which is restored afterwards."""
+    before = dict(os.environ)
     for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    return monkeypatch
+        os.environ.pop(name, None)
+        os.environ.pop(name.lower(), None)
+    yield os.environ
+    os.environ.clear()
+    os.environ.update(before)
 
 
 def place(server: RawServer) -> str:
@@ -31,10 +38,10 @@ def place(server: RawServer) -> str:
 
 
 async def test_model_calls_go_through_the_proxy_of_the_environment(
-    open_client: OpenClient, environment: pytest.MonkeyPatch
+    open_client: OpenClient, environment: MutableMapping[str, str]
 ) -> None:
     async with raw_server(DONE) as proxy:
-        environment.setenv("HTTP_PROXY", f"http://user:pass@{place(proxy)}")
+        environment["HTTP_PROXY"] = f"http://user:pass@{place(proxy)}"
         async with open_client(proxy_of=proxies_of_environment()) as client:
             for _ in range(2):
                 assert await posted(client, "http://models.test/v1") == (200, b"done")
@@ -44,10 +51,10 @@ async def test_model_calls_go_through_the_proxy_of_the_environment(
 
 
 async def test_a_proxy_is_asked_for_a_tunnel_to_a_server_with_tls_and_its_refusal_is_named(
-    open_client: OpenClient, environment: pytest.MonkeyPatch
+    open_client: OpenClient, environment: MutableMapping[str, str]
 ) -> None:
     async with raw_server(REFUSES) as proxy:
-        environment.setenv("HTTPS_PROXY", place(proxy))
+        environment["HTTPS_PROXY"] = place(proxy)
         async with open_client(proxy_of=proxies_of_environment()) as client:
             with pytest.raises(NotConnected, match=r"^its proxy answered 403$"):
                 await posted(client, "https://models.test/v1")
@@ -56,13 +63,10 @@ async def test_a_proxy_is_asked_for_a_tunnel_to_a_server_with_tls_and_its_refusa
 
 async def test_through_a_tunnel_the_server_itself_is_verified(
     open_client: OpenClient,
-    environment: pytest.MonkeyPatch,
     tls: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
     async with raw_server(DONE, tls=tls[0]) as server, tunnel(place(server)) as proxy:
-        environment.setenv("HTTPS_PROXY", proxy)
-        environment.setattr("workers.outbound.http_client.is_loopback", lambda _host: False)
-        async with open_client(tls=tls[1], proxy_of=proxies_of_environment()) as client:
+        async with open_client(tls=tls[1], proxy_of=lambda _url: URL(proxy)) as client:
             for _ in range(2):
                 assert await posted(client, server.url) == (200, b"done")
         assert server.connections == 1
@@ -80,15 +84,15 @@ async def test_through_a_tunnel_the_server_itself_is_verified(
     ],
 )
 def test_hosts_in_no_proxy_and_this_machine_are_called_directly(
-    environment: pytest.MonkeyPatch, host: str, is_proxied: bool
+    environment: MutableMapping[str, str], host: str, is_proxied: bool
 ) -> None:
-    environment.setenv("HTTPS_PROXY", "http://proxy.test:3128")
-    environment.setenv("NO_PROXY", "models.internal")
+    environment["HTTPS_PROXY"] = "http://proxy.test:3128"
+    environment["NO_PROXY"] = "models.internal"
     assert (proxies_of_environment()(f"https://{host}/v1") is not None) is is_proxied
 
 
-def test_a_proxy_that_is_none_is_named(environment: pytest.MonkeyPatch) -> None:
-    environment.setenv("HTTPS_PROXY", "socks5://proxy.test:1080")
+def test_a_proxy_that_is_none_is_named(environment: MutableMapping[str, str]) -> None:
+    environment["HTTPS_PROXY"] = "socks5://proxy.test:1080"
     with pytest.raises(NotConnected, match="HTTPS_PROXY names no HTTP proxy"):
         proxies_of_environment()("https://api.example.com/")
     with pytest.raises(ValidationError, match=r"http://proxy\.example:3128"):
@@ -102,11 +106,11 @@ HOSTILE = [
 
 
 async def test_what_a_tenant_names_uses_no_proxy_of_the_environment(
-    environment: pytest.MonkeyPatch,
+    environment: MutableMapping[str, str],
 ) -> None:
     async with raw_server(DONE) as proxy:
         for name in VARIABLES[:2]:
-            environment.setenv(name, f"http://{place(proxy)}")
+            environment[name] = f"http://{place(proxy)}"
         for allowed in ("", "allowed.test"):
             resolver = FixedResolver("127.0.0.1")
             async with open_endpoints(signing_of, allowed=allowed, resolver=resolver) as client:

@@ -451,9 +451,21 @@ def _blocks_and_edges(text: str) -> list[str]:
     return blocks
 
 
+MOST_AROUND = 3
+"""Blocks about a text that are looked for before or after it."""
+
+
 def _place_of(block: str, blocks: Sequence[str], at: int, *, is_last: bool = False) -> int:
-    """Return which block says what the first or last of the draft says, `at` where none does."""
-    alike = [number for number, it in enumerate(blocks) if are_alike(block, it)]
+    """Return which block at `at` or near it says what the first or last of the draft says.
+
+    Where none does it is `at`. What is said about a text takes few blocks, and a long text
+    says what its title says in many places.
+    """
+    alike = [
+        number
+        for number, it in enumerate(blocks)
+        if abs(number - at) <= MOST_AROUND and are_alike(block, it)
+    ]
     return alike[-1 if is_last else 0] if alike else at
 
 
