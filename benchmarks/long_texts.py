@@ -61,7 +61,7 @@ def _ended(drafts: Iterator[str], scores: Iterable[float] = SAME, **stop: int) -
     request = RefinementRequest.model_validate(
         {"task": "-", "threshold": 0.94, "max_iterations": FAULTS + 1, "stop": stop}
     )
-    strategy, said, judged = strategy_for(request), iter(scores), 0
+    strategy, said, judged, last = strategy_for(request), iter(scores), 0, ""
     reply: Any = None
     while True:
         try:
@@ -72,8 +72,9 @@ def _ended(drafts: Iterator[str], scores: Iterable[float] = SAME, **stop: int) -
             case Ask(prompt_request=Judge()):
                 score = {"criterion": "quality", "score": next(said)}
                 reply = json.dumps({"scores": [score]})
-            case Ask():
-                reply = next(drafts)
+            case Ask(path=path):  # what is asked again is answered again
+                reply = last if "/again/" in path else next(drafts)
+                last = reply
             case Judged():
                 judged, reply = judged + 1, request.limits()
             case Heard():
