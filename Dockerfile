@@ -5,14 +5,15 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
-COPY requirements.lock requirements-build.lock ./
+COPY requirements-extras.lock requirements-build.lock ./
 RUN python -m venv /opt/hone \
-    && /opt/hone/bin/pip install --require-hashes -r requirements.lock \
+    && /opt/hone/bin/pip install --require-hashes -r requirements-extras.lock \
     && python -m venv /opt/build \
     && /opt/build/bin/pip install --require-hashes -r requirements-build.lock
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY app app
 COPY workers workers
+COPY extras extras
 RUN /opt/build/bin/hatchling build -t wheel -d /wheels \
     && /opt/hone/bin/pip install --no-deps --no-index /wheels/*.whl
 

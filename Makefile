@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-PACKAGES := app workers tests benchmarks documentation
+PACKAGES := app workers extras/hone_extras tests benchmarks documentation
 
 # The default Python if its version is supported, otherwise the newest supported one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -17,6 +17,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --upgrade
+EXTRAS := --extra compare --extra mcp
 
 .PHONY: help install demo serve test check fix openapi docs console faults upgrades release fuzz interop sim bench examples lock clean
 
@@ -34,7 +35,7 @@ serve: $(VENV)/run.stamp ## run Redis, API and worker until Ctrl-C
 test: install ## run the tests, a process per core and two more; ALL=1 adds those that take long; TESTS=tests/engine runs some
 	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal $(if $(ALL),--long) $(TESTS)
 
-check: install ## check format, lint, types, import contracts, OpenAPI document
+check: install ## check format, lint, types, import contracts, OpenAPI document, limits of weight
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict $(PACKAGES)
@@ -44,18 +45,18 @@ check: install ## check format, lint, types, import contracts, OpenAPI document
 	diff -u openapi/openapi.json openapi/openapi.json.new || { echo "stale: run make openapi"; exit 1; }
 	rm openapi/openapi.json.new
 	$(BIN)/python clients/python/generate.py --check || { echo "stale: run make openapi"; exit 1; }
+	$(BIN)/python -m benchmarks.structure --check
 
 fix: install ## format, and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-openapi: install ## write openapi/openapi.json from the code, from it what the clients generate, and the reference of docs/cli.md
+openapi: install ## write openapi/openapi.json from the code, and from it what the clients generate
 	mkdir -p openapi
 	$(BIN)/hone openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 	$(BIN)/python clients/python/generate.py
-	$(BIN)/python -m documentation.commands
 
 console: ## build the script of the console from app/console/src; needs npm
 	cd app/console && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run build
@@ -68,7 +69,7 @@ docs: install ## build the documentation site in site/, a broken link fails; SHO
 sim: install ## simulate crashes and lost answers for ten minutes; SIM="--once 7" repeats a run
 	$(BIN)/python -m tests.simulation --seconds 600 $(SIM)
 
-faults: install ## break a running service in every way, write docs/reliability.md; ROWS="kills redis" runs some
+faults: install ## break a running service in every way, write docs/data/faults.txt; ROWS="kills redis" runs some
 	$(BIN)/python -m tests.faults $(or $(ROWS),--write)
 
 upgrades: install ## upgrade from a commit to this version and back, under traffic: OLD=2d66bfec
@@ -93,7 +94,8 @@ examples: install ## run an example of every strategy and write docs/strategies.
 lock: install ## update the lock files to the newest versions that pyproject.toml allows
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) --group pyproject.toml:build -c requirements.lock -o requirements-build.lock
-	$(COMPILE) pyproject.toml --group pyproject.toml:dev -c requirements.lock \
+	$(COMPILE) pyproject.toml $(EXTRAS) -c requirements.lock -o requirements-extras.lock
+	$(COMPILE) pyproject.toml $(EXTRAS) --group pyproject.toml:dev -c requirements-extras.lock \
 		-c requirements-build.lock -o requirements-dev.lock
 
 clean: ## remove .venv, caches and builds

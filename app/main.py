@@ -31,6 +31,7 @@ from app.api.dispatch import Dispatcher
 from app.api.observing import Observed
 from app.api.server import ApiServer, configured
 from app.contract.errors import HoneError, Unavailable
+from app.contract.plugins import PluginFailed, installed, load
 from app.queue import RefinementQueue
 from app.service import Admission, Batches, ModelRoles, Selection, Service, Shutdown, Watching
 from app.service.admission import switched_off
@@ -83,7 +84,7 @@ def create_app(
 ) -> FastAPI:
     """Return the API, which connects to Redis at startup. Closing `shutdown` ends all watching.
 
-    Raises ValueError for settings that contradict each other.
+    Raises ValueError for settings that contradict each other, and `PluginFailed`.
     """
     shutdown = shutdown or Shutdown()
     model_roles, off = ModelRoles(settings), switched_off(settings)
@@ -135,7 +136,7 @@ def create_app(
     app.add_middleware(Boundary, settings=settings)
     app.add_middleware(Observed, traces=traces)
     problems.install(app)
-    for router in ROUTERS:
+    for router in (*ROUTERS, *map(load, installed("hone.routes"))):
         app.include_router(router)
     return app
 
@@ -155,7 +156,7 @@ def _serve(settings: Settings, traces: Traces) -> int:
         app = create_app(settings, shutdown, traces)
         server = ApiServer(configured(app, settings), shutdown.close)
         asyncio.run(_reachable(settings))
-    except (Unavailable, UnusableRedis, ValueError) as error:
+    except (PluginFailed, Unavailable, UnusableRedis, ValueError) as error:
         _log.error("cannot start: %s", _with_cause(error))
         return 1
     metrics.STREAMS.set_function(lambda: shutdown.waiting)

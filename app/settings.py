@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -91,6 +92,13 @@ def derived(secret: bytes, purpose: str) -> bytes:
 def _is_readable(allowed: str) -> str:
     AllowedTargets.parse(allowed)
     return allowed
+
+
+def _is_proxy(url: SecretStr) -> SecretStr:
+    parts = urlsplit(url.get_secret_value())
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("is not of the form http://proxy.example:3128")
+    return url
 
 
 def _are_host_names(names: str) -> str:
@@ -464,9 +472,16 @@ class Settings(_WithProviders):
         " public ones, each with or without a port: `hooks.internal:8080 *.corp.example"
         " 10.2.0.0/16 127.0.0.1:9000`.",
     )
+    egress_proxy: Annotated[SecretStr, AfterValidator(_is_proxy)] | None = Field(
+        None,
+        description="Proxy through which `http` validators, tools and webhooks reach public hosts:"
+        " `http://proxy.example:3128`. It must refuse private addresses. Model calls use"
+        " HTTPS_PROXY instead.",
+    )
     python_tests: bool = Field(
         False,
-        description="Run `python_tests` validators in a sandbox; workers must not run as root.",
+        description="Run `python_cases` and `python_tests` validators in a sandbox; workers must"
+        " not run as root.",
     )
     check_cpu_s: float = Field(
         600,

@@ -2,7 +2,7 @@
 
 `short` compares the contenders, and `full` with three times as many refinements; `scale` measures
 what grows with what. `write` does all of it, with Hone's variants, and puts tables and plots into
-docs/performance.md and docs/scaling.md; so does `--write` for the other forms. All processes that
+docs/data and docs/operations.md; so does `--write` for the other forms. All processes that
 it starts are ended.
 """
 

@@ -1,7 +1,6 @@
-"""Counts the input tokens of one refinement, beside those of the prompts of release 0.1.0.
+"""Counts the input tokens of one refinement.
 
 A text of 300 words with 3 criteria and 1 document is judged, revised, judged, revised and judged.
-The critic says the same in both cases. `prompts_of_0_1_0.json` has what release 0.1.0 asked then.
 
     .venv/bin/pip install bpe-openai
     .venv/bin/python -m benchmarks.prompt_tokens
@@ -12,14 +11,12 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from pathlib import Path
 
 from app.contract.requests import RefinementRequest
 from benchmarks.playing import StrategyPlayer
 from workers.models.port import ModelCall
 from workers.models.scripted import Scripted
 
-EARLIER = Path(__file__).with_name("prompts_of_0_1_0.json")
 ENCODING = "o200k_base"
 SETUP = "pip install bpe-openai, which brings OpenAI's encodings without a download"
 
@@ -128,24 +125,19 @@ def counter() -> Callable[[str], int]:
     return lambda text: len(encoding.encode(text))
 
 
-def table(before: Sequence[dict[str, str]], now: Sequence[dict[str, str]]) -> str:
-    """Return the tokens of each call, before and now, as a table."""
+def table(prompts: Sequence[dict[str, str]]) -> str:
+    """Return the tokens of each call as a table."""
     count = counter()
-    rows = [
-        (new["name"], count(old["system"] + old["user"]), count(new["system"] + new["user"]))
-        for old, new in zip(before, now, strict=True)
-    ]
-    rows.append(("all", sum(it[1] for it in rows), sum(it[2] for it in rows)))
-    lines = ["| call | release 0.1.0 | now | change |", "|---|---|---|---|"]
-    lines += [f"| {name} | {old:,} | {new:,} | {new / old - 1:+.0%} |" for name, old, new in rows]
-    return "\n".join(lines)
+    rows = [(it["name"], count(it["system"] + it["user"])) for it in prompts]
+    rows.append(("all", sum(tokens for _, tokens in rows)))
+    return "\n".join(["| call | tokens |", "|---|--:|", *(f"| {n} | {t:,} |" for n, t in rows)])
 
 
 def main() -> int:
     """Print the table; return 1 where the tokenizer is missing."""
     now = asyncio.run(asked())
     try:
-        print(table(json.loads(EARLIER.read_text()), now))
+        print(table(now))
     except ImportError:
         print(f"no tokenizer: {SETUP}", file=sys.stderr)
         return 1

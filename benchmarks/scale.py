@@ -1,7 +1,7 @@
 """What grows with what: sweeps over iterations, sizes of drafts, watchers and ended refinements.
 
 `python -m benchmarks scale` prints them as tables; with `--write` they and their plots go into
-docs/performance.md. One run each, with one API and one worker, and a model that answers at once.
+docs/data/growth.txt. One run each, with one API and one worker, and a model that answers at once.
 """
 
 import json

@@ -1,18 +1,16 @@
 """Examples of strategies that need a language model: a script replies instead, by step key."""
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 from app.contract.endpoints import Endpoint
 from app.contract.judgement import Usage
 from workers.models.port import ModelCall, ModelReply
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable
-from workers.validators.python import Interpreter, Sandbox
 from workers.validators.running import ServerResources
+from workers.validators.sandbox import Interpreter, Sandbox, SandboxRun
 
 
 @dataclass(frozen=True)
@@ -22,8 +20,6 @@ class ScriptedExample(EndpointClient):
     request: Mapping[str, Any]
     says: Mapping[str, str]
     tool: Callable[[Mapping[str, Any]], str] | None = None
-    verdict: Callable[[str], Mapping[str, Any]] | None = None
-    """What the endpoint of an `http` validator says of a draft."""
     words: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """What reviewers say, one after the other, by the key of the review; the last word decides."""
 
@@ -32,53 +28,44 @@ class ScriptedExample(EndpointClient):
         return ModelReply(self.says[call.key], call.model, Usage(calls=1))
 
     async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
-        """Return the answer of a tool, or the verdict on a draft.
+        """Return the answer of a tool.
 
         Raises `EndpointUnavailable` where the tool has no answer.
         """
-        given = json.loads(body)
-        if "draft" in given:
-            assert self.verdict is not None
-            return json.dumps(self.verdict(given["draft"])).encode()
         assert self.tool is not None
         try:
-            return self.tool(given["arguments"]).encode()
+            return self.tool(json.loads(body)["arguments"]).encode()
         except LookupError:
             raise EndpointUnavailable("tools.example.com answered 404: no such order") from None
 
     @property
     def resources(self) -> ServerResources:
-        """What answers its tools and its endpoints, and runs its tests."""
+        """What answers its tools, and runs its drafts."""
         return ServerResources(TrustingSandbox(), self)
 
 
 class TrustingSandbox(Sandbox):
-    """Runs tests against the drafts of a script in this process: nobody else wrote them."""
+    """Calls a function of a script's drafts in this process: nobody else wrote them."""
 
     def __init__(self) -> None:
         super().__init__(Interpreter.own())
 
-    async def run(self, draft: str, tests: str, timeout_s: int) -> dict[str, Any]:
-        """Return the report of the tests."""
-        ran = list(outcomes(draft, tests))
-        failed = [{"test": name, "error": error} for name, error in ran if error]
-        return {"found": failed, "ran": True, "passed": len(ran) - len(failed), "of": len(ran)}
+    async def run(
+        self, program: str, draft: str, given: Mapping[str, Any], timeout_s: int
+    ) -> SandboxRun:
+        """Return what the function answers to each input."""
+        defined: dict[str, Any] = {}
+        exec(draft, defined)  # a script's own text
+        function = defined[given["function"]]
+        return SandboxRun([_answer(function, it) for it in given["inputs"]])
 
 
-def outcomes(draft: str, tests: str) -> Iterator[tuple[str, str]]:
-    """Yield the name of each test function and its error, which is empty if it passes."""
-    sys.modules["draft"] = module = ModuleType("draft")
-    exec(draft, vars(module))  # a script's own text
-    defined: dict[str, Any] = {}
-    exec(tests, defined)
-    for name, test in defined.items():
-        if name.startswith("test"):
-            try:
-                test()
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with the draft
-                yield name, repr(error)
-            else:
-                yield name, ""
+def _answer(function: Callable[..., Any], arguments: Sequence[Any]) -> dict[str, Any]:
+    try:
+        answer = {"returned": function(*arguments)}
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with the draft
+        answer = {"raised": [type(error).__name__], "error": repr(error)}
+    return {"status": 0, "answer": json.dumps(answer), "errors": ""}
 
 
 def _verdict(score: float, criterion: str = "quality") -> str:
@@ -322,29 +309,14 @@ QUERY = ScriptedExample(
     },
 )
 
-HIDDEN = """
-from draft import postage
-
-def test_the_lightest(): assert postage(1) == 85
-def test_the_heaviest(): assert postage(1_000) == 275
-def test_between(): assert postage(51) == postage(500) == 160
-def test_nothing_weighs_nothing(): refuses(0)
-def test_too_heavy(): refuses(1_001)
-
-def refuses(grams):
-    try:
-        postage(grams)
-    except ValueError:
-        return
-    raise AssertionError(grams)
-"""
-
-
-def hidden_score(draft: str) -> Mapping[str, Any]:
-    """Return the share of the hidden tests that a draft passes, and nothing else about them."""
-    errors = [error for _, error in outcomes(draft, HIDDEN)]
-    passed = errors.count("")
-    return {"score": passed / len(errors), "reason": f"{passed} of {len(errors)} passed"}
+VISIBLE = ({"input": [20], "expected": 85}, {"input": [21], "expected": 100})
+HIDDEN = (
+    {"input": [1], "expected": 85},
+    {"input": [500], "expected": 160},
+    {"input": [1000], "expected": 275},
+    {"input": [0], "raises": "ValueError"},
+    {"input": [1001], "raises": "ValueError"},
+)
 
 
 def postage(comparison: str, refused: str) -> str:
@@ -365,15 +337,13 @@ FUNCTION = ScriptedExample(
         " ValueError.",
         "strategy": {"kind": "self_correction"},
         "validators": [
+            {"kind": "python_cases", "function": "postage", "cases": VISIBLE},
             {
-                "kind": "python_tests",
-                "tests": "from draft import postage\n\n"
-                "def test_steps(): assert [postage(it) for it in (20, 21)] == [85, 100]\n",
-            },
-            {
-                "kind": "http",
-                "url": "https://tests.example.com/postage",
-                "score": {"as": "decides", "name": "hidden tests"},
+                "kind": "python_cases",
+                "function": "postage",
+                "visible": False,
+                "cases": HIDDEN,
+                "score": {"as": "decides", "name": "hidden cases"},
             },
         ],
     },
@@ -384,7 +354,6 @@ FUNCTION = ScriptedExample(
             "<=", "    if not 0 < grams <= 1_000:\n        raise ValueError(grams)\n"
         ),
     },
-    verdict=hidden_score,
 )
 
 LATE = "The carrier had lost your parcel, so it came a week late."
@@ -514,7 +483,7 @@ COMPOSED: Mapping[str, ScriptedExample] = {
     "a report on topics": REPORT,
     "a story in chapters": STORY,
     "SQL that returns the rows expected": QUERY,
-    "a function and its hidden tests": FUNCTION,
+    "a function and its hidden cases": FUNCTION,
     "a booking that is refused": DINNER,
     "a contract of 60 sections": contract(60, 17, 42),
     "a letter that two people approve": LETTER,

@@ -1,38 +1,35 @@
-"""python -m benchmarks.structure [--files] [--root DIR]: measure how the code is cut into files.
+"""python -m benchmarks.structure [--files] [--root DIR] [--check | --lower]: what the code weighs.
 
-It counts files, importers, class names, methods that only forward, and the files whose code runs
-for one submission. `--files` lists what is counted; `--root` measures another checkout with the
-packages of this one.
+It counts lines, files, importers, names, settings, words, and the files whose code runs for one
+submission. `--files` lists what is counted; `--root` measures another checkout with the packages
+of this one. `--check` fails above the limits in `structure.json`; `--lower` lowers them to the
+figures. Only people raise a limit.
 """
 
 import argparse
 import ast
-import asyncio
-import inspect
 import json
-import os
-import signal
+import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
-import threading
+import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
-from importlib import import_module
+from functools import cached_property
+from importlib.metadata import packages_distributions
 from pathlib import Path
-from statistics import median
-from types import FrameType
-from typing import Any
+
+from benchmarks.one_submission import files_of_one_submission
 
 HERE = Path(__file__).resolve()
-PRODUCT, TRIALS = ("app", "workers"), ("tests", "benchmarks")
+LIMITS = HERE.with_suffix(".json")
+PRODUCT, TRIALS = ("app", "workers", "extras"), ("tests", "benchmarks")
 SMALL = 60
-TIMEOUT_S = 60.0
-
-SCORES = {"Draft one.": 0.5, "Draft two, which is better.": 0.95}
 
 
 @dataclass(frozen=True)
@@ -117,6 +114,14 @@ class Checkout:
             if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and _only_forwards(method)
         ]
 
+    def repeated_functions(self) -> dict[str, list[str]]:
+        """Return the names of public functions that several modules define, and where."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for module in self.modules.values():
+            for name in _public_functions(module.tree):
+                found[name].append(module.path)
+        return {name: paths for name, paths in found.items() if len(paths) > 1}
+
 
 def _module_name(path: Path) -> str:
     parts = path.with_suffix("").parts
@@ -159,173 +164,196 @@ def _is_attribute_of_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and ast.unparse(node).startswith("self.")
 
 
-class FilesRun:
-    """Collects the files of app/ and workers/ in which a function runs while it is `on`."""
-
-    def __init__(self, root: Path) -> None:
-        self.on = False
-        self.files: set[str] = set()
-        self._prefixes = tuple(f"{root / package}{os.sep}" for package in PRODUCT)
-        self._seen: dict[str, bool] = {}
-
-    def start(self) -> None:
-        """Trace every call from now on, in this thread and in threads that start later."""
-        threading.setprofile(self._called)
-        sys.setprofile(self._called)
-
-    def _called(self, frame: FrameType, event: str, _: object) -> None:
-        if not self.on or event != "call":
-            return
-        path = frame.f_code.co_filename
-        if path not in self.files and path.startswith(self._prefixes) and not _imports_now(frame):
-            self.files.add(path)
-
-
-def _imports_now(frame: FrameType) -> bool:
-    """Return whether a frame is, or was called by, the body of a module that is imported."""
-    at: FrameType | None = frame
-    while at is not None:
-        if at.f_code.co_name == "<module>" and at.f_code.co_filename != str(HERE):
-            return True
-        at = at.f_back
-    return False
-
-
-def _scripted(call: Any) -> str:
-    """Write a draft, revise it once, and pass the revision."""
-    if call.prompt.name == "write":
-        return "Draft one."
-    if call.prompt.name == "revise":
-        return "Draft two, which is better."
-    text = call.prompt_request.draft
-    score = SCORES[text if isinstance(text, str) else text.text]
-    scores = [{"criterion": "quality", "score": score, "reason": "It says so."}]
-    return json.dumps({"scores": scores, "strengths": [], "weaknesses": [], "suggestions": []})
-
-
-def _defined(checkout: Checkout, name: str) -> Any:
-    """Return what a checkout defines under a name at the top level of one of its modules."""
-    for module in checkout.modules.values():
-        for node in module.tree.body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and (
-                node.name == name
-            ):
-                return getattr(import_module(module.name), name)
-    raise LookupError(f"{checkout.root} defines no {name}")
-
-
-class NoChildren(AsyncExitStack):
-    """A fork server for a submission that is no suspect."""
-
-    async def start(self, name: str) -> None:
-        """Raise AssertionError: there is nothing to start."""
-        raise AssertionError(name)
-
-
-async def submit_one(root: Path, run: FilesRun, directory: Path) -> str:
-    """Serve and work in this process, play one refinement, and return its last event's type."""
-    checkout = Checkout.read(root, PRODUCT)
-    settings_of, queue_of = _defined(checkout, "Settings"), _defined(checkout, "RefinementQueue")
-    with _defined(checkout, "EmbeddedRedis").start(directory, aof=False) as redis:
-        settings = settings_of(
-            redis_url=redis.url, model="openai:scripted", openai_base_url="http://127.0.0.1:9/v1"
-        )
-        app = _defined(checkout, "create_app")(settings)
-        open_store, open_models = (
-            _defined(checkout, name) for name in ("open_worker_store", "open_models")
-        )
-        models = {"openai": _defined(checkout, "Scripted")(_scripted)}
-        no_resources = import_module("workers.validators").NO_RESOURCES
-        async with (
-            app.router.lifespan_context(app) as state,
-            open_store(settings, queue_of(settings.queue), "worker") as store,
-            open_models(settings, **models) as registry,
+def _public_functions(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith(
+            "_"
         ):
-            work = import_module("workers.__main__").work
-            if "fork_server" in inspect.signature(work).parameters:  # releases after 0.1.0
-                work = partial(work, fork_server=NoChildren())
-            working = asyncio.create_task(work(settings, store, registry, no_resources, "worker"))
-            await asyncio.sleep(1)  # until it waits for a job
-            try:
-                return await _watched(app, state, run)
-            finally:
-                run.on = False
-                os.kill(os.getpid(), signal.SIGTERM)
-                await working
+            yield node.name
 
 
-async def _watched(app: Any, state: Mapping[str, Any], run: FilesRun) -> str:
-    body = json.dumps({"task": "Explain refunds.", "strategy": {"kind": "iterative"}}).encode()
-    run.on = True
-    created = json.loads(await _request(app, state, "POST", "/v1/refinements", body))
-    events = await _request(app, state, "GET", f"{created['links']['events']}")
-    run.on = False
-    return [line for line in events.decode().splitlines() if line.startswith("event:")][-1]
+DOCUMENTED = frozenset(
+    {"_exit", "_getframe", "_current_frames", "_replace", "_asdict", "_fields", "_make"}
+)
+"""Names with an underscore that the documentation of Python describes."""
 
 
-async def _request(
-    app: Any, state: Mapping[str, Any], method: str, path: str, body: bytes = b""
-) -> bytes:
-    """Return the body of an ASGI application's answer."""
-    headers = [(b"content-type", b"application/json"), (b"accept", b"text/event-stream")]
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "headers": headers,
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 2),
-        "state": dict(state),
-    }
-    received = iter([{"type": "http.request", "body": body, "more_body": False}])
-    parts: list[bytes] = []
+def private_names(checkout: Checkout, bounded: frozenset[str]) -> list[str]:
+    """Return `PATH: NAME` for each private name of a library that the code spells.
 
-    async def receive() -> dict[str, Any]:
-        if (message := next(received, None)) is None:
-            await asyncio.sleep(TIMEOUT_S)
-        return message or {"type": "http.disconnect"}
-
-    async def send(message: dict[str, Any]) -> None:
-        parts.append(message.get("body", b""))
-
-    await app(scope, receive, send)
-    return b"".join(parts)
-
-
-def _trace(root: Path) -> None:
-    """Print the files of one submission as JSON."""
-    run = FilesRun(root)
-    run.start()
-    with tempfile.TemporaryDirectory() as directory:
-        ended = asyncio.run(submit_one(root, run, Path(directory)))
-    if ended != "event: refinement.completed":
-        raise RuntimeError(f"the submission ended with {ended}")
-    print(json.dumps(sorted(str(Path(path).relative_to(root)) for path in run.files)))
-
-
-def files_of_one_submission(root: Path) -> list[str]:
-    """Return the files of app/ and workers/ in which a function runs for one submission."""
-    found = subprocess.run(
-        [sys.executable, str(HERE), "--trace", "--root", str(root)],
-        cwd=tempfile.gettempdir(),  # no .env of a checkout counts
-        env=os.environ | {"PYTHONPATH": str(root)},
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
+    Such a name is imported, read from an imported library, or read from any object although the
+    code defines none of that name. `bounded` are the libraries that do not count.
+    """
+    own = {name.partition(".")[0] for name in checkout.modules}
+    defined = {it for module in checkout.modules.values() for it in _defined_names(module.tree)}
+    return sorted(
+        {
+            f"{module.path}: {name}"
+            for module in checkout.modules.values()
+            for name in _private_names(module.tree, own | bounded, defined)
+        }
     )
-    files: list[str] = json.loads(found.stdout)
-    return files
 
 
-def _listed(title: str, lines: Iterable[str]) -> None:
-    print(f"\n{title}:")
-    for line in lines:
-        print(f"  {line}")
+def _private_names(tree: ast.Module, uncounted: Set[str], defined: Set[str]) -> Iterator[str]:
+    libraries: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                libraries[alias.asname or alias.name.partition(".")[0]] = alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                libraries[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    counted = {it for it in libraries.values() if it.partition(".")[0] not in uncounted}
+    yield from (it for it in counted if any(map(_is_private, it.split("."))))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _is_private(node.attr):
+            library = libraries.get(ast.unparse(node.value).partition(".")[0])
+            if library in counted or (library is None and node.attr not in defined):
+                yield ast.unparse(node)
+
+
+def _is_private(name: str) -> bool:
+    is_special = name.startswith("__") and name.endswith("__")
+    return name.startswith("_") and name != "_" and not is_special and name not in DOCUMENTED
+
+
+def _defined_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.attr if isinstance(node, ast.Attribute) else node.id
+
+
+def bounded_libraries(root: Path) -> frozenset[str]:
+    """Return the packages whose distribution has an upper bound in pyproject.toml."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    bounded = {
+        re.split(r"[^A-Za-z0-9._-]", it)[0].lower()
+        for it in project["dependencies"]
+        if re.search("<|==", it.partition(";")[0])
+    }
+    return frozenset(
+        package
+        for package, distributions in packages_distributions().items()
+        if any(it.lower() in bounded for it in distributions)
+    )
+
+
+DATA = frozenset({".txt", ".json", ".toml", ".yaml", ".csv"})
+"""Endings of files with data that would be Python otherwise."""
+
+
+def lines_of_python(folders: Sequence[Path]) -> int:
+    """Return how many lines the Python files have once ruff has formatted them at 100 columns."""
+    with tempfile.TemporaryDirectory() as directory:
+        for folder in folders:
+            for path in folder.rglob("*.py"):
+                copy = Path(directory, path.relative_to(folder.parent))
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, copy)
+        ruff = Path(sysconfig.get_path("scripts"), "ruff")
+        options = ("--isolated", "--quiet", "--line-length=100", "--target-version=py311")
+        subprocess.run([ruff, "format", *options, directory], check=True)
+        return _lines(Path(directory).rglob("*.py"))
+
+
+def _lines(paths: Iterable[Path]) -> int:
+    return sum(len(path.read_text().splitlines()) for path in paths)
+
+
+def _words(paths: Iterable[Path]) -> int:
+    return sum(len(path.read_text().split()) for path in paths)
+
+
+def settings_of(root: Path) -> list[str]:
+    """Return the fields of the settings; those of each provider are not among them."""
+    tree = ast.parse((root / "app/settings.py").read_text())
+    return [
+        ast.unparse(field.target)
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Settings")
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+    ]
+
+
+def schema_properties(root: Path) -> int:
+    """Return how many properties the schemas of the OpenAPI document have."""
+    schemas = json.loads((root / "openapi/openapi.json").read_text())["components"]["schemas"]
+    return sum(len(schema.get("properties", {})) for schema in schemas.values())
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One figure, and what is counted in it, for `--files`."""
+
+    title: str
+    figure: int
+    counted: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, title: str, counted: Iterable[str]) -> "Weight":
+        """Return the weight of what is counted."""
+        lines = list(counted)
+        return cls(title, len(lines), lines)
+
+
+def measure(root: Path) -> Iterator[Weight]:
+    """Yield what can be measured of a checkout without running it."""
+    product, trials = Checkout.read(root, PRODUCT), Checkout.read(root, TRIALS)
+    alone = sorted(product.with_one_importer(), key=lambda pair: pair[0].lines)
+    shown = [f"{module.lines:4} {module.path} <- {importer}" for module, importer in alone]
+    folders = [root / package for package in PRODUCT if (root / package).is_dir()]
+    data = sorted(
+        it
+        for folder in folders
+        for it in folder.rglob("*")
+        if it.suffix in DATA and "node_modules" not in it.parts
+    )
+    scripts = sorted(it for folder in folders for it in folder.rglob("*.lua"))
+    pages = [it for it in sorted((root / "docs").rglob("*.md")) if "adr" not in it.parts]
+    private = private_names(product, bounded_libraries(root))
+    small = sum(module.lines < SMALL for module, _ in alone)
+    yield Weight("lines of Python", lines_of_python(folders))
+    yield Weight.of("files of Python", [it.path for it in product.modules.values()])
+    yield Weight("lines of data beside them", _lines(data), _named(data, root))
+    yield Weight("lines of Lua", _lines(scripts))
+    yield Weight.of("Lua scripts", _named(scripts, root))
+    yield Weight.of("modules with one importer", shown)
+    yield Weight(f"of those, under {SMALL} lines", small)
+    yield _repeated("names of public functions in two files", product.repeated_functions())
+    yield _repeated("names of public classes in two files", product.repeated_classes())
+    yield _repeated("such names in tests and benchmarks", trials.repeated_classes())
+    yield Weight.of("methods that only forward", product.forwarding())
+    yield Weight.of("settings", settings_of(root))
+    yield Weight("schema properties", schema_properties(root))
+    yield Weight.of("private names of libraries without an upper bound", private)
+    yield Weight("words of README.md", _words([root / "README.md"]))
+    yield Weight("words of docs apart from ADRs", _words(pages), _named(pages, root))
+
+
+def _named(paths: Iterable[Path], root: Path) -> list[str]:
+    return [str(it.relative_to(root)) for it in paths]
+
+
+def _repeated(title: str, found: Mapping[str, Sequence[str]]) -> Weight:
+    return Weight.of(title, (f"{name}: {', '.join(paths)}" for name, paths in found.items()))
+
+
+def exceeded(weights: Iterable[Weight], limits: Mapping[str, int]) -> list[str]:
+    """Return a sentence for each figure above its limit, or without one."""
+    return [
+        f"{it.title}: {it.figure}, limit {limits.get(it.title, 'missing')}"
+        for it in weights
+        if it.figure > limits.get(it.title, -1)
+    ]
+
+
+def lowered(weights: Iterable[Weight], limits: Mapping[str, int]) -> dict[str, int]:
+    """Return the limits that follow: none above its figure, and none above what it was."""
+    return {it.title: min(it.figure, limits.get(it.title, it.figure)) for it in weights}
 
 
 def main() -> None:
@@ -333,40 +361,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--files", action="store_true", help="list what is counted")
     parser.add_argument("--root", type=Path, default=HERE.parent.parent, help="another checkout")
-    parser.add_argument("--trace", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--check", action="store_true", help="fail above the limits")
+    parser.add_argument("--lower", action="store_true", help="lower the limits to the figures")
     arguments = parser.parse_args()
     root = arguments.root.resolve()
-    if arguments.trace:
-        _trace(root)
-        return
-    product, trials = Checkout.read(root, PRODUCT), Checkout.read(root, TRIALS)
-    alone = product.with_one_importer()
-    small = [(module, importer) for module, importer in alone if module.lines < SMALL]
-    classes, trial_classes = product.repeated_classes(), trials.repeated_classes()
-    forwarding, run = product.forwarding(), files_of_one_submission(root)
-    figures = {
-        "Python files in app and workers": len(product.modules),
-        "median lines": round(median(it.lines for it in product.modules.values())),
-        "modules with exactly one importer": len(alone),
-        f"of those, under {SMALL} lines": len(small),
-        "public class names defined twice, in app and workers": len(classes),
-        "public class names defined twice, in tests and benchmarks": len(trial_classes),
-        "methods that only forward": len(forwarding),
-        "files that run for one submission": len(run),
-    }
-    print("| | |\n|---|--:|")
-    for title, figure in figures.items():
-        print(f"| {title} | {figure} |")
+    run = Weight.of("files that run for one submission", files_of_one_submission(root, PRODUCT))
+    weights = [*measure(root), run]
+    limits: dict[str, int] = json.loads(LIMITS.read_text()) if LIMITS.exists() else {}
+    print("| | | limit |\n|---|--:|--:|")
+    for it in weights:
+        print(f"| {it.title} | {it.figure} | {limits.get(it.title, '')} |")
+    for it in weights if arguments.files else ():
+        if it.counted:
+            print("", f"{it.title}:", *it.counted, sep="\n  ")
     if arguments.files:
-        by_lines = sorted(alone, key=lambda it: it[0].lines)
-        lines = (f"{it.lines:4} {it.path} <- {importer}" for it, importer in by_lines)
-        _listed("modules with exactly one importer", lines)
-        both = {**classes, **trial_classes}
-        _listed("repeated classes", (f"{it}: {', '.join(paths)}" for it, paths in both.items()))
-        _listed("methods that only forward", forwarding)
-        _listed("files that run for one submission", run)
-        rooms = Counter(str(Path(path).parent) for path in run)
-        _listed("of these, by room", (f"{count:3} {room}" for room, count in rooms.most_common()))
+        rooms = Counter(str(Path(path).parent) for path in run.counted)
+        print("\nof these, by room:", *(f"{n:3} {it}" for it, n in rooms.most_common()), sep="\n  ")
+    if arguments.lower:
+        LIMITS.write_text(json.dumps(lowered(weights, limits), indent=2) + "\n")
+    if arguments.check and (excess := exceeded(weights, limits)):
+        sys.exit("heavier than benchmarks/structure.json allows:\n" + "\n".join(excess))
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from benchmarks.loop import CALLS
 from benchmarks.measuring import MeasuredRun
 
 DOCS = Path(__file__).parent.parent / "docs"
-PRINTED = (DOCS / "performance.md", "printed by the benchmark")
-SCALE = (DOCS / "performance.md", "printed by the sweeps")
-CAPACITY = (DOCS / "scaling.md", "printed by the benchmark")
-GROWN = (DOCS / "scaling.md", "calculated by the benchmark")
-"""Where tables are written: pages, and the marks around the tables."""
+PRINTED = (DOCS / "data" / "performance.txt", "printed by the benchmark")
+SCALE = (DOCS / "data" / "growth.txt", "printed by the sweeps")
+CAPACITY = (DOCS / "operations.md", "printed by the benchmark")
+GROWN = (DOCS / "operations.md", "calculated by the benchmark")
+"""Where tables are written: pages and files of tables, and the marks around the tables."""
 
 SHARE = 0.7
 """Of a core, that is counted on: beyond it waits grow quickly."""

@@ -5,10 +5,10 @@
 
 Each run is a separate process; it prints medians of three, taken in turn. `raw` only sends and
 receives bytes: its rate is the server's ceiling, best measured with `--latency-ms 0 --clients 3`.
-`http1` is Hone's own client alone, `hone` the whole adapter on it: prompt to request, reply to
-text, usage, every limit. With `--streamed` somebody watches what the adapter's calls write, in 200
-words or so, a chunk each. `--tls` needs the program openssl, and leaves out `raw` and those that do
-not ask the system which certificates it trusts.
+`hone` is the whole adapter on aiohttp: prompt to request, reply to text, usage, every limit. With
+`--streamed` somebody watches what the adapter's calls write, in 200 words or so, a chunk each.
+`--tls` needs the program openssl, and leaves out `raw` and those that do not ask the system which
+certificates it trusts.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import ExitStack, aclosing, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,8 +38,7 @@ from workers.engine.prompts.drafting import Write
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
 from workers.models.remote import Remote
-from workers.outbound.aiohttp_client import AiohttpClient
-from workers.outbound.http1 import Http1Client, HttpClient
+from workers.outbound.http_client import AiohttpClient, HttpClient, open_session
 from workers.outbound.transport import RetryPolicy, Transport
 
 BODY = json.dumps(
@@ -120,33 +119,8 @@ async def with_bytes(_at_once: int) -> AsyncIterator[SendRequest]:
 
 
 @asynccontextmanager
-async def with_http1(_at_once: int) -> AsyncIterator[SendRequest]:
-    async with aclosing(Http1Client(connect_s=10)) as client:
-
-        async def ask(url: str) -> int:
-            reply = await client.post(url, HEADERS, BODY)
-            length = 0
-            while piece := await reply.read():
-                length += len(piece)
-            reply.close()
-            return length
-
-        yield ask
-
-
-@asynccontextmanager
-async def with_hone_on_http1(_at_once: int) -> AsyncIterator[SendRequest]:
-    async with aclosing(Http1Client(connect_s=10)) as client:
-        yield adapter_on(client)
-
-
-@asynccontextmanager
-async def with_hone_on_aiohttp(_at_once: int) -> AsyncIterator[SendRequest]:
-    async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
-        auto_decompress=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-    ) as session:
+async def with_hone(_at_once: int) -> AsyncIterator[SendRequest]:
+    async with open_session(is_reusing=True) as session:
         yield adapter_on(AiohttpClient(session, connect_s=10))
 
 
@@ -183,15 +157,13 @@ def adapter_on(client: HttpClient) -> SendRequest:
 
 CLIENTS = {
     "raw": with_bytes,
-    "http1": with_http1,
     "aiohttp": with_aiohttp,
-    "hone": with_hone_on_http1,
-    "hone on aiohttp": with_hone_on_aiohttp,
+    "hone": with_hone,
     "httpx on aiohttp": with_httpx_on_aiohttp,
     "httpx": with_httpx,
 }
 
-OVER_TLS = ("http1", "aiohttp", "hone", "hone on aiohttp")
+OVER_TLS = ("aiohttp", "hone")
 
 
 async def drive(client: str, url: str, calls: int, at_once: int) -> dict[str, float]:

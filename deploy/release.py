@@ -18,10 +18,13 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from packaging.version import Version
+
 ROOT = Path(__file__).resolve().parent.parent
 CONTEXT = (
-    *("Dockerfile", ".dockerignore", "pyproject.toml", "requirements.lock"),
-    *("requirements-build.lock", "README.md", "LICENSE", "NOTICE", "app", "workers"),
+    *("Dockerfile", ".dockerignore", "pyproject.toml", "requirements-extras.lock"),
+    *("requirements-build.lock", "README.md", "LICENSE", "NOTICE"),
+    *("app", "workers", "extras"),
 )
 """What the image is built from."""
 
@@ -38,7 +41,8 @@ def versions(source: Path) -> dict[str, str]:
         for name, it in parts.items()
     }
     package = source / "clients" / "typescript" / "package.json"
-    stated["TypeScript client"] = str(json.loads(package.read_text())["version"])
+    # npm writes 1.0.0-rc.1 for what Python packages call 1.0.0rc1.
+    stated["TypeScript client"] = str(Version(json.loads(package.read_text())["version"]))
     return stated
 
 
@@ -63,9 +67,9 @@ def _files(source: Path) -> Iterable[Path]:
 
 
 def bill_of_materials(source: Path, epoch: int) -> bytes:
-    """Return the SBOM in CycloneDX JSON: what `requirements.lock` pins, with the hashes."""
+    """Return the SBOM in CycloneDX JSON: what `requirements-extras.lock` pins, with the hashes."""
     command = [
-        *(sys.executable, "-m", "cyclonedx_py", "requirements", "requirements.lock"),
+        *(sys.executable, "-m", "cyclonedx_py", "requirements", "requirements-extras.lock"),
         *("--pyproject", "pyproject.toml", "--output-reproducible", "--sv", "1.6"),
     ]
     made = _run(command, source, epoch)

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from app.cli.server_commands import shown
 from app.settings import Settings
-from documentation import clients, codes, http
+from documentation import clients, codes, commands, http
 from documentation.pages import MOVED
 from documentation.pages import shown as on_the_site
 from documentation.schemas import cell
@@ -31,6 +31,8 @@ def reference() -> dict[str, str]:
         "objects": http.objects(document),
         "events": codes.events(),
         "codes": codes.endings(),
+        "errors": codes.errors(),
+        "cli": commands.commands(),
         "settings": settings(),
         "python": clients.python(ROOT / "clients" / "python" / "hone"),
         "typescript": clients.typescript(ROOT / "clients" / "typescript" / "src"),

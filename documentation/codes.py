@@ -1,8 +1,9 @@
-"""The pages on events and on how a refinement ends, from the contract."""
+"""The pages on events, on errors and on how a refinement ends, from the contract."""
 
 from collections.abc import Iterator
 from inspect import cleandoc, getdoc
 
+from app.api.openapi import KINDS, promise_of
 from app.contract import Contract
 from app.contract.events import DATA_OF, DELTA, StepDelta
 from app.contract.outcome import ENDED_BY
@@ -85,6 +86,19 @@ def endings() -> str:
     return "\n".join([*lines, ""])
 
 
+def errors() -> str:
+    """Return the page of all errors of requests: the cause of each, and what to do."""
+    lines = ["# Errors", "", PROBLEMS, ""]
+    for kind in KINDS:
+        lines += [f"## {kind.status} `{kind.code}`", "", promise_of(kind), "", kind.fix, ""]
+    return "\n".join(lines)
+
+
+PROBLEMS = (
+    "Every error is `application/problem+json` (RFC 9457). Its `code` is stable, `detail` says what"
+    " is wrong with this request, and `errors` points into its body. `type` leads to this page on"
+    " the server itself: `/docs/errors#not_found`."
+)
 EVENTS = (
     "The journal of a refinement, numbered from 1 without gaps. `GET /v1/refinements/{id}/events`"
     " streams it as [server-sent events](../watching.md), or has it in pages. Each event has"
@@ -93,7 +107,7 @@ EVENTS = (
 INTRODUCTION = (
     "The words of a [snapshot](objects.md#snapshot). What they mean for `passed` and `result` is in"
     " [how a refinement ends](../endings.md); the errors of requests are in"
-    " [errors](../errors.md)."
+    " [errors](errors.md)."
 )
 FAILURES = (
     "`error.code` of a refinement that failed, and `code` of `step.failed`. The best draft that was"

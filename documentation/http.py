@@ -29,7 +29,7 @@ def operations(document: Mapping[str, Any]) -> str:
 INTRODUCTION = (
     "Every operation of the API. A server has this as an OpenAPI document at `/openapi.json`, and",
     "as a page that sends requests at `/docs`. Every refusal is a problem with a code, for which",
-    "[errors](../errors.md) says the cause and what to do.",
+    "[errors](errors.md) says the cause and what to do.",
     "",
 )
 
@@ -63,7 +63,7 @@ def _operation(name: str, operation: Schema) -> Iterator[str]:
 def _codes(response: Schema) -> list[str]:
     examples = response.get("content", {}).get("application/problem+json", {}).get("examples", {})
     return [
-        f"[`{code}`](../errors.md#{it['value']['status']}-{code})" for code, it in examples.items()
+        f"[`{code}`](errors.md#{it['value']['status']}-{code})" for code, it in examples.items()
     ]
 
 

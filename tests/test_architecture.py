@@ -14,6 +14,7 @@ from grimp import ImportGraph, build_graph
 from importlinter import Contract
 from importlinter.api import read_configuration
 from importlinter.contracts.forbidden import ForbiddenContract
+from importlinter.contracts.independence import IndependenceContract
 from importlinter.contracts.layers import LayersContract
 from importlinter.contracts.protected import ProtectedContract
 
@@ -22,6 +23,7 @@ CONFIGURATION = read_configuration(str(ROOT / "pyproject.toml"))
 CONTRACTS: dict[str, dict[str, Any]] = {c["id"]: c for c in CONFIGURATION["contracts_options"]}
 TYPES: dict[str, type[Contract]] = {
     "forbidden": ForbiddenContract,
+    "independence": IndependenceContract,
     "layers": LayersContract,
     "protected": ProtectedContract,
 }
@@ -29,6 +31,10 @@ TYPES: dict[str, type[Contract]] = {
 CROSSINGS = [
     ("app-without-workers", "app.service", "workers.play.driver"),
     ("app-without-workers", "app.cli", "workers"),
+    ("core-without-extras", "app.cli.root", "hone_extras.compare.command"),
+    ("core-without-extras", "workers.play.driver", "hone_extras"),
+    ("extras", "hone_extras.mcp.command", "hone_extras.compare.comparison"),
+    ("extras", "hone_extras.compare.comparison", "workers.engine.moves"),
     ("workers", "workers.play.driver", "app.service"),
     ("workers", "workers.models.port", "app.main"),
     ("engine", "workers.engine.moves", "app.settings"),
@@ -68,7 +74,9 @@ THIRD_PARTY = {
 
 @cache
 def imports() -> ImportGraph:
-    return build_graph("app", "workers", include_external_packages=True, cache_dir=None)
+    return build_graph(
+        "app", "workers", "hone_extras", include_external_packages=True, cache_dir=None
+    )
 
 
 def is_kept(contract_id: str, graph: ImportGraph) -> bool:

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from app.contract.status import Status, StopReason
-from tests.extended_copy import EXAMPLES, files_of
-from tests.test_extending import PLACES
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("docs/architecture.md", "docs/extending.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
@@ -33,15 +31,6 @@ def test_the_threat_model_names_tests_that_exist() -> None:
     assert rows
     missing = [name for file, name in rows if f"def {name}(" not in (ROOT / file).read_text()]
     assert missing == []
-
-
-def added_by_examples() -> set[str]:
-    """Paths of the files that the examples of docs/extending.md add to a copy of the repository."""
-    mirrored = (example for example in EXAMPLES.iterdir() if example.name not in PLACES)
-    places = {place for files in PLACES.values() for place in files.values()}
-    return places | {
-        str(path.relative_to(example)) for example in mirrored for path in files_of(example.name)
-    }
 
 
 def fields_in_lua() -> set[str]:
@@ -71,8 +60,7 @@ def owned() -> set[str]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if (ROOT / page).exists()])
 def test_a_page_names_only_files_that_exist(page: str) -> None:
-    added = added_by_examples() if page == "docs/extending.md" else set()
-    assert [it for it in sorted(paths_in(page) - added) if not (ROOT / it).exists()] == []
+    assert [it for it in sorted(paths_in(page)) if not (ROOT / it).exists()] == []
 
 
 def test_every_field_that_a_script_writes_has_an_owner() -> None:

@@ -11,11 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 THIS_FILE = "tests/test_conventions.py"
-ABOUT_MOCKS = (
-    "workers/validators/sandboxed/judge.py",
-    "tests/validators/test_forged_verdicts.py",
-    "tests/validators/test_tests_of_drafts.py",
-)
+ABOUT_MOCKS = ("tests/validators/test_forged_verdicts.py",)
 """Files about the mocks of the tests that clients send."""
 
 # One at a time: the trees of all files are millions of objects, which slow what this process does
@@ -96,7 +92,7 @@ BROKEN = [
 def sources() -> list[str]:
     return sorted(
         str(path.relative_to(ROOT))
-        for package in ("app", "workers", "tests", "benchmarks")
+        for package in ("app", "workers", "extras", "tests", "benchmarks")
         for path in (ROOT / package).rglob("*.py")
     )
 

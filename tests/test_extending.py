@@ -1,62 +1,156 @@
-"""docs/extending.md works: its files, put in their places, are all that an extension needs.
+"""docs/extending.md works: a package with its files extends a Hone that knows nothing of it."""
 
-Each folder of tests/extending is one extension. Its files go to the places below in a copy of the
-product. Its own test runs there, and `check.py`, which tests what the rest of the system knows.
-"""
-
+import asyncio
 import shutil
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
-from tests.extended_copy import copy_code
+from app.cli.processes import free_port
+from benchmarks.model_replies import improving
+from benchmarks.model_server import ScriptedModelServer
+from tests.installed_package import HONE, environment_with, install_package
+from tests.waiting import TIMEOUT_S
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ROOT / "tests" / "extending"
-GUIDE = (ROOT / "docs" / "extending.md").read_text()
-
-PLACES: dict[str, dict[str, str]] = {
-    "strategy": {
-        "contract.py": "app/contract/strategies/brainstorm.py",
-        "engine.py": "workers/engine/strategies/brainstorm.py",
-        "test.py": "tests/engine/test_brainstorm.py",
-        "page.md": "docs/strategies/brainstorm.md",
-    }
+PACKAGE = ROOT / "tests" / "extending" / "hone_ideas"
+REQUEST = {
+    "task": "Write an invitation to the summer party.",
+    "strategy": {"kind": "brainstorm", "ideas": 8},
+    "validators": [{"kind": "weekdays", "required": True}],
+    "models": {role: {"model": "acme:large"} for role in ("generator", "critic")},
+    "max_iterations": 1,
 }
-"""Where the files of each extension belong; in the copy, page and tests stand beside the code."""
+READ = """
+from workers.models.remote import adapter_of
+print(adapter_of("plain")("http://plain", "key").read(b'{"text": "Hello."}').text)
+"""
+NO_WORKERS = """
+import sys, app.main
+from app.contract.strategies import STRATEGIES
+print("brainstorm" in STRATEGIES, "workers" in sys.modules)
+"""
 
 
-def extended(copy: Path, extension: str) -> None:
-    """Make a copy of the product that has the files of an extension."""
-    for package in ("app", "workers"):
-        copy_code(ROOT / package, copy / package)
-    for name, place in PLACES[extension].items():
-        target = copy / place if place.startswith(("app/", "workers/")) else copy / name
-        shutil.copy(FOLDERS / extension / name, target)
-    shutil.copy(FOLDERS / extension / "check.py", copy)
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that pip installed the package into."""
+    source, folder = (tmp_path_factory.mktemp(name) for name in ("source", "installed"))
+    shutil.copytree(PACKAGE, source, dirs_exist_ok=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    own = ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(folder), str(source)]
+    subprocess.run([*pip, *own], check=True, timeout=TIMEOUT_S)
+    return folder
 
 
-@pytest.mark.parametrize("extension", PLACES)
-def test_an_extension_is_its_own_files_and_nothing_else(extension: str, tmp_path: Path) -> None:
-    extended(tmp_path, extension)
-    options = ["-q", "-p", "no:cacheprovider", "-c", f"{ROOT}/pyproject.toml"]
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "--rootdir", tmp_path, "test.py", "check.py"],
-        cwd=tmp_path,
+@asynccontextmanager
+async def serving(data: Path, **variables: str) -> AsyncIterator[httpx.AsyncClient]:
+    port = free_port("127.0.0.1")
+    places = {"HONE_PORT": str(port), "HONE_DATA_DIR": str(data)}
+    server = subprocess.Popen([*HONE, "serve"], env=variables | places)  # noqa: ASYNC220
+    url = f"http://127.0.0.1:{port}"
+    try:
+        async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
+            yield client
+    finally:
+        server.terminate()
+        server.wait(TIMEOUT_S)
+
+
+async def played(client: httpx.AsyncClient) -> Any:
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            try:
+                if (await client.get("/readyz")).json()["workers"]:
+                    break
+            except httpx.TransportError:
+                pass
+            await asyncio.sleep(0.1)
+        made = await client.post("/v1/refinements", json=REQUEST)
+        assert made.status_code == 202, made.text
+        while True:
+            now = (await client.get(made.headers["Location"])).json()
+            if now["status"] in ("succeeded", "failed"):
+                return now
+            await asyncio.sleep(0.1)
+
+
+async def test_a_package_adds_a_strategy_a_validator_and_a_provider(
+    package: Path, tmp_path: Path
+) -> None:
+    async with ScriptedModelServer(improving) as models:
+        variables = {"HONE_ACME_BASE_URL": models.url, "ACME_API_KEY": "key-1"}
+        variables |= environment_with(package)
+        async with serving(tmp_path, **variables) as client:
+            ended = await played(client)
+            offered = {
+                what: {it["kind"] for it in (await client.get(f"/v1/{what}")).json()["data"]}
+                for what in ("strategies", "validators")
+            }
+            schemas = (await client.get("/openapi.json")).json()["components"]["schemas"]
+            journal = (await client.get(f"/v1/refinements/{ended['id']}/iterations")).json()
+    assert ended["status"] == "succeeded", ended
+    assert ended["usage"]["calls"] == 3
+    (judged,) = journal["data"]
+    assert [it["kind"] for it in judged["findings"] if it["kind"] == "weekdays"] == ["weekdays"]
+    assert "brainstorm" in offered["strategies"]
+    assert "weekdays" in offered["validators"]
+    assert {"BrainstormStrategy", "WeekdaysValidator"} <= schemas.keys()
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"), [(READ, "Hello.\n"), (NO_WORKERS, "True False\n")], ids=["wire", "app"]
+)
+def test_a_worker_has_its_wire_format_and_an_api_process_no_workers(
+    code: str, printed: str, package: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment_with(package),
         capture_output=True,
         text=True,
         check=False,
+        timeout=TIMEOUT_S,
     )
-    assert run.returncode == 0, run.stdout + run.stderr
+    assert done.stdout == printed, done.stderr
 
 
-@pytest.mark.parametrize("extension", PLACES)
-def test_the_guide_shows_the_very_files_and_where_they_belong(extension: str) -> None:
-    for name, place in PLACES[extension].items():
-        shown = (FOLDERS / extension / name).read_text()
-        fence = "````" if "```" in shown else "```"
-        language = {".py": "python", ".md": "markdown"}[Path(name).suffix]
-        block = f"`{place}`:\n\n{fence}{language}\n{shown}{fence}\n"
-        assert block in GUIDE
+@pytest.mark.parametrize(
+    ("group", "entry", "why"),
+    [
+        ("hone.contract", "strategies.broken", "ZeroDivisionError: division by zero"),
+        ("hone.contract", "strategies.loops", "app.contract.strategies has a module of this name"),
+        ("hone.contract", "strategy.misspelt", "strategies.NAME"),
+    ],
+)
+def test_a_package_that_cannot_be_loaded_stops_the_start_and_is_named(
+    group: str, entry: str, why: str, tmp_path: Path
+) -> None:
+    source = "1 / 0" if entry == "strategies.broken" else ""
+    install_package(
+        tmp_path, "hone-broken", {group: {entry: "broken_plugin"}}, broken_plugin=source
+    )
+    failed = subprocess.run(
+        [*HONE, "serve"],
+        env=environment_with(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+    assert failed.returncode == 1
+    assert f"the installed package hone-broken ({group}: {entry} = broken_plugin)" in failed.stderr
+    assert why in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.*")), ids=lambda it: it.name)
+def test_the_page_shows_the_files_of_the_package(file: Path) -> None:
+    shown = (ROOT / "docs" / "extending.md").read_text()
+    assert file.name == "__init__.py" or f"\n{file.read_text()}```" in shown

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -20,14 +21,18 @@ from app.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+EXTRAS = [*chain.from_iterable(PROJECT["project"]["optional-dependencies"].values())]
 LOCKS = {
     "requirements.lock": PROJECT["project"]["dependencies"],
+    "requirements-extras.lock": [*PROJECT["project"]["dependencies"], *EXTRAS],
     "requirements-build.lock": PROJECT["dependency-groups"]["build"],
     "requirements-dev.lock": [
         *PROJECT["project"]["dependencies"],
+        *EXTRAS,
         *(r for r in PROJECT["dependency-groups"]["dev"] if isinstance(r, str)),
     ],
 }
+PACKAGES = {"app": ROOT, "workers": ROOT, "hone_extras": ROOT / "extras"}
 
 # Packages that a dependency loads where it finds them; each loads in some 20 ms or less.
 HARMLESS = {"greenlet", "psutil", "python-multipart"}
@@ -77,6 +82,11 @@ def test_the_service_loads_nothing_that_only_its_checks_install() -> None:
     assert distributions - shipped <= HARMLESS, "`make clean install` removes what is left over"
 
 
+@pytest.mark.parametrize("package", EXTRAS)
+def test_the_core_is_installed_without_what_extras_need(package: str) -> None:
+    assert canonicalize_name(Requirement(package).name) not in pins("requirements.lock")
+
+
 def test_no_target_hands_on_that_modules_are_to_be_compiled_again_by_every_process() -> None:
     printed = subprocess.run(
         ["make", "-f", "-", "printed"],
@@ -91,13 +101,13 @@ def test_no_target_hands_on_that_modules_are_to_be_compiled_again_by_every_proce
     assert "PYTHONDONTWRITEBYTECODE" not in printed
 
 
-def test_the_wheel_holds_the_two_packages_and_nothing_else(tmp_path: Path) -> None:
+def test_the_wheel_holds_its_packages_and_nothing_else(tmp_path: Path) -> None:
     with ZipFile(next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path)))) as wheel:
         shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
     expected = {
-        str(path.relative_to(ROOT))
-        for package in ("app", "workers")
-        for path in (ROOT / package).rglob("*")
+        str(path.relative_to(folder))
+        for package, folder in PACKAGES.items()
+        for path in (folder / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     sources = {name for name in expected if name.startswith("app/console/") and is_source(name)}

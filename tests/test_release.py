@@ -51,6 +51,6 @@ def test_the_bill_of_materials_lists_what_the_lock_pins(built: ModuleType) -> No
     assert built.bill_of_materials(ROOT, EPOCH) == made
     bill = json.loads(made)
     found = {canonicalize_name(it["name"]): it["version"] for it in bill["components"]}
-    assert found == pins("requirements.lock")
+    assert found == pins("requirements-extras.lock")
     assert bill["metadata"]["component"]["name"] == "hone"
     assert str(ROOT) not in made.decode()

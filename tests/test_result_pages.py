@@ -1,4 +1,4 @@
-"""What the pages on issues, outputs and revising show is what this server takes and gives."""
+"""What the pages on requests, endings, judging and usage show is what the server does."""
 
 import json
 import re
@@ -28,22 +28,21 @@ def shown(page: str) -> list[Any]:
 
 
 def test_every_request_on_the_page_is_understood() -> None:
-    requests = [it for it in shown("outputs.md") if "task" in it or "draft" in it]
-    assert [bool(it.get("outputs")) for it in requests] == [False, True]
+    requests = [it for it in shown("requests.md") if "task" in it or "draft" in it]
+    assert [bool(it.get("outputs")) for it in requests] == [False, False, True]
     for it in requests:
         RefinementRequest.model_validate(it)
 
 
-def test_the_request_and_the_report_on_the_page_on_revising_are_the_servers() -> None:
-    asked, told = shown("revising.md")
-    assert RefinementRequest.model_validate(asked).edits == "delta"
-    assert EditsReport.model_validate(told["edits"]).applied == 2
-    text = (DOCS / "revising.md").read_text()
+def test_the_report_of_edits_on_the_page_is_the_servers() -> None:
+    told, *_ = [it["edits"] for it in shown("requests.md") if isinstance(it.get("edits"), dict)]
+    assert EditsReport.model_validate(told).applied == 2
+    text = " ".join((DOCS / "requests.md").read_text().split())
     assert f"at least {LONG:,} characters that scores at least {GOOD}" in text
 
 
 def test_the_comparison_on_the_page_is_one_that_the_server_could_give() -> None:
-    (told,) = [it["comparison"] for it in shown("outputs.md") if "comparison" in it]
+    (told,) = [it["comparison"] for it in shown("requests.md") if "comparison" in it]
     assert Comparison.model_validate(told).verdict == "better"
 
 
@@ -56,7 +55,7 @@ def test_the_page_on_endings_names_every_caveat_and_what_it_does() -> None:
     table = text.partition("## `result.caveats`")[2].partition("| where |")[0]
     rows = {it[1]: it[2] for it in re.finditer(r"\| `(\w+)` \| .* \| (.*) \|\n", table)}
     assert {code for code, passed in rows.items() if passed == "no"} == BLOCKING
-    assert rows.keys() - BLOCKING == {"code", "item_dropped", "lower_score"}
+    assert rows.keys() - BLOCKING == {"code", "item_dropped", "lower_score", "forgeable"}
     assert f"at most {MOST_CAVEATS} caveats" in text
     assert all(f"`{way}`" in text for way in get_args(Escape))
     assert f"temperature {DIVERSE}" in text
@@ -64,9 +63,9 @@ def test_the_page_on_endings_names_every_caveat_and_what_it_does() -> None:
 
 
 def test_the_insights_on_the_page_are_ones_that_the_server_could_give() -> None:
-    (told,) = shown("insights.md")
+    (told,) = shown("usage.md")
     InsightList.model_validate(told)
-    text = (DOCS / "insights.md").read_text()
+    text = (DOCS / "usage.md").read_text()
     assert f"kept for {KEPT_DAYS} days" in text
     assert f"at most {LONGEST_VALUE} characters" in text
     assert f"{MOST_SUMS:,} values a day" in text
@@ -74,8 +73,8 @@ def test_the_insights_on_the_page_are_ones_that_the_server_could_give() -> None:
 
 
 def test_the_page_on_issues_says_what_is_the_same_issue() -> None:
-    text = (DOCS / "issues.md").read_text()
-    (issue,) = shown("issues.md")
+    text = (DOCS / "judging.md").read_text()
+    (issue,) = [it for it in shown("judging.md") if "since" in it]
     assert Issue.model_validate(issue).state is IssueState.RETURNED
     assert all(f"`{state}`" in text for state in IssueState)
     assert f"{SAME_MESSAGE} of their words" in text

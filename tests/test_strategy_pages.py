@@ -9,7 +9,7 @@ from app.contract.strategies import STRATEGIES
 from benchmarks.examples import EDITED, EXAMPLES, PAGES, played
 from benchmarks.scripted_examples import COMPOSED, SCRIPTED
 
-RUN = ("SQL that returns the rows expected", "a function and its hidden tests")
+RUN = ("SQL that returns the rows expected", "a function and its hidden cases")
 """The compositions whose requests are long, and shown as they were played."""
 
 

@@ -23,6 +23,7 @@ from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimedOut
 
 from app.contract.invalid_values import sentence_of
+from app.contract.plugins import PluginFailed, load_added
 from app.contract.requests import RefinementRequest
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
@@ -55,8 +56,8 @@ from workers.play.refinements import (
     resume_parked,
 )
 from workers.rq.worker import CoroutineWorker, end
-from workers.validators.python import RunsAsRoot
 from workers.validators.running import ServerResources, open_server_resources
+from workers.validators.sandbox import RunsAsRoot
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ OpenResources = Callable[[Settings], AbstractAsyncContextManager[ServerResources
 OpenModels = Callable[[Settings], AbstractAsyncContextManager[ModelCaller]]
 BackgroundTask = Callable[[], Awaitable[None]]
 
-CANNOT_START = (UnusableRedis, RedisError, RunsAsRoot, ValidationError)
+CANNOT_START = (PluginFailed, UnusableRedis, RedisError, RunsAsRoot, ValidationError)
 CONNECT_TIMEOUT_S = 30.0
 RETRY_EVERY_S = 0.5
 
@@ -85,6 +86,7 @@ def main(
         configure_logs("worker", settings.log_format, settings.log_level)
         metrics.serve_metrics(settings.metrics_host, settings.metrics_port)
         load_strategies()
+        load_added()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
         name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"

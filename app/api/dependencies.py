@@ -26,7 +26,6 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.status import Status
 from app.service import ModelRoles, Service, Watching
-from app.service.report import ReportFormat
 from app.store import Store
 
 MAX_WAIT_S = 60
@@ -517,7 +516,8 @@ Excerpts = Annotated[
 ]
 
 
-REPORT_TYPES: dict[str, ReportFormat] = {"text/markdown": "md", "text/html": "html"}
+REPORT_TYPES = {"text/markdown": "md"}
+NO_PAGE = "reports are available as text/markdown (format=md); the console shows the same as a page"
 
 
 async def _format(
@@ -525,13 +525,15 @@ async def _format(
         str | Absent,
         Query(
             alias="format",
-            description="`md` or `html`. Default: by `Accept`, and `md` if both are equal.",
+            description="`md`, which is the default.",
             json_schema_extra={"enum": [*REPORT_TYPES.values()]},
         ),
     ] = None,
     accept: Annotated[list[str], Header(include_in_schema=False)] = [],  # noqa: B006
-) -> ReportFormat:
+) -> str:
+    if format_ == "html":
+        raise NotAcceptable(NO_PAGE)
     return chosen_format(format_, accept, REPORT_TYPES, "reports are")
 
 
-ReportAs = Annotated[ReportFormat, Depends(_format)]
+ReportAs = Annotated[str, Depends(_format)]

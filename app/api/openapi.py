@@ -207,10 +207,9 @@ WATCHED: Responses = {
 }
 REPORTED: Responses = {
     200: {
-        "description": "The report, as Markdown or as an HTML page.",
+        "description": "The report, as Markdown.",
         "content": {
             "text/markdown": {"schema": {"type": "string"}, "example": examples.REPORT},
-            "text/html": {"schema": {"type": "string"}},
         },
     },
 }

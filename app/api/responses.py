@@ -13,7 +13,7 @@ from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from app.api.dependencies import EXCERPT_CHARACTERS, JSON, REPORT_TYPES
+from app.api.dependencies import EXCERPT_CHARACTERS, JSON
 from app.contract import Contract
 from app.contract.access import KeyList, TenantList
 from app.contract.batches import BatchPage
@@ -21,7 +21,6 @@ from app.contract.errors import HoneError
 from app.contract.events import DELTA, StepDelta
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.service import Accepted, EventFeed, News
-from app.service.report import ReportFormat
 from app.store import Store, StoredEvent
 
 RETRY_AFTER_S = 1
@@ -32,15 +31,9 @@ RETRY = b"retry: 1000\n"
 
 Answer = TypeVar("Answer")
 Page = TypeVar("Page", SnapshotPage, BatchPage, KeyList, TenantList)
-REPORT_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
-    " frame-ancestors 'none'"
-)
 UNSTORED = b'"store":false,"erased_at":null'
 NEGOTIATED = {"Vary": "Accept"}
 """Headers of every response whose media type `Accept` has a say in."""
-
-REPORT_HEADERS = {"Content-Security-Policy": REPORT_POLICY, **NEGOTIATED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +161,10 @@ def tell_all(events: Sequence[StoredEvent]) -> bool:
     return any(it.is_last and UNSTORED in it.json for it in events)
 
 
-def reported(text: str, format_: ReportFormat) -> Response:
-    """Return a report with the media type of its format."""
-    media_type = next(name for name, known in REPORT_TYPES.items() if known == format_)
-    return Response(
-        text.encode(), headers=REPORT_HEADERS, media_type=f"{media_type}; charset=utf-8"
-    )
+def reported(text: str) -> Response:
+    """Return a report."""
+    media_type = "text/markdown; charset=utf-8"
+    return Response(text.encode(), headers=NEGOTIATED, media_type=media_type)
 
 
 def etag(snapshot: Snapshot) -> str:

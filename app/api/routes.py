@@ -647,14 +647,14 @@ async def report(
     refinement_id: RefinementId,
     tenant: Tenant,
     service: TheService,
-    format_: ReportAs,
+    _format: ReportAs,
 ) -> Response:
     """Return a report of a refinement: the request, the steps, the result and its reasons.
 
-    It is available in any status and covers everything so far. The format is Markdown (CommonMark
-    with tables) or a self-contained HTML page for screen and print, without scripts or links.
+    It is available in any status and covers everything so far, in Markdown (CommonMark with
+    tables).
     """
-    return reported(await service.report(tenant, refinement_id, format_), format_)
+    return reported(await service.report(tenant, refinement_id))
 
 
 @server.get(

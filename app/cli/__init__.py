@@ -1,17 +1,22 @@
 """The command line: `hone`."""
 
-from app.cli import access_commands, client_commands, compare, doctor, server_commands, top
-from app.cli.root import app
+import sys
+
+from app.contract.plugins import PluginFailed
+
+try:
+    from app.cli import access_commands, client_commands, doctor, server_commands
+    from app.cli.root import app
+except PluginFailed as failed:
+    sys.exit(f"Error: {failed}")
 
 __all__ = [
     "access_commands",
     "app",
     "client_commands",
-    "compare",
     "doctor",
     "main",
     "server_commands",
-    "top",
 ]
 
 

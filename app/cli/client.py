@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -225,8 +225,6 @@ SUBMITTING_S = 60.0
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
 RECONNECTS = 30  # in a row and a second apart: the server may be restarting
 
-ReportFormat = Literal["md", "html"]
-MEDIA_TYPES: dict[ReportFormat, str] = {"md": "text/markdown", "html": "text/html"}
 
 Parsed = TypeVar("Parsed", bound=Contract)
 
@@ -420,11 +418,10 @@ class Client:
             yield from page.data
             after, has_more = page.next_after, page.has_more
 
-    def report(self, refinement_id: str, format_: ReportFormat) -> str:
-        """Return the report, as Markdown or as an HTML page."""
-        query = {"format": format_}
-        response = self._send("GET", f"{_path(refinement_id)}/report", params=query)
-        if not response.headers.get("Content-Type", "").startswith(MEDIA_TYPES[format_]):
+    def report(self, refinement_id: str) -> str:
+        """Return the report, as Markdown."""
+        response = self._send("GET", f"{_path(refinement_id)}/report")
+        if not response.headers.get("Content-Type", "").startswith("text/markdown"):
             raise NotHone(self._server)
         return response.content.decode(errors="replace")
 

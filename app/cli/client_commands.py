@@ -41,7 +41,7 @@ from app.cli.display import (
     watch,
     watch_batch,
 )
-from app.cli.processes import check_port, url_of
+from app.cli.processes import url_of
 from app.cli.root import (
     NOT_PASSED,
     IdempotencyKeyOption,
@@ -83,7 +83,6 @@ from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.contract.steps import Step
 from app.legible import on_one_line
-from app.telemetry.logs import configure_logs
 
 
 @dataclass(frozen=True)
@@ -939,19 +938,16 @@ def _asked_and_said(step: Step) -> Iterator[str]:
 def report(
     refinement_id: RefinementIdArgument,
     *,
-    html: Annotated[
-        bool, typer.Option("--html", help="Print a self-contained HTML page, not Markdown.")
-    ] = False,
     output: OutputOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Print a report, as Markdown or as an HTML page.
+    """Print a report, as Markdown.
 
     It has the request, the steps and the result.
     """
     check_writable(output)
     with connected(server) as client:
-        text = client.report(refinement_id, "html" if html else "md")
+        text = client.report(refinement_id)
     if output is None:
         print_text(plain(text).plain)
         return
@@ -988,42 +984,3 @@ def insights(
     """
     with connected(server) as client:
         show_insights(client.insights(by, since.isoformat() if since else None, limit), console())
-
-
-@app.command("mcp")
-def mcp_command(
-    server: ServerOption = None,
-    http: Annotated[
-        int | None,
-        typer.Option(metavar="PORT", help="Serve HTTP on this port of 127.0.0.1, not stdio."),
-    ] = None,
-    token: Annotated[
-        str,
-        typer.Option(
-            envvar="HONE_MCP_TOKEN",
-            metavar="TOKEN",
-            help="What callers of HTTP send as `Authorization: Bearer TOKEN`.  [default: a random"
-            " one, which is printed]",
-            show_default=False,
-        ),
-    ] = "",
-) -> None:
-    """Let an assistant refine texts, by MCP.
-
-    It is a server of the Model Context Protocol.
-    """
-    try:
-        # The package is an extra, because a service does not need it.
-        from app.cli.mcp_server import mcp_server, serve_http  # noqa: PLC0415
-    except ModuleNotFoundError as missing:
-        raise CliError(f"{missing}; install its SDK: {sys.executable} -m pip install mcp") from None
-    configure_logs("mcp", level="warning")
-    with connected(server) as hone:
-        if http is None:
-            mcp_server(hone).run("stdio")
-        else:
-            check_port("127.0.0.1", http, "--http")
-            if not token:
-                token = secrets.token_urlsafe(32)
-                say(errors(), f"callers must send: Authorization: Bearer {token}")
-            serve_http(hone, http, token)

@@ -379,7 +379,7 @@ def _models(settings: Settings, seen: Seen | None) -> Iterator[Diagnosis]:
             "models",
             Level.WARNING,
             f"{name} takes no calls now: its refinements wait",
-            "`hone top` and GET /readyz say why and since when",
+            "GET /v1/models and GET /readyz say why and since when",
         )
 
 

@@ -1,5 +1,6 @@
 """The processes of a service: their settings as environment variables, start and shutdown."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -113,6 +114,20 @@ def _family(host: str) -> socket.AddressFamily:
 def _nothing() -> None: ...
 
 
+def _check_redis(url: str) -> None:
+    """Raise ServiceFailed for a Redis that no process could use; one that is away may come."""
+    from redis.exceptions import RedisError  # noqa: PLC0415
+
+    from app.store import UnusableRedis, check_redis  # noqa: PLC0415
+
+    try:
+        asyncio.run(check_redis(url))
+    except UnusableRedis as error:
+        raise ServiceFailed(str(error)) from None
+    except RedisError:
+        pass
+
+
 MARGIN_S = 5.0  # time for a process to end after its own grace period
 
 
@@ -135,6 +150,7 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
     )
     with redis or contextlib.nullcontext(), contextlib.ExitStack() as stack:
         url = redis.url if redis else settings.redis_url
+        _check_redis(url)
         rewriting = (
             LogRewriter(stack.enter_context(Redis.from_url(url)), settings.erase_s).tick
             if redis

@@ -8,13 +8,14 @@ import math
 import os
 import re
 import secrets
+import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
-from importlib.metadata import version
+from importlib.metadata import EntryPoint, version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args
 
@@ -22,13 +23,18 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from app.cli.client import CliError
 from app.cli.display import plain, say
 from app.contract.invalid_values import in_one, sentence_of
+from app.contract.plugins import PluginFailed, installed, load, missing_requirements
 from app.contract.reviews import ReviewWhen
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import Settings
+
+COMMANDS = "hone.commands"
+"""The entry points of commands that installed packages add."""
 
 NOT_PASSED = 3
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -87,7 +93,7 @@ class HoneGroup(TyperGroup):
             if isinstance(invalid := error.__cause__, ValidationError):
                 error.message = in_one(map(sentence_of, invalid.errors()))
             raise
-        except (CliError, RedisNotFound, EmbeddedRedisError) as error:
+        except (CliError, PluginFailed, RedisNotFound, EmbeddedRedisError) as error:
             _fail(str(error), 1)
         except BrokenPipeError:
             _discard_output()
@@ -99,6 +105,55 @@ class HoneGroup(TyperGroup):
             if error.encoding == "utf-8":
                 _fail(f"{wrong}, in an option or a file, is not UTF-8 text: nothing was sent", 2)
             _fail(f"the output cannot be written: {wrong} is not {error.encoding}", 1)
+
+
+class RootGroup(HoneGroup):
+    """The commands of Hone, and those that installed packages add."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, those of installed packages last."""
+        own = super().list_commands(ctx)
+        return [*own, *sorted(installed(COMMANDS).names - {*own})]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, cmd_name) or _added_command(cmd_name)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Say how to install an extra of which something is missing."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError:
+            entry = _entry_of(ctx.invoked_subcommand)
+            if not (missing := [*missing_requirements(entry)] if entry else []):
+                raise
+            install = shlex.join([sys.executable, "-m", "pip", "install", *missing])
+            _fail(f"hone {ctx.invoked_subcommand} is an extra; to install it: {install}", 1)
+
+
+def _entry_of(command: str | None) -> EntryPoint | None:
+    return next((it for it in installed(COMMANDS) if it.name == command), None)
+
+
+def _added_command(name: str) -> Any:
+    """Return the command that an installed package adds; None if there is none.
+
+    One that cannot be loaded says so when it is called: the others work without it.
+    """
+    if (entry := _entry_of(name)) is None:
+        return None
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    try:
+        alone.command(name)(load(entry))
+    except PluginFailed as failed:
+        alone.command(name, help="Cannot be loaded.")(_failing(failed))
+    return get_command(alone)
+
+
+def _failing(error: Exception) -> Callable[[], NoReturn]:
+    def fail() -> NoReturn:
+        raise error
+
+    return fail
 
 
 def _finite(_context: Any, _option: Any, value: Any) -> Any:
@@ -125,7 +180,7 @@ def _discard_output() -> None:
 
 app = typer.Typer(
     name="hone",
-    cls=HoneGroup,
+    cls=RootGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

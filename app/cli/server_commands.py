@@ -38,7 +38,15 @@ from app.cli.processes import (
     url_of,
     wait_until_ready,
 )
-from app.cli.root import INTERRUPTED, app, check_writable, console, read_settings, write_file
+from app.cli.root import (
+    INTERRUPTED,
+    app,
+    check_writable,
+    console,
+    errors,
+    read_settings,
+    write_file,
+)
 from app.contract.endpoints import PREFIX, signing_key
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
@@ -338,3 +346,16 @@ def openapi(
         write_file(out, [document.encode()])
     else:
         print(document, end="")
+
+
+LOOK_INSTEAD = (
+    "`hone top` shows nothing any more: `hone list` and the console name the refinements, `hone"
+    " doctor` the workers, GET /v1/models what models allow, and the metrics count all of it"
+)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def top() -> None:
+    """Say where to look instead."""
+    say(errors(), LOOK_INSTEAD)
+    raise typer.Exit(2)

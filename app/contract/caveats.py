@@ -16,12 +16,13 @@ BLOCKING: frozenset[str] = frozenset(get_args(Blocking))
 class Caveat(Contract):
     """Something that was asked for and not done, or not used; it stands beside the result."""
 
-    code: Literal[Blocking, "item_dropped", "lower_score"] = Field(
+    code: Literal[Blocking, "item_dropped", "lower_score", "forgeable"] = Field(
         description="`stage_given_up`: a stage, pass or part failed, or a stage did not pass;"
         " `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its"
         " own threshold, floors or validators; `unverified`: the facts or steps of the draft were"
         " not verified; `validator_skipped`: a validator did not run on the draft; `item_dropped`:"
-        " an item that could not be used was left out; `lower_score`: another draft scored more."
+        " an item that could not be used was left out; `lower_score`: another draft scored more;"
+        " `forgeable`: a hostile draft could have forged the verdict of a validator."
         " The first four keep `passed` false, unless the request accepts them."
     )
     path: str = Field(description="Path of the stage, part, draft or step that it is about.")

@@ -175,13 +175,10 @@ class DroppedItem(Contract):
     reason: str
 
 
-About = Annotated[
-    str | None,
-    Field(
-        description="Hash of what the step is about: its kind, who was asked, and the drafts and"
-        " findings given (16 hexadecimal digits of a SHA-256); null in journals of 0.1.0."
-    ),
-]
+ABOUT = (
+    "Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16"
+    " hexadecimal digits of a SHA-256)."
+)
 
 
 class StepCompleted(Contract):
@@ -200,7 +197,7 @@ class StepCompleted(Contract):
     )
     usage: Usage
     seconds: float
-    about: About = None
+    about: str = Field(description=ABOUT)
     next: tuple[str, ...]
 
 
@@ -215,7 +212,7 @@ class StepFailed(Contract):
     )
     prompt: PromptRef | None = None
     usage: Usage
-    about: About = None
+    about: str | None = Field(None, description=f"{ABOUT} null: a call that a reviewer was to see.")
     next: tuple[str, ...]
 
 

@@ -42,6 +42,7 @@ REVIEWER_NAME = Pattern(
 RUFF_RULE = Pattern(
     r"^[A-Z]{1,4}[0-9]{0,4}$", "must be a rule of Ruff, or what rules begin with, such as `F`"
 )
+PYTHON_NAME = Pattern(r"^[A-Za-z_][A-Za-z0-9_]*$", "must be a name in Python, in ASCII letters")
 HEADING = Pattern(r"^#{0,6}\s*[^#\s]", "must be a heading, such as `## Usage` or `Usage`")
 URL = Pattern(
     r"^https?://[^\s/?#@\\]+([/?#]\S*)?$",

@@ -4,7 +4,9 @@ Syntax: https://github.com/google/re2/wiki/Syntax. A pattern compiles in millise
 needs more than `MAX_MEMORY` bytes is rejected. The caller bounds the time that a match may take.
 """
 
+import re
 from functools import lru_cache
+from typing import Any, cast
 
 import re2
 
@@ -17,7 +19,7 @@ class PatternError(ValueError):
 
 
 @lru_cache(maxsize=64)
-def compile_pattern(pattern: str, *, case_sensitive: bool = True) -> "re2._Regexp[str]":
+def compile_pattern(pattern: str, *, case_sensitive: bool = True) -> re.Pattern[str]:
     """Return the compiled pattern, or raise `PatternError`.
 
     Groups do not capture: callers need only the start and the end of a match, which RE2 finds
@@ -28,8 +30,11 @@ def compile_pattern(pattern: str, *, case_sensitive: bool = True) -> "re2._Regex
 
 def compiled(
     pattern: str, max_memory: int, *, case_sensitive: bool = True, captures: bool = False
-) -> "re2._Regexp[str]":
-    """Return the compiled pattern of at most `max_memory` bytes, or raise `PatternError`."""
+) -> re.Pattern[str]:
+    """Return the compiled pattern of at most `max_memory` bytes, or raise `PatternError`.
+
+    re2 gives its patterns the interface of those of `re`, and no public name.
+    """
     if len(pattern) > MAX_PATTERN:
         raise PatternError(
             f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are allowed"
@@ -40,11 +45,16 @@ def compiled(
     options.log_errors = False
     options.never_capture = not captures
     try:
-        return re2._Regexp(pattern, options)
+        return cast("re.Pattern[str]", re2.compile(pattern, options))
     except re2.error as error:
         raise PatternError(_reason(error)) from None
     except UnicodeEncodeError:
         raise PatternError("the pattern contains a lone surrogate, not a character") from None
+
+
+def instructions_of(pattern: re.Pattern[str]) -> int:
+    """Return the length of the program that RE2 made of a pattern."""
+    return int(cast("Any", pattern).programsize)
 
 
 def _reason(error: re2.error) -> str:

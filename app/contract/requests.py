@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
 from app.contract import Contract, patterns
-from app.contract.caveats import Blocking
+from app.contract.caveats import Blocking, Caveat
 from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Critics, Name
 from app.contract.drafts import (
     MAX_TEXT,
@@ -345,6 +345,13 @@ class RefinementRequest(Contract):
     def in_words(self) -> tuple[str, ...]:
         """Return what the validators demand of the text; none of those that only warn."""
         return tuple(words for it in self.demanding() if (words := it.in_words()))
+
+    def caveats(self) -> Iterator[Caveat]:
+        """Yield what a result lacks whatever its validators find: a verdict that can be forged."""
+        for pointer, it in self.all_validators():
+            if it.caveat:
+                path = pointer.removeprefix("/").removeprefix("strategy/")
+                yield Caveat(code="forgeable", path=path, detail=f"{it.kind}: {it.caveat}")
 
     def marked(self) -> tuple[Span, ...]:
         """Return the places of the passages that alone may change; none if the whole draft may.

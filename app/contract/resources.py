@@ -14,7 +14,7 @@ class Resource:
 
 
 SANDBOX = Resource(
-    "sandbox", "python_tests", "this server cannot run tests: HONE_PYTHON_TESTS is off"
+    "sandbox", "python_tests", "this server cannot run drafts: HONE_PYTHON_TESTS is off"
 )
 ENDPOINTS = Resource(
     "endpoints", "secret_key", "this server cannot call endpoints: HONE_SECRET_KEY is not set"

@@ -16,7 +16,7 @@ NANO = 1_000_000_000
 """Costs are added up in whole billionths of a dollar, so that sums do not depend on the order."""
 
 UNKNOWN_MODEL = "unknown"
-"""Stands for a model that the journal does not name: of a failed step of an earlier release."""
+"""Stands for a model that the journal does not name: of a failed step."""
 
 OTHER = "other"
 """Stands for the keys and models of a day for which there was no room any more."""

@@ -41,7 +41,7 @@ from app.service.estimates import estimated
 from app.service.iterations import both_at, diff_of, iterations_of, numbered, rating_of, within
 from app.service.model_roles import Choices, Selection, playing
 from app.service.ratings import additions_of, rated_of
-from app.service.report import ReportFormat, report_of, story_of
+from app.service.report import markdown_of, story_of
 from app.service.steps import ended_steps, replies_in, step_of
 from app.service.watching import Watching
 from app.store import NewRefinement, Store
@@ -367,14 +367,12 @@ class Service:
             next_after=shown[-1].event if shown else after,
         )
 
-    async def report(self, tenant: str, refinement_id: str, format_: ReportFormat) -> str:
+    async def report(self, tenant: str, refinement_id: str) -> str:
         """Return a report of the refinement so far, for people."""
         snapshot = await self._store.snapshot(tenant, refinement_id)
         request = await self._store.request(tenant, refinement_id)
         journal = await self._journal(tenant, refinement_id)
-        return await asyncio.to_thread(
-            lambda: report_of(story_of(snapshot, request, journal), format_)
-        )
+        return await asyncio.to_thread(lambda: markdown_of(story_of(snapshot, request, journal)))
 
     async def insights(
         self, tenant: str, since: date | None, by: Dimension | None, limit: int

@@ -22,7 +22,7 @@ from app.store.connection import (
 from app.store.endpoints import EndpointSecrets, SigningSecrets
 from app.store.enqueue import Enqueuer, Queue
 from app.store.insights import insight_additions
-from app.store.inspection import LiveRefinement, LiveWorker, Overview, ServerFacts, WorkerFacts
+from app.store.inspection import ServerFacts, WorkerFacts
 from app.store.learning import Agreement, critic_of
 from app.store.limits import PermitExchange, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
@@ -61,6 +61,7 @@ from app.store.wakeups import ChangeSignal, EventBuffer, Wakeups
 from app.store.worker import LATER, Journal, WorkerStore, renew
 
 EXCHANGE_TIMEOUT_S = 1.0
+CHECK_S = 3.0
 
 __all__ = [
     "LATER",
@@ -83,12 +84,9 @@ __all__ = [
     "Journal",
     "KeptPrompt",
     "KeyRecord",
-    "LiveRefinement",
     "LiveTexts",
-    "LiveWorker",
     "Loaded",
     "NewRefinement",
-    "Overview",
     "Parking",
     "Rejections",
     "ReportSpending",
@@ -108,6 +106,7 @@ __all__ = [
     "Wakeups",
     "WorkerFacts",
     "WorkerStore",
+    "check_redis",
     "critic_of",
     "insight_additions",
     "kind_of_task",
@@ -122,6 +121,12 @@ __all__ = [
     "open_worker_store",
     "refusals",
 ]
+
+
+async def check_redis(url: str) -> None:
+    """Raise redis errors, and UnusableRedis for a server that would lose or misread records."""
+    async with renewal_client(url, CHECK_S) as client:
+        await check_server(client)
 
 
 @asynccontextmanager

@@ -187,9 +187,8 @@ def _sum(name: bytes, numbers: Sequence[float]) -> bytes:
 
 
 def decode_sums(stored: bytes) -> Any:
-    """Decode one field of a hash of sums: packed numbers, or JSON as an earlier release wrote it.
-
-    What the sums are of, and their version, are JSON as well.
+    """Decode one field of a hash of sums: packed numbers, or JSON: what the sums are of,
+    and their version.
     """
     if stored[:1] != PACKED:
         return from_json(stored)

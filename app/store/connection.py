@@ -26,7 +26,12 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from app.store import keys
+
 OLDEST = (6, 2)
+FIRST_RELEASE = "1.0"
+"""The release from which on records can be read."""
+SCANNED_AT_ONCE = 10_000
 
 API_RETRIES = 1
 TICKS = 10  # of a timeout
@@ -414,6 +419,7 @@ def _options(timeout_s: float | None, retries: int) -> dict[str, Any]:
 async def check_server(client: AsyncRedis) -> None:
     """Raise UnusableRedis if this Redis would lose or reject records.
 
+    It must hold records of release 1.0 or later, or none.
     Raises a redis ConnectionError for a replica, which may be about to become the primary.
     """
     info = await client.info()
@@ -432,3 +438,22 @@ async def check_server(client: AsyncRedis) -> None:
             f"maxmemory-policy is {policy}: Redis would evict refinements when memory is full. Set"
             " it to noeviction; Hone then rejects new requests before memory is full."
         )
+    await _check_format(client)
+
+
+async def _check_format(client: AsyncRedis) -> None:
+    """Raise UnusableRedis for records without the mark of their format; mark a Redis without any.
+
+    The first process of a service marks it before it writes anything else.
+    """
+    if await client.exists(keys.FORMAT):
+        return
+    async for _ in client.scan_iter(f"{keys.PREFIX}*", count=SCANNED_AT_ONCE):
+        if await client.exists(keys.FORMAT):  # another process has marked it meanwhile
+            return
+        raise UnusableRedis(
+            "this Redis has records of a Hone before 1.0, which this release cannot read: set"
+            " HONE_DATA_DIR or HONE_REDIS_URL to another one, or empty this one; nothing was"
+            " changed"
+        )
+    await client.set(keys.FORMAT, FIRST_RELEASE, nx=True)

@@ -1,5 +1,6 @@
 """Every Redis key and channel. All start with `hone:1:`, where 1 is the version of the format.
 
+hone:1:format                   the release whose records these are; written at the first start
 hone:1:refinement:ID            hash: the summary of the journal
 hone:1:journal:ID               stream: entry n has the id `n-0`; packed after the end, with what
                                 the next two hold, see packing.py
@@ -96,11 +97,10 @@ hone:1:counted:TENANT           stream: refused requests, an entry per key and m
 hone:1:counting:KEY:ACTION      id of the entry of this minute in that stream
 hone:1:key_uses                 hash: id of an API key -> when it was last used, to within a minute
 hone:1:probe                    written by readiness: whether Redis takes writes
-hone:1:entries                  channel without messages: its subscribers are the API processes
-                                that take the next one
+hone:1:entries                  channel without messages: the first that an API process subscribes
+                                to; its confirmation says that the connection works
 hone:1:entries:ID               channel: what was appended to a journal, a line per entry: `NUMBER
                                 AT TYPE DATA`; empty if the journal must be read
-hone:1:changes                  channel for API processes of release 0.1.0: ids whose journal grew
 hone:1:commands                 channel: ids for which a command was given
 hone:1:watched                  channel: ids whose texts are watched, with `+` if wanted whole
 hone:1:texts                    channel: pieces of texts being written: `[ID, KEY, OFFSET, TEXT]`
@@ -114,6 +114,8 @@ import hashlib
 from datetime import date
 
 PREFIX = "hone:1:"
+
+FORMAT = f"{PREFIX}format"
 
 SUMMARY = f"{PREFIX}refinement:"
 JOURNAL = f"{PREFIX}journal:"
@@ -175,7 +177,6 @@ WATCHERS = f"{PREFIX}watchers:"
 PROBE = f"{PREFIX}probe"
 ENTRIES = f"{PREFIX}entries"
 ENTRIES_OF = f"{PREFIX}entries:"
-CHANGES = f"{PREFIX}changes"
 COMMANDS = f"{PREFIX}commands"
 WATCHED = f"{PREFIX}watched"
 TEXTS = f"{PREFIX}texts"
@@ -229,14 +230,13 @@ LUA = {
     "API_KEYS": API_KEYS,
     "COUNTED": COUNTED,
     "COUNTING": COUNTING,
-    "ENTRIES": ENTRIES,
     "ENTRIES_OF": ENTRIES_OF,
+    "FORMAT": FORMAT,
     "TENANTS": TENANTS,
     "WATCHERS": WATCHERS,
     "SPENT": SPENT,
     "STORED": STORED,
     "USAGE": USAGE,
-    "CHANGES": CHANGES,
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,
     "BY_METADATA": BY_METADATA,

@@ -17,10 +17,11 @@ from app.contract.batches import BATCH_COMPLETED
 from app.contract.events import EventType
 from app.contract.limits import Stop
 from app.contract.status import MOVES, TERMINAL, Status
-from app.contract.usage import OTHER, UNKNOWN_MODEL
+from app.contract.usage import OTHER
 from app.contract.values import value
 from app.contract.webhooks import WEBHOOK_EVENTS
 from app.store import keys
+from app.store.connection import FIRST_RELEASE
 
 DIRECTORY = Path(__file__).parent / "lua"
 
@@ -46,8 +47,6 @@ MOST_COUNTED = 10_000  # entries of a tenant that count actions
 MOST_USED = 1_000  # fields of the usage of a day; then keys and models go to `other`
 MOST_LISTED = 1_000  # hashes in one list; the one that was not added to for longest goes
 MAX_WAIT_S = Stop().max_wait_seconds  # of limits that were stored before there was such a limit
-UNLIMITED = 2**53
-"""The `lease` of a refinement whose worker has its own lease: release 0.1.0 leaves it alone."""
 
 END = {
     Status.SUCCEEDED: EventType.COMPLETED,
@@ -69,7 +68,6 @@ CONSTANTS: dict[str, str | int | float] = {
     **keys.LUA,
     "NEWS_MS": NEWS_MS,
     "ERASED_MS": ERASED_MS,
-    "UNLIMITED": str(UNLIMITED),
     "UNSTORED_MS": UNSTORED_MS,
     "ANY_BODY": ANY_BODY,
     "HOUR_MS": HOUR_MS,
@@ -80,7 +78,6 @@ CONSTANTS: dict[str, str | int | float] = {
     "MOST_LISTED": MOST_LISTED,
     "MOST_COUNTED": MOST_COUNTED,
     "MOST_USED": MOST_USED,
-    "UNKNOWN_MODEL": UNKNOWN_MODEL,
     "OTHER": OTHER,
     "FEWEST_KNOWN": FEWEST_KNOWN,
     "MOST_RATINGS": MOST_RATINGS,
@@ -89,6 +86,7 @@ CONSTANTS: dict[str, str | int | float] = {
     "MAX_WAIT_S": MAX_WAIT_S,
     "DEADLINE_MS": DEADLINE_MS,
     "FULL": FULL,
+    "FIRST_RELEASE": FIRST_RELEASE,
     "RECHECK_MS": RECHECK_MS,
     "LOW_PLACE": LOW_PLACE,
     "JOB_OF": JOB_OF,

@@ -80,7 +80,7 @@ from app.store.committer import PROBE_MS, Committer, in_order
 from app.store.endpoints import EndpointSecrets
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
 from app.store.insights import decode_insights, insight_keys
-from app.store.inspection import Overview, ServerFacts, inspect, overview, standing
+from app.store.inspection import ServerFacts, inspect, standing
 from app.store.learning import Agreement, calibrations
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
@@ -724,12 +724,6 @@ class Store:
     async def inspect(self, worker_key: Callable[[str], str]) -> ServerFacts:
         """Return how this Redis is set up, and the workers, which RQ has under `worker_key`."""
         return await inspect(self._committer, worker_key)
-
-    @refusing
-    async def overview(self, rows: int, worker_key: Callable[[str], str]) -> Overview:
-        """Return what goes on in all tenants, with the `rows` oldest refinements not ended."""
-        tenants = await self.access.tenants()
-        return await overview(self._committer, tenants, rows, worker_key)
 
     @refusing
     async def waiting(self) -> int:

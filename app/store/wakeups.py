@@ -245,7 +245,7 @@ class Wakeups:
 
     async def _send_all(self, connection: AbstractConnection) -> None:
         # One connection for all channels: a text is seen before the end of its step.
-        await connection.send_command("SUBSCRIBE", keys.ENTRIES, keys.CHANGES, keys.TEXTS)
+        await connection.send_command("SUBSCRIBE", keys.ENTRIES, keys.TEXTS)
         loop, self._unanswered = asyncio.get_running_loop(), 0
         ping_at = loop.time() + self._ping_s
         while True:
@@ -270,8 +270,6 @@ class Wakeups:
             self._note_subscription(kind, channel)
         elif channel == keys.TEXTS:
             self._receive_text(content)
-        elif channel == keys.CHANGES:
-            self._pass_on(keys.entries(content.decode()), ())
         else:
             self._pass_on(channel, published_events(content))
 

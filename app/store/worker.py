@@ -36,7 +36,7 @@ from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
 from app.store.learning import Kind, decode_learnt
 from app.store.live_texts import decode_watched, encode_piece
-from app.store.packing import pack_record, unpack_record
+from app.store.packing import pack_record
 from app.store.scripts import (
     ANNOUNCE,
     APPEND,
@@ -416,9 +416,6 @@ class WorkerStore:
         needs no further connection.
         """
         reply = await self._committer.submit(LOAD, refinement_id)
-        if reply == b"PACKED":
-            await unpack_record(self._committer, refinement_id)
-            reply = await self._committer.submit(LOAD, refinement_id)
         if not isinstance(reply, list):
             raise RefinementNotFound(refinement_id)
         request, models, prompt_nonce, version, stored, secrets, origin = reply

@@ -1,7 +1,7 @@
 """python -m benchmarks.simulation [--seeds tuning] [--count 100] [--write]: compare policies.
 
 Every reviser, critic and cap takes some minutes on all cores; `--count` plays fewer seeds. With
-`--write` the results of the held-out seeds go into docs/convergence.md.
+`--write` the results of the held-out seeds go into docs/data and docs/judging.md.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from benchmarks.simulation.figures import (
     wrong,
     yardstick,
 )
-from benchmarks.simulation.page import rendered, write
+from benchmarks.simulation.page import short, tables, write
 from workers.engine.quality_filter import QualityFilter
 
 SEEDS = {"held-out": HELD_OUT, "tuning": TUNING}
@@ -41,7 +41,7 @@ def cost_ms() -> float:
 
 
 def main() -> None:
-    """Simulate every cell, print the tables and, when asked, write them."""
+    """Simulate every cell, print the short table and, when asked, write all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", choices=SEEDS, default="held-out")
     parser.add_argument("--count", type=int, default=len(HELD_OUT))
@@ -56,10 +56,10 @@ def main() -> None:
     specs += samples(fewer)
     with ProcessPoolExecutor() as processes:
         cells = list(processes.map(played, specs))
-    text = rendered(cells, seeds, cost_ms())
-    print(text)
+    figures, cost = tables(cells), cost_ms()
+    print(short(figures["policies"], cost))
     if arguments.write:
-        write(text)
+        write(figures, cost)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Renders the cells as Markdown tables, and writes them into docs/convergence.md."""
+"""Renders the cells as tables: files in docs/data, and a short one in docs/judging.md."""
 
+import csv
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -19,7 +21,8 @@ from benchmarks.simulation.figures import (
 )
 
 BEGIN, END = "<!-- printed by the simulation: begin -->", "<!-- printed by the simulation: end -->"
-PAGE = Path(__file__).parent.parent.parent / "docs" / "convergence.md"
+DOCS = Path(__file__).parent.parent.parent / "docs"
+PAGE, DATA = DOCS / "judging.md", DOCS / "data"
 
 ARMS: dict[str, Callable[[Cell], Arm | None]] = {
     "the rule, no history": lambda cell: cell.fresh,
@@ -39,53 +42,69 @@ WORLDS = {
 BESIDE = {"yardstick": "wrong", "programs": "masked"}
 """Worlds whose rows are a column of the rows of another: the lowest gain after `PAST`."""
 COLUMNS = (
-    "critic",
-    "cap",
-    "quality: naive",
-    "gain: no history",
-    f"{PAST} past",
-    "truly met: naive",
-    "no history",
-    f"{PAST} past",
-    "calls: naive",
-    "no history",
-    f"{PAST} past",
-    "score too high by: naive",
-    f"{PAST} past",
-    "no history is",
-    f"{PAST} past is",
+    *("world", "reviser", "critic", "cap", "quality naive"),
+    *("gain no history", "margin no history", f"gain {PAST} past", f"margin {PAST} past"),
+    *("met naive", "met no history", f"met {PAST} past"),
+    *("calls naive", "calls no history", f"calls {PAST} past"),
+    *("too high naive", f"too high {PAST} past", "no history is", f"{PAST} past is"),
+    *("beside gain", "beside margin", "beside is"),
+)
+"""Columns of a row; the last three are of the worlds beside its own."""
+SUMMARY = (
+    *("world", "policy", "better", "dearer", "even", "worse"),
+    *("mean gain", "worst row", "calls", "at most"),
+)
+SHARES = ("world", "reported", "mean chance", "truly met", "within two errors")
+CHANCES = (
+    *("chance", "drafts", "mean chance", "truly met"),
+    *("drafts at its own", "truly met at its own"),
 )
 
 
-def rendered(cells: Sequence[Cell], seeds: range, cost_ms: float) -> str:
-    """Return the output of the simulation."""
-    parts = [
-        f"Seeds from {seeds.start}. A judged draft costs the rule {cost_ms:.3f} ms.",
-        _summary(cells),
-        _calibrated([cell for cell in cells if cell.world != "samples"]),
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The figures of a file in docs/data."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def tables(cells: Sequence[Cell]) -> dict[str, Table]:
+    """Return all tables of the simulation by the name of their file."""
+    shares, chances = _calibrated([cell for cell in cells if cell.world != "samples"])
+    shown = [cell for cell in cells if cell.world not in BESIDE.values()]
+    return {
+        "policies": Table(SUMMARY, _summary(cells)),
+        "estimates-by-world": Table(SHARES, shares),
+        "estimates": Table(CHANCES, chances),
+        "convergence": Table(COLUMNS, [_row(cell, _beside(cell, cells)) for cell in shown]),
+    }
+
+
+def write(figures: Mapping[str, Table], cost_ms: float) -> None:
+    """Write the tables to docs/data, and the short one between the markers of docs/judging.md."""
+    DATA.mkdir(exist_ok=True)
+    for name, table in figures.items():
+        with (DATA / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerows([table.columns, *table.rows])
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    text = short(figures["policies"], cost_ms)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+def short(policies: Table, cost_ms: float) -> str:
+    """Return what the page shows: the rule with a history, in each world."""
+    rows = [
+        [row[0], *row[2:]]
+        for row in policies.rows
+        if row[1] == f"the rule, {PAST} past refinements"
     ]
-    shown = [world for world in WORLDS if world not in BESIDE.values()]
-    for world in shown:
-        mine = [cell for cell in cells if cell.world == world]
-        if mine:
-            seeds_each = len(mine[0].naive.results)
-            parts.append(f"## {WORLDS[world]}\n\n{len(mine)} rows of {seeds_each} seeds.")
-            for reviser in dict.fromkeys(cell.reviser for cell in mine):
-                rows = [
-                    _row(cell, _beside(cell, cells)) for cell in mine if cell.reviser == reviser
-                ]
-                parts.append(f"Reviser: {reviser}.\n\n{_table(_columns(world), rows)}")
-    return "\n\n".join(parts)
+    columns = [SUMMARY[0], *SUMMARY[2:]]
+    return f"{_table(columns, rows)}\n\nA judged draft costs the rule {cost_ms:.3f} ms."
 
 
-def write(text: str) -> None:
-    """Put the text between the markers of docs/convergence.md."""
-    page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
-
-
-def _summary(cells: Sequence[Cell]) -> str:
+def _summary(cells: Sequence[Cell]) -> list[list[str]]:
     """Return how each policy does against the naive loop in each world."""
     rows = []
     for world, title in WORLDS.items():
@@ -95,8 +114,7 @@ def _summary(cells: Sequence[Cell]) -> str:
             pairs = [(arm, it) for arm, it in zip(arms, mine, strict=True) if arm is not None]
             if pairs:
                 rows.append([title, name, *_figures(pairs)])
-    names = ("better", "dearer", "even", "worse", "mean gain", "worst row", "calls", "at most")
-    return _table(("world", "policy", *names), rows, left=2)
+    return rows
 
 
 def _figures(pairs: Sequence[tuple[Arm, Cell]]) -> list[str]:
@@ -115,21 +133,16 @@ def _figures(pairs: Sequence[tuple[Arm, Cell]]) -> list[str]:
     ]
 
 
-def _calibrated(cells: Sequence[Cell]) -> str:
-    """Return what became of the estimates of the drafts that were returned."""
+def _calibrated(cells: Sequence[Cell]) -> tuple[list[list[str]], list[list[str]]]:
+    """Return what became of the estimates of the returned drafts: by world, and by chance."""
     named = {
         title: [it.learnt for it in cells if it.world == world] for world, title in WORLDS.items()
     }
     arms = [cell.learnt for cell in cells]
     found = {title: Reported.of(mine) for title, mine in (named | {"All": arms}).items() if mine}
-    names = ("world", "reported", "mean chance", "truly met", "within two errors")
     shares = [[title, *_reported(it)] for title, it in found.items()]
-    columns = ("chance", "drafts", "mean chance", "truly met", "drafts at its own", "truly met")
     own = {it.low: it for it in calibrations(arms, (THRESHOLD,))}
-    every = calibrations(arms, THRESHOLDS)
-    rows = [_calibration(it, own.get(it.low)) for it in every]
-    title = f"## Estimates after {PAST} refinements"
-    return "\n\n".join([title, _table(names, shares), _table(columns, rows)])
+    return shares, [_calibration(it, own.get(it.low)) for it in calibrations(arms, THRESHOLDS)]
 
 
 def _reported(it: Reported | None) -> list[str]:
@@ -149,12 +162,6 @@ def _calibration(it: Calibration, own: Calibration | None) -> list[str]:
     ]
 
 
-def _columns(world: str) -> Sequence[str]:
-    if world not in BESIDE:
-        return COLUMNS
-    return (*COLUMNS, f"{WORLDS[BESIDE[world]].lower()}, {PAST} past")
-
-
 def _beside(cell: Cell, cells: Sequence[Cell]) -> list[Cell]:
     """Return the rows that are a column of this one: of its reviser, its critic and its cap."""
     key = (BESIDE.get(cell.world), cell.reviser, cell.critic, cell.cap)
@@ -167,32 +174,35 @@ def _row(cell: Cell, beside: Sequence[Cell]) -> list[str]:
     naive, fresh, learnt = cell.naive, cell.fresh, cell.learnt
     arms = (fresh, learnt)
     return [
+        WORLDS[cell.world],
+        cell.reviser,
         cell.critic,
         str(cell.cap),
         f"{naive.quality:.3f}",
-        *[_signed(arm.gain_over(naive)) for arm in arms],
+        *_signed(fresh.gain_over(naive)),
+        *_signed(learnt.gain_over(naive)),
         *[f"{arm.truly_met:.1%}" for arm in (naive, fresh, learnt)],
         *[f"{arm.calls:.1f}" for arm in (naive, fresh, learnt)],
         *[f"{arm.overstated:+.3f}" for arm in (naive, learnt)],
-        *[arm.verdict_against(naive) for arm in (fresh, learnt)],
+        *[arm.verdict_against(naive) for arm in arms],
         *_lowest(beside),
     ]
 
 
 def _lowest(cells: Sequence[Cell]) -> list[str]:
-    """Return the lowest gain of these rows and what they are by it; nothing for no rows."""
+    """Return the lowest gain of these rows and what they are by it; empty cells for no rows."""
     found = [(it.learnt.gain_over(it.naive), it.learnt.verdict_against(it.naive)) for it in cells]
     if not found:
-        return []
+        return ["", "", ""]
     gain, verdict = min(found, key=lambda it: it[0].value)
-    return [f"{_signed(gain)}, {verdict}"]
+    return [*_signed(gain), verdict]
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    rule = "|" + "---|" * left + "--:|" * (len(columns) - left)
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rule = "|---|" + "--:|" * (len(columns) - 1)
     lines = [f"| {' | '.join(columns)} |", rule, *[f"| {' | '.join(row)} |" for row in rows]]
     return "\n".join(lines)
 
 
-def _signed(mean: Mean) -> str:
-    return f"{mean.value:+.3f} ± {mean.margin:.3f}"
+def _signed(mean: Mean) -> list[str]:
+    return [f"{mean.value:+.3f}", f"{mean.margin:.3f}"]

@@ -102,7 +102,7 @@ class ManualWorker:
     async def fail(self, key: str) -> None:
         """Fail at one step: two events."""
         code, detail = "unreadable_critique", "it is empty"
-        step = StepFailed(key=key, code=code, detail=detail, usage=USAGE, next=())
+        step = StepFailed(about="0" * 16, key=key, code=code, detail=detail, usage=USAGE, next=())
         error = Failure(code=code, detail=detail, steps=(key,))
         await self._journal.append(
             [Entry(EventType.STEP_FAILED, step), Entry(EventType.FAILED)],
@@ -122,7 +122,14 @@ class ManualWorker:
         prompt = PromptRef(name="p", version=1, sha256="0" * 64)
         reply = TextReply(text=text)
         done = StepCompleted(
-            key=key, kind="ask", reply=reply, prompt=prompt, usage=USAGE, seconds=0.5, next=()
+            about="0" * 16,
+            key=key,
+            kind="ask",
+            reply=reply,
+            prompt=prompt,
+            usage=USAGE,
+            seconds=0.5,
+            next=(),
         )
         return Entry(EventType.STEP_COMPLETED, done)
 

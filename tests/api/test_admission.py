@@ -23,6 +23,7 @@ async def test_tools_are_refused_where_calls_cannot_be_signed(api: httpx.AsyncCl
     ("validator", "setting"),
     [
         ({"kind": "python_tests", "tests": "def test(): ..."}, "HONE_PYTHON_TESTS"),
+        ({"kind": "python_cases", "cases": [{"input": "", "expected": ""}]}, "HONE_PYTHON_TESTS"),
         ({"kind": "http", "url": "https://example.com"}, "HONE_SECRET_KEY"),
     ],
 )

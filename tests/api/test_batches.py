@@ -33,6 +33,7 @@ LEFT_OUT = tuple(
     for key in (
         "rq:",
         redis_keys.ACCESS,
+        redis_keys.FORMAT,
         redis_keys.ENDPOINTS,
         redis_keys.NEWS,
         redis_keys.OVERTAKEN,

@@ -127,6 +127,7 @@ class JournalByHand:
 
     def asked(self, key: str, model: str, usage: Usage = ASKED) -> "JournalByHand":
         step = StepCompleted(
+            about="0" * 16,
             key=key,
             kind="ask",
             reply=TextReply(text="x"),

@@ -84,6 +84,7 @@ def test_chapters_of_an_outline_are_shown_with_their_states_and_scores() -> None
         *judged("parts/part-1/iterations/1", "Boats.", 0.4),
         *judged("parts/part-1/iterations/2", "Bots.", 0.3, ("parts/part-1/iterations/1", 0.4)),
         StepFailed(
+            about="0" * 16,
             key="parts/part-3/iterations/1/draft",
             code="model_refused",
             detail="no",

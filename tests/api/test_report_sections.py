@@ -99,7 +99,9 @@ def told(
 
 def asked(key: str, text: str, **more: object) -> StepCompleted:
     fields = {"key": key, "kind": "ask", "reply": TextReply(text=text), "usage": UNKNOWN}
-    return StepCompleted.model_validate(fields | {"seconds": 1, "next": ()} | more)
+    return StepCompleted.model_validate(
+        fields | {"about": "0" * 16, "seconds": 1, "next": ()} | more
+    )
 
 
 def test_a_failure_is_told_in_words_with_its_code() -> None:
@@ -130,7 +132,9 @@ def test_drafts_that_a_reviewer_asked_for_beyond_the_limit_are_counted_apart() -
 
 def test_steps_name_who_stood_in_and_an_unknown_cost_is_unknown() -> None:
     tried = (Tried(model="openai:big", code="model_unavailable", detail="busy"),)
-    refused = StepFailed(key="outputs/a", code="model_refused", detail="no", usage=Usage(), next=())
+    refused = StepFailed(
+        about="0" * 16, key="outputs/a", code="model_refused", detail="no", usage=Usage(), next=()
+    )
     shown = steps(told(asked("compare/1", "x", model="openai:small", tried=tried), refused))
     helped, failed = shown.splitlines()[4:6]
     who = "openai:small, fallback for openai:big (`model_unavailable`)"

@@ -21,6 +21,7 @@ async def played(api: httpx.AsyncClient, worker: WorkerStore) -> str:
     claimed = await worker.claim(refinement_id, f"{refinement_id}-1", "worker-1")
     assert claimed is not None
     done = StepCompleted(
+        about="0" * 16,
         key="iterations/1/critique",
         kind="ask",
         reply=TextReply(text="Good."),
@@ -31,6 +32,7 @@ async def played(api: httpx.AsyncClient, worker: WorkerStore) -> str:
         next=(),
     )
     failed = StepFailed(
+        about="0" * 16,
         key="iterations/1/critique/again/1",
         code="model_refused",
         detail="no",

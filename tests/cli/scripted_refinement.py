@@ -51,7 +51,13 @@ def judged(number: int, value: float, *, passed: bool) -> IterationCompleted:
 
 def answered(key: str, *then: str) -> StepCompleted:
     return StepCompleted(
-        key=key, kind="ask", reply=TextReply(text="..."), usage=CALL, seconds=0.5, next=then
+        about="0" * 16,
+        key=key,
+        kind="ask",
+        reply=TextReply(text="..."),
+        usage=CALL,
+        seconds=0.5,
+        next=then,
     )
 
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner, Result
 
 from app.cli import app
 from app.cli.client import Client, ServerUnreachable
-from app.cli.comparison import dollars, with_sign
-from app.cli.comparison_run import ComparedText, ComparisonPlan, ComparisonRunner
 from app.cli.display import score_text
 from app.contract.status import Status
+from hone_extras.compare.comparison import dollars, with_sign
+from hone_extras.compare.comparison_run import ComparedText, ComparisonPlan, ComparisonRunner
 from tests.cli.comparing_api import Body, ComparingApi, comparing_api, problem
 
 CRITERIA = {"criteria": [{"name": "clarity"}]}

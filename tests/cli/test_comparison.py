@@ -1,30 +1,27 @@
-"""The statistics of a comparison: quantiles against their definition, intervals by simulation."""
+"""The statistics of a comparison, intervals by simulation."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from math import exp, lgamma, pi, sqrt
 from statistics import fmean
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as some
 
-from app.cli.comparison import (
+from hone_extras.compare.comparison import (
     FEWEST_RATED,
     MeanInterval,
     NoScore,
     TextOutcome,
     UnscoredTexts,
+    verdict_on,
+    with_sign,
+)
+from hone_extras.compare.paired_statistics import (
     compared,
     interval,
     more_texts,
     noise_of,
     people_on_all,
-    t_cdf,
-    t_quantile,
     trust_of,
-    verdict_on,
-    with_sign,
 )
 
 
@@ -40,16 +37,6 @@ from app.cli.comparison import (
 )
 def test_an_end_that_is_not_0_is_not_shown_as_0(value: float, shown: str) -> None:
     assert with_sign(value) == shown
-
-
-TABLE = {  # Student's t, two-sided 95 %: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2
-    1: 12.706,
-    2: 4.303,
-    5: 2.571,
-    11: 2.201,
-    30: 2.042,
-    100: 1.984,
-}
 
 
 def outcome(score: float | None, cost: float | None = 0.01, **fields: object) -> TextOutcome:
@@ -76,26 +63,6 @@ def noisy(seed: int, count: int, *means: float, sd: float = 0.05) -> dict[str, l
         name: [mean + level + draw.gauss(0.0, sd) for level in levels]
         for name, mean in zip("abc", means, strict=False)
     }
-
-
-def test_quantiles_of_student_are_those_of_the_published_table() -> None:
-    assert {df: round(t_quantile(0.975, df), 3) for df in TABLE} == TABLE
-
-
-@given(some.floats(-8, 8), some.integers(1, 40))
-def test_the_distribution_function_is_the_integral_of_the_density(t: float, freedom: int) -> None:
-    scale = exp(lgamma((freedom + 1) / 2) - lgamma(freedom / 2)) / sqrt(freedom * pi)
-    steps = 400
-    width = t / steps
-    density = [scale * (1 + (i * width) ** 2 / freedom) ** (-(freedom + 1) / 2) for i in range(401)]
-    simpson = sum(it * (1 if i in (0, steps) else 2 + 2 * (i % 2)) for i, it in enumerate(density))
-    assert t_cdf(t, freedom) == pytest.approx(0.5 + simpson * width / 3, abs=1e-6)
-
-
-@settings(max_examples=25)
-@given(some.floats(0.9, 0.9999), some.integers(1, 2_000))
-def test_the_quantile_is_the_inverse_of_the_distribution_function(p: float, freedom: int) -> None:
-    assert t_cdf(t_quantile(p, freedom), freedom) == pytest.approx(p, abs=1e-9)
 
 
 def normal(draw: random.Random) -> float:

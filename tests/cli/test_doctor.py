@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 from redis import Redis
@@ -50,7 +51,7 @@ def test_a_running_service_is_found_to_work(hone: Run, tmp_path: Path) -> None:
         assert {it["level"] for it in json.loads(seen.stdout)} <= {"ok", "warning"}
         ((level, text, _),) = found(seen.stdout, "workers")
         assert level == "ok"
-        assert "release 0.1.0, Python 3." in text
+        assert f"release {version('hone')}, Python 3." in text
         ((level, text, _),) = found(seen.stdout, "model calls")
         assert (level, "offline:editor answered" in text) == ("ok", True)
         ((level, text, _),) = found(seen.stdout, "api")
@@ -66,6 +67,8 @@ def test_a_running_service_is_found_to_work(hone: Run, tmp_path: Path) -> None:
 
 def test_what_prevents_work_is_a_failure(hone: Run, redis_url: str) -> None:
     where = {"HONE_REDIS_URL": redis_url, "HONE_HOST": "0.0.0.0", **NOBODY}
+    with Redis.from_url(redis_url) as client:
+        client.set(keys.FORMAT, "1.0")  # it was used before it was full
     with configured(redis_url, "maxmemory", "1mb"):
         seen = hone("doctor", "--json", HONE_MODEL="openai:gpt-5-mini", **where)
     assert seen.exit_code == 1

@@ -11,8 +11,8 @@ from dataclasses import replace
 from app.settings import Settings
 from tests.validators.sandboxed_python import PYTHON, VIA
 from workers.__main__ import main
-from workers.validators.python import Sandbox
 from workers.validators.running import ServerResources, open_server_resources
+from workers.validators.sandbox import Sandbox
 
 MODULE = "tests.e2e.sandboxed_worker"
 

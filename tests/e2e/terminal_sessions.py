@@ -58,7 +58,7 @@ FILES["many.jsonl"] = "".join(
 INTERRUPTED = {"--review before": "now: waiting", "hone batch": "%", "hone serve": "Ctrl-C ends"}
 """After what Ctrl-C is pressed, once each, by a part of the command."""
 
-SHAPED = "hone top", "hone doctor", "hone batch"
+SHAPED = "hone doctor", "hone batch"
 """What is not the same twice, and is compared by its words."""
 
 Environment = Mapping[str, str]

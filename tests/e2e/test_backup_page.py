@@ -18,7 +18,7 @@ FILES, SNAPSHOT = "appendonlydir", "dump.rdb"
 
 
 async def copy_of(redis: EmbeddedRedis, data: Path, to: Path) -> None:
-    """Copy the append-only file while it is written, as docs/backup.md says."""
+    """Copy the append-only file while it is written, as docs/operations.md says."""
     with Redis.from_url(redis.url) as client:
         client.config_set("auto-aof-rewrite-percentage", 0)
         while client.info("persistence")["aof_rewrite_in_progress"]:  # noqa: ASYNC110
@@ -38,7 +38,7 @@ async def snapshot_of(redis: EmbeddedRedis, data: Path, to: Path) -> None:
 
 
 async def begin_append_only_file(data: Path) -> None:
-    """Start from a snapshot without an append-only file, and write one, as docs/backup.md says."""
+    """Start from a snapshot, and write an append-only file, as docs/operations.md says."""
     with EmbeddedRedis.start(data, aof=False) as redis, Redis.from_url(redis.url) as client:
         client.config_set("appendonly", "yes")
         while client.info("persistence")["aof_rewrite_in_progress"]:  # noqa: ASYNC110

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,10 +14,8 @@ from benchmarks.scripted_examples import (
     COMPOSED,
     DAWN,
     DINNER,
-    HIDDEN,
     ScriptedExample,
     find_or_book_table,
-    hidden_score,
 )
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import key_of
@@ -114,31 +111,43 @@ async def test_sql_is_corrected_until_it_runs_and_returns_the_rows_expected(
 
 
 @needs_sandbox
-async def test_hidden_tests_score_a_function_over_http_and_visible_ones_steer(
+async def test_hidden_cases_score_a_function_and_visible_ones_steer(
     service: RunningService,
 ) -> None:
-    script = COMPOSED["a function and its hidden tests"]
-
-    async def verdict(request: web.Request) -> web.StreamResponse:
-        return web.json_response(hidden_score(json.loads(await request.text())["draft"]))
-
-    async with endpoint(verdict) as (url, asked, _):
-        visible, hidden = script.request["validators"]
-        validators = [visible, {**hidden, "url": url, "timeout_s": 60}]
-        request = {**script.request, "validators": validators}
-        ended = await played(service, replace(script, request=request))
-    assert len(asked) == len(script.says) == 3
+    script = COMPOSED["a function and its hidden cases"]
+    ended = await played(service, script)
     assert [it["score"] for it in ended["scores"]] == [0.2, 0.6, 1.0]
     assert (ended["stop_reason"], ended["result"]["score_from"]) == (
         "validators_passed",
         "validators",
     )
+    assert ended["result"]["caveats"] == []
     first, second = await revisions(service, ended["id"])
-    assert "test_steps" in first
-    assert "AssertionError" in first
-    assert "hidden tests: 3 of 5 passed (not met yet)" in second
-    names = re.findall(r"def (test_\w+)", HIDDEN)
-    assert not [it for it in names if it in first + second]
+    assert "postage(20) returned 100; expected 85" in first
+    assert "hidden cases: 3 of 5 cases passed (not met yet)" in second
+    assert "hidden case 4 gave another answer than expected" in second
+    assert not [
+        it for it in ("postage(0)", "postage(500)", "postage(1001)") if it in first + second
+    ]
+
+
+@needs_sandbox
+async def test_a_result_whose_tests_could_be_forged_says_so_and_passes(
+    service: RunningService,
+) -> None:
+    tests = "import draft\ndef test(): assert draft.answer() == 42\n"
+    script = ScriptedExample(
+        request={
+            "task": "A function `answer` that returns 42.",
+            "strategy": {"kind": "self_correction"},
+            "validators": [{"kind": "python_tests", "tests": tests}],
+        },
+        says={"iterations/1/draft": "def answer(): return 42"},
+    )
+    ended = await played(service, script)
+    (caveat,) = ended["result"]["caveats"]
+    assert (caveat["code"], caveat["path"]) == ("forgeable", "validators/0")
+    assert "a hostile draft could have forged" in caveat["detail"]
 
 
 @pytest.mark.parametrize("action", ["reject", "approve"])

@@ -43,5 +43,5 @@ def test_only_times_and_ids_may_differ_and_of_what_is_never_the_same_twice_the_n
     ids = {"ref_000000000001": "ref_000000000002"}
     assert not PlayedSession("hone get", shown, now, ids).differs()
     assert PlayedSession("hone get", shown, now.replace("0.96", "0.97"), ids).differs()
-    assert not PlayedSession("hone top --once", "2 paused", "3 paused", {}).differs()
-    assert PlayedSession("hone top --once", "2 paused", "2 queued", {}).differs()
+    assert not PlayedSession("hone doctor", "2 workers", "3 workers", {}).differs()
+    assert PlayedSession("hone doctor", "2 workers", "2 keys", {}).differs()

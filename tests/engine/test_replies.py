@@ -25,7 +25,7 @@ from workers.engine.prompts.drafting import Write
 from workers.engine.prompts.judging import Judge
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, first_flaw
 
-PAGE = (Path(__file__).parents[2] / "docs" / "replies.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "data" / "replies.txt").read_text()
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.floats(0, 1) | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),

@@ -1,9 +1,9 @@
 """A later version of Hone, made from this one, to run beside it."""
 
+import shutil
 from pathlib import Path
 
 from app.contract.versions import ENGINE_VERSION
-from tests.extended_copy import copy_code
 
 ROOT = Path(__file__).parent.parent.parent
 LATER_VERSION = ENGINE_VERSION + 1
@@ -72,7 +72,8 @@ def later_version(folder: Path) -> Path:
     not know, and has another policy. Raises ValueError if the code to change is not there once.
     """
     for package in ("app", "workers"):
-        copy_code(ROOT / package, folder / package)
+        compiling = shutil.ignore_patterns("*.pyc.*")  # what Python writes at this moment
+        shutil.copytree(ROOT / package, folder / package, ignore=compiling)
     for name, changes in CHANGES.items():
         path = folder / name
         text = path.read_text()

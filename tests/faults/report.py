@@ -1,4 +1,4 @@
-"""Writes the figures of a whole programme into docs/reliability.md."""
+"""Writes the figures of a whole programme into docs/data/faults.txt."""
 
 import os
 from collections import Counter
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.faults.figures import Figures, Seconds
 from tests.faults.rows import FaultRow
 
-PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+PAGE = Path(__file__).parents[2] / "docs" / "data" / "faults.txt"
 BEGIN, END = "<!-- written by make faults: begin -->", "<!-- written by make faults: end -->"
 
 HEAD = (

@@ -9,7 +9,7 @@ import sys
 import time
 
 import gguf  # type: ignore[import-not-found]
-import numpy as np  # type: ignore[import-not-found]
+import numpy as np
 import xllamacpp  # type: ignore[import-not-found]
 
 DIM, HIDDEN, HEADS, CONTEXT = 32, 64, 4, 32_768

@@ -12,7 +12,6 @@ from workers.models.port import (
     ModelError,
     ModelRefused,
     ModelReply,
-    ModelUnavailable,
     UnreadableReply,
 )
 from workers.play.executor import ask_in_turn
@@ -42,7 +41,7 @@ async def test_a_model_that_answers_is_the_only_one_asked() -> None:
     assert [it.key for it in models.asked] == [call().key]
 
 
-@pytest.mark.parametrize("kind", [ModelUnavailable, ModelRefused, UnreadableReply])
+@pytest.mark.parametrize("kind", [ModelError, ModelRefused, UnreadableReply])
 async def test_the_next_one_answers_whatever_was_wrong_with_the_first(
     kind: type[ModelError],
 ) -> None:
@@ -53,9 +52,7 @@ async def test_the_next_one_answers_whatever_was_wrong_with_the_first(
 
 
 async def test_usage_adds_up_what_every_try_consumed() -> None:
-    models = ModelsByName(
-        {"a:1": ModelUnavailable("x", SPENT), "b:1": ModelRefused("y"), "c:1": "said"}
-    )
+    models = ModelsByName({"a:1": ModelError("x", SPENT), "b:1": ModelRefused("y"), "c:1": "said"})
     served = await ask_in_turn(models.complete, ("a:1", "b:1", "c:1"), call())
     usage = served.reply.usage
     assert (usage.calls, usage.input_tokens, usage.output_tokens) == (4, 7, 5)
@@ -63,7 +60,7 @@ async def test_usage_adds_up_what_every_try_consumed() -> None:
 
 
 async def test_a_cost_that_is_unknown_for_one_try_is_unknown_for_the_step() -> None:
-    lost = ModelUnavailable("reset", Usage(calls=3, cost_usd=None))
+    lost = ModelError("reset", Usage(calls=3, cost_usd=None))
     models = ModelsByName({"a:1": lost, "b:1": "said"})
     served = await ask_in_turn(models.complete, ("a:1", "b:1"), call())
     assert served.reply.usage.cost_usd is None
@@ -78,9 +75,7 @@ async def test_every_model_is_asked_under_a_key_of_its_own() -> None:
 
 
 async def test_when_all_fail_the_last_error_names_every_model_and_its_error() -> None:
-    models = ModelsByName(
-        {"a:1": ModelUnavailable("down", SPENT), "b:1": ModelRefused("no key", SPENT)}
-    )
+    models = ModelsByName({"a:1": ModelError("down", SPENT), "b:1": ModelRefused("no key", SPENT)})
     with pytest.raises(ModelRefused) as caught:
         await ask_in_turn(models.complete, ("a:1", "b:1"), call())
     assert caught.value.detail == "a:1: down; b:1: no key"
@@ -88,8 +83,6 @@ async def test_when_all_fail_the_last_error_names_every_model_and_its_error() ->
 
 
 async def test_the_error_of_a_model_without_fallbacks_stays_as_it_is() -> None:
-    with pytest.raises(ModelUnavailable) as caught:
-        await ask_in_turn(
-            ModelsByName({"a:1": ModelUnavailable("down")}).complete, ("a:1",), call()
-        )
+    with pytest.raises(ModelError) as caught:
+        await ask_in_turn(ModelsByName({"a:1": ModelError("down")}).complete, ("a:1",), call())
     assert caught.value.detail == "down"

@@ -4,7 +4,7 @@ import pytest
 
 from app.contract.judgement import Usage
 from tests.models.calls import call, critique
-from workers.models.port import ModelCall, ModelRefused, ModelReply, ModelUnavailable
+from workers.models.port import ModelCall, ModelError, ModelRefused, ModelReply
 from workers.models.scripted import Scripted, by_prompt, in_turn
 
 
@@ -19,8 +19,8 @@ async def test_says_its_lines_in_turn_and_refuses_a_call_too_many() -> None:
 
 
 async def test_raises_an_error_that_is_in_the_script() -> None:
-    model = Scripted(in_turn(ModelUnavailable("down")))
-    with pytest.raises(ModelUnavailable, match="down"):
+    model = Scripted(in_turn(ModelError("down")))
+    with pytest.raises(ModelError, match="down"):
         await model.complete(call())
 
 

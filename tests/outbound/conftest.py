@@ -1,21 +1,26 @@
-"""Both clients for HTTP, on both event loops."""
+"""The client for HTTP, on both event loops."""
 
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-import aiohttp
 import pytest
 import uvloop
+from aiohttp.abc import AbstractResolver
 
 from tests.store.test_redis_urls import certificate
-from workers.outbound.aiohttp_client import AiohttpClient
-from workers.outbound.http1 import Http1Client, HttpClient
+from workers.outbound.http_client import (
+    AiohttpClient,
+    HttpClient,
+    ProxyOf,
+    no_proxy,
+    open_session,
+)
 
 OpenClient = Callable[..., AbstractAsyncContextManager[HttpClient]]
-"""Opens a client; `connect_s` and `tls` may be given."""
+"""Opens a client; `connect_s`, `tls`, `resolver` and `proxy_of` may be given."""
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -23,25 +28,18 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 
 @asynccontextmanager
-async def http1(
-    connect_s: float = 60.0, tls: ssl.SSLContext | None = None
+async def opened(
+    connect_s: float = 60.0,
+    tls: ssl.SSLContext | None = None,
+    resolver: AbstractResolver | None = None,
+    proxy_of: ProxyOf = no_proxy,
 ) -> AsyncIterator[HttpClient]:
-    async with aclosing(Http1Client(connect_s, tls=tls, rest_s=0.0)) as client:
-        yield client
+    async with open_session(is_reusing=True, tls=tls, resolver=resolver) as session:
+        yield AiohttpClient(session, connect_s, proxy_of)
 
 
-@asynccontextmanager
-async def on_aiohttp(
-    connect_s: float = 60.0, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[HttpClient]:
-    connector = aiohttp.TCPConnector(limit=0, ssl=tls or True)
-    async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
-        yield AiohttpClient(session, connect_s)
-
-
-@pytest.fixture(params=[http1, on_aiohttp])
-def open_client(request: pytest.FixtureRequest) -> OpenClient:
-    opened: OpenClient = request.param
+@pytest.fixture
+def open_client() -> OpenClient:
     return opened
 
 

@@ -252,9 +252,9 @@ def _lists(world: SimulatedWorld, stored: Stored, snapshot: Snapshot) -> Iterato
         if (score is not None) != (status is snapshot.status):
             yield f"it is {snapshot.status}, and on the list of {status}: {score is not None}"
     if snapshot.status.is_terminal and any(
-        it in stored.summary for it in (b"lease", b"review", b"parked")
+        it in stored.summary for it in (b"holder", b"review", b"parked")
     ):
-        yield "it has ended, but has a lease, a review or is parked"
+        yield "it has ended, but has a holder, a review or is parked"
 
 
 def _limits(stored: Stored) -> Iterator[str]:

@@ -165,7 +165,7 @@ MUTANTS: dict[str, Mutant] = {
         without("if overruled then to = 'canceled' end"), faults=LATE, commands=("cancel",)
     ),
     "claim: a lease in force is not respected": Mutant(
-        without("if is_held(holder, lease, at) then return false end")
+        without("if is_held(holder, at) then return false end")
     ),
     "create: a repeated command creates again": Mutant(
         without(
@@ -173,7 +173,7 @@ MUTANTS: dict[str, Mutant] = {
         )
     ),
     "cancel: a worker that still works is not waited for": Mutant(
-        without("if status ~= 'canceling' or not is_held(holder, lease, at) then", "if true then"),
+        without("if status ~= 'canceling' or not is_held(holder, at) then", "if true then"),
         faults=("duplicates", "lost_jobs"),
         commands=("cancel",),
     ),

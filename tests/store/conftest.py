@@ -11,7 +11,7 @@ from app.local.embedded import find_redis
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys, open_store, open_worker_store
 from app.store.committer import Committer
-from app.store.connection import worker_client
+from app.store.connection import FIRST_RELEASE, worker_client
 from tests.servers import find_oldest
 from tests.store.store_harness import FlakyCommitter, ListQueue
 
@@ -29,6 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def settings(redis_url: str) -> Settings:
     with BlockingRedis.from_url(redis_url) as client:
+        client.set(keys.FORMAT, FIRST_RELEASE)
         client.hset(keys.SLOTS, "worker-1", "1000")  # so that jobs go to the queue at once
     return Settings(redis_url=redis_url, redis_timeout_s=60, queue_max=1_000)
 

@@ -146,13 +146,21 @@ async def started(store: Store, worker: WorkerStore) -> HeldClaim:
 
 def step(key: str = "iterations/1/critique", text: str = "reply") -> Entry:
     done = StepCompleted(
-        key=key, kind="ask", reply=TextReply(text=text), usage=Usage(calls=1), seconds=1.5, next=()
+        about="0" * 16,
+        key=key,
+        kind="ask",
+        reply=TextReply(text=text),
+        usage=Usage(calls=1),
+        seconds=1.5,
+        next=(),
     )
     return Entry(EventType.STEP_COMPLETED, done)
 
 
 def failed_step(key: str = "iterations/1/critique") -> Entry:
-    failed = StepFailed(key=key, code="model_refused", detail="no", usage=Usage(), next=())
+    failed = StepFailed(
+        about="0" * 16, key=key, code="model_refused", detail="no", usage=Usage(), next=()
+    )
     return Entry(EventType.STEP_FAILED, failed)
 
 

@@ -84,15 +84,6 @@ async def test_equal_numbers_added_to_two_sums_keep_apart_what_each_is_of(
     assert await sums(redis, "test:others") == {"version": 1, "about": {"model": "n"}, "a": [1]}
 
 
-async def test_sums_that_an_earlier_release_stored_as_json_are_added_to(
-    store: Store, worker: WorkerStore, redis: Redis
-) -> None:
-    await redis.hset(SUMS, "a", "[0.5,2]")
-    assert await sums(redis) == {"a": [0.5, 2]}
-    await added(store, worker, ONE_TWO)
-    assert await sums(redis) == {"a": [1.5, 4.5]}
-
-
 async def test_sums_expire_and_the_list_of_them_as_well(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:

@@ -320,21 +320,6 @@ async def test_a_worker_that_leaves_gives_up_what_it_holds_at_once(
     assert (await claim(worker, held.id, job=2)).token == 2
 
 
-async def test_a_worker_of_release_0_1_0_keeps_its_lease_and_loses_it(
-    store: Store, worker: WorkerStore, redis: Redis
-) -> None:
-    held = await started(store, worker)
-    seconds, _ = await redis.time()
-    await redis.hdel(keys.SUMMARY + held.id, "holder")
-    await redis.hset(keys.SUMMARY + held.id, "lease", (seconds + 60) * 1000)
-    assert await worker.claim(held.id, f"{held.id}-2", "worker-2") is None
-    await redis.hset(keys.SUMMARY + held.id, "lease", seconds * 1000)
-    await redis.zadd(keys.DUE, {held.id: seconds * 1000})
-    await be_up(redis)
-    assert await worker.recover(include_queued=False) == 1
-    assert (await claim(worker, held.id, job=2)).token == 2
-
-
 async def test_renewing_names_what_a_command_changed_until_it_was_read(
     store: Store, worker: WorkerStore
 ) -> None:

@@ -127,27 +127,6 @@ async def test_a_worker_that_takes_wakes_others_with_free_slots(store: Store, re
     assert await redis.llen(QUEUE) == 1
 
 
-async def test_a_worker_of_an_earlier_release_gets_jobs_beside_one_of_this(
-    store: Store, worker: WorkerStore, redis: Redis
-) -> None:
-    await redis.hset(keys.SLOTS, "worker-1", "0")
-    await worker.renew()
-    await redis.zadd(keys.WORKERS, {"earlier": 2**53})
-    await fill(store, TENANT, 9)
-    for _ in range(2):
-        assert len(await take(redis, 1)) == 1
-        assert await redis.lpop(QUEUE) is not None
-
-
-async def test_workers_of_an_earlier_release_alone_get_every_job_at_once(
-    store: Store, redis: Redis
-) -> None:
-    await redis.delete(keys.SLOTS)
-    await redis.zadd(keys.WORKERS, {"earlier": 2**53})
-    await fill(store, TENANT, 9)
-    assert await redis.llen(QUEUE) == 9
-
-
 async def test_without_a_worker_all_stand_in_line(store: Store, redis: Redis) -> None:
     await redis.delete(keys.SLOTS)
     await fill(store, TENANT, 9)
@@ -170,7 +149,7 @@ async def test_what_is_in_line_and_claimed_canceled_or_erased_leaves_it(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     ids = [(await store.create(of(TENANT, "batch"), None)).id for _ in range(3)]
-    await claim(worker, ids[0])  # an earlier release had enqueued it as well
+    await claim(worker, ids[0])  # a job that was delivered twice
     await store.cancel(TENANT, ids[1])
     await store.erase(TENANT, ids[2])
     assert await redis.exists(keys.LINE + TENANT) == 0

@@ -7,8 +7,7 @@ from typing import Any, cast
 import pytest
 from redis.asyncio import Redis
 
-from app.contract.errors import RefinementNotFound
-from app.contract.events import EventType, Retried
+from app.contract.events import EventType
 from app.contract.status import Status
 from app.store import Fenced, Store, WorkerStore, keys
 from app.store.committer import Committer
@@ -17,7 +16,6 @@ from app.store.packing import (
     ON_THE_LOOP,
     EndedRecord,
     pack_record,
-    packed_record,
     unpack_record,
 )
 from app.store.prompts import KeptPrompt, PromptKeeper
@@ -169,26 +167,6 @@ async def test_a_rating_after_it_was_packed_survives_a_retry(
     assert events[-1].type == EventType.RETRIED.encode()
 
 
-async def test_a_worker_reads_what_an_earlier_release_let_go_on_although_it_was_packed(
-    store: Store, worker: WorkerStore, redis: Redis
-) -> None:
-    held = await failed(store, worker)
-    await pack_now(redis, worker, held.id)
-    with pytest.raises(RefinementNotFound):
-        await recorded(worker, held.id)
-    await redis.hset(keys.SUMMARY + held.id, mapping={"status": "queued", "last_event": 6})
-    assert BROKEN.error
-    retried = Retried(reason=BROKEN.error, limits=held.claimed.state.limits, voided=())
-    await redis.xadd(
-        keys.JOURNAL + held.id,
-        {"type": "refinement.retried", "at": 1, "data": retried.model_dump_json(), "ended": "{}"},
-        id="6-0",
-    )
-    events = await recorded(worker, held.id)
-    assert [it.event for it in events] == [1, 2, 3, 4, 6]
-    assert await redis.exists(keys.REQUEST + held.id) == 1
-
-
 async def test_only_what_ended_long_enough_ago_is_packed_and_no_text_that_is_not_to_be_stored(
     store: Store, worker: WorkerStore, redis: Redis, committer: Committer
 ) -> None:
@@ -202,19 +180,6 @@ async def test_only_what_ended_long_enough_ago_is_packed_and_no_text_that_is_not
     assert not await pack_record(committer, running.id)
     assert await everything(redis) == before
     assert await redis.zrange(keys.TO_PACK, 0, -1) == [held.id.encode()]
-
-
-async def test_nothing_is_packed_while_an_api_of_release_0_1_0_listens(
-    store: Store, worker: WorkerStore, redis: Redis, committer: Committer
-) -> None:
-    held = await succeeded(store, worker)
-    async with redis.pubsub() as listener:
-        await listener.subscribe(keys.CHANGES)
-        await pack_now(redis, worker, held.id)
-        assert await packed_record(committer, held.id) is None
-    await redis.zadd(keys.TO_PACK, {held.id: 1})
-    while not await packed_record(committer, held.id):
-        await worker.pack_ended()
 
 
 async def test_what_changes_while_it_is_packed_stays_as_it_is(

@@ -59,7 +59,7 @@ async def test_what_is_paused_holds_no_worker(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     held = await paused(store, worker)
-    assert await redis.hmget(keys.SUMMARY + held.id, "lease", "holder", "claimant") == [None] * 3
+    assert await redis.hmget(keys.SUMMARY + held.id, "holder", "claimant") == [None] * 2
     with pytest.raises(Fenced):
         await held.journal.look()
     with pytest.raises(Fenced):

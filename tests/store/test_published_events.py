@@ -178,35 +178,6 @@ async def test_channels_are_left_with_their_last_watcher(wakeups: Wakeups, redis
             await asyncio.sleep(0.01)
 
 
-async def test_an_earlier_worker_wakes_its_watchers(wakeups: Wakeups, redis: Redis) -> None:
-    async with wakeups.follow("ref_1") as buffer:
-        assert buffer.take(0) is None
-        await redis.publish(keys.CHANGES, "ref_1")
-        assert await buffer.wait(TIMEOUT_S)
-        assert buffer.take(0) is None
-
-
-async def test_an_earlier_api_is_told_of_changes_for_as_long_as_there_is_one(
-    store: Store, worker: WorkerStore, wakeups: Wakeups, redis: Redis
-) -> None:
-    held = await started(store, worker)
-
-    async def published() -> int:
-        await held.journal.append([step()])
-        return await calls(redis, "publish")
-
-    async with wakeups.watch(await submit(store)):
-        before = await published()
-        per_append = await published() - before
-        async with redis.pubsub() as earlier:
-            await earlier.subscribe(keys.CHANGES)
-            assert (await earlier.get_message(timeout=TIMEOUT_S) or {})["type"] == "subscribe"
-            before = await published()
-            message = await earlier.get_message(timeout=TIMEOUT_S)
-            assert (message or {})["data"] == held.id.encode()
-            assert await published() - before == per_append + 1
-
-
 async def test_only_texts_watched_anew_are_announced_at_once(
     store: Store, wakeups: Wakeups, redis: Redis
 ) -> None:

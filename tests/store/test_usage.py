@@ -10,7 +10,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.limits import LimitsChange
 from app.contract.status import Status
-from app.contract.usage import NO_USE, OTHER, UNKNOWN_MODEL, ModelUse, UsageCell
+from app.contract.usage import NO_USE, OTHER, ModelUse, UsageCell
 from app.store import Fields, Journal, Store, WorkerStore, keys
 from app.store.scripts import MOST_USED
 from tests.store.store_harness import (
@@ -195,18 +195,6 @@ async def test_it_stays_counted_when_the_refinement_goes(
             await expire_retention(redis, held.id)
             await worker.recover(include_queued=False)
     assert (await counted(store))["", GPT, "passed"] == (2, ModelUse(4, 60, 40, 20, 10**9, 0))
-
-
-async def test_a_worker_of_an_earlier_release_tells_the_total(
-    store: Store, worker: WorkerStore
-) -> None:
-    held = await judged(store, worker, JUDGED)
-    await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
-    use = ModelUse(2, 30, 20, 0, 500_000_000, 0)
-    assert await counted(store) == {
-        ("", "", "passed"): (1, NO_USE),
-        ("", UNKNOWN_MODEL, "passed"): (1, use),
-    }
 
 
 async def test_a_full_day_adds_further_models_and_keys_to_others(

@@ -4,12 +4,14 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from app.contract.validators.python import PythonTestsValidator
-from workers.validators.python import Interpreter, Sandbox, check_python_tests
-from workers.validators.violation import Violation
+from app.contract.validators.python import PythonCasesValidator, PythonTestsValidator
+from workers.validators.python import check_python_cases, check_python_tests
+from workers.validators.sandbox import Interpreter, Sandbox
+from workers.validators.violation import Measurement, Violation
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 VIA = NOBODY if os.geteuid() == 0 else ()
@@ -38,3 +40,13 @@ async def violations(
     validator = PythonTestsValidator(kind="python_tests", tests=tests, timeout_s=timeout_s)
     found = await check_python_tests(validator, draft, sandbox or Sandbox(PYTHON, VIA))
     return tuple(it for it in found if isinstance(it, Violation))
+
+
+async def answered(
+    draft: str, function: str | None, *cases: dict[str, Any], **fields: Any
+) -> tuple[Violation | Measurement, ...]:
+    """Return what the cases find in a draft."""
+    assert PYTHON
+    given = {"kind": "python_cases", "function": function, "cases": cases, **fields}
+    validator = PythonCasesValidator.model_validate(given)
+    return await check_python_cases(validator, draft, Sandbox(PYTHON, VIA))

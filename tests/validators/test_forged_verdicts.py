@@ -1,14 +1,18 @@
 # ruff: noqa: E501, ISC004 - drafts are shown as they are
-"""Drafts that set out to deceive the tests that judge them, and what comes of each.
+"""Drafts that set out to deceive what judges them: none forges `cases`, and these forge `tests`.
 
-Each draft is named for what it does. A draft that is said to pass does so honestly: what it uses is
-not to be broken by what stops the others.
+Each draft is named for what it does.
 """
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
+from app.contract.validators.python import PythonCasesValidator
 from tests.validators.sandboxed_python import PYTHON, VIA, needs_sandbox, violations
-from workers.validators.python import Sandbox
+from workers.validators.python import check_python_cases
+from workers.validators.sandbox import Sandbox
+from workers.validators.violation import Measurement
 
 SEARCH = """
 import draft
@@ -170,30 +174,6 @@ def texts(given, numbers, fake):
     for name in ("_hidden", "__dict__", "__init__", "__class__", "__module__", "__reduce_ex__", "shown"):
         try: found = getattr(fake, name); yield found; yield found.__globals__
         except Exception: pass
-""",
-    "its end of the connection": """
-import gc
-def texts(*given):
-    yield own
-    for it in gc.get_objects():
-        if type(it).__name__ == "DraftServer":
-            yield {name: repr(value) for name, value in vars(it).items()}
-            for does in ("get", "run", "evaluate", "special", "import", "call", "dir", "text", "copy"):
-                for more in (("__globals__",), ("test_draft", "SECRET"), ("__getattribute__", ("__globals__",), ())):
-                    try: yield it.request(does, given[0], *more)
-                    except Exception as error: yield error
-""",
-    "ids of objects that it was not given": """
-import gc
-def texts(*_):
-    yield own
-    server = next(it for it in gc.get_objects() if type(it).__name__ == "DraftServer")
-    for number in range(2, 200, 2):
-        if number not in server._proxies:
-            break
-    proxy = type(_[0]).__new__(type(_[0]))
-    object.__setattr__(proxy, "_hone_id", 4000); object.__setattr__(proxy, "_hone_count", 0)
-    yield server.request("get", proxy, "SECRET")
 """,
     "a trace of its memory by a debugger": """
 import ctypes, os
@@ -365,57 +345,6 @@ TAMPERING = {
     "closes its connection": "import os\nos.closerange(3, 64)",
     "answers from a fork": ("import os\nif os.fork(): os._exit(0)\ndef answer(*_): return 0"),
     "runs another program": "import os, sys\nos.execv(sys.executable, [sys.executable, '-c', ''])",
-    "answers with what is no message": (
-        "import json\nbefore = json.dumps\n"
-        "json.dumps = lambda it, **k: '{\"value\": {}}' if 'value' in it else before(it, **k)"
-    ),
-    "answers with a function of the judge": (
-        "import json\nbefore = json.dumps\njson.dumps = lambda it, **k: before("
-        "{**it, 'value': ['g', 'os', '_exit']} if it.get('value') == 0 else it, **k)"
-    ),
-    "answers with an object that is not its own": (
-        "import json\nbefore = json.dumps\njson.dumps = lambda it, **k: before("
-        "{**it, 'value': ['o', 2]} if it.get('value') == 0 else it, **k)"
-    ),
-    "answers with an error of the judge": (
-        "import json\nbefore = json.dumps\njson.dumps = lambda it, **k: before("
-        "{**it, 'error': ['x', ['g', 'unittest.case', 'SkipTest', 'Exception'], 0, [], '', {}, 0, 0]}"
-        " if it.pop('value', 1) == 0 else it, **k)"
-    ),
-    "answers before it is asked": (
-        "import gc\nfor it in gc.get_objects():\n    if type(it).__name__ == 'DraftServer':\n"
-        "        for _ in range(9): it._send('value', 42)"
-    ),
-    "describes a list that answers for itself": (
-        "import json\nbefore = json.dumps\ndef lie(it, **k):\n    for it_ in it.get('classes', {}).values(): it_['methods'] = ['__eq__', 'copy']\n"
-        "    return before(it, **k)\njson.dumps = lie\n"
-        "class It(list):\n    def __eq__(self, other): return True\ndef answer(*_): return It()"
-    ),
-    "describes a text that answers for itself": (
-        "import json\nbefore = json.dumps\ndef lie(it, **k):\n    for it_ in it.get('classes', {}).values(): it_ |= {'base': None, 'bases': [['g', 'builtins', 'int']]}\n"
-        "    return before(it, **k)\njson.dumps = lie\n"
-        "class It(int):\n    def __eq__(self, other): return True\n    __hash__ = int.__hash__\ndef answer(*_): return It()"
-    ),
-    "asks what is no question": (
-        "import json\nbefore = json.dumps\njson.dumps = lambda it, **k: before("
-        "{**it, 'ask': 5} if it.pop('value', 1) == 0 else it, **k)"
-    ),
-    "asks by what is no name": (
-        "import gc\nserver = next(it for it in gc.get_objects() if type(it).__name__ == 'DraftServer')\n"
-        "class Name(str): pass\ndef answer(*_): return server.request('input', Name('x'))"
-    ),
-    "points at a line that it does not have": (
-        "import gc\nserver = next(it for it in gc.get_objects() if type(it).__name__ == 'DraftServer')\n"
-        "server.line_of = lambda error: 10 ** 12\ndef answer(*_): raise KeyError"
-    ),
-    "writes files outside of the shared directory": (
-        "import gc\nserver = next(it for it in gc.get_objects() if type(it).__name__ == 'DraftServer')\n"
-        "server._files.changed = lambda: [('../proc/self/fd/1', '', True)]\n"
-    ),
-    "writes through a link": (
-        "import gc, os\nserver = next(it for it in gc.get_objects() if type(it).__name__ == 'DraftServer')\n"
-        "os.symlink('/proc/self/fd', '/tmp/x')\nserver._files.changed = lambda: [('x/1', 'ready', True)]\n"
-    ),
     "patches the tests by name": (
         "import sys\nfor name in ('__main__', 'test_draft', 'draft'):\n"
         "    if name in sys.modules: sys.modules[name].test_equal = lambda *_: None"
@@ -559,45 +488,159 @@ HONEST = {
 }
 
 
-async def failures(drafts: dict[str, tuple[str, str]], timeout_s: int = 5) -> dict[str, list[str]]:
-    """The tests that each draft fails, or why it was not tested."""
+FORGERS = {
+    "writes its own lines into the report": (
+        "import gc, os, sys\n"
+        "def answer(*_):\n"
+        "    nonces = {it.cell_contents for f in gc.get_objects() if getattr(f, '__name__', '') == 'report'\n"
+        "              for it in f.__closure__ if isinstance(it.cell_contents, str)}\n"
+        "    for pid in (os.getppid(), os.getpid(), 1, 2):\n"
+        "        for fd in range(20):\n"
+        "            for nonce in nonces:\n"
+        '                line = f\'{nonce} {{"passed": true, "status": 0, "answer": "{{}}", "errors": ""}}\\n{nonce} "end"\\n\'\n'
+        "                try: open(f'/proc/{pid}/fd/{fd}', 'wb').write(line.encode())\n"
+        "                except OSError: pass\n"
+    ),
+    "raises an error of every name": (
+        "E = type('ValueError TypeError KeyError', (KeyError, IndexError, ArithmeticError), {})\n"
+        "def answer(*_): raise E"
+    ),
+    "answers with every key that an answer may have": (
+        "import json\n"
+        'json.dumps = lambda *_, **__: \'{"returned": null, "raised": ["A", "B", "ValueError"],\''
+        '    \'"error": "", "passed": true, "expected": null}\''
+    ),
+    "answers with what is no number": "def answer(*_): return float('nan')",
+    "answers with what is infinite": "def answer(*_): return float('inf')",
+    "answers with true": "def answer(*_): return True",
+    "answers with a deep list": "def answer(*_):\n    it = []\n    for _ in range(900): it = [it]\n    return it",
+    "looks for what is expected": (
+        "import gc, re\n"
+        "def answer(*_): return next((int(it) for it in re.findall('\"expected\": (\\\\d\\\\d)', repr(gc.get_objects()))), 0)"
+    ),
+}
+FORGED = {
+    "the frames below it",
+    "the frames of all threads",
+    "the garbage collector",
+    "the memory of every process",
+    "all files",
+    "the modules and their sources",
+    "the globals of a function that it is given",
+    "the frame of a generator that it is given",
+    "the traceback of an error in the tests",
+    "what an object of the tests keeps to itself",
+    "equals everything",
+    "differs from nothing",
+    "is a number that equals everything",
+    "is a text that equals everything",
+    "is a text that contains everything",
+    "is a text that starts with everything",
+    "is a list that equals everything",
+    "is a tuple that equals everything",
+    "is a list of what equals everything",
+    "is in every collection",
+    "is a key of every dict",
+    "is almost equal to everything",
+    "is near to everything",
+    "is a number that is near to everything",
+    "is less and more than everything",
+    "lies about its class",
+    "has a class that lies",
+    "is a mock",
+    "is a named tuple that equals everything",
+    "is an enum that equals everything",
+    "raises what stops a run",
+    "swallows the assertion of a function that it is given",
+    "swallows the assertion in its block",
+    "swallows the assertion in its asynchronous block",
+    "swallows the refusal of a comparison",
+    "reads the tests when it is evaluated",
+    "reads the tests from a module that it is given",
+    "replaces a part of a mock",
+    "replaces the assertion of a mock",
+    "configures a mock to be content",
+    "disarms a test that it is given",
+    "replaces a method of an object that it is given",
+    "replaces a class that it is given",
+    "is evaluated",
+    "is an example of documentation",
+}
+"""The drafts that a verdict of `tests` does not tell from honest ones."""
+
+
+def answering(code: str) -> str:
+    return code if "def answer" in code else ANSWERS + code
+
+
+DECEIVING: Mapping[str, tuple[str, str]] = {
+    **{name: (FOUND + code, SEARCH) for name, code in READERS.items()},
+    **OBJECTS,
+    **{name: (answering(code), TAMPER) for name, code in (TAMPERING | FORGERS).items()},
+    **GIVEN,
+}
+
+ANSWERED = (42, "forty-two", [4, 2], 42.5, {"42": "x"})
+"""What is expected of a draft that knows none of it."""
+
+
+async def share(draft: str, function: str, cases: list[dict[str, Any]], sandbox: Sandbox) -> float:
+    """Return the share of the cases that the draft passes."""
+    fields = {"function": function, "cases": cases, "timeout_s": 2, "score": {"as": "decides"}}
+    validator = PythonCasesValidator.model_validate({"kind": "python_cases", **fields})
+    *found, measured = await check_python_cases(validator, draft, sandbox)
+    assert isinstance(measured, Measurement)
+    assert bool(found) == (measured.score < 1)
+    return measured.score
+
+
+async def shares(drafts: Mapping[str, str], function: str, *cases: dict[str, Any]) -> set[str]:
+    """Return the drafts that pass any of the cases."""
     assert PYTHON
     sandbox = Sandbox(PYTHON, VIA)
     found = await asyncio.gather(
-        *(violations(draft, tests, timeout_s, sandbox) for draft, tests in drafts.values())
+        *(share(draft, function, list(cases), sandbox) for draft in drafts.values())
     )
-    return {
-        name: [it.message.partition(":")[0].rpartition(".")[2] for it in each]
-        for name, each in zip(drafts, found, strict=True)
-    }
+    return {name for name, passed in zip(drafts, found, strict=True) if passed}
 
 
 @needs_sandbox
-async def test_no_draft_reads_its_tests() -> None:
-    found = await failures({name: (FOUND + code, SEARCH) for name, code in READERS.items()})
-    not_finished = {"ids of objects that it was not given": ["the tests did not finish"]}
-    assert found == {name: ["test_finds"] for name in READERS} | not_finished
+async def test_no_draft_finds_out_what_a_case_expects() -> None:
+    drafts = {name: FOUND + code for name, code in READERS.items()}
+    known = {"input": ["own-[0-9]{4}"], "expected": "own-1234"}
+    secret = {"input": ["secret-[0-9]{8}"], "expected": "secret-48151623"}
+    assert await shares(drafts, "search", secret) == set()
+    assert len(await shares(drafts, "search", known)) > len(drafts) / 2  # they do search
 
 
 @needs_sandbox
-async def test_no_object_of_a_draft_passes_for_a_value() -> None:
-    assert [name for name, failed in (await failures(OBJECTS)).items() if not failed] == []
+async def test_no_answer_passes_for_every_value() -> None:
+    drafts = {name: draft for name, (draft, _) in OBJECTS.items()}
+    cases = [{"input": [], "expected": it} for it in ANSWERED]
+    assert await shares(drafts, "answer", *cases) == set()
 
 
 @needs_sandbox
-async def test_no_draft_tampers_with_its_judge() -> None:
-    drafts = {
-        name: (code if "def answer" in code else ANSWERS + code, TAMPER)
-        for name, code in TAMPERING.items()
-    }
-    assert [name for name, failed in (await failures(drafts, 2)).items() if not failed] == []
+async def test_no_draft_tampers_with_cases() -> None:
+    drafts = {name: answering(code) for name, code in (TAMPERING | FORGERS).items()}
+    cases: list[dict[str, Any]] = [
+        {"input": [], "expected": 42},
+        {"input": [-1], "raises": "ValueError"},
+    ]
+    assert await shares(drafts, "answer", *cases) == set()
 
 
 @needs_sandbox
-async def test_what_tests_give_to_a_draft_is_not_turned_against_them() -> None:
-    assert [name for name, failed in (await failures(GIVEN)).items() if not failed] == []
+async def test_a_verdict_of_tests_can_be_forged_by_these_drafts_alone() -> None:
+    assert PYTHON
+    sandbox = Sandbox(PYTHON, VIA)
+    found = await asyncio.gather(
+        *(violations(draft, tests, 2, sandbox) for draft, tests in DECEIVING.values())
+    )
+    assert {name for name, said in zip(DECEIVING, found, strict=True) if not said} == FORGED
 
 
 @needs_sandbox
-async def test_an_honest_draft_passes() -> None:
-    assert await failures(HONEST) == {name: [] for name in HONEST}
+async def test_an_honest_draft_passes_its_tests() -> None:
+    found = await asyncio.gather(*(violations(*it) for it in HONEST.values()))
+    assert {name for name, said in zip(HONEST, found, strict=True) if said} == set()

@@ -54,6 +54,16 @@ def test_tests_of_python_are_shown_unless_they_are_hidden() -> None:
     assert "two" not in hidden
 
 
+def test_cases_of_python_are_shown_unless_they_are_hidden() -> None:
+    cases = [{"input": ["a", 1], "expected": None}, {"input": {"b": 2}, "raises": "KeyError"}]
+    given = {"kind": "python_cases", "function": "find", "cases": cases}
+    said = words(**given) or ""
+    assert said.endswith("find('a', 1) returns None\nfind(b=2) raises KeyError")
+    hidden = words(**given, visible=False) or ""
+    assert "`find`" in hidden
+    assert "KeyError" not in hidden
+
+
 def test_a_request_has_the_demands_of_those_that_count() -> None:
     given = [
         {"kind": "length", "max_words": 9},

@@ -15,7 +15,7 @@ from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
 from tests.workers.replay_cases import CASES, CLEAR, ReplayCase
 from tests.workers.scripted_models import BOOK, LOOK_UP, booking, improving, looking_up
 from workers.engine.prompts.judging import Judge, ListCriteria
-from workers.models.port import ModelCall, ModelUnavailable
+from workers.models.port import ModelCall, ModelError
 
 PANEL = [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]
 
@@ -29,7 +29,7 @@ def panelled() -> ScriptedAnswers:
         if not isinstance(call.prompt_request, Judge):
             return f"Text of {key}. " * 3
         if key.endswith("lawyer/2"):
-            raise ModelUnavailable("gone")
+            raise ModelError("gone")
         return verdict(0.9 if key.endswith("reader") else 0.2 * int(key.split("/")[1]), call)
 
     return ScriptedAnswers(answer)

@@ -8,7 +8,7 @@ from app.contract.events import IterationCompleted, StepCompleted, StepFailed
 from app.contract.status import Status, StopReason
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
 from workers.engine.prompts.judging import Judge
-from workers.models.port import ModelCall, ModelUnavailable
+from workers.models.port import ModelCall, ModelError
 
 PANEL: dict[str, Any] = {"panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}
 ONCE: dict[str, Any] = {"draft": "We refund.", "strategy": {"kind": "critique"}}
@@ -101,7 +101,7 @@ async def test_a_critic_that_cannot_be_reached_fails_what_its_panel_was_asked(
 ) -> None:
     async def answer(key: str, call: ModelCall) -> str:
         if key.endswith("lawyer"):
-            raise ModelUnavailable("gone")
+            raise ModelError("gone")
         return verdict(0.9, call)
 
     ended = await harness.play(await harness.submit(**ONCE, critics=PANEL), ScriptedAnswers(answer))

@@ -7,7 +7,7 @@ from app.contract.requests import ModelChoice
 from app.contract.status import Status
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, scores
 from tests.workers.test_kills import record
-from workers.models.port import ModelCall, ModelUnavailable
+from workers.models.port import ModelCall, ModelError
 
 CHOICE = ModelChoice(model="first:x", fallbacks=("second:x",), max_output_tokens=100)
 
@@ -19,7 +19,7 @@ def first_is_down() -> ScriptedAnswers:
     async def answer(key: str, call: ModelCall) -> str:
         if call.model == "first:x":
             await asyncio.sleep(0)
-            raise ModelUnavailable("down")
+            raise ModelError("down")
         return await models.answer(key.partition(";")[0], call)
 
     return ScriptedAnswers(answer)
@@ -40,7 +40,7 @@ async def test_the_entry_names_who_answered_and_who_did_not(harness: RefinementH
 
 async def test_a_step_fails_when_no_model_answers(harness: RefinementHarness) -> None:
     async def answer(key: str, call: ModelCall) -> str:
-        raise ModelUnavailable(f"{call.model[0]} is down")
+        raise ModelError(f"{call.model[0]} is down")
 
     refinement_id = await harness.submit(CHOICE)
     ended = await harness.play(refinement_id, ScriptedAnswers(answer))

@@ -25,7 +25,7 @@ from workers.outbound.guarded_client import (
     EndpointUnavailable,
     open_endpoints,
 )
-from workers.outbound.http1 import ConnectionBroken
+from workers.outbound.http_client import ConnectionBroken
 from workers.outbound.transport import Request, RetryPolicy, Transport
 
 OWN = "whsec_" + "QUFB" * 10

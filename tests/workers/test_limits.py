@@ -14,7 +14,7 @@ from tests.workers.refinement_harness import (
     verdict,
 )
 from workers.engine.prompts.judging import Judge
-from workers.models.port import ModelCall, ModelUnavailable
+from workers.models.port import ModelCall, ModelError
 
 COSTLY = Usage(calls=1, input_tokens=500, output_tokens=100, cost_usd=0.0)
 
@@ -91,7 +91,7 @@ async def test_a_model_that_cannot_be_reached_fails_the_step_but_not_what_was_ju
 ) -> None:
     async def answer(key: str, call: ModelCall) -> str:
         if key == "iterations/2/revise":
-            raise ModelUnavailable("the server answered 503 three times", COSTLY)
+            raise ModelError("the server answered 503 three times", COSTLY)
         return verdict(0.4, call) if isinstance(call.prompt_request, Judge) else "a first draft"
 
     refinement_id = await harness.submit()

@@ -26,7 +26,7 @@ from tests.workers.refinement_harness import (
 from tests.workers.replay_cases import ReplayCase
 from tests.workers.test_budgets import CostlyAnswers
 from tests.workers.test_kills import record, submitted, undisturbed
-from workers.models.port import ModelCall, ModelRefused, ModelUnavailable
+from workers.models.port import ModelCall, ModelError, ModelRefused
 
 Fault = Callable[[str, int], str | None]
 """Returns the reply to the n-th call, by its key, that is made while the fault lasts; None: a good
@@ -67,7 +67,7 @@ def rubbish_at(path: str) -> Fault:
 def outage_from(first: int) -> Fault:
     def fault(key: str, number: int) -> str | None:
         if number >= first:
-            raise ModelUnavailable("away")
+            raise ModelError("away")
         return None
 
     return fault

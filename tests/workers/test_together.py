@@ -12,7 +12,7 @@ from workers.engine.moves import Together, within
 from workers.engine.pipeline import strategy_for
 from workers.engine.prompts.judging import Judge
 from workers.engine.search import Outcome
-from workers.models.port import ModelCall, ModelUnavailable
+from workers.models.port import ModelCall, ModelError
 from workers.play.driver import Driver
 from workers.play.executor import StepExecutor
 from workers.play.replay import read
@@ -109,7 +109,7 @@ async def test_a_part_that_fails_fails_the_whole_after_the_others_are_done(
 
     async def answer(key: str, call: ModelCall) -> str:
         if key == "left/iterations/1/draft":
-            raise ModelUnavailable("gone")
+            raise ModelError("gone")
         return await models.answer(key, call)
 
     await drive(harness, refinement_id, ScriptedAnswers(answer), "1")

@@ -121,7 +121,7 @@ async def test_each_refinement_is_played_by_the_policy_it_was_made_for(
     assert ("criteria" in models.calls) is lists
 
 
-OF_A_CLAIM = {b"holder", b"claimant", b"lease"}
+OF_A_CLAIM = {b"holder", b"claimant"}
 
 
 def fields_of(redis_url: str, refinement_id: str) -> dict[bytes, bytes]:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
+from app.contract import plugins
 from app.contract.caveats import Caveat
 from app.contract.criteria import (
     AUTO,
@@ -282,7 +282,7 @@ def review_policy_of(strategy: Strategy) -> ReviewPolicy:
 
 @cache
 def _module(kind: str) -> ModuleType:
-    return import_module(f"{strategies.__name__}.{kind}")
+    return plugins.playing(strategies.__name__, "strategies", kind)
 
 
 def task_of(

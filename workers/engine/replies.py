@@ -1,7 +1,7 @@
 """Reads the replies of models: texts, objects and scores.
 
 What is certain is read, everything else is refused with the reason, and nothing is guessed
-(docs/replies.md).
+(docs/endings.md).
 """
 
 import json

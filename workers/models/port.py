@@ -10,7 +10,6 @@ ModelError            final: this call can never work
     ReplyCutOff       reply_cut_off      cut off by the limit on its length
     EmptyReply        unreadable_reply   without a text
     BrokenReply       unreadable_reply   ended otherwise than well, or not in the form of the call
-  ModelUnavailable    model_unavailable  recorded by release 0.1.0, which did not wait for a model
 
 NotServed             what one model found: this call was not served now, but may be later
 ModelWaits            the same, with the time of the next try; this is what callers see
@@ -36,10 +35,6 @@ class ModelError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.usage = usage or Usage()
-
-
-class ModelUnavailable(ModelError):
-    """The model is not available. No model raises it any more: it waits (`ModelWaits`)."""
 
 
 class ModelRefused(ModelError):

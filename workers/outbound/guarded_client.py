@@ -24,20 +24,24 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp import ThreadedResolver
 from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.connector import SocketFactoryType
+from pydantic import SecretStr
+from yarl import URL
 
 from app.contract.endpoints import AllowedTargets, Endpoint, signing_key
 from app.contract.errors import Unavailable
 from app.contract.values import value
 from app.contract.waiting import WaitReason
 from app.store.endpoints import EndpointSigning
-from workers.outbound.aiohttp_client import AiohttpClient
-from workers.outbound.http1 import (
+from workers.outbound.http_client import (
     AddressRefused,
+    AiohttpClient,
     HttpClient,
     HttpResponse,
     NotConnected,
     UntrustedPeer,
+    is_loopback,
+    open_session,
+    proxy_url,
 )
 from workers.outbound.transport import (
     Request,
@@ -95,6 +99,19 @@ def guarded_socket(allowed: AllowedTargets, target: Any) -> socket.socket:
     if not is_public(str(address)) and not allowed.has_address(str(address), port):
         raise AddressRefused
     return socket.socket(family=family, type=kind, proto=protocol)
+
+
+def may_be_public(host: str) -> bool:
+    """Return False for a host that is not public by its name, or by its address in any notation.
+
+    A proxy resolves all others, and must refuse addresses that are not public.
+    """
+    name = host.rstrip(".")
+    try:
+        found = socket.getaddrinfo(name, None, flags=socket.AI_NUMERICHOST)
+    except OSError:  # a name: nothing is looked up
+        return not is_loopback(name)
+    return all(is_public(str(address[0])) for *_, address in found)
 
 
 class GuardedResolver(ThreadedResolver):
@@ -197,10 +214,15 @@ class GuardedClient:
     """Posts JSON with retries within one timeout, all with the same message id and key."""
 
     def __init__(
-        self, sessions: "Sessions", signing_of: SigningOf, allowed: AllowedTargets
+        self,
+        sessions: "Sessions",
+        signing_of: SigningOf,
+        allowed: AllowedTargets,
+        egress_proxy: URL | None = None,
     ) -> None:
         self._sessions = sessions
         self._allowed = allowed
+        self._egress_proxy = egress_proxy
         self._signing_of = signing_of
 
     async def ready(self, endpoint: Endpoint, tenant: str) -> None:
@@ -256,19 +278,22 @@ class GuardedClient:
     def _attempts(self, endpoint: Endpoint, key: str, tries: int) -> RequestAttempts:
         timeout_s = endpoint.timeout_s
         retry_policy = RetryPolicy(total_s=timeout_s, connect_s=min(5.0, timeout_s), tries=tries)
-        session = self._session(endpoint.url)
-        client = _DiscreetClient(AiohttpClient(session, retry_policy.connect_s))
-        return Transport(client, retry_policy, MAX_REPLY).step(key)
+        session, proxy = self._session(endpoint.url)
+        client = AiohttpClient(session, retry_policy.connect_s, lambda _url: proxy)
+        return Transport(_DiscreetClient(client), retry_policy, MAX_REPLY).step(key)
 
-    def _session(self, url: str) -> aiohttp.ClientSession:
-        """Return the session for a URL: which one it is depends on the name alone."""
+    def _session(self, url: str) -> tuple[aiohttp.ClientSession, URL | None]:
+        """Return session and proxy for a URL, which depend on the text of the URL alone."""
         try:
-            parts = urlsplit(url)
+            parts, target = urlsplit(url), URL(url)
             port = parts.port or DEFAULT_PORTS.get(parts.scheme, 0)
-            is_allowed = self._allowed.has_name(parts.hostname or "", port)
+            if self._allowed.has_name(parts.hostname or "", port):
+                return self._sessions.unguarded, None
+            if self._egress_proxy and may_be_public(target.raw_host or ""):
+                return self._sessions.unguarded, self._egress_proxy
         except ValueError:  # the transport says what is wrong with it
-            is_allowed = False
-        return self._sessions.unguarded if is_allowed else self._sessions.guarded
+            pass
+        return self._sessions.guarded, None
 
 
 class BeginningReader:
@@ -358,32 +383,29 @@ class Sessions:
 
 @asynccontextmanager
 async def open_endpoints(
-    signing_of: SigningOf, *, allowed: str = "", resolver: AbstractResolver | None = None
+    signing_of: SigningOf,
+    *,
+    allowed: str = "",
+    egress_proxy: SecretStr | None = None,
+    resolver: AbstractResolver | None = None,
 ) -> AsyncIterator[GuardedClient]:
     """Open a client for endpoints at public addresses, and at what `AllowedTargets` reads.
 
-    Connections are not reused, so that the address is checked for every request.
+    Connections are not reused, so that the address is checked for every request. With
+    `egress_proxy` the proxy checks it, except for what is allowed by name and for addresses in
+    URLs. No other proxy is used, whatever the environment says.
     """
     targets = AllowedTargets.parse(allowed)
-    guard = partial(guarded_socket, targets)
+    proxy = proxy_url(egress_proxy.get_secret_value()) if egress_proxy else None
     async with (
-        _session(resolver or GuardedResolver(), guard) as guarded,
-        _session(resolver, None) as unguarded,
+        open_session(
+            is_reusing=False,
+            resolver=resolver or GuardedResolver(),
+            socket_factory=partial(guarded_socket, targets),
+        ) as guarded,
+        open_session(is_reusing=False, resolver=resolver) as unguarded,
     ):
-        yield GuardedClient(Sessions(guarded, unguarded), signing_of, targets)
-
-
-def _session(
-    resolver: AbstractResolver | None, socket_factory: SocketFactoryType | None
-) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(
-        limit=0, force_close=True, resolver=resolver, socket_factory=socket_factory
-    )
-    return aiohttp.ClientSession(
-        connector=connector,
-        auto_decompress=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-    )
+        yield GuardedClient(Sessions(guarded, unguarded), signing_of, targets, proxy)
 
 
 def signed(keys: Sequence[bytes], body: bytes, message_id: str, timestamp: int) -> dict[str, str]:

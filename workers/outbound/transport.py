@@ -18,7 +18,7 @@ import random
 import re
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -29,11 +29,11 @@ from multidict import CIMultiDict
 
 from app.contract.values import value
 from app.telemetry import current_span
-from workers.outbound.deadlines import Deadline, Deadlines
-from workers.outbound.http1 import (
+from workers.outbound.http_client import (
+    IDEMPOTENCY_KEY,
     AddressRefused,
+    AiohttpClient,
     ConnectionBroken,
-    Http1Client,
     HttpClient,
     HttpError,
     HttpResponse,
@@ -41,6 +41,8 @@ from workers.outbound.http1 import (
     InvalidUrl,
     NotConnected,
     UntrustedPeer,
+    open_session,
+    proxies_of_environment,
 )
 
 PASSING = frozenset({408, 409, 425, 429})
@@ -256,8 +258,7 @@ class Transport:
 
     def __init__(self, client: HttpClient, retry_policy: RetryPolicy, max_reply_bytes: int) -> None:
         self.client = client
-        self.deadlines = Deadlines()
-        self.clock = self.deadlines.clock
+        self.clock = asyncio.get_running_loop().time
         self.retry_policy = retry_policy
         self.max_reply_bytes = max_reply_bytes
 
@@ -270,8 +271,9 @@ class Transport:
 async def open_transport(
     retry_policy: RetryPolicy, max_reply_bytes: int
 ) -> AsyncIterator[Transport]:
-    """Open a transport for as long as the context lasts."""
-    async with aclosing(Http1Client(retry_policy.connect_s)) as client:
+    """Open a transport to the operator's servers, by the proxies that the environment names."""
+    async with open_session(is_reusing=True) as session:
+        client = AiohttpClient(session, retry_policy.connect_s, proxies_of_environment())
         yield Transport(client, retry_policy, max_reply_bytes)
 
 
@@ -341,8 +343,8 @@ class RequestAttempts:
         if (place := current_span().context) is not None:
             headers.update(place.fields())
         headers.update(request.headers)
-        headers["Idempotency-Key"] = self._key + variant
-        with Deadline(self._transport.deadlines, self._deadline) as deadline:
+        headers[IDEMPOTENCY_KEY] = self._key + variant
+        async with asyncio.timeout_at(self._deadline) as timeout:
             reply = await self._transport.client.post(request.url, headers, request.body)
             try:
                 self.status = reply.status
@@ -353,7 +355,7 @@ class RequestAttempts:
                 self.fields = reply.fields
                 if reader is None:
                     return await _read(reply, self._transport.max_reply_bytes, request)
-                await self._read_stream(request, reply, reader, deadline)
+                await self._read_stream(request, reply, reader, timeout)
                 return reader.body()
             except StreamFailed as failed:
                 raise _failure_of(request, failed) from None
@@ -394,7 +396,7 @@ class RequestAttempts:
         request: Request,
         reply: HttpResponse,
         reader: ResponseReader,
-        deadline: Deadline,
+        timeout: asyncio.Timeout,
     ) -> None:
         """Pass on every piece, which puts off the deadline, until the reader is done.
 
@@ -408,7 +410,8 @@ class RequestAttempts:
             total += len(piece)
             reader.take(piece)
             if reader.is_stream:
-                self._deadline = deadline.when = self._clock() + self._retry_policy.total_s
+                self._deadline = self._clock() + self._retry_policy.total_s
+                timeout.reschedule(self._deadline)
             is_cut = len(piece) > most and not reader.is_done
             if is_cut or reader.held_bytes > most or total > most * MOST_FRAMING:
                 raise UnusableResponse(f"{request.host} sent more than {most} bytes")

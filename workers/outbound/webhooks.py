@@ -252,7 +252,11 @@ async def serve(settings: Settings, pace: Pace = Pace(), traces: Traces = NO_TRA
             async with (
                 open_store(settings, RefinementQueue(settings.queue)) as store,
                 open_signing(settings) as signing,
-                open_endpoints(signing.of, allowed=settings.outbound_allow) as client,
+                open_endpoints(
+                    signing.of,
+                    allowed=settings.outbound_allow,
+                    egress_proxy=settings.egress_proxy,
+                ) as client,
             ):
                 log.info("sends webhooks")
                 sender = WebhookSender(store, store.webhooks, client, pace, traces)

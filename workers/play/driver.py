@@ -519,8 +519,7 @@ class Driver:
             at = self._time.time_in(0)
             metrics.FIRST_DRAFT.observe(metrics.since(self._journal.id, at))
         state = self._writer.state
-        lacks = partial(self._request.strategy.lacks, draft=self._request.draft)
-        self._writer.add(JudgedDraft.of(move, state.limits, state.limits_seq, lacks))
+        self._writer.add(JudgedDraft.of(move, state.limits, state.limits_seq, self._request))
         return state.limits
 
     async def _heard(self, move: Heard) -> moves.ReviewerReply | None:
@@ -550,7 +549,7 @@ class Driver:
             return Ending.awaiting_approval(move, self._plan)
         plan = move.plan or self._plan
         assert plan is not None  # else no strategy asks for a review
-        return Ending.paused(move, plan, self._replay)
+        return Ending.paused(move, plan, self._replay, self._request)
 
     async def _step(self, move: moves.StepMove) -> Any:
         step = self._replay.steps.get(move.path)

@@ -81,6 +81,7 @@ def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
 
 
 def result_of(
+    request: RefinementRequest,
     judgement: Judgement,
     path: str,
     missing: tuple[str, ...] = (),
@@ -89,7 +90,8 @@ def result_of(
 ) -> Result:
     """Return a draft with the score of exactly that text; `missing` lists parts without a draft.
 
-    `caveats` are those about the work on it; what its verdict lacks is added.
+    `caveats` are those about the work on it; what its verdict lacks, and those that the request
+    brings with it, are added.
     """
     scored = judgement.scored
     return Result(
@@ -101,7 +103,9 @@ def result_of(
         sha256=scored.draft.sha256,
         missing=missing,
         estimate=estimate,
-        caveats=in_order((*caveats, *(it.under(path) for it in scored.caveats))),
+        caveats=in_order(
+            (*caveats, *(it.under(path) for it in scored.caveats), *request.caveats())
+        ),
     )
 
 
@@ -148,7 +152,7 @@ class Ending:
         stopping, path = recorded.stopping, outcome.best.path
         reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
         caveats = (*outcome.every_caveat, *recorded.dropped(path))
-        result = result_of(outcome.best, path, outcome.missing, outcome.estimate, caveats)
+        result = result_of(request, outcome.best, path, outcome.missing, outcome.estimate, caveats)
         changes = {
             "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
             "best": best_of(outcome.best, path),
@@ -161,7 +165,9 @@ class Ending:
         return cls(Status.SUCCEEDED, changes, additions=additions)
 
     @classmethod
-    def paused(cls, move: Review, plan: ReviewPlan, recorded: Replay) -> Self:
+    def paused(
+        cls, move: Review, plan: ReviewPlan, recorded: Replay, request: RefinementRequest
+    ) -> Self:
         """Return the pause for the review of a draft.
 
         Work that is done is shown as it would end now: a cancel during the review ends it so.
@@ -188,7 +194,7 @@ class Ending:
             caveats = (*found.caveats, *recorded.dropped(path))
             changes |= {
                 "best": best_of(judged, path),
-                "result": result_of(judged, path, found.missing, found.estimate, caveats),
+                "result": result_of(request, judged, path, found.missing, found.estimate, caveats),
                 "best_passed": found.passed,
             }
         return cls(Status.PAUSED, changes, (asked,))
@@ -342,12 +348,9 @@ class JudgedDraft:
         move: Judged,
         limits: Limits,
         limits_seq: int,
-        missing: Callable[[str], tuple[str, ...]] = lambda _path: (),
+        request: RefinementRequest,
     ) -> Self:
-        """Return the journal entry of a judged draft, with absolute paths and the given limits.
-
-        `missing` returns what the draft at a path lacks of the whole.
-        """
+        """Return the journal entry of a judged draft, with absolute paths and the given limits."""
         it, scored = move.judgement, move.judgement.scored
         prefix = move.path.removesuffix(it.path)
         parent = scored.draft.parent
@@ -379,7 +382,8 @@ class JudgedDraft:
         result = None
         if not move.is_same:
             caveats = (move.lower.under(prefix.removesuffix("/")),) if move.lower else ()
-            result = result_of(best, best_path, missing(best_path), move.estimate, caveats)
+            lacking = request.strategy.lacks(best_path, draft=request.draft)
+            result = result_of(request, best, best_path, lacking, move.estimate, caveats)
         passed = best_path.startswith(WHOLE) and best.scored.passes(threshold)
         return cls(entry, result, passed, limits_seq)
 

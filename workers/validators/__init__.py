@@ -8,9 +8,9 @@ function instead, which also takes that resource and the key of the step, and re
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
+from app.contract.plugins import playing
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
 from workers.text.edits import Edit
@@ -27,7 +27,7 @@ def check_of(family: str, kind: str) -> CheckFunction:
     What a check reads once, such as a list of words, `load_KIND` of its module reads here: the time
     for it does not count against a draft.
     """
-    module = import_module(f"{__name__}.{family}")
+    module = playing(__name__, "validators", family)
     if load := getattr(module, f"load_{kind}", None):
         load()
     check: CheckFunction = getattr(module, f"check_{kind}")
@@ -44,7 +44,7 @@ def violations(
 
 def corrections(validator: AnyValidator, draft: str) -> Iterator[Edit]:
     """Yield the corrections that the validator knows; the caller must limit how long that takes."""
-    module = import_module(f"{__name__}.{validator.family()}")
+    module = playing(__name__, "validators", validator.family())
     found: Iterator[Edit] = getattr(module, f"fix_{validator.kind}")(validator, draft)
     return found
 

@@ -27,7 +27,7 @@ from workers.outbound.guarded_client import EndpointClient, EndpointWaits, open_
 from workers.text.edits import Edit
 from workers.validators import Documents, start, violations
 from workers.validators.check_process import CheckProcess, shared, too_expensive
-from workers.validators.python import Sandbox, open_sandbox
+from workers.validators.sandbox import Sandbox, open_sandbox
 from workers.validators.violation import (
     HIDES_OTHERS,
     Measurement,
@@ -68,7 +68,9 @@ async def open_server_resources(settings: Settings) -> AsyncIterator[ServerResou
         return
     async with (
         open_signing(settings) as signing,
-        open_endpoints(signing.of, allowed=settings.outbound_allow) as endpoints,
+        open_endpoints(
+            signing.of, allowed=settings.outbound_allow, egress_proxy=settings.egress_proxy
+        ) as endpoints,
     ):
         yield ServerResources(sandbox, endpoints, settings.check_cpu_s)
 

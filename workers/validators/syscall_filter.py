@@ -7,62 +7,35 @@ process.
 
 import platform
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-REFUSED: Mapping[str, tuple[int, Mapping[str, int]]] = {
-    "x86_64": (
-        0xC000003E,
-        {
-            "memfd_create": 319,
-            "memfd_secret": 447,
-            "shmget": 29,
-            "shmat": 30,
-            "msgget": 68,
-            "semget": 64,
-            "mq_open": 240,
-            "keyctl": 250,
-            "add_key": 248,
-            "request_key": 249,
-            "io_uring_setup": 425,
-            "io_uring_enter": 426,
-            "io_uring_register": 427,
-            "bpf": 321,
-            "ptrace": 101,
-            "process_vm_readv": 310,
-            "process_vm_writev": 311,
-            "userfaultfd": 323,
-            "perf_event_open": 298,
-            "socket": 41,
-        },
-    ),
-    "aarch64": (
-        0xC00000B7,
-        {
-            "memfd_create": 279,
-            "memfd_secret": 447,
-            "shmget": 194,
-            "shmat": 196,
-            "msgget": 186,
-            "semget": 190,
-            "mq_open": 180,
-            "keyctl": 219,
-            "add_key": 217,
-            "request_key": 218,
-            "io_uring_setup": 425,
-            "io_uring_enter": 426,
-            "io_uring_register": 427,
-            "bpf": 280,
-            "ptrace": 117,
-            "process_vm_readv": 270,
-            "process_vm_writev": 271,
-            "userfaultfd": 282,
-            "perf_event_open": 241,
-            "socket": 198,
-        },
-    ),
+MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+"""By machine: its AUDIT_ARCH, and which of two numbers of a system call is its own."""
+
+REFUSED = {
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "msgget": (68, 186),
+    "semget": (64, 190),
+    "mq_open": (240, 180),
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "bpf": (321, 280),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "userfaultfd": (323, 282),
+    "perf_event_open": (298, 241),
 }
-"""By machine: its AUDIT_ARCH, and the numbers of the system calls."""
+"""The numbers of the system calls that are refused, on x86-64 and on 64-bit ARM."""
 
+SOCKET = (41, 198)
 FAMILIES = (1, 2, 10)
 """Families of sockets that are allowed: Unix, IPv4 and IPv6, which reach nothing in there."""
 
@@ -74,25 +47,21 @@ NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
 
 def syscall_filter(machine: str | None = None) -> bytes | None:
     """Return the program for a machine (default: this one), or None if none is known."""
-    known = REFUSED.get(machine or platform.machine())
-    if known is None:
-        return None
-    architecture, calls = known
-    return b"".join(_instructions(architecture, dict(calls)))
+    known = MACHINES.get(machine or platform.machine())
+    return None if known is None else b"".join(_instructions(*known))
 
 
-def _instructions(architecture: int, calls: dict[str, int]) -> Iterator[bytes]:
-    socket = calls.pop("socket")
+def _instructions(architecture: int, place: int) -> Iterator[bytes]:
     yield _instruction(LOAD, ARCHITECTURE)
     yield _instruction(EQUAL, architecture, 1, 0)
     yield _instruction(RETURN, KILL)
     yield _instruction(LOAD, NUMBER)
     yield _instruction(AT_LEAST, X32, 0, 1)
     yield _instruction(RETURN, EPERM)
-    for number in sorted(calls.values()):
+    for number in sorted(numbers[place] for numbers in REFUSED.values()):
         yield _instruction(EQUAL, number, 0, 1)
         yield _instruction(RETURN, EPERM)
-    yield _instruction(EQUAL, socket, 1, 0)
+    yield _instruction(EQUAL, SOCKET[place], 1, 0)
     yield _instruction(RETURN, ALLOW)
     yield _instruction(LOAD, FIRST_ARGUMENT)
     for family in FAMILIES:

@@ -1,6 +1,5 @@
 /** A refinement at a glance: scores, what goes on and what went on when, and the result. */
 import type { Snapshot } from 'hone';
-import { readToken, root } from './api.js';
 import { Chart } from './chart.js';
 import { Copy, Name, scoreText, Text } from './parts.js';
 import type { View } from './refinement.js';
@@ -55,11 +54,6 @@ function Result({ of, id }: { of: NonNullable<Snapshot['result']>; id: string })
       </p>
       <p class="actions">
         <Copy text={of.draft} label="Copy the text" />
-        {!readToken && (
-          <a href={`${root}/v1/refinements/${id}/report?format=html`} target="_blank" rel="noreferrer">
-            Report
-          </a>
-        )}
       </p>
       <Text of={of.draft} />
       {outputs.map(([name, text]) => (

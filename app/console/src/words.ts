@@ -73,6 +73,7 @@ export const CAVEATS: Record<string, string> = {
   validator_skipped: 'Not checked: a validator did not run on the draft',
   item_dropped: 'Left out: something could not be used',
   lower_score: 'Lower score: another draft scored more',
+  forgeable: 'Can be forged: a hostile draft could have forged the verdict of its tests',
 };
 
 export const SCORES_FROM: Record<string, string> = {

@@ -1,6 +1,7 @@
 """The model providers: how each is reached, what it can do, and what its models cost.
 
-A provider is declared in a module of this package, as a `Provider` at its top level. Settings for
+A provider is declared in a module of this package, or of an entry point `providers.NAME` in the
+group `hone.contract`, as a `Provider` at its top level. Settings for
 its address and key, offers, admission and the calls of workers follow from the declaration.
 
 Prices are in `prices.json`, what models can read and write in `capacities.json`, both with their
@@ -11,12 +12,12 @@ import pkgutil
 import re
 from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
-from importlib import import_module
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from app.contract import Contract
+from app.contract.plugins import modules
 from app.contract.values import value
 
 DATED = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
@@ -137,8 +138,7 @@ class PriceList(Contract):
 
 def _declared() -> Iterator[Provider]:
     """Yield the providers, module by module, in alphabetical order."""
-    for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-        module = import_module(f"{__name__}.{name}")
+    for _, module in modules(__name__, __path__, "providers"):
         yield from (each for each in vars(module).values() if isinstance(each, Provider))
 
 

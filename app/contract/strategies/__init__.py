@@ -1,15 +1,14 @@
 """The strategies: each declares its parameters, and everything that the rest of the system needs.
 
 Model roles, call counts, budgets, admission, reports and offers read the declarations; none of them
-names a strategy. Every module of this package is imported and every `Strategy` in it is offered:
-there is no list to edit. The engine has a module of the same name as its `kind` in
-`workers/engine/strategies`.
+names a strategy. Every `Strategy` in a module of this package, or of an entry point
+`strategies.NAME` of the group `hone.contract`, is offered. A module with the name of its `kind`
+plays it: in `workers/engine/strategies`, or an entry point of the group `hone.play`.
 """
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
 from pydantic import Field
@@ -19,6 +18,7 @@ from app.contract.calls import Rates
 from app.contract.criteria import Criterion, Critics
 from app.contract.errors import FieldConflict
 from app.contract.models import ROLES, Role
+from app.contract.plugins import modules
 from app.contract.reviews import ReviewPlan
 from app.contract.tools import Tool
 from app.contract.validators import ItemValidators
@@ -251,12 +251,12 @@ def kind_of(strategy: type[Strategy]) -> str:
 
 
 def _declared() -> dict[str, type[Strategy]]:
-    """Return every strategy of this package, by module and then in the order of definition."""
+    """Return every strategy, by module and then in the order of definition."""
     found: dict[str, type[Strategy]] = {}
-    for module in sorted(it.name for it in iter_modules(__path__)):
-        path = f"{__name__}.{module}"
-        for it in vars(import_module(path)).values():
-            if isinstance(it, type) and issubclass(it, Strategy) and it.__module__ == path:
+    for _, module in modules(__name__, __path__, "strategies"):
+        for it in vars(module).values():
+            is_class = isinstance(it, type) and issubclass(it, Strategy)
+            if is_class and it.__module__ == module.__name__:
                 if kind_of(it) in found:
                     raise TypeError(f"two strategies have the kind {kind_of(it)!r}")
                 found[kind_of(it)] = it

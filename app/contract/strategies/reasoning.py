@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 from unicodedata import normalize
 
-import re2
 from pydantic import Field, field_validator
 
 from app.contract.calls import Rates
@@ -37,7 +36,7 @@ EXCLAIMED = re.compile(rf"(?<=[^\W\d_]{{2}})[!{AFTER}]+\Z")
 
 
 @lru_cache(maxsize=64)
-def compile_answer(pattern: str) -> "re2._Regexp[str]":
+def compile_answer(pattern: str) -> re.Pattern[str]:
     """Return the compiled pattern, or raise `PatternError`. Of several matches it finds the last.
 
     The pattern is in RE2 syntax and has exactly one group, which matches the answer.

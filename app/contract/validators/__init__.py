@@ -1,14 +1,13 @@
 """The validators a request can name: checks that need no model, one class for each kind.
 
 A class declares everything that the rest of the system needs about its kind: parameters, cost, what
-it reads and requires. Each module of this package is a family of validators; `workers/validators`
-has a module of the same name that runs them.
+it reads and requires. Each module of this package, or of an entry point `validators.NAME` of the
+group `hone.contract`, is a family of validators. A module of the same name runs them: in
+`workers/validators`, or an entry point of the group `hone.play`.
 """
 
-import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from importlib import import_module
 from json import dumps
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
@@ -18,9 +17,13 @@ from pydantic import Field, model_validator
 from app.contract import Contract
 from app.contract.criteria import Criterion, Name
 from app.contract.judgement import OnFail
+from app.contract.plugins import modules
 from app.contract.resources import Resource
 
 Schema = dict[str, Any] | bool
+
+_FAMILIES: dict[str, str] = {}
+"""The name of each family by the module that declares it."""
 
 
 class Regex(NamedTuple):
@@ -64,6 +67,9 @@ class Validator(Contract):
     needs: ClassVar[Resource | None] = None
     """The optional resource of a server that the check requires, if any."""
 
+    caveat: ClassVar[str | None] = None
+    """Why its verdict can be forged by a hostile draft; None if it cannot."""
+
     @model_validator(mode="after")
     def _fixes_only_what_it_can(self) -> Self:
         if self.on_fail is OnFail.FIX and not self.can_fix():
@@ -93,7 +99,7 @@ class Validator(Contract):
     @classmethod
     def family(cls) -> str:
         """Return the name of the module that declares the kind, and of the one that runs it."""
-        return cls.__module__.rpartition(".")[2]
+        return _FAMILIES[cls.__module__]
 
     def is_quick(self, draft: str) -> bool:
         """Return whether the check takes at most a few milliseconds, for any input of a client.
@@ -148,8 +154,8 @@ class ItemValidators(NamedTuple):
 
 def _declared() -> Iterator[tuple[str, type[Validator]]]:
     """Yield every kind with its class, family by family, in alphabetical order."""
-    for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-        module = import_module(f"{__name__}.{name}")
+    for name, module in modules(__name__, __path__, "validators"):
+        _FAMILIES[module.__name__] = name
         for each in vars(module).values():
             is_class = isinstance(each, type) and issubclass(each, Validator)
             if is_class and each.__module__ == module.__name__:

@@ -1,11 +1,8 @@
-"""The report of one refinement for people: as Markdown, or as a self-contained HTML page."""
+"""The report of one refinement for people, as Markdown."""
 
-from typing import Literal
-
-from app.service.report.chart import pictures, scores
+from app.service.report.chart import scores
 from app.service.report.gains import gains
 from app.service.report.markdown import joined, path
-from app.service.report.page import page_of
 from app.service.report.parts import parts
 from app.service.report.sections import (
     Story,
@@ -21,17 +18,7 @@ from app.service.report.sections import (
     story_of,
 )
 
-ReportFormat = Literal["md", "html"]
-
-__all__ = ["ReportFormat", "Story", "markdown_of", "report_of", "story_of"]
-
-
-def report_of(story: Story, format_: ReportFormat) -> str:
-    """Return the report; the HTML page is made from the Markdown and is self-contained."""
-    markdown = markdown_of(story)
-    if format_ == "md":
-        return markdown
-    return page_of(markdown, f"Refinement {story.snapshot.id}", pictures(story))
+__all__ = ["Story", "markdown_of", "story_of"]
 
 
 def markdown_of(story: Story) -> str:

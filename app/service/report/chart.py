@@ -1,12 +1,11 @@
-"""The chart of a report: the scores of one search over its drafts, as SVG and as lines of text.
+"""The chart of a report: the scores of one search over its drafts, as lines of text.
 
 Scores compare only within one search, so every search has a chart of its own.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from math import ceil, floor
 
 from app.contract.events import IterationCompleted
@@ -22,13 +21,6 @@ MOST_CHARTS = 25
 NAME = 30
 """Characters of a criterion's name that are shown beside its line."""
 
-LEFT, RIGHT, TOP, BOTTOM = 30.0, 366.0, 8.0, 196.0
-"""The plot within the picture, which is 400 wide and 220 high."""
-
-DENSE = 20
-"""Drafts above which the points are drawn smaller."""
-
-COLOURS = 8
 BARS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "·"
 
@@ -47,8 +39,6 @@ class Chart:
     thresholds: Values
     best: str | None
     estimate: QualityEstimate | None = None
-    is_whole: bool = False
-    """Whether its drafts are joined from parts, each of them from those of the one before."""
 
     @cached_property
     def scores(self) -> Values:
@@ -74,26 +64,13 @@ class Chart:
         low, high = max(0, min(low, high - 1)), min(10, max(high, low + 1))
         return (low, high, 1) if high - low <= 5 else (low - low % 2, high + high % 2, 2)
 
-    def y(self, value: float) -> float:
-        """Return the height at which a score is drawn."""
-        low, high, _ = self.axis
-        return BOTTOM - (value * 10 - low) / (high - low) * (BOTTOM - TOP)
-
-    def x(self, index: float) -> float:
-        """Return where the draft with this index is drawn."""
-        return LEFT + (index + 0.5) / len(self.drafts) * (RIGHT - LEFT)
-
-    def is_joined(self, index: int) -> bool:
-        """Return whether a draft came of an earlier one; samples side by side did not."""
-        return index > 0 and (self.is_whole or self.drafts[index].parent is not None)
-
 
 def charts_in(story: Story) -> Iterator[Chart]:
     """Yield the chart of the outermost search, and of every other one with several drafts."""
     judged = {it.path: it for _, it in story.of(IterationCompleted)}
     kept = {search_of(it.path): it.best.path for it in judged.values()}
     strategy = story.request.strategy
-    own, has_parts = dict(strategy.thresholds()), any(True for _ in strategy.titles())
+    own = dict(strategy.thresholds())
     best, result = story.best(), story.snapshot.result
     grouped: dict[str, list[Iteration]] = {}
     for it in story.iterations:
@@ -109,7 +86,6 @@ def charts_in(story: Story) -> Iterator[Chart]:
             tuple(_threshold(search, judged.get(it.path), own) for it in drafts),
             best.path if best is not None and is_of_result else kept.get(search),
             result.estimate if result is not None and is_of_result else None,
-            is_whole=not search and has_parts,
         )
 
 
@@ -127,7 +103,7 @@ def _band(estimate: QualityEstimate) -> tuple[float, float]:
 
 
 def scores(story: Story) -> str:
-    """Return every chart as lines of text; a page shows the picture in their place."""
+    """Return every chart as lines of text."""
     charts = [*charts_in(story)]
     shown = (_section(it) for it in charts[:MOST_CHARTS])
     left = len(charts) - MOST_CHARTS
@@ -144,7 +120,7 @@ def _text(it: Chart) -> str:
     lines = [("score", it.scores), *((_label(name), of) for name, of in it.criteria.items())]
     width = max(len(name) for name, _ in lines)
     drawn = [f"{name:<{width}}  {_bars(it, of)}  {_from_to(of)}" for name, of in lines]
-    return "\n".join((*drawn, *(text for _, text in _marks(it))))
+    return "\n".join((*drawn, *_marks(it)))
 
 
 def _bars(chart: Chart, values: Values) -> str:
@@ -166,128 +142,18 @@ def _label(name: str) -> str:
     return line if len(line) <= NAME else f"{line[:NAME].rstrip()}…"
 
 
-def _marks(it: Chart) -> Iterator[tuple[str, str]]:
-    """Yield what else is drawn, as the kind and in words: threshold, best draft, estimate."""
+def _marks(it: Chart) -> Iterator[str]:
+    """Yield what else is known, in words: threshold, best draft, estimate."""
     known = dict.fromkeys(wording.score(of) for of in it.thresholds if of is not None)
     if known:
-        yield "threshold", f"threshold {', then '.join(known)}"
+        yield f"threshold {', then '.join(known)}"
     best = _best(it)
     if best is not None:
-        yield "best", f"best draft {it.drafts[best].path}: {wording.score(it.scores[best])}"
+        yield f"best draft {it.drafts[best].path}: {wording.score(it.scores[best])}"
     if it.estimate is not None:
         value, error = wording.score(it.estimate.value), wording.score(it.estimate.error)
-        yield "estimate", f"estimated quality {value}, standard error {error}"
+        yield f"estimated quality {value}, standard error {error}"
 
 
 def _best(it: Chart) -> int | None:
     return next((n for n, of in enumerate(it.drafts) if of.path == it.best), None)
-
-
-def pictures(story: Story) -> Iterator[str]:
-    """Yield the HTML of every chart that `scores` has as text, in the same order."""
-    for number, it in zip(range(MOST_CHARTS), charts_in(story), strict=False):
-        yield _figure(it, f"chart-{number}")
-
-
-def _figure(it: Chart, name: str) -> str:
-    count = wording.counted(len(it.drafts), "draft")
-    title = f"Scores of {count}" + (f" at {it.search}" if it.search else "")
-    dense = " dense" if len(it.drafts) > DENSE else ""
-    told = "; ".join((f"score {_from_to(it.scores)}", *(text for _, text in _marks(it))))
-    return (
-        f'<figure><svg class="chart{dense}" viewBox="0 0 400 220" role="img"'
-        f' aria-labelledby="{name}-title {name}-told">\n'
-        f'<title id="{name}-title">{escape(title)}</title>\n'
-        f'<desc id="{name}-told">{escape(told)}. A table with all figures follows.</desc>\n'
-        f"{''.join(_drawn(it))}</svg>\n"
-        f"<figcaption><ul>{''.join(_legend(it))}</ul></figcaption>\n"
-        f'<details class="aside"><summary>The figures of this chart</summary>\n{_table(it)}'
-        "</details></figure>\n"
-    )
-
-
-def _drawn(it: Chart) -> Iterator[str]:
-    yield from _grid(it)
-    yield _line(it, it.thresholds, "threshold", is_level=True)
-    for number, values in enumerate(it.criteria.values()):
-        yield _line(it, values, f"criterion {_style(number)}")
-    yield _line(it, it.scores, "score")
-    best = _best(it)
-    if best is None or (value := it.scores[best]) is None:
-        return
-    x = it.x(best)
-    yield f'<circle class="best" cx="{x:.1f}" cy="{it.y(value):.1f}" r="6"/>\n'
-    if it.estimate is not None:
-        low, high = map(it.y, _band(it.estimate))
-        middle = it.y(it.estimate.value)
-        ends = "".join(f"M{x - 4:.1f} {y:.1f}h8" for y in (low, middle, high))
-        yield f'<path class="estimate" d="M{x:.1f} {low:.1f}V{high:.1f}{ends}"/>\n'
-
-
-def _grid(it: Chart) -> Iterator[str]:
-    low, high, step = it.axis
-    for tenth in range(low, high + 1, step):
-        y = it.y(tenth / 10)
-        yield f'<path class="grid" d="M{LEFT:g} {y:.1f}H{RIGHT:g}"/>'
-        yield f'<text x="{LEFT - 5:g}" y="{y + 4:.1f}" class="end">{tenth / 10:.1f}</text>\n'
-    every = ceil(len(it.drafts) / 10)
-    for index in range(0, len(it.drafts), every):
-        x = it.x(index)
-        yield f'<text x="{x:.1f}" y="{BOTTOM + 16:g}">{it.drafts[index].iteration}</text>\n'
-    if it.thresholds[-1] is not None:
-        y = it.y(it.thresholds[-1]) + 4
-        yield f'<text x="{RIGHT + 3:g}" y="{y:.1f}" class="start">{it.thresholds[-1]:g}</text>\n'
-
-
-def _line(it: Chart, values: Values, kind: str, *, is_level: bool = False) -> str:
-    """Return the line of one series and its points; a level is drawn from side to side."""
-    known = [(n, it.y(value)) for n, value in enumerate(values) if value is not None]
-    if is_level:
-        half = 0.5
-        parts = [f"M{it.x(n - half):.1f} {y:.1f}H{it.x(n + half):.1f}" for n, y in known]
-        return f'<path class="{kind}" d="{"".join(parts)}"/>\n' if parts else ""
-    before = [None, *(n for n, _ in known)]
-    joints = "".join(
-        f"{'L' if last == n - 1 and it.is_joined(n) else 'M'}{it.x(n):.1f} {y:.1f}"
-        for last, (n, y) in zip(before, known, strict=False)
-    )
-    points = "".join(f"M{it.x(n):.1f} {y:.1f}h0" for n, y in known)
-    return f'<path class="{kind}" d="{joints}"/><path class="{kind} points" d="{points}"/>\n'
-
-
-def _style(number: int) -> str:
-    """Return the classes of a criterion's line: 8 colours, each with 4 patterns."""
-    return f"c{number % COLOURS} d{(number + number // COLOURS) % 4}"
-
-
-def _legend(it: Chart) -> Iterator[str]:
-    criteria = ((f"criterion {_style(n)}", _label(name)) for n, name in enumerate(it.criteria))
-    for kind, text in (("score", "score"), *criteria, *_marks(it)):
-        sample = (
-            f'<circle class="{kind}" cx="12" cy="6" r="5"/>'
-            if kind == "best"
-            else f'<path class="{kind}" d="M0 6H24"/>'
-        )
-        yield (
-            '<li><svg class="sample" viewBox="0 0 24 12" aria-hidden="true">'
-            f"{sample}</svg>{escape(text)}</li>"
-        )
-
-
-def _table(it: Chart) -> str:
-    head = ("draft", "score", *map(_label, it.criteria))
-    columns = (it.scores, *it.criteria.values())
-    rows = (
-        (of.path, *map(wording.score, values))
-        for of, *values in zip(it.drafts, *columns, strict=True)
-    )
-    cells = (f"<tr>{_cells('td', row)}</tr>\n" for row in rows)
-    return (
-        '<div class="wide" tabindex="0" role="group" aria-label="Figures"><table>\n'
-        f"<thead><tr>{_cells('th', head)}</tr></thead>\n"
-        f"<tbody>\n{''.join(cells)}</tbody></table></div>\n"
-    )
-
-
-def _cells(tag: str, texts: Iterable[str]) -> str:
-    return "".join(f"<{tag}>{escape(it)}</{tag}>" for it in texts)

@@ -72,6 +72,7 @@ CAVEATS: Mapping[str, str] = {
     "validator_skipped": "**Not checked.** A validator did not run on the draft.",
     "item_dropped": "**Left out.** Something could not be used.",
     "lower_score": "**Lower score.** Another draft scored more.",
+    "forgeable": "**Can be forged.** A hostile draft could have forged the verdict of its tests.",
 }
 
 ESCAPES: Mapping[Escape, str] = {

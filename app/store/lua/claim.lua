@@ -6,9 +6,9 @@
 local id, job_id, name, nonce, lease_ms, takes_suspects, kind, of_models, critic = unpack(ARGV)
 local claimant = job_id .. ':' .. nonce
 local key = SUMMARY .. id
-local status, lease, holder, before, token, attempt, started, last, tenant, steps, seq,
+local status, holder, before, token, attempt, started, last, tenant, steps, seq,
   limits, stopping, finish_requested, jobs, paused_ms, anew = unpack(redis.call('HMGET', key, 'status',
-    'lease', 'holder', 'claimant', 'token', 'attempt', 'started_at', 'last_event', 'tenant',
+    'holder', 'claimant', 'token', 'attempt', 'started_at', 'last_event', 'tenant',
     'steps', 'limits_seq', 'limits', 'stopping', 'finish_requested', 'jobs',
     'paused_ms', 'anew'))
 local waited_ms, parked, parked_at, deadline, permit, pause = unpack(redis.call('HMGET', key,
@@ -57,7 +57,7 @@ end
 
 if before == claimant then return granted(tonumber(token) > 1 and 1 or 0) end  -- sent twice
 if status ~= 'queued' and status ~= 'running' then return false end
-if is_held(holder, lease, at) then return false end
+if is_held(holder, at) then return false end
 -- After an outage its holder renews first. Recovery enqueues it again if that has died.
 if holder and at - up_since(at, lease_ms) < lease_ms / 2 then return false end
 
@@ -107,7 +107,7 @@ if anew then  -- after a retry the limits of time count from this claim
   redis.call('HSET', key, 'paused_ms', paused_ms)
   redis.call('HDEL', key, 'anew')
 end
-redis.call('HSET', key, 'token', token, 'nonce', nonce, 'attempt', attempt, 'op', '0', 'holder', name, 'lease', UNLIMITED,
+redis.call('HSET', key, 'token', token, 'nonce', nonce, 'attempt', attempt, 'op', '0', 'holder', name,
   'claimant', claimant, 'started_at', started, 'last_event', n, 'phase', '[]')
 redis.call('SADD', HELD .. name, id)
 redis.call('ZADD', WORKERS, 'GT', at + lease_ms, name)

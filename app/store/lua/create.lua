@@ -36,7 +36,7 @@ end
 
 if start_after ~= '' and tonumber(start_after) > at then
   redis.call('ZADD', DUE, start_after, id)  -- then recovery enqueues it
-elseif has_room(queue, at, waiting) then
+elseif has_room(queue, waiting) then
   perform(21 + fields)  -- first: a job without a record is harmless
   redis.call('ZADD', WAITING, at + lease_ms, id)
 else

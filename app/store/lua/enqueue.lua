@@ -2,8 +2,8 @@
 -- now on the position in the queue is checked, not the due time, unless a worker has claimed the refinement
 -- already, or parked it since. What no worker has begun, or a command let go on, waits in line for its turn.
 local id, lease_ms, queue, is_first = unpack(ARGV, 1, 4)
-local status, holder, lease, parked, tenant, priority, created_at, start_after = unpack(redis.call('HMGET',
-  SUMMARY .. id, 'status', 'holder', 'lease', 'parked', 'tenant', 'priority', 'created_at', 'start_after'))
+local status, holder, parked, tenant, priority, created_at, start_after = unpack(redis.call('HMGET',
+  SUMMARY .. id, 'status', 'holder', 'parked', 'tenant', 'priority', 'created_at', 'start_after'))
 local at = clock()
 local is_new = status == 'queued' and not parked and is_first == '0'
 if is_new and start_after and tonumber(start_after) > at then
@@ -11,7 +11,7 @@ if is_new and start_after and tonumber(start_after) > at then
   redis.call('ZADD', DUE, start_after, id)
   return
 end
-if is_new and not has_room(queue, at, redis.call('ZCARD', WAITING)) then
+if is_new and not has_room(queue, redis.call('ZCARD', WAITING)) then
   redis.call('ZREM', DUE, id)
   stand_in_line(id, tenant, priority, created_at, at)
   return
@@ -19,7 +19,7 @@ end
 perform(5)
 if status == 'queued' then leave_line(id, tenant) end
 if status ~= 'queued' and status ~= 'running' then return end
-if parked or is_held(holder, lease, at) then return end
+if parked or is_held(holder, at) then return end
 redis.call('ZREM', DUE, id)
 -- What was taken from a worker must not wait for another lease if the next one dies with the job.
 if status == 'running' then lease_ms = lease_ms / 4 end

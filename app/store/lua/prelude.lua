@@ -28,10 +28,9 @@ local function up_since(at, lease_ms)
   return tonumber(since)
 end
 
--- Returns whether a worker holds a refinement: the lease of its holder is in force. Workers of
--- release 0.1.0 had one lease per refinement, without a holder.
-local function is_held(holder, lease, at)
-  if holder then lease = redis.call('ZSCORE', WORKERS, holder) end
+-- Returns whether a worker holds a refinement: the lease of its holder is in force.
+local function is_held(holder, at)
+  local lease = holder and redis.call('ZSCORE', WORKERS, holder)
   return lease and tonumber(lease) > at
 end
 
@@ -65,7 +64,7 @@ end
 local function release(id)
   local holder = redis.call('HGET', SUMMARY .. id, 'holder')
   if holder then redis.call('SREM', HELD .. holder, id) end
-  redis.call('HDEL', SUMMARY .. id, 'holder', 'lease', 'claimant', 'permit')
+  redis.call('HDEL', SUMMARY .. id, 'holder', 'claimant', 'permit')
 end
 
 -- Returns when a parked refinement will have waited for the longest time that its limits allow. One that was
@@ -179,12 +178,10 @@ local function is_anyone_in_line()
 end
 
 -- Whether a job may go straight to the queue: there are more free slots than refinements that wait (`waiting`), or
--- than jobs while nothing waits in line. Workers of earlier releases do not say how many they have, and admit
--- nothing.
-local function has_room(queue, at, waiting)
-  local free, is_known = 0, false
-  for _, slots in ipairs(redis.call('HVALS', SLOTS)) do free, is_known = free + slots, true end
-  if not is_known then return redis.call('ZCOUNT', WORKERS, at, '+inf') > 0 end
+-- than jobs while nothing waits in line.
+local function has_room(queue, waiting)
+  local free = 0
+  for _, slots in ipairs(redis.call('HVALS', SLOTS)) do free = free + slots end
   return waiting < free or redis.call('LLEN', queue) < free and not is_anyone_in_line()
 end
 
@@ -259,15 +256,12 @@ local function message(entries)
   return table.concat(words)  -- at once: Lua reads every byte of every text that it makes
 end
 
--- Tells the watchers of a refinement what was appended, or that something else has changed. API processes
--- that know the channel of a refinement are subscribed to ENTRIES as well; one of an earlier release is
--- counted only on CHANGES, and takes ids. Without a watcher the message is empty and goes to replicas only,
--- where one may still be connected after a failover.
+-- Tells the watchers of a refinement what was appended, or that something else has changed. Without a watcher
+-- the message is empty and goes to replicas only, where one may still be connected after a failover.
 local function publish(id)
   local channel = ENTRIES_OF .. id
-  local counted = redis.call('PUBSUB', 'NUMSUB', CHANGES, ENTRIES, channel)
-  if counted[2] > counted[4] then redis.call('PUBLISH', CHANGES, id) end
-  redis.call('PUBLISH', channel, counted[6] > 0 and message(unpublished[id] or {}) or '')
+  local counted = redis.call('PUBSUB', 'NUMSUB', channel)
+  redis.call('PUBLISH', channel, counted[2] > 0 and message(unpublished[id] or {}) or '')
   unpublished[id] = nil
 end
 
@@ -302,7 +296,7 @@ local function relist(id, tenant, from, to)
 end
 
 -- Returns the reviews that are open, in order, each with its data and its deadline. The first is in fields of its
--- own, which earlier releases know.
+-- own.
 local function open_reviews(id)
   local asked, approvals, others, since = unpack(redis.call('HMGET', SUMMARY .. id,
     'review', 'approvals', 'also_asked', 'paused_at'))
@@ -405,15 +399,9 @@ local function hurried(id, tenant, at, lease_ms)
   return -redis.call('HINCRBY', SUMMARY .. id, 'jobs', 1)
 end
 
--- Returns what a refinement has consumed so far by model (JSON), the numbers of ModelUse in usage.py. Workers of
--- earlier releases tell only the total.
+-- Returns what a refinement has consumed so far by model (JSON), the numbers of ModelUse in usage.py.
 local function used_by(id)
-  local used, total = unpack(redis.call('HMGET', SUMMARY .. id, 'used', 'usage'))
-  if used or not total then return used or '{}' end
-  local it = cjson.decode(total)
-  local is_priced = it.cost_usd and it.cost_usd ~= cjson.null
-  return cjson.encode({ [UNKNOWN_MODEL] = { it.calls, it.input_tokens, it.output_tokens, it.cached_tokens or 0,
-    is_priced and it.cost_usd * 1e9 or 0, is_priced and 0 or it.calls } })
+  return redis.call('HGET', SUMMARY .. id, 'used') or '{}'
 end
 
 -- Adds numbers to those of a field in the usage of a day, `OUTCOME STRATEGY KEY MODEL`.
@@ -513,16 +501,15 @@ local function tally(id, tenant, at, by)
   else redis.call('HDEL', SUMMARY .. id, 'tallied') end
 end
 
--- Returns the numbers of sums: they are packed after a `d`, and a release before stored JSON. Sums that cannot be read
--- are none: an error in the middle of a claim or an ending would leave half of it.
+-- Returns the numbers of sums, packed after a `d`. Sums that cannot be read are none: an error in the middle of a claim
+-- or an ending would leave half of it.
 local function numbers_of(stored)
   if string.sub(stored, 1, 1) == 'd' and #stored % 8 == 1 then
     local numbers = { struct.unpack('<' .. string.rep('d', (#stored - 1) / 8), stored, 2) }
     numbers[#numbers] = nil  -- where unpacking has ended
     return numbers
   end
-  local ok, numbers = pcall(cjson.decode, stored)
-  return ok and type(numbers) == 'table' and numbers or {}
+  return {}
 end
 
 -- Lets a key expire KEPT_MS after now, or up to a day earlier: that need not be written every time.
@@ -694,8 +681,8 @@ end
 -- Cancels a refinement that has not ended: at once, or as soon as the worker that holds it has stopped.
 local function cancel(id, at)
   local key = SUMMARY .. id
-  local tenant, status, holder, lease, last, retention_ms = unpack(redis.call('HMGET', key,
-    'tenant', 'status', 'holder', 'lease', 'last_event', 'retention_ms'))
+  local tenant, status, holder, last, retention_ms = unpack(redis.call('HMGET', key,
+    'tenant', 'status', 'holder', 'last_event', 'retention_ms'))
   if status == 'running' then
     last = last + 1
     write(id, last, at, 'refinement.canceling')
@@ -704,7 +691,7 @@ local function cancel(id, at)
     redis.call('HSET', key, 'status', status, 'last_event', last)
   end
   -- There is no need to wait for a worker whose lease has expired: if it still runs, it is fenced.
-  if status ~= 'canceling' or not is_held(holder, lease, at) then
+  if status ~= 'canceling' or not is_held(holder, at) then
     cancel_now(id, tenant, status, at, last + 1, retention_ms)
   end
   publish(id)

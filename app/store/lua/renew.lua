@@ -4,6 +4,7 @@ local name, lease_ms = ARGV[1], ARGV[2]
 local at = clock()
 up_since(at, lease_ms)
 redis.call('ZADD', WORKERS, at + lease_ms, name)
+redis.call('SET', FORMAT, FIRST_RELEASE, 'NX')  -- Redis may have lost everything
 for i = 3, #ARGV, 2 do
   if redis.call('ZSCORE', NEWS .. name, ARGV[i]) == ARGV[i + 1] then
     redis.call('ZREM', NEWS .. name, ARGV[i])

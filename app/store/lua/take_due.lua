@@ -92,11 +92,11 @@ end
 
 -- Ends what is not held at its deadline; the worker that holds another ends it.
 local function past_deadline(id)
-  local status, tenant, last, retention_ms, holder, lease = unpack(redis.call('HMGET', SUMMARY .. id,
-    'status', 'tenant', 'last_event', 'retention_ms', 'holder', 'lease'))
+  local status, tenant, last, retention_ms, holder = unpack(redis.call('HMGET', SUMMARY .. id,
+    'status', 'tenant', 'last_event', 'retention_ms', 'holder'))
   redis.call('ZREM', DEADLINES, id)
   if not status or is_terminal(status) or status == 'canceling' then return end
-  if is_held(holder, lease, at) then
+  if is_held(holder, at) then
     redis.call('ZADD', DEADLINES, at + lease_ms, id)
   else
     overdue(id, tenant, status, last, retention_ms, 'deadline')

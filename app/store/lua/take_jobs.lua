@@ -23,7 +23,7 @@ local function admit()
     local id, place = unpack(redis.call('ZPOPMIN', LINE .. tenant))
     count_place(place, -1)
     local status, number, parked = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'jobs', 'parked'))
-    -- Else an earlier release has claimed or ended it, or a job that was delivered twice led to its parking.
+    -- Else a job that was delivered twice led to its parking.
     if status == 'queued' and not parked then
       enqueue(id, number)
       redis.call('ZADD', TURNS, turn + 1 / (weights[tenant] or 1), tenant)
@@ -33,14 +33,13 @@ local function admit()
   return false
 end
 
--- Returns how many other workers may wait for a job: a job in the queue wakes each of them. Those that do not say
--- how many slots they have free are of an earlier release.
+-- Returns how many other workers may wait for a job: a job in the queue wakes each of them.
 local function others()
   local count, reported = 0, redis.call('HGETALL', SLOTS)
   for i = 1, #reported, 2 do
     if reported[i] ~= name and tonumber(reported[i + 1]) > 0 then count = count + 1 end
   end
-  return count + math.max(0, redis.call('ZCOUNT', WORKERS, at, '+inf') - #reported / 2)
+  return count
 end
 
 local jobs = {}

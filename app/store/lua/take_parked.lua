@@ -20,13 +20,13 @@ while permits > 0 do
   local id = next_of(PARKED_OF .. tenant .. ':' .. model)
   local last = redis.call('ZREVRANGE', turns, 0, 0, 'WITHSCORES')[2]
   redis.call('ZADD', turns, last + 1, tenant)
-  local status, holder, lease = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'holder', 'lease'))
-  if (status == 'running' or status == 'queued') and not is_held(holder, lease, at) then
+  local status, holder = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'holder'))
+  if (status == 'running' or status == 'queued') and not is_held(holder, at) then
     found[#found + 1] = id
     found[#found + 1] = hurried(id, tenant, at, lease_ms)
     redis.call('HSET', SUMMARY .. id, 'permit', model)
     permits = permits - 1
-  else  -- a worker of an earlier release has claimed it
+  else  -- another one holds it, or it has ended
     unpark(id, tenant)
     redis.call('ZREM', PARKED_OF .. tenant .. ':' .. model, id)
   end

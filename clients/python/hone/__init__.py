@@ -44,7 +44,7 @@ from hone.params import RefinementRequest
 from hone.results import Result
 from hone.webhooks import WebhookMessage, verify_webhook
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 __all__ = [
     "ApiError",
     "AsyncHone",

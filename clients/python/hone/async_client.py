@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import quote
 
 import httpx
@@ -306,12 +306,9 @@ class AsyncHone:
         query = {"from": before, "to": after}
         return await self._get(models.Diff, "GET", f"{_path(refinement)}/diff", params=query)
 
-    async def report(
-        self, refinement: str | models.Snapshot, format_: Literal["md", "html"] = "md"
-    ) -> str:
-        """Return the whole story for a person."""
-        path, query = f"{_path(refinement)}/report", {"format": format_}
-        return (await self._send("GET", path, params=query)).text
+    async def report(self, refinement: str | models.Snapshot) -> str:
+        """Return the whole story for a person, as Markdown."""
+        return (await self._send("GET", f"{_path(refinement)}/report")).text
 
     async def estimate(
         self, draft: str | None = None, **request: Unpack[RefinementOptions]

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import quote
 
 import httpx
@@ -303,12 +303,9 @@ class Hone:
         query = {"from": before, "to": after}
         return self._get(models.Diff, "GET", f"{_path(refinement)}/diff", params=query)
 
-    def report(
-        self, refinement: str | models.Snapshot, format_: Literal["md", "html"] = "md"
-    ) -> str:
-        """Return the whole story for a person."""
-        path, query = f"{_path(refinement)}/report", {"format": format_}
-        return (self._send("GET", path, params=query)).text
+    def report(self, refinement: str | models.Snapshot) -> str:
+        """Return the whole story for a person, as Markdown."""
+        return (self._send("GET", f"{_path(refinement)}/report")).text
 
     def estimate(
         self, draft: str | None = None, **request: Unpack[RefinementOptions]

@@ -170,6 +170,7 @@ class Caveat:
         "validator_skipped",
         "item_dropped",
         "lower_score",
+        "forgeable",
     ]
     path: str
     detail: str
@@ -686,6 +687,17 @@ class ProviderKeyList:
     """
 
     data: list[ProviderKey]
+
+
+@dataclass
+class PythonCase:
+    """
+    An input of the draft, and what it must answer.
+    """
+
+    input: str | list[Any] | dict[str, Any]
+    expected: Any | None = None
+    raises: str | None = None
 
 
 @dataclass
@@ -1817,14 +1829,35 @@ class PendingReview:
 
 
 @dataclass
+class PythonCasesValidator:
+    """
+    The draft is Python, fenced or not, and answers each input in a sandbox as expected.
+
+    With `function`, that function of the draft is called; without it, the draft is run as a
+    program. Each case runs in a process of its own. The answers leave the sandbox and are compared
+    outside, where no draft can forge the verdict. The sandbox has the standard library only, no
+    network, 512 MiB of memory, 16 MiB of writable storage and 16 processes. The score is the share
+    of cases that pass. It requires HONE_PYTHON_TESTS=true on the server.
+    """
+
+    kind: Literal["python_cases"]
+    cases: list[PythonCase]
+    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
+    score: ScoreUse | None = None
+    function: str | None = None
+    timeout_s: int | None = None
+    visible: bool | None = None
+
+
+@dataclass
 class PythonTestsValidator:
     """
     The draft is Python, fenced or not, and passes these tests in a sandbox.
 
     The tests import it as `draft`. They are functions whose names begin with `test`, or unittest
-    test cases. Tests and draft run in a sandbox each, which has the standard library only, no
-    network, 512 MiB of memory, 16 MiB of writable storage and 16 processes. Its
-    score is the share of tests that pass. It requires HONE_PYTHON_TESTS=true on the server.
+    test cases; one that is skipped has failed. Tests and draft run in one process: a hostile draft
+    could forge the verdict, and the result says so in its caveats. Use `python_cases` where that
+    matters. The sandbox is the same. The score is the share of tests that pass.
     """
 
     kind: Literal["python_tests"]
@@ -2205,6 +2238,7 @@ class Enough:
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator
@@ -2340,6 +2374,7 @@ class Part:
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator
@@ -2422,12 +2457,12 @@ class StepCompleted:
     reply: TextReply | FindingsReply | ToolReply
     usage: Usage
     seconds: float
+    about: str
     next: list[str]
     model: str | None = None
     tried: list[Tried] | None = None
     prompt: PromptRef | None = None
     dropped: list[DroppedItem] | None = None
-    about: str | None = None
 
 
 @dataclass
@@ -2578,6 +2613,7 @@ class Pass:
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator
@@ -2673,6 +2709,7 @@ class PresetRequest:
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator
@@ -2721,6 +2758,7 @@ class Stage:
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator

@@ -180,6 +180,16 @@ class ProviderKeyRequest(TypedDict):
     api_key: str
 
 
+class PythonCase(TypedDict):
+    """
+    An input of the draft, and what it must answer.
+    """
+
+    input: str | list[Any] | dict[str, Any]
+    expected: NotRequired[Any]
+    raises: NotRequired[str | None]
+
+
 class PythonValidator(TypedDict):
     """
     The draft is Python that compiles on `version`, fenced or not. It is never run.
@@ -662,14 +672,34 @@ class MarkdownValidator(TypedDict):
     headings: NotRequired[list[str]]
 
 
+class PythonCasesValidator(TypedDict):
+    """
+    The draft is Python, fenced or not, and answers each input in a sandbox as expected.
+
+    With `function`, that function of the draft is called; without it, the draft is run as a
+    program. Each case runs in a process of its own. The answers leave the sandbox and are compared
+    outside, where no draft can forge the verdict. The sandbox has the standard library only, no
+    network, 512 MiB of memory, 16 MiB of writable storage and 16 processes. The score is the share
+    of cases that pass. It requires HONE_PYTHON_TESTS=true on the server.
+    """
+
+    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
+    kind: Literal["python_cases"]
+    score: NotRequired[ScoreUse | None]
+    function: NotRequired[str | None]
+    cases: list[PythonCase]
+    timeout_s: NotRequired[int]
+    visible: NotRequired[bool]
+
+
 class PythonTestsValidator(TypedDict):
     """
     The draft is Python, fenced or not, and passes these tests in a sandbox.
 
     The tests import it as `draft`. They are functions whose names begin with `test`, or unittest
-    test cases. Tests and draft run in a sandbox each, which has the standard library only, no
-    network, 512 MiB of memory, 16 MiB of writable storage and 16 processes. Its
-    score is the share of tests that pass. It requires HONE_PYTHON_TESTS=true on the server.
+    test cases; one that is skipped has failed. Tests and draft run in one process: a hostile draft
+    could forge the verdict, and the result says so in its caveats. Use `python_cases` where that
+    matters. The sandbox is the same. The score is the share of tests that pass.
     """
 
     on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
@@ -699,6 +729,7 @@ class Enough(TypedDict):
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator
@@ -731,6 +762,7 @@ class Part(TypedDict):
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator
@@ -791,6 +823,7 @@ class Continuation(TypedDict):
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator
@@ -886,6 +919,7 @@ class Pass(TypedDict):
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator
@@ -958,6 +992,7 @@ class PresetRequest(TypedDict):
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator
@@ -1030,6 +1065,7 @@ class RefinementOptions(TypedDict):
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator
@@ -1104,6 +1140,7 @@ class RefinementRequest(TypedDict):
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator
@@ -1152,6 +1189,7 @@ class Stage(TypedDict):
             | JsonValidator
             | JsonSchemaValidator
             | PythonValidator
+            | PythonCasesValidator
             | PythonTestsValidator
             | SqlValidator
             | LengthValidator

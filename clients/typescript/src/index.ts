@@ -274,9 +274,9 @@ export class Hone {
     return this.request(`${path(refinement)}/diff`, { query: { from, to } });
   }
 
-  /** Return the whole story for a person. */
-  async report(refinement: Named, format: 'md' | 'html' = 'md'): Promise<string> {
-    return (await this.#send(`${path(refinement)}/report`, { query: { format } })).text;
+  /** Return the whole story for a person, as Markdown. */
+  async report(refinement: Named): Promise<string> {
+    return (await this.#send(`${path(refinement)}/report`, {})).text;
   }
 
   /** Return what a request would cost, without running it. */

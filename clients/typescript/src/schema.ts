@@ -564,10 +564,10 @@ export interface components {
         Caveat: {
             /**
              * Code
-             * @description `stage_given_up`: a stage, pass or part failed, or a stage did not pass; `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its own threshold, floors or validators; `unverified`: the facts or steps of the draft were not verified; `validator_skipped`: a validator did not run on the draft; `item_dropped`: an item that could not be used was left out; `lower_score`: another draft scored more. The first four keep `passed` false, unless the request accepts them.
+             * @description `stage_given_up`: a stage, pass or part failed, or a stage did not pass; `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its own threshold, floors or validators; `unverified`: the facts or steps of the draft were not verified; `validator_skipped`: a validator did not run on the draft; `item_dropped`: an item that could not be used was left out; `lower_score`: another draft scored more; `forgeable`: a hostile draft could have forged the verdict of a validator. The first four keep `passed` false, unless the request accepts them.
              * @enum {string}
              */
-            code: "stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped" | "item_dropped" | "lower_score";
+            code: "stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped" | "item_dropped" | "lower_score" | "forgeable";
             /**
              * Path
              * @description Path of the stage, part, draft or step that it is about.
@@ -768,7 +768,7 @@ export interface components {
             /** Priority */
             priority?: ("interactive" | "batch") | null;
             /** Validators */
-            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[] | null;
+            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[] | null;
             /** Tools */
             tools?: components["schemas"]["Tool"][] | null;
             /** Edits */
@@ -1138,7 +1138,7 @@ export interface components {
              * Validators
              * @description Checks that the text so far passes; `warn` does not count.
              */
-            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
+            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
             /** @description What critics find that it meets, with its floor or else the threshold of the request. */
             criterion?: components["schemas"]["Criterion"] | null;
         };
@@ -1768,6 +1768,7 @@ export interface components {
              */
             kind: "json";
         };
+        JsonValue: unknown;
         /**
          * KeyList
          * @description One page of the keys that an administrator manages, the newest first.
@@ -2391,7 +2392,7 @@ export interface components {
              * Validators
              * @description Checks of its drafts; those of the request check the whole.
              */
-            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
+            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
             /**
              * Threshold
              * @description Score that is good enough for it; the request's if null.
@@ -2416,7 +2417,7 @@ export interface components {
              * Validators
              * @description Checks of its drafts; those of the request check the whole.
              */
-            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
+            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
             /**
              * Threshold
              * @description Score that is good enough for it; the request's if null.
@@ -2709,7 +2710,7 @@ export interface components {
             /** Priority */
             priority?: ("interactive" | "batch") | null;
             /** Validators */
-            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[] | null;
+            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[] | null;
             /** Tools */
             tools?: components["schemas"]["Tool"][] | null;
             /** Edits */
@@ -2816,13 +2817,71 @@ export interface components {
             api_key: string;
         };
         /**
+         * PythonCase
+         * @description An input of the draft, and what it must answer.
+         */
+        PythonCase: {
+            /**
+             * Input
+             * @description Arguments of the function, as a list or by name; or the standard input of the program, a text.
+             */
+            input: string | components["schemas"]["JsonValue"][] | {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** @description What the function returns, as JSON; or what the program prints. Numbers with a fraction may differ by a billionth; white space at the ends of printed lines does not count. */
+            expected?: components["schemas"]["JsonValue"];
+            /**
+             * Raises
+             * @description Name of the exception that the function raises instead.
+             */
+            raises?: string | null;
+        };
+        /**
+         * PythonCasesValidator
+         * @description The draft is Python, fenced or not, and answers each input in a sandbox as expected.
+         *
+         *     With `function`, that function of the draft is called; without it, the draft is run as a
+         *     program. Each case runs in a process of its own. The answers leave the sandbox and are compared
+         *     outside, where no draft can forge the verdict. The sandbox has the standard library only, no
+         *     network, 512 MiB of memory, 16 MiB of writable storage and 16 processes. The score is the share
+         *     of cases that pass. It requires HONE_PYTHON_TESTS=true on the server.
+         */
+        PythonCasesValidator: {
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
+            on_fail?: components["schemas"]["OnFail"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "python_cases";
+            /** @description What its score, from 0 to 1, counts as; null if it does not count. */
+            score?: components["schemas"]["ScoreUse"] | null;
+            /**
+             * Function
+             * @description Name of a function of the draft; null for a program.
+             */
+            function?: string | null;
+            /** Cases */
+            cases: components["schemas"]["PythonCase"][];
+            /**
+             * Timeout S
+             * @description Timeout of a case in seconds of CPU time; that of all cases together is twice as much in real time. Default: `10`.
+             */
+            timeout_s?: number;
+            /**
+             * Visible
+             * @description Whether the model that writes is shown the cases, also those that failed. Default: `true`.
+             */
+            visible?: boolean;
+        };
+        /**
          * PythonTestsValidator
          * @description The draft is Python, fenced or not, and passes these tests in a sandbox.
          *
          *     The tests import it as `draft`. They are functions whose names begin with `test`, or unittest
-         *     test cases. Tests and draft run in a sandbox each, which has the standard library only, no
-         *     network, 512 MiB of memory, 16 MiB of writable storage and 16 processes. Its
-         *     score is the share of tests that pass. It requires HONE_PYTHON_TESTS=true on the server.
+         *     test cases; one that is skipped has failed. Tests and draft run in one process: a hostile draft
+         *     could forge the verdict, and the result says so in its caveats. Use `python_cases` where that
+         *     matters. The sandbox is the same. The score is the share of tests that pass.
          */
         PythonTestsValidator: {
             /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
@@ -3409,7 +3468,7 @@ export interface components {
              */
             priority?: "interactive" | "batch";
             /** Validators */
-            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
+            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
             /**
              * Tools
              * @description Endpoints that plans may call, and questions may be looked up with.
@@ -4198,7 +4257,7 @@ export interface components {
              * Validators
              * @description Checks of its drafts; those of the request check the whole.
              */
-            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
+            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
             /**
              * Threshold
              * @description Score that is good enough for it; the request's if null.
@@ -4330,10 +4389,9 @@ export interface components {
             seconds: number;
             /**
              * About
-             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256); null in journals of 0.1.0.
-             * @default null
+             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256).
              */
-            about?: string | null;
+            about: string;
             /** Next */
             next: string[];
         };
@@ -4395,7 +4453,7 @@ export interface components {
             usage: components["schemas"]["Usage"];
             /**
              * About
-             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256); null in journals of 0.1.0.
+             * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256). null: a call that a reviewer was to see.
              * @default null
              */
             about?: string | null;
@@ -5181,6 +5239,7 @@ export type IterationScore = components['schemas']['IterationScore'];
 export type IterativeStrategy = components['schemas']['IterativeStrategy'];
 export type JsonSchemaValidator = components['schemas']['JsonSchemaValidator'];
 export type JsonValidator = components['schemas']['JsonValidator'];
+export type JsonValue = components['schemas']['JsonValue'];
 export type KeyList = components['schemas']['KeyList'];
 export type KeyRequest = components['schemas']['KeyRequest'];
 export type KeyRotation = components['schemas']['KeyRotation'];
@@ -5223,6 +5282,8 @@ export type PromptRef = components['schemas']['PromptRef'];
 export type ProviderKey = components['schemas']['ProviderKey'];
 export type ProviderKeyList = components['schemas']['ProviderKeyList'];
 export type ProviderKeyRequest = components['schemas']['ProviderKeyRequest'];
+export type PythonCase = components['schemas']['PythonCase'];
+export type PythonCasesValidator = components['schemas']['PythonCasesValidator'];
 export type PythonTestsValidator = components['schemas']['PythonTestsValidator'];
 export type PythonValidator = components['schemas']['PythonValidator'];
 export type QualityEstimate = components['schemas']['QualityEstimate'];

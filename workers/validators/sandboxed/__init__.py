@@ -1,4 +1,1 @@
-"""Programs for the inside of the sandbox: the draft in one process, its tests in another.
-
-They use the standard library alone, and reach the sandbox as text.
-"""
+"""Programs that run in the sandbox, where nothing of Hone can be imported: their text is sent."""

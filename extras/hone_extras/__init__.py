@@ -1,0 +1,1 @@
+"""What Hone has beside its core: commands that a service does without."""

@@ -1,0 +1,1 @@
+"""`hone compare`: which of several settings is worth its money."""

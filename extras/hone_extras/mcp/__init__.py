@@ -1,0 +1,1 @@
+"""`hone mcp`: an assistant refines texts by the Model Context Protocol."""

@@ -1,0 +1,1 @@
+"""Ideas before drafts, weekdays of dates, and two servers of models."""

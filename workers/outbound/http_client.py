@@ -1,0 +1,303 @@
+"""HTTP for clients on aiohttp, and the port to it.
+
+HttpError            no response, or not all of it
+  NotConnected       no connection; nothing was sent. The message says why
+    AddressRefused   it has no address that may be called
+    UntrustedPeer    its TLS certificate is untrusted
+  ConnectionBroken   closed or reset before the end of the response
+  InvalidUrl         the URL is invalid
+  InvalidField       a header field is invalid: it has a line end
+  InvalidResponse    not HTTP, or a header field that is too long
+
+A request is sent once: one that a server may have read is never repeated here, since a POST is not
+idempotent.
+"""
+
+import os
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from io import BytesIO
+from ipaddress import ip_address
+from typing import Protocol
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import SocketFactoryType
+from yarl import URL
+
+DNS_CACHE_S = 60
+KEPT_S = 2.0
+"""How long an idle connection is kept; servers and balancers close theirs after 5 s or more. Each
+refinement has connections of its own, and makes its next call soon or much later."""
+
+LONGEST_FIELD = 64 * 1024
+LARGE_BODY = 1024 * 1024
+"""Bytes of a body from which aiohttp wants it as a file, which it sends in pieces."""
+
+MOST_URLS = 1_024
+IDEMPOTENCY_KEY = "Idempotency-Key"
+
+
+class HttpError(Exception):
+    """No response, or not all of it."""
+
+
+class NotConnected(HttpError):
+    """No connection was made, so nothing was sent."""
+
+
+class AddressRefused(NotConnected, OSError):
+    """The name has no address, or one that may not be called.
+
+    The message leaves open which, as it would reveal the network.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0, "it has no public address")
+
+
+class UntrustedPeer(NotConnected):
+    """The TLS certificate is untrusted."""
+
+
+class ConnectionBroken(HttpError):
+    """The connection was closed or reset before the end of the response."""
+
+
+class InvalidUrl(HttpError):
+    """The URL is invalid; nothing was sent."""
+
+
+class InvalidField(HttpError):
+    """A header field is invalid; nothing was sent."""
+
+
+class InvalidResponse(HttpError):
+    """What the server sent is not HTTP, or its framing is too long."""
+
+
+class HttpResponse(Protocol):
+    """A response whose head has arrived."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """The header fields; names in any case."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it has arrived, though perhaps not been read."""
+
+    async def read(self) -> bytes:
+        """Return what has arrived of the body, at least one byte; empty at its end.
+
+        The body is as it was sent, possibly compressed. Raises `HttpError`.
+        """
+
+    def close(self) -> None:
+        """End the exchange; close the connection unless the response has arrived whole."""
+
+
+class HttpClient(Protocol):
+    """Sends requests without following redirects, and keeps no cookies."""
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        """Send a request once; return when the head of its response has arrived.
+
+        Raises `HttpError`. A cancelled call closes its connection.
+        """
+
+
+ProxyOf = Callable[[str], URL | None]
+"""Returns the proxy for a URL, None for a direct connection. Raises `NotConnected`."""
+
+
+def no_proxy(_url: str) -> URL | None:
+    """Connect directly, whatever the environment says."""
+    return None
+
+
+def proxies_of_environment() -> ProxyOf:
+    """Return what `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say now.
+
+    Loopback is never called through a proxy.
+    """
+    proxies = getproxies()
+
+    @lru_cache(MOST_URLS)
+    def proxy_of(url: str) -> URL | None:
+        try:
+            target = URL(url)
+            host, port = target.raw_host or "", target.port
+        except ValueError:  # the client says what is wrong with it
+            return None
+        proxy = proxies.get(target.scheme)
+        if not proxy or is_loopback(host) or proxy_bypass(f"{host}:{port}"):
+            return None
+        try:
+            return proxy_url(proxy)
+        except ValueError as error:
+            raise NotConnected(f"{target.scheme.upper()}_PROXY {error}") from None
+
+    return proxy_of
+
+
+def proxy_url(text: str) -> URL:
+    """Return the address of a proxy, by default one over HTTP. Raises `ValueError`."""
+    url = URL(text if "://" in text else f"http://{text}")
+    if url.scheme not in {"http", "https"} or not url.raw_host or not url.port:
+        raise ValueError("names no HTTP proxy")
+    return url
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host, by its name or address alone, is this machine (RFC 6761, 6.3)."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        name = host.rstrip(".").lower()
+        return name == "localhost" or name.endswith(".localhost")
+
+
+def open_session(
+    *,
+    is_reusing: bool,
+    resolver: AbstractResolver | None = None,
+    socket_factory: SocketFactoryType | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> aiohttp.ClientSession:
+    """Return a session with any number of connections; one is used again only if `is_reusing`."""
+    connector = aiohttp.TCPConnector(
+        limit=0,
+        force_close=not is_reusing,
+        keepalive_timeout=KEPT_S if is_reusing else None,
+        ttl_dns_cache=DNS_CACHE_S,
+        resolver=resolver,
+        socket_factory=socket_factory,
+        ssl=tls or True,
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        request_class=_OwnedRequest,
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        max_line_size=LONGEST_FIELD,
+        max_field_size=LONGEST_FIELD,
+    )
+
+
+class AiohttpClient:
+    """An `HttpClient` on an open session. `connect_s` is for DNS, proxy, TCP and TLS together."""
+
+    def __init__(
+        self, session: aiohttp.ClientSession, connect_s: float, proxy_of: ProxyOf = no_proxy
+    ) -> None:
+        self._session = session
+        self._timeout = aiohttp.ClientTimeout(connect=connect_s)
+        self._proxy_of = proxy_of
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        """Send a request once. Raises `AddressRefused` and `HttpError`."""
+        proxy = self._proxy_of(url)
+        while True:
+            try:
+                with _translated_errors():
+                    return _AiohttpResponse(
+                        await self._session.post(
+                            url,
+                            data=body if len(body) <= LARGE_BODY else BytesIO(body),
+                            headers=headers,
+                            proxy=proxy,
+                            allow_redirects=False,
+                            timeout=self._timeout,
+                        )
+                    )
+            except _UnexpectedResponse:
+                pass  # nothing was sent, and that connection is closed
+
+
+class _UnexpectedResponse(Exception):
+    """A response arrived on an idle connection."""
+
+
+class _OwnedRequest(aiohttp.ClientRequest):
+    """Uses connections of its own refinement only, and none on which something came unasked.
+
+    A response of HTTP/1.1 names no request, and aiohttp takes what came on an idle connection for
+    the response to the next request.
+    """
+
+    @property
+    def connection_key(self) -> ConnectionKey:
+        """What the requests that may share a connection have in common."""
+        key = super().connection_key
+        owner = self.headers.get(IDEMPOTENCY_KEY, "").partition("/")[0]
+        return key._replace(proxy_headers_hash=hash((key.proxy_headers_hash, owner)))
+
+    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        """Send the request, or raise `_UnexpectedResponse` instead."""
+        if conn.protocol is None or conn.protocol.should_close:
+            conn.close()
+            raise _UnexpectedResponse
+        return await super().send(conn)
+
+
+class _AiohttpResponse:
+    def __init__(self, reply: aiohttp.ClientResponse) -> None:
+        self.status = reply.status
+        self.fields: Mapping[str, str] = reply.headers
+        self._reply = reply
+
+    @property
+    def is_whole(self) -> bool:
+        return self._reply.content.is_eof()
+
+    async def read(self) -> bytes:
+        with _translated_errors():
+            return await self._reply.content.readany()
+
+    def close(self) -> None:
+        if self._reply.content.at_eof():
+            self._reply.release()
+        else:
+            self._reply.close()
+
+
+@contextmanager
+def _translated_errors() -> Iterator[None]:
+    """Raise the port's errors; aiohttp's are not chained, since some have the request's headers."""
+    try:
+        yield
+    except aiohttp.ConnectionTimeoutError:
+        raise NotConnected("connection timeout") from None
+    except aiohttp.ClientConnectorCertificateError:
+        raise UntrustedPeer from None
+    except aiohttp.ClientHttpProxyError as error:
+        raise NotConnected(f"its proxy answered {error.status}") from None
+    except aiohttp.ClientProxyConnectionError as error:
+        raise NotConnected(f"its proxy: {_reason_of(error.os_error)}") from None
+    except aiohttp.ClientConnectorError as error:
+        if isinstance(error.os_error, AddressRefused):
+            raise error.os_error from None
+        raise NotConnected(_reason_of(error.os_error)) from None
+    except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
+        raise ConnectionBroken from None
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, UnicodeError):
+        raise InvalidUrl from None
+    except ValueError:  # CR, LF or NUL in a header field
+        raise InvalidField from None
+    except aiohttp.ClientError:
+        raise InvalidResponse from None
+
+
+def _reason_of(error: OSError) -> str:
+    """Return why a connection failed, without the addresses that asyncio names."""
+    number = 0 if isinstance(error, ssl.SSLError) else error.errno or 0
+    said = os.strerror(number) if number > 0 else error.strerror or str(error)
+    return said or "it closed the connection"  # an event loop may raise an error without words
