@@ -36,7 +36,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     database=DirectoryBasedExampleDatabase(ROOT / ".hypothesis" / "examples"),
 )
-settings.load_profile("hone")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -65,6 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
     machine trusts: no test needs one, and each HTTP client would read them all, for longer than
     most tests take.
     """
+    examples = settings.get_profile("hone").max_examples // (2 if config.getoption("long") else 5)
+    settings.register_profile("chosen", settings.get_profile("hone"), max_examples=examples)
+    settings.load_profile("chosen")
     config.stash[STDERR] = os.dup(2)
     dropped = (*READ_BY_SETTINGS, "SSL_CERT_FILE")
     for name in [name for name in os.environ if name.upper().startswith(dropped)]:

@@ -14,6 +14,8 @@ import pytest
 from app.contract.waiting import WaitReason
 from app.service.report import wording
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parent.parent
 CONSOLE = ROOT / "app" / "console"
 CLIENT = ROOT / "clients" / "typescript"

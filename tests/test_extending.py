@@ -18,6 +18,8 @@ from benchmarks.model_server import ScriptedModelServer
 from tests.installed_package import HONE, environment_with, install_package
 from tests.waiting import TIMEOUT_S
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tests" / "extending" / "hone_ideas"
 REQUEST = {

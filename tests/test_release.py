@@ -12,6 +12,8 @@ from packaging.utils import canonicalize_name
 
 from tests.test_packaging import pins
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parent.parent
 EPOCH = 1_790_000_000
 

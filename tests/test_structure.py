@@ -136,6 +136,7 @@ SERVICE = {
 }
 
 
+@pytest.mark.long
 def test_files_run_by_every_process_count_and_those_of_imports_and_of_the_start_do_not(
     tmp_path: Path,
 ) -> None:
@@ -187,6 +188,7 @@ def environment() -> Iterator[MutableMapping[str, str]]:
     os.environ.update(before)
 
 
+@pytest.mark.long
 def test_functions_that_report_themselves_name_the_same_files(
     tmp_path: Path, environment: MutableMapping[str, str]
 ) -> None:

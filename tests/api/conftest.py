@@ -8,6 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from pydantic import SecretStr
+from redis import Redis
 
 from app.api.server import ApiServer, Connection, configured
 from app.local.embedded import EmbeddedRedis
@@ -15,7 +16,8 @@ from app.main import create_app
 from app.queue import RefinementQueue
 from app.service import Shutdown
 from app.settings import Settings
-from app.store import Store, WorkerStore, open_store, open_worker_store
+from app.store import Store, WorkerStore, keys, open_store, open_worker_store
+from app.store.connection import FIRST_RELEASE
 from tests.waiting import TIMEOUT_S, eventually
 
 
@@ -36,6 +38,14 @@ def running(
     finally:
         server.handle_exit(15, None)
         thread.join()
+
+
+@pytest.fixture
+def redis_url(redis_url: str) -> str:
+    """The address of a Redis with nothing in it but what the first process of a service writes."""
+    with Redis.from_url(redis_url) as client:
+        client.set(keys.FORMAT, FIRST_RELEASE)
+    return redis_url
 
 
 @pytest.fixture(scope="package")

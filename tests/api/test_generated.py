@@ -20,6 +20,7 @@ def settings(settings: Settings) -> Settings:
     return requiring_keys(settings)
 
 
+@pytest.mark.long
 async def test_every_operation_answers_as_the_document_says(
     guarded: str, settings: Settings, store: Store, tmp_path: Path
 ) -> None:

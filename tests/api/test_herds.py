@@ -12,6 +12,8 @@ from tests.api.api_client import REQUEST, submitted
 from tests.api.conftest import running
 from tests.waiting import TIMEOUT_S
 
+pytestmark = pytest.mark.long
+
 HERD = 300
 NUMBER = re.compile(r"^id: (\d+)$", re.MULTILINE)
 

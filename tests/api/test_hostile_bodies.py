@@ -19,6 +19,7 @@ def refused(body: bytes) -> InvalidRequest:
     return caught.value
 
 
+@pytest.mark.long
 def test_a_field_takes_no_longer_and_has_no_more_errors_for_many_items() -> None:
     """On a quiet machine the slowest takes 5 ms."""
     seen = 0

@@ -77,6 +77,7 @@ def test_a_process_refuses_in_one_sentence_and_changes_nothing(
     assert everything(old) == before
 
 
+@pytest.mark.long
 def test_serve_refuses_such_a_directory_and_accepts_its_own(data_dir: Path, tmp_path: Path) -> None:
     with running("serve", HONE_DATA_DIR=str(data_dir), HONE_PORT="0") as serve:
         assert serve.says(REFUSED)

@@ -13,6 +13,8 @@ from benchmarks.model_replies import draft
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import hanging_at
 
+pytestmark = pytest.mark.long
+
 CALLS_BEFORE = 2  # iteration 1: a draft and its critique
 FILES, SNAPSHOT = "appendonlydir", "dump.rdb"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from benchmarks.model_replies import draft
 from tests.e2e.running_service import RunningService, running_service
@@ -30,6 +31,7 @@ async def reached(service: RunningService, path: str, status: str, count: int) -
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.long
 async def test_a_batch_goes_on_after_a_kill_of_the_api_and_the_worker(tmp_path: Path) -> None:
     slow = slow_at("iterations/2/critique", 0.3)
     async with running_service(tmp_path, slow, concurrency=SLOTS, lease_s=1) as service:

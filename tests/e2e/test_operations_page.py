@@ -8,12 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic import SecretStr
 from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
 from tests.e2e.running_service import running_service
 from tests.local_endpoint import SECRET, THIS_MACHINE, answering_with, endpoint
+
+pytestmark = pytest.mark.long
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "operations.md"
 

@@ -31,6 +31,8 @@ from tests.e2e.scripted_models import slow_at
 from tests.local_endpoint import SECRET
 from tests.waiting import TIMEOUT_S
 
+pytestmark = pytest.mark.long
+
 SCENES = Path(__file__).parent / "browser_client.mjs"
 HTML = """<!doctype html><title>A page</title>
 <script type="importmap">{"imports": {"hone-client": "/dist/index.js"}}</script>

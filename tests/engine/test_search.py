@@ -85,6 +85,7 @@ def test_a_similar_draft_without_an_issue_of_its_parent_is_progress() -> None:
     assert (outcome.reason, len(model.asked("critic"))) == (StopReason.STABLE, 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("words", [length for length in LENGTHS if length != 5_000])
 def test_loops_on_long_texts_end_like_loops_on_short_ones(words: int, line_end: str) -> None:

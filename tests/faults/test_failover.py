@@ -22,6 +22,8 @@ from tests.faults.sentinel import HOST, replicated_servers, sentinel_cluster
 from tests.store.store_harness import ListQueue, claim, new, recorded, step
 from tests.waiting import TIMEOUT_S
 
+pytestmark = pytest.mark.long
+
 REFINEMENTS = 12
 
 

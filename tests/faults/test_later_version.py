@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from redis import Redis
 
 from app.contract.versions import ENGINE_VERSION
@@ -13,6 +14,8 @@ from app.store import keys
 from tests.e2e.running_service import RunningService, running_service
 from tests.faults.later_version import LATER_VERSION, NOTED, later_version
 from tests.waiting import TIMEOUT_S
+
+pytestmark = pytest.mark.long
 
 REFINEMENTS = 12
 CALLS_EACH = 2

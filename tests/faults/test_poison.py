@@ -3,10 +3,14 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.running_service import RunningService, running_service
 from tests.faults.poison import MODULE, run_poisoned
 from tests.processes import descendants, is_alive
 from tests.waiting import TIMEOUT_S
+
+pytestmark = pytest.mark.long
 
 
 async def test_the_one_that_kills_its_worker_is_found_and_all_others_succeed(

@@ -14,6 +14,8 @@ from tests.faults.nemeses import Nemesis
 from tests.faults.report import BEGIN, END, PAGE, rewrite, write
 from tests.faults.rows import ROWS, FaultRow, run, undisturbed
 
+pytestmark = pytest.mark.long
+
 
 def short(name: str, nemesis: Nemesis) -> FaultRow:
     row = ROWS[name]

@@ -1,5 +1,9 @@
 """Cases with other judges, with other revisers, and with a reviewer."""
 
+from typing import Any
+
+import pytest
+
 from benchmarks.scripted_examples import (
     DINNER,
     FUNCTION,
@@ -269,3 +273,23 @@ LOOKED_UP: dict[str, ReplayCase] = {
 
 EVERY: dict[str, ReplayCase] = {**CASES, **REVIEWED, **REVISED, **JUDGED, **COMPOSED, **LOOKED_UP}
 """All cases by name; what is played is the kind that the name or the request says."""
+
+SHAPES = (
+    "iterative",
+    "best_of_n",
+    "nested",
+    "plan_execute",
+    "iterative, each draft",
+    "edits",
+    "a panel with samples",
+    "a booking that is refused",
+)
+"""A case of each shape: a chain, candidates, parts, a plan, reviews, edits, critics, tools."""
+
+
+def with_mark(kind: str, *values: object) -> Any:
+    """Return a case, and further values, as a parameter: one beyond SHAPES takes long."""
+    return pytest.param(kind, *values, marks=() if kind in SHAPES else pytest.mark.long)
+
+
+EVERY_KIND = [with_mark(kind) for kind in EVERY]

@@ -15,7 +15,7 @@ from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.contract.status import StopReason
 from tests.workers.honest_endings import require_an_honest_end
-from tests.workers.judging_cases import EVERY
+from tests.workers.judging_cases import EVERY, EVERY_KIND
 from tests.workers.refinement_harness import TENANT, TEST_MODEL, RefinementHarness, ScriptedAnswers
 from tests.workers.replay_cases import ReplayCase
 from tests.workers.test_kills import record, submitted
@@ -84,7 +84,7 @@ VARIES = "nested, every part side by side", "a report on topics"
 """Cases in which a claim after a kill has set aside another share of the budget."""
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 async def test_a_budget_is_kept_and_what_it_bought_is_told(
     harness: RefinementHarness, kind: str
 ) -> None:
@@ -111,7 +111,7 @@ async def test_a_budget_is_kept_and_what_it_bought_is_told(
 
 
 @pytest.mark.parametrize("extra", [0, 3_000, 20_000, 60_000])
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 async def test_a_budget_is_kept_while_limits_follow_the_text(
     harness: RefinementHarness, kind: str, extra: int
 ) -> None:

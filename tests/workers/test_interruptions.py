@@ -11,7 +11,7 @@ import pytest
 from app.contract.status import StopReason
 from app.store import WorkerStore
 from tests.workers.honest_endings import require_an_honest_end
-from tests.workers.judging_cases import EVERY
+from tests.workers.judging_cases import EVERY, EVERY_KIND
 from tests.workers.refinement_harness import (
     TENANT,
     ActingStore,
@@ -53,7 +53,7 @@ async def played(
     return refinement_id
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 async def test_a_deadline_in_the_middle_of_any_call(harness: RefinementHarness, kind: str) -> None:
     case = EVERY[kind]
     models = case.models()
@@ -68,7 +68,7 @@ async def test_a_deadline_in_the_middle_of_any_call(harness: RefinementHarness, 
         assert models.aborted
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 async def test_a_finish_before_any_append(harness: RefinementHarness, kind: str) -> None:
     whole = await played(harness, kind, EVERY[kind], EVERY[kind].models())
     undisturbed = await harness.snapshot(whole)

@@ -11,7 +11,7 @@ from app.contract.snapshot import Snapshot
 from app.contract.strategies import STRATEGIES
 from app.contract.waiting import Waiting
 from app.service.iterations import iterations_of
-from tests.workers.judging_cases import EVERY
+from tests.workers.judging_cases import EVERY, EVERY_KIND, with_mark
 from tests.workers.refinement_harness import TENANT, RefinementHarness, refusing_once
 from tests.workers.replay_cases import CASES, ReplayCase
 
@@ -75,7 +75,10 @@ LOSING_THE_CALL = (
 
 @pytest.mark.parametrize(
     ("kind", "after"),
-    [*((kind, True) for kind in EVERY), *((kind, False) for kind in LOSING_THE_CALL)],
+    [
+        *(with_mark(kind, True) for kind in EVERY),
+        *(with_mark(kind, False) for kind in LOSING_THE_CALL),
+    ],
 )
 async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
     harness: RefinementHarness, kind: str, after: bool
@@ -98,7 +101,7 @@ async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
     assert dies_at > 2
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 async def test_parked_at_every_call_it_ends_as_if_it_had_not_been(
     harness: RefinementHarness, kind: str
 ) -> None:

@@ -11,7 +11,7 @@ from app.contract.errors import Conflict
 from app.contract.limits import LimitsChange
 from app.contract.status import Status
 from app.store import Claimed, Journal, State
-from tests.workers.judging_cases import EVERY
+from tests.workers.judging_cases import EVERY, EVERY_KIND
 from tests.workers.refinement_harness import (
     TENANT,
     Killed,
@@ -130,7 +130,7 @@ async def lived(harness: RefinementHarness, kind: str, seed: int) -> str:
     return refinement_id
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 async def test_no_history_of_this_release_is_incompatible_with_it(
     harness: RefinementHarness, kind: str
 ) -> None:

@@ -474,6 +474,7 @@ SPOKEN: dict[str, ReplayCase] = {
 """A chain, what follows it, side by side, parts, stages, and a plan."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SPOKEN)
 async def test_a_text_given_at_any_pause_is_followed_alike_by_every_later_replay(
     harness: RefinementHarness, kind: str

@@ -15,7 +15,7 @@ from app.contract.snapshot import Snapshot
 from app.contract.status import Status, StopReason
 from app.store import Claimed, Journal, State, WorkerStore, keys
 from tests.waiting import TIMEOUT_S
-from tests.workers.judging_cases import EVERY
+from tests.workers.judging_cases import EVERY, with_mark
 from tests.workers.refinement_harness import (
     TENANT,
     RefinementHarness,
@@ -104,7 +104,7 @@ FAULTS.remove(("edits", rubbish_at))
 MISCOUNTED = {("self_consistency", f"iterations/{number}/draft") for number in range(1, 5)}
 
 
-@pytest.mark.parametrize(("kind", "fault_at"), FAULTS)
+@pytest.mark.parametrize(("kind", "fault_at"), [with_mark(*fault) for fault in FAULTS])
 async def test_whatever_call_failed_a_retry_ends_as_if_it_had_not(
     harness: RefinementHarness, kind: str, fault_at: Callable[[str], Fault]
 ) -> None:
@@ -120,7 +120,7 @@ async def test_whatever_call_failed_a_retry_ends_as_if_it_had_not(
         assert without_usage(found) == without_usage(expected), path
 
 
-@pytest.mark.parametrize("kind", [it for it in EVERY if it != "self_consistency"])
+@pytest.mark.parametrize("kind", [with_mark(kind) for kind in EVERY if kind != "self_consistency"])
 async def test_after_an_outage_a_retry_ends_what_it_cut_short(
     harness: RefinementHarness, kind: str
 ) -> None:

@@ -19,6 +19,8 @@ from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import slow_at
 from tests.waiting import TIMEOUT_S
 
+pytestmark = pytest.mark.long
+
 
 async def test_a_refinement_is_followed_from_the_list_to_its_result(
     page: Page, service: RunningService

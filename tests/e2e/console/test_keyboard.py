@@ -4,6 +4,7 @@ import asyncio
 import re
 from typing import Any
 
+import pytest
 from playwright.async_api import Page, expect
 
 from benchmarks.model_replies import draft
@@ -11,6 +12,8 @@ from tests.e2e.console.conftest import violations
 from tests.e2e.running_service import RunningService
 from tests.e2e.test_reviews import until_asked
 from tests.waiting import TIMEOUT_S
+
+pytestmark = pytest.mark.long
 
 MOST_STOPS = 150
 FOCUSED = """() => {

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from playwright.async_api import Page, Response, expect
 
 from benchmarks.model_replies import chat
@@ -10,6 +11,8 @@ from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
 from tests.e2e.console.long import long_draft, verdict
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import answering
+
+pytestmark = pytest.mark.long
 
 CHARACTERS = 15_000
 LIST_BYTES = 40_000

@@ -15,6 +15,8 @@ from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import answering, slow_at
 from tests.waiting import TIMEOUT_S
 
+pytestmark = pytest.mark.long
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def mortal(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningService]:

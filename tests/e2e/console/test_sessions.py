@@ -21,6 +21,8 @@ from tests.e2e.console.conftest import violations
 from tests.e2e.console.test_frame import until_refused
 from tests.e2e.running_service import RunningService, running_service
 
+pytestmark = pytest.mark.long
+
 
 @asynccontextmanager
 async def two_keys(

@@ -4,6 +4,7 @@ import re
 from json import dumps
 from typing import Any
 
+import pytest
 from aiohttp import web
 from playwright.async_api import Browser, Locator, Page, Route, expect
 
@@ -16,6 +17,8 @@ from tests.e2e.scripted_models import answering, hanging_at
 from tests.e2e.test_reviews import until_asked
 from tests.local_endpoint import endpoint
 from workers.outbound.guarded_client import EndpointUnavailable
+
+pytestmark = pytest.mark.long
 
 EACH = {"when": "each_iteration"}
 

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from playwright.async_api import Page, Route, expect
 
 from benchmarks.model_replies import ModelServerReply, improving
@@ -9,6 +10,8 @@ from tests.e2e.console.conftest import violations
 from tests.e2e.running_service import RunningService
 from tests.e2e.test_reviews import until_asked
 from tests.local_endpoint import answering_with, endpoint
+
+pytestmark = pytest.mark.long
 
 
 async def test_a_reviewer_who_may_not_decide_is_told_who_may(
