@@ -23,6 +23,7 @@ from app.contract.judgement import CriterionScore, Usage
 from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.status import Status, StopReason
+from app.contract.usage import UNKNOWN_MODEL, ModelUse
 from app.store import Entry, Fields, Journal, State, WorkerStore
 
 DRAFT = "First line.\nSecond line.\n"
@@ -169,6 +170,7 @@ class ManualWorker:
             scores=self._scores,
             result=result,
             usage=USAGE,
+            used={UNKNOWN_MODEL: ModelUse.of(USAGE)},
         )
 
 
