@@ -287,6 +287,11 @@ SHAPES = (
 """A case of each shape: a chain, candidates, parts, a plan, reviews, edits, critics, tools."""
 
 
+def distance(kind: str) -> int:
+    """Return how far apart the steps are at which a case is disturbed: at every one for a shape."""
+    return 1 if kind in SHAPES else 3
+
+
 def with_mark(kind: str, *values: object) -> Any:
     """Return a case, and further values, as a parameter: one beyond SHAPES takes long."""
     return pytest.param(kind, *values, marks=() if kind in SHAPES else pytest.mark.long)

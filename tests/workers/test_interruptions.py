@@ -11,7 +11,7 @@ import pytest
 from app.contract.status import StopReason
 from app.store import WorkerStore
 from tests.workers.honest_endings import require_an_honest_end
-from tests.workers.judging_cases import EVERY, EVERY_KIND
+from tests.workers.judging_cases import EVERY, EVERY_KIND, distance
 from tests.workers.refinement_harness import (
     TENANT,
     ActingStore,
@@ -74,7 +74,7 @@ async def test_a_finish_before_any_append(harness: RefinementHarness, kind: str)
     undisturbed = await harness.snapshot(whole)
     at, is_said = 0, True
     while is_said:
-        at += 1
+        at += distance(kind)
         store: Any = ActingStore(harness, at, partial(harness.store.finish, TENANT))
         refinement_id = await played(harness, kind, EVERY[kind], EVERY[kind].models(), store)
         ended, events = await harness.snapshot(refinement_id), await harness.events(refinement_id)

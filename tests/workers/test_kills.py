@@ -11,7 +11,7 @@ from app.contract.snapshot import Snapshot
 from app.contract.strategies import STRATEGIES
 from app.contract.waiting import Waiting
 from app.service.iterations import iterations_of
-from tests.workers.judging_cases import EVERY, EVERY_KIND, with_mark
+from tests.workers.judging_cases import EVERY, EVERY_KIND, distance, with_mark
 from tests.workers.refinement_harness import TENANT, RefinementHarness, refusing_once
 from tests.workers.replay_cases import CASES, ReplayCase
 
@@ -88,7 +88,7 @@ async def test_killed_at_any_append_it_ends_as_if_it_had_not_been(
     dies_at = 0
     is_killed = True
     while is_killed:
-        dies_at += 1
+        dies_at += distance(kind)
         models = case.models()
         refinement_id = await submitted(harness, kind, case)
         is_killed = await harness.play_and_die(

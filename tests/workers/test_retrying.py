@@ -15,7 +15,7 @@ from app.contract.snapshot import Snapshot
 from app.contract.status import Status, StopReason
 from app.store import Claimed, Journal, State, WorkerStore, keys
 from tests.waiting import TIMEOUT_S
-from tests.workers.judging_cases import EVERY, with_mark
+from tests.workers.judging_cases import EVERY, distance, with_mark
 from tests.workers.refinement_harness import (
     TENANT,
     RefinementHarness,
@@ -110,7 +110,7 @@ async def test_whatever_call_failed_a_retry_ends_as_if_it_had_not(
 ) -> None:
     case = EVERY[kind]
     expected, calls = await undisturbed(harness, kind, case)
-    for path in [it for it in calls if "/again/" not in it]:
+    for path in [it for it in calls if "/again/" not in it][:: distance(kind)]:
         refinement_id, models, before = await faulty_play(harness, kind, case, fault_at(path))
         assert max(models.calls.values()) == 1, "a reply was paid twice"
         if before.error is None or (kind, path) in MISCOUNTED:
@@ -126,7 +126,7 @@ async def test_after_an_outage_a_retry_ends_what_it_cut_short(
 ) -> None:
     case = EVERY[kind]  # without the one whose critic groups a fixed number of answers
     _, calls = await undisturbed(harness, kind, case)
-    for first in range(1, calls.total() + 1):
+    for first in range(1, calls.total() + 1, distance(kind)):
         refinement_id, models, before = await faulty_play(harness, kind, case, outage_from(first))
         ended = await harness.snapshot(refinement_id)
         assert ended.status is Status.SUCCEEDED, (first, before.error, ended.error)
