@@ -135,18 +135,21 @@ class QualityEstimate(Contract):
 
     value: Score
     error: float = Field(ge=0, description="Standard deviation of the true quality from `value`.")
-    chance: Score = Field(description="Probability that the threshold is truly met.")
+    chance: Score | None = Field(
+        None,
+        description="Probability that the threshold is truly met: which results a person should"
+        " check first. Null unless people have scored 30 results of this kind, and as many of those"
+        " met their threshold as was predicted.",
+    )
 
     @classmethod
-    def of(cls, value: float, error: float, threshold: float) -> Self:
+    def of(cls, value: float, error: float) -> Self:
         """Return the estimate of a quality that is normal around `value`."""
-        value = round(min(1.0, max(0.0, value)), 6)
-        chance = 0.5 * erfc((threshold - value) / (error * sqrt(2)))
-        return cls(value=value, error=round(error, 6), chance=round(chance, 6))
+        return cls(value=round(min(1.0, max(0.0, value)), 6), error=round(error, 6))
 
     def chance_of(self, threshold: float) -> float:
-        """Return the probability that another threshold is truly met."""
-        return self.of(self.value, self.error, threshold).chance
+        """Return the probability that a threshold is truly met."""
+        return round(0.5 * erfc((threshold - self.value) / (self.error * sqrt(2))), 6)
 
 
 class Usage(Contract):

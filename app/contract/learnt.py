@@ -35,3 +35,8 @@ class Learnt(Contract):
         description="Number of scores of revisions, and of those within two standard deviations of"
         " what was expected before.",
     )
+    rated: tuple[float, float, float, float] = Field(
+        (0, 0, 0, 0),
+        description="Number of results that people scored, of those that met their threshold by"
+        " that; and sums of the chances predicted, and of the variances of such an outcome.",
+    )

@@ -84,7 +84,7 @@ class OutcomeReason:
     max_iterations: int
     score: float | None = None
     is_judged: bool = False
-    drafts_since_best: int = 0
+    drafts_since_highest: int = 0
     lacks: str = ""
     """What keeps the best draft from passing; empty also once the text is erased."""
     error: str | None = None
@@ -122,7 +122,7 @@ class OutcomeReason:
             case StopReason.MAX_ITERATIONS:
                 return f"the limit of {_counted(self.max_iterations, 'iteration')} was reached"
             case StopReason.PLATEAU:
-                drafts = _counted(max(1, self.drafts_since_best), "draft")
+                drafts = _counted(max(1, self.drafts_since_highest), "draft")
                 return f"no revision improved it for {drafts}"
             case StopReason.INCOMPLETE if self.lacks:
                 return ""

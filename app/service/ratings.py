@@ -1,13 +1,20 @@
 """Ratings by people: which draft is meant, and what they say about how far to trust its critic."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.events import Event, IterationCompleted, Queued, standing
 from app.contract.ratings import Rated, RatingRequest
 from app.contract.requests import RefinementRequest
 from app.store import Addition
-from app.store.learning import Agreement, agreements, critic_of, rated_once
+from app.store.learning import (
+    Agreement,
+    Kind,
+    agreements,
+    critic_of,
+    outcome_of,
+    rated_once,
+)
 
 Judged = Mapping[str, IterationCompleted]
 
@@ -38,7 +45,23 @@ def additions_of(
         return ()
     found = _agreement(rated, before, _judged(journal, "critique"))
     pairs = agreements(tenant, critic, [] if found is None else [found])
-    return (rated_once(tenant, critic), *pairs)
+    predictions = _predictions(tenant, Kind.of(request, queued.models), rated, journal)
+    return (rated_once(tenant, critic), *pairs, *predictions)
+
+
+def _predictions(
+    tenant: str, kind: Kind, rated: Rated, journal: Sequence[Event]
+) -> Iterator[Addition]:
+    """Yield how the prediction ended that the draft is worth its threshold, if there was one."""
+    for it in reversed([*standing(journal)]):
+        judged = it.data
+        if not isinstance(judged, IterationCompleted) or judged.best.path != rated.path:
+            continue
+        if rated.score is not None and judged.estimate is not None:
+            threshold = judged.limits.threshold
+            chance, is_met = judged.estimate.chance_of(threshold), rated.score >= threshold
+            yield outcome_of(tenant, kind, chance, is_met=is_met)
+        return
 
 
 def _judged(journal: Sequence[Event], score_from: str) -> dict[str, IterationCompleted]:

@@ -422,9 +422,8 @@ def _reason(summary: Summary) -> bytes:
     best = from_json(summary.get(b"best", b"null"))
     scores = from_json(summary.get(b"scores", b"[]"))
     error = from_json(summary.get(b"error", b"null"))
-    since = len(scores)
-    if best is not None:
-        since = sum(of["iteration"] > best["iteration"] for of in scores)
+    judged = [of["score"] or 0.0 for of in scores]
+    since = len(judged) - 1 - judged.index(max(judged)) if judged else 0
     told = OutcomeReason(
         outcome=summary[b"outcome"].decode(),
         stop_reason=None if reason is None else reason.decode(),
@@ -432,7 +431,7 @@ def _reason(summary: Summary) -> bytes:
         max_iterations=limits.max_iterations,
         score=best and best["score"],
         is_judged=best is not None,
-        drafts_since_best=since,
+        drafts_since_highest=since,
         lacks=summary.get(b"lacks", b"").decode(),
         error=error and (error["detail"] or f"it failed: {error['code']}"),
     )

@@ -16,7 +16,6 @@ from pydantic_core import from_json, to_json
 from app.contract.calibration import CalibratedKind, FirstDrafts
 from app.contract.criteria import AUTO
 from app.contract.learnt import Learnt
-from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.contract.values import value
 from app.store import keys
@@ -61,12 +60,12 @@ class Kind:
     strategy: str
 
     @classmethod
-    def of(cls, request: RefinementRequest, models: Mapping[str, ModelChoice]) -> Self:
-        """Return the kind of a request, whose models are given by seat."""
+    def of(cls, request: RefinementRequest, models: Mapping[str, str]) -> Self:
+        """Return the kind of a request, whose models are named by seat."""
         rubric = [[it.name, it.description, it.weight] for it in request.judged_on()]
         return cls(
-            generator=models["generator"].model,
-            critic=critic_of(request, {seat: it.model for seat, it in models.items()}),
+            generator=models["generator"],
+            critic=critic_of(request, models),
             criteria=_digest(AUTO if request.criteria == AUTO else rubric),
             strategy=request.strategy.kind,
         )
@@ -182,6 +181,15 @@ def agreements(tenant: str, critic: str, pairs: Iterable[Agreement]) -> tuple[Ad
     return (Addition(keys.trust(tenant), {f"pairs {critic}": pairs_sums}, decay=DECAY),)
 
 
+def outcome_of(tenant: str, kind: Kind, chance: float, *, is_met: bool) -> Addition:
+    """Return what a predicted chance and a person's word on it add to the sums of its kind.
+
+    They go with the evidence: without a version they begin no sums that other releases read.
+    """
+    sums = {"rated": (1.0, float(is_met), chance, chance * (1 - chance))}
+    return Addition(keys.learnt(tenant, kind.own), sums, decay=DECAY)
+
+
 def rated_once(tenant: str, critic: str) -> Addition:
     """Return what a person's rating adds to the number of those of a critic's drafts."""
     return Addition(keys.trust(tenant), {f"ratings {critic}": (1,)})
@@ -201,6 +209,7 @@ def decode_learnt(stored: bytes) -> Learnt | None:
         evidence=found.get("evidence", ()),
         first_drafts=found["first_drafts"],
         predicted=found.get("predicted", (0, 0)),
+        rated=found.get("rated", (0, 0, 0, 0)),
         is_own=found["is_own"],
         trust=trust,
     )

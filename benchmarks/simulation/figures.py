@@ -19,6 +19,12 @@ from benchmarks.simulation.world import (
     TextWorld,
     World,
 )
+from workers.engine.quality_filter import (
+    CALIBRATED_FROM,
+    NONE_RATED,
+    Rated,
+    predictions_held,
+)
 
 TUNING = range(500)
 """Seeds for choosing between policies."""
@@ -321,9 +327,10 @@ class Reported:
     """The share of the drafts whose quality is within twice the error."""
     promised: float
     met: float
+    chances: "Chances | None"
 
     @classmethod
-    def of(cls, arms: Iterable[Arm]) -> "Reported | None":
+    def of(cls, arms: Sequence[Arm]) -> "Reported | None":
         """Return the figures at the threshold; None if nothing was reported."""
         every = [it for arm in arms for it in arm.results]
         given = [(it.estimate, it.quality) for it in every if it.estimate is not None]
@@ -332,6 +339,42 @@ class Reported:
         return cls(
             share=len(given) / len(every),
             covered=fmean(abs(quality - it.value) <= 2 * it.error for it, quality in given),
-            promised=fmean(it.chance for it, _ in given),
+            promised=fmean(it.chance_of(THRESHOLD) for it, _ in given),
             met=fmean(quality >= THRESHOLD for _, quality in given),
+            chances=Chances.of(arms),
         )
+
+
+@dataclass(frozen=True)
+class Chances:
+    """The chances that are reported where a person scored every earlier result of the row."""
+
+    share: float
+    promised: float
+    met: float
+
+    @classmethod
+    def of(cls, arms: Iterable[Arm]) -> "Chances | None":
+        """Return the figures of the results with an estimate, after the first `CALIBRATED_FROM`.
+
+        Each result is predicted before it is known (prequential, Dawid 1984).
+        """
+        asked, shown = 0, []
+        for arm in arms:
+            rated: Rated = NONE_RATED
+            for it in arm.results:
+                if it.estimate is None:
+                    continue
+                chance, is_met = it.estimate.chance_of(THRESHOLD), it.quality >= THRESHOLD
+                asked += rated[0] >= CALIBRATED_FROM
+                if predictions_held(rated):
+                    shown.append((chance, is_met))
+                added = (1, is_met, chance, chance * (1 - chance))
+                count, met, said, spread = (
+                    MEMORY * old + new for old, new in zip(rated, added, strict=True)
+                )
+                rated = (count, met, said, spread)
+        if not shown:
+            return None
+        promised, met = (fmean(float(it) for it in values) for values in zip(*shown, strict=True))
+        return cls(len(shown) / asked, promised, met)

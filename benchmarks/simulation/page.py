@@ -54,7 +54,11 @@ SUMMARY = (
     *("world", "policy", "better", "dearer", "even", "worse"),
     *("mean gain", "worst row", "calls", "at most"),
 )
-SHARES = ("world", "reported", "mean chance", "truly met", "within two errors")
+SHARES = (
+    *("world", "reported", "within two errors", "mean chance", "truly met"),
+    *("chance shown", "mean chance shown", "truly met where shown"),
+)
+"""The last three are of results after 30 that a person scored."""
 CHANCES = (
     *("chance", "drafts", "mean chance", "truly met"),
     *("drafts at its own", "truly met at its own"),
@@ -147,8 +151,12 @@ def _calibrated(cells: Sequence[Cell]) -> tuple[list[list[str]], list[list[str]]
 
 def _reported(it: Reported | None) -> list[str]:
     if it is None:
-        return ["0.0%", "-", "-", "-"]
-    return [f"{share:.1%}" for share in (it.share, it.promised, it.met, it.covered)]
+        return ["0.0%", *["-"] * 6]
+    shown = it.chances
+    held = ["0.0%", "-", "-"]
+    if shown is not None:
+        held = [f"{share:.1%}" for share in (shown.share, shown.promised, shown.met)]
+    return [*[f"{share:.1%}" for share in (it.share, it.covered, it.promised, it.met)], *held]
 
 
 def _calibration(it: Calibration, own: Calibration | None) -> list[str]:

@@ -19,7 +19,7 @@ from app.contract.events import (
     StepStarted,
     TextReply,
 )
-from app.contract.judgement import CriterionScore, Usage
+from app.contract.judgement import CriterionScore, QualityEstimate, Usage
 from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.status import Status, StopReason
@@ -62,7 +62,14 @@ class ManualWorker:
         entry = Entry(EventType.STEP_STARTED, StepStarted(next=keys))
         self._state = await self._journal.append([entry], Fields(phase=keys))
 
-    async def judge(self, number: int, draft: str, score: float, search: str = "") -> None:
+    async def judge(
+        self,
+        number: int,
+        draft: str,
+        score: float,
+        search: str = "",
+        estimate: QualityEstimate | None = None,
+    ) -> None:
         """Write a draft (iteration 0: the client's) and judge it: three events, or two."""
         path = f"{search}iterations/{number}"
         wrote = [] if number == 0 else [self._step(f"{path}/revise", f"```\n{draft}\n```")]
@@ -70,7 +77,10 @@ class ManualWorker:
         if self._best is None or score > (self._best.score or 0):
             self._best = Best(iteration=number, path=path, score=score, sha256=sha256_of(draft))
             self._draft = draft
-        judged = Entry(EventType.ITERATION_COMPLETED, self._judged(number, path, draft, score))
+        judged = Entry(
+            EventType.ITERATION_COMPLETED,
+            self._judged(number, path, draft, score).model_copy(update={"estimate": estimate}),
+        )
         self._state = await self._journal.append(
             [*wrote, self._step(f"{path}/critique", "{}"), judged], self._fields(number)
         )

@@ -70,7 +70,7 @@ LOW = "The score is 0.70; the threshold is 0.85"
     [
         (reason("passed", "threshold_met", score=0.9), "The score is 0.90; the threshold is 0.85."),
         (
-            reason("best_effort", "plateau", drafts_since_best=3),
+            reason("best_effort", "plateau", drafts_since_highest=3),
             f"{LOW}; no revision improved it for 3 drafts.",
         ),
         (

@@ -6,6 +6,7 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
+from app.contract.judgement import QualityEstimate
 from app.store import WorkerStore, keys
 from app.store.codec import decode_sums
 from tests.api.api_client import DRAFT, ManualWorker, ended, problem, submitted
@@ -116,6 +117,25 @@ async def test_two_scores_by_one_person_say_how_far_the_critic_is_right(
         f"ratings {critic}": [3],
         f"pairs {critic}": pytest.approx([1, 0.2 * 0.1, 0.2**2]),
     }
+
+
+async def test_a_score_says_how_the_prediction_of_a_result_ended(
+    api: httpx.AsyncClient, worker: WorkerStore, redis_url: str
+) -> None:
+    refinement_id = await submitted(api, threshold=0.8)
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, DRAFT, 0.4)
+    estimate = QualityEstimate.of(0.7, 0.1)
+    await manual.judge(1, "Shorter.", 0.8, estimate=estimate)
+    await manual.complete()
+    for path, score in (("iterations/0", 0.9), ("iterations/1", 0.9), ("iterations/1", 0.1)):
+        assert (await rate(api, refinement_id, path=path, score=score)).status_code == 201
+    chance = estimate.chance_of(0.8)
+    assert chance == pytest.approx(0.158655, abs=1e-6)
+    async with Redis.from_url(redis_url) as redis:
+        (name,) = [it async for it in redis.scan_iter(f"{keys.LEARNT}{TENANT}:*")]
+        rated = decode_sums(await redis.hget(name, "rated"))
+    assert rated == pytest.approx([1, 1, chance, chance * (1 - chance)])
 
 
 async def test_a_preference_counts_for_or_against_the_critic(

@@ -130,7 +130,7 @@ def test_the_mean_of_several_scores_is_believed_more_than_one_of_them() -> None:
 def test_the_chance_falls_with_the_threshold_and_the_estimate_is_closer_to_what_is_usual() -> None:
     quality = QualityFilter()
     quality.add("a", 0.95)
-    chances = [quality.estimate("a", threshold).chance for threshold in (0.5, 0.7, 0.9)]
+    chances = [quality.chance("a", threshold) for threshold in (0.5, 0.7, 0.9)]
     assert chances == sorted(chances, reverse=True)
     assert 0.5 < quality.estimate("a", 0.5).value < 0.95
 
@@ -173,6 +173,28 @@ def test_estimates_need_refinements_of_the_same_kind() -> None:
     known = Learnt(bank=BANK, refinements=50, evidence=none, predicted=(150, 144))
     assert QualityFilter(known).is_calibrated
     assert not QualityFilter(known.model_copy(update={"is_own": False})).is_calibrated
+
+
+@pytest.mark.parametrize(
+    ("rated", "is_shown"),
+    [
+        ((0, 0, 0, 0), False),
+        ((25, 5, 5, 4), False),
+        ((40, 8, 8, 6.4), True),
+        ((40, 12, 8, 6.4), True),
+        ((40, 14, 8, 6.4), False),
+        ((40, 1, 8, 6.4), False),
+    ],
+    ids=["unrated", "too few", "as said", "by luck", "too cautious", "too hopeful"],
+)
+def test_a_chance_is_shown_where_as_many_results_met_as_was_predicted(
+    rated: tuple[float, float, float, float], *, is_shown: bool
+) -> None:
+    known = Learnt(bank=BANK, refinements=50, rated=rated)
+    known = known.model_copy(update={"evidence": (0.0,) * len(HYPOTHESES)})
+    quality, _ = chain(0.5, 0.6, learnt=known)
+    shown = quality.estimate("1", 0.6).chance
+    assert shown == (quality.chance("1", 0.6) if is_shown else None)
 
 
 def test_the_trust_in_a_critic_counts_without_evidence_about_the_hypotheses() -> None:

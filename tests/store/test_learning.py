@@ -7,11 +7,10 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.learnt import Learnt
-from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.store import Addition, Claimed, Store, WorkerStore, keys
-from app.store.learning import Agreement, Hypotheses, Kind, agreements
+from app.store.learning import Agreement, Hypotheses, Kind, agreements, outcome_of
 from app.store.learning import lessons as lessons_of
 from app.store.scripts import FEWEST_KNOWN
 from tests.store.store_harness import (
@@ -37,7 +36,7 @@ def lessons(tenant: str, of: Kind, lesson: Learnt) -> tuple[Addition, ...]:
 def kind(**fields: Any) -> Kind:
     request = RefinementRequest.model_validate({"task": "Say it.", **fields})
     seats = ("generator", *request.critics.seats())
-    return Kind.of(request, dict.fromkeys(seats, ModelChoice(model="a:model")))
+    return Kind.of(request, dict.fromkeys(seats, "a:model"))
 
 
 async def teach(store: Store, worker: WorkerStore, *additions: Addition) -> None:
@@ -131,6 +130,21 @@ async def test_it_is_erased_with_the_record_and_what_it_taught_stays(
     await store.erase(TENANT, claimed.id)
     assert await redis.exists(keys.REQUEST + claimed.id) == 0
     assert await redis.exists(keys.learnt(TENANT, KIND.own)) == 1
+
+
+async def test_how_predictions_ended_is_copied_with_the_sums_of_the_kind(
+    store: Store, worker: WorkerStore
+) -> None:
+    await teach(store, worker, *[it for _ in range(11) for it in lessons(TENANT, KIND, LESSON)])
+    ended = [outcome_of(TENANT, KIND, chance, is_met=chance > 0.5) for chance in (0.2, 0.6)]
+    await teach(store, worker, *ended)
+    learnt = (await first_claim(store, worker)).learnt
+    assert learnt is not None
+    expected = (1.99, 1, 0.99 * 0.2 + 0.6, 0.99 * 0.16 + 0.24)
+    assert learnt.rated == pytest.approx(expected)
+    other = (await first_claim(store, worker, OTHER)).learnt
+    assert other is not None
+    assert other.rated == (0, 0, 0, 0)
 
 
 async def test_the_trust_in_a_critic_is_copied_also_without_sums_of_its_kind(

@@ -54,7 +54,8 @@ FIRST_DRAFT = (0.5, 0.25)
 """Mean and variance of the quality of a text without a parent, until they are learnt."""
 LEAST_VARIANCE = 0.005
 CALIBRATED_FROM = 26
-"""Refinements of a kind from which its estimates are calibrated: what decay leaves of 30."""
+"""Refinements of a kind from which its estimates are calibrated, and results that people scored
+from which its chances are: what decay leaves of 30."""
 ENOUGH = 10
 """First drafts from which their mean and variance are those of the kind."""
 USUAL = 0.55
@@ -67,6 +68,9 @@ MIDDLE = 0.5
 """The quality at which a hypothesis states its gain."""
 
 
+Rated = tuple[float, float, float, float]
+"""How many results people scored, how many of those met, the chances of that, the variances."""
+NONE_RATED: Rated = (0, 0, 0, 0)
 Rates = tuple[float, float, float, float]
 """What a revision keeps of a quality, what it adds, its variance, and the variance of a score."""
 
@@ -116,6 +120,16 @@ def weights_of(learnt: Learnt | None) -> list[float]:
 def is_readable(learnt: Learnt) -> bool:
     """Return whether it is about the hypotheses of this bank."""
     return learnt.bank == BANK and len(learnt.evidence) == len(HYPOTHESES)
+
+
+def predictions_held(rated: Rated) -> bool:
+    """Return whether enough results were scored by people, and as many met as was predicted.
+
+    Calibration in the large: the difference is within the 95 % interval of the normal
+    approximation to the Poisson binomial distribution.
+    """
+    count, met, predicted, variance = rated
+    return count >= CALIBRATED_FROM and abs(met - predicted) <= 1.96 * sqrt(variance)
 
 
 def _normalized(weights: Sequence[float]) -> list[float]:
@@ -187,6 +201,7 @@ class QualityFilter:
         count, met = learnt.predicted if learnt and is_known else (0.0, 0.0)
         self._bore_out = count >= PREDICTIONS and met >= PREDICTED * count
         self._is_known = known >= CALIBRATED_FROM
+        self._rated = learnt.rated if learnt and is_known else NONE_RATED
         self._trust = learnt.trust if learnt else TRUST
         self._usual, self._first = _first_rates(
             learnt.first_drafts if learnt and is_known else None
@@ -319,8 +334,21 @@ class QualityFilter:
         pairs = zip(self._weights, self._beliefs[path], strict=True)
         return sum([weight * mean for weight, (mean, _, _) in pairs])
 
+    def chance(self, path: str, threshold: float) -> float:
+        """Return how probably a draft truly meets the threshold, reported or not."""
+        return self._worth(path).chance_of(threshold)
+
     def estimate(self, path: str, threshold: float) -> QualityEstimate:
-        """Return what a draft is probably worth, and how probably it meets the threshold."""
+        """Return what a draft is probably worth.
+
+        It says how probably the draft meets the threshold if such predictions bore out.
+        """
+        found = self._worth(path)
+        if not predictions_held(self._rated):
+            return found
+        return found.model_copy(update={"chance": found.chance_of(threshold)})
+
+    def _worth(self, path: str) -> QualityEstimate:
         mean = self.of(path)
         variance = noise = 0.0
         for number, weight, (own, its_variance, _) in zip(
@@ -330,7 +358,7 @@ class QualityFilter:
             noise += weight * HYPOTHESES[number].noise
         value = mean - OVERSTATED - FADED * (mean - self._usual)
         error = sqrt(0.5 * variance + (LASTING + FROM_NOISE * noise) ** 2)
-        return QualityEstimate.of(value, error, threshold)
+        return QualityEstimate.of(value, error)
 
     def lesson(self) -> Learnt:
         """Return what the scores add to what was learnt.

@@ -132,14 +132,14 @@ class Ranking:
             return 1.0
         trial = self.quality.copy()
         trial.add("", scored.score, self._origin(scored, is_beside=is_beside), times=scored.times)
-        return trial.estimate("", goal).chance
+        return trial.chance("", goal)
 
     def chance_of(self, judgement: Judgement, goal: float) -> float:
         """Return how probably a draft truly reaches the goal; 1 if its score has no noise."""
         is_said = judgement.scored.score_from == "critique"
         if self.quality is None or not is_said or not self.quality.knows(judgement.path):
             return 1.0
-        return self.quality.estimate(judgement.path, goal).chance
+        return self.quality.chance(judgement.path, goal)
 
     def estimate(self, judgement: Judgement, goal: float) -> QualityEstimate | None:
         """Return what a draft is probably worth; None unless enough is known to be calibrated."""

@@ -21,7 +21,8 @@ VALIDATORS_WEIGHT = 0.25
 
 def kind_of(submitted: Submitted) -> Kind | None:
     """Return the kind of a refinement; None if it neither learns nor is learnt from."""
-    return Kind.of(submitted.request, submitted.models) if submitted.request.learn else None
+    models = {seat: it.model for seat, it in submitted.models.items()}
+    return Kind.of(submitted.request, models) if submitted.request.learn else None
 
 
 def additions_of(

@@ -165,7 +165,7 @@ function Facts({ of, live }: { of: Snapshot; live: Live }) {
         {scoreText(score)}
       </Fact>
       {estimate && (
-        <Fact name="Estimate" note={`chance of the threshold: ${Math.floor(100 * estimate.chance)} %`}>
+        <Fact name="Estimate" note={estimate.chance == null ? '' : `chance of the threshold: ${Math.floor(100 * estimate.chance)} %`}>
           {scoreText(estimate.value)} <small>± {scoreText(estimate.error)}</small>
         </Fact>
       )}

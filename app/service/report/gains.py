@@ -77,11 +77,12 @@ def _estimated(story: Story) -> str:
     result = story.snapshot.result
     if result is None or result.estimate is None:
         return ""
-    it = result.estimate
+    it, chance = result.estimate, ""
+    if it.chance is not None:
+        chance = f"; the threshold is truly met with a probability of {wording.share(it.chance)}"
     return (
         "By what the scores of earlier refinements taught, the quality of the result is probably"
-        f" {wording.score(it.value)}, with a standard error of {wording.score(it.error)}; the"
-        f" threshold is truly met with a probability of {wording.share(it.chance)}."
+        f" {wording.score(it.value)}, with a standard error of {wording.score(it.error)}{chance}."
     )
 
 

@@ -720,7 +720,7 @@ class QualityEstimate:
 
     value: float
     error: float
-    chance: float
+    chance: float | None = None
 
 
 @dataclass
