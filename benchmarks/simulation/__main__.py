@@ -1,7 +1,8 @@
 """python -m benchmarks.simulation [--seeds tuning] [--count 100] [--write]: compare policies.
 
-Every reviser, critic and cap takes some minutes on all cores; `--count` plays fewer seeds. With
-`--write` the results of the held-out seeds go into docs/data and docs/judging.md.
+Every reviser, critic and cap takes half an hour of processor time; `--count` plays fewer seeds, and
+`--only WORDS` the rows with these words in their name, with all seeds. With `--write` the results
+of the held-out seeds go into docs/data and docs/judging.md.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from benchmarks.simulation.figures import (
     wrong,
     yardstick,
 )
-from benchmarks.simulation.page import short, tables, write
+from benchmarks.simulation.page import one_row, short, tables, write
 from workers.engine.quality_filter import QualityFilter
 
 SEEDS = {"held-out": HELD_OUT, "tuning": TUNING}
@@ -46,16 +47,23 @@ def main() -> None:
     parser.add_argument("--seeds", choices=SEEDS, default="held-out")
     parser.add_argument("--count", type=int, default=len(HELD_OUT))
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--only", default="")
     arguments = parser.parse_args()
+    if arguments.write and arguments.only:
+        parser.error("only all rows are written")
     if arguments.write and arguments.seeds != "held-out":
         parser.error("only held-out seeds are reported")
     seeds = SEEDS[arguments.seeds][: arguments.count]
-    fewer = seeds[:WIDE_SEEDS]
+    fewer = seeds if arguments.only else seeds[:WIDE_SEEDS]
     masked = programs(fewer, is_masking=True)
     specs = [*yardstick(seeds), *wider(fewer), *wrong(fewer), *programs(fewer), *masked]
     specs += samples(fewer)
+    chosen = [it for it in specs if arguments.only in it.name]
     with ProcessPoolExecutor() as processes:
-        cells = list(processes.map(played, specs))
+        cells = list(processes.map(played, chosen))
+    if arguments.only:
+        print("\n".join(one_row(cell) for cell in cells))
+        return
     figures, cost = tables(cells), cost_ms()
     print(short(figures["policies"], cost))
     if arguments.write:

@@ -156,6 +156,11 @@ class Spec:
     taught_in: Worlds | None = None
     """Where the past refinements took place, if that is another world."""
 
+    @property
+    def name(self) -> str:
+        """What tells it from the other rows."""
+        return f"{self.world}, {self.reviser}, {self.critic}, cap {self.cap}"
+
     def played(self) -> Cell:
         """Play every seed with every policy."""
         worlds = [self.worlds(seed) for seed in self.seeds]

@@ -55,7 +55,7 @@ SUMMARY = (
     *("mean gain", "worst row", "calls", "at most"),
 )
 SHARES = (
-    *("world", "reported", "within two errors", "mean chance", "truly met"),
+    *("world", "reported", "mean chance", "truly met", "within two errors"),
     *("chance shown", "mean chance shown", "truly met where shown"),
 )
 """The last three are of results after 30 that a person scored."""
@@ -108,6 +108,17 @@ def short(policies: Table, cost_ms: float) -> str:
     return f"{_table(columns, rows)}\n\nA judged draft costs the rule {cost_ms:.3f} ms."
 
 
+def one_row(cell: Cell) -> str:
+    """Return the gains of a row in a line, and what became of its chances."""
+    naive, fresh, learnt = cell.naive, cell.fresh, cell.learnt
+    gains = (fresh.gain_over(naive), learnt.gain_over(naive), learnt.gain_over(fresh))
+    said = [" ± ".join(_signed(it)) for it in gains]
+    return (
+        f"{cell.world}, {cell.reviser}, {cell.critic}, cap {cell.cap}: no history {said[0]}, {PAST}"
+        f" past {said[1]}, by the history {said[2]}; {', '.join(_reported(Reported.of([learnt])))}"
+    )
+
+
 def _summary(cells: Sequence[Cell]) -> list[list[str]]:
     """Return how each policy does against the naive loop in each world."""
     rows = []
@@ -156,7 +167,7 @@ def _reported(it: Reported | None) -> list[str]:
     held = ["0.0%", "-", "-"]
     if shown is not None:
         held = [f"{share:.1%}" for share in (shown.share, shown.promised, shown.met)]
-    return [*[f"{share:.1%}" for share in (it.share, it.covered, it.promised, it.met)], *held]
+    return [*[f"{share:.1%}" for share in (it.share, it.promised, it.met, it.covered)], *held]
 
 
 def _calibration(it: Calibration, own: Calibration | None) -> list[str]:
