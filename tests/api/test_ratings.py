@@ -134,8 +134,8 @@ async def test_a_score_says_how_the_prediction_of_a_result_ended(
     assert chance == pytest.approx(0.158655, abs=1e-6)
     async with Redis.from_url(redis_url) as redis:
         (name,) = [it async for it in redis.scan_iter(f"{keys.LEARNT}{TENANT}:*")]
-        rated = decode_sums(await redis.hget(name, "rated"))
-    assert rated == pytest.approx([1, 1, chance, chance * (1 - chance)])
+        stored: Any = await redis.hget(name, "rated")
+    assert decode_sums(stored) == pytest.approx([1, 1, chance, chance * (1 - chance)])
 
 
 async def test_a_preference_counts_for_or_against_the_critic(
