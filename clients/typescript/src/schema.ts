@@ -2944,9 +2944,9 @@ export interface components {
             error: number;
             /**
              * Chance
-             * @description Probability that the threshold is truly met.
+             * @description Probability that the threshold is truly met: which results a person should check first. Null unless people have scored 30 results of this kind, and as many of those met their threshold as was predicted.
              */
-            chance: number;
+            chance?: number | null;
         };
         /**
          * Queued
