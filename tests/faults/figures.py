@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 from statistics import mean
 
 from tests.faults.history import CLAIMS, History, Loss, StoredRefinement
@@ -151,13 +151,24 @@ def in_hand(history: History) -> int:
 
 
 def recovery(history: History) -> Seconds:
-    """Return, for each refinement in hand at a kill, the seconds until its next claim."""
+    """Return, for each refinement in hand at a kill, the seconds until its next claim.
+
+    Those in which no worker took work, because all were starting, do not count.
+    """
     found = []
     for loss in history.losses:
         if loss.kind == "kill":
             for refinement_id in set(_lost_calls(history, loss)):
-                found += _claimed_after(history, refinement_id, loss.at)
+                found += [
+                    after - unmanned(history, loss.at, loss.at + after)
+                    for after in _claimed_after(history, refinement_id, loss.at)
+                ]
     return Seconds.of(found)
+
+
+def unmanned(history: History, since: float = 0.0, until: float = inf) -> float:
+    """Return for how many seconds of that time no worker took work."""
+    return sum(max(0.0, min(it[1], until) - max(it[0], since)) for it in history.unmanned)
 
 
 def _lost_calls(history: History, loss: Loss) -> Iterator[str]:
