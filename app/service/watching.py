@@ -98,7 +98,6 @@ class Watching:
         self._look_s = look_s
         self._wakeups = wakeups
         self._shutdown = shutdown
-        self._opening = asyncio.Lock()
 
     async def until(
         self, tenant: str, refinement_id: str, done: Callable[[Snapshot], bool], wait_s: float
@@ -147,8 +146,6 @@ class Watching:
         None if `after` is the last, terminal event, or a rating after it: a stream ends with that
         event. Raises MalformedHeader if `after` is greater than the last event.
         """
-        async with self._opening:  # one in a turn of the event loop: thousands hold up nobody else
-            await asyncio.sleep(0)
         batches = self._follow(tenant, refinement_id, after, deltas)
         try:
             return EventFeed(await anext(batches), batches)
