@@ -223,7 +223,7 @@ def pace(history: History, limit_per_s: float) -> float:
 def _of_the_other(history: History) -> tuple[list[StoredRefinement], list[StoredRefinement]]:
     """Return the other provider's refinements: those that ran alone, and the later ones."""
     shapes = {it.ids[0]: it.shape for it in history.submissions if it.ids}
-    found = history.refinements.values()
+    found = [it for it in history.refinements.values() if it.entries]  # the checker names the rest
     first_at = min((it.entries[0].at for it in found if shapes[it.id] != "other"), default=0.0)
     others = [it for it in found if shapes[it.id] == "other"]
     alone = [it for it in others if it.entries[-1].at < first_at]
