@@ -100,7 +100,8 @@ def test_a_proxy_that_is_none_is_named(environment: MutableMapping[str, str]) ->
 
 HOSTILE = [
     "127.0.0.1", "localhost", "a.localhost.", "2130706433", "0x7f000001", "127.1", "[::1]", "[::]",
-    "0.0.0.0", "[::ffff:127.0.0.1]", "169.254.169.254",
+    "0.0.0.0", "[::ffff:127.0.0.1]", "169.254.169.254", "%6cocalhost", "127.0.0.%31",
+    "127.0.0.1%00.example.com", "[fe80::1%25lo]",
 ]  # fmt: skip
 
 
