@@ -6,8 +6,6 @@ import gc
 import json
 import logging
 import os
-import secrets
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
@@ -40,7 +38,7 @@ from workers.play.day_quotas import open_day_quotas
 from workers.play.endpoints import EndpointLimiter, open_endpoint_limiter
 from workers.play.executor import ModelCaller
 from workers.play.fork_server import ForkServer
-from workers.play.lease import Lease
+from workers.play.lease import Lease, is_gone, new_name
 from workers.play.live_text import TextPublisher
 from workers.play.quarantine import CANNOT_RUN, Parent, Quarantine, prefer_in_oom
 from workers.play.refinements import (
@@ -77,6 +75,7 @@ RETRY_EVERY_S = 0.5
 def main(
     open_server_resources: OpenResources = open_server_resources,
     open_models: OpenModels = open_models,
+    new_name: Callable[[], str] = new_name,
 ) -> int:
     """Run until a signal arrives; return 0, or 1 if the worker cannot start. The log says why."""
     configure_logs("worker")
@@ -89,7 +88,7 @@ def main(
         load_added()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
-        name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        name = new_name()
         fork_server = ForkServer(partial(_run_child, settings, start))
         with closing(fork_server):
             uvloop.run(start(settings, name, partial(work, fork_server=fork_server)))
@@ -162,7 +161,7 @@ async def work(
         weights=settings.tenant_weights,
     )
     more = (
-        partial(recover, store, worker.is_idle),
+        partial(recover, store, worker.is_idle, is_gone),
         partial(feed_batches, store),
         partial(pack_ended, store),
         partial(resume_parked, store, limiter, bulkhead, lambda: worker.free_slots),

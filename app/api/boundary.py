@@ -15,6 +15,9 @@ from app.api.problems import CrossSite, Misdirected, response_of
 from app.contract.errors import BodyTooLarge, HoneError, MalformedHeader, Overloaded
 from app.settings import Settings
 
+OPENED_IN_A_TURN = 8
+"""How many event streams are opened in one turn of the event loop."""
+
 HOST = re.compile(
     rb"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::[0-9]{0,5})?", re.IGNORECASE
 )
@@ -196,6 +199,7 @@ class Boundary:
         self._known: set[bytes] = set()
         self._origins = frozenset(settings.cors_origins.lower().encode().split())
         self._root = settings.root_path
+        self._opening = asyncio.Semaphore(OPENED_IN_A_TURN)
         self._arriving = _Arriving("HONE_MAX_BODY_BYTES", settings.max_body_bytes)
         self._batches = _Arriving("HONE_BATCH_MAX_BYTES", settings.batch_max_bytes, inf)
 
@@ -203,6 +207,9 @@ class Boundary:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["path"].endswith("/events"):
+            async with self._opening:  # few in a turn of the event loop: thousands hold up no other
+                await asyncio.sleep(0)
         head = _read(scope["headers"])
         if self._root:
             scope = self._rooted(scope)

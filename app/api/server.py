@@ -242,6 +242,9 @@ class Connection(HttpToolsProtocol):
         head += "".join(f"{name}: {value}\r\n" for name, value in PAST_THE_BOUNDARY.items())
         head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)
+        if not self._has_answered():  # the request before it is answered to nobody
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self._close_later()
 
     def _is_idle(self) -> bool:

@@ -1,7 +1,7 @@
 """The store of a worker: claims, leases, recovery, and the journal of each claim."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -523,8 +523,12 @@ class WorkerStore:
         """End the lease of this worker; what it still holds is due at once."""
         await run(self._client, LEAVE, self._name)
 
-    async def take_due(self, limit: int, include_queued: bool) -> tuple[int, tuple[Job, ...]]:
+    async def take_due(
+        self, limit: int, include_queued: bool, gone: Sequence[str] = ()
+    ) -> tuple[int, tuple[Job, ...]]:
         """Check up to `limit` refinements that are due: end, delete or take them.
+
+        The leases of workers that are `gone` end first.
 
         Usage that is older than it is kept is deleted, too.
 
@@ -540,6 +544,7 @@ class WorkerStore:
             int(include_queued),
             self._lease_ms,
             self._usage_days,
+            *gone,
         )
         self.orphaned += orphaned
         return looked_at, _jobs(taken)
@@ -573,15 +578,20 @@ class WorkerStore:
         await self.enqueuer.enqueue(jobs[::-1])
         return len(jobs)
 
-    async def recover(self, include_queued: bool) -> int:
+    async def recover(
+        self, include_queued: bool, is_gone: Callable[[str], bool] = lambda _name: False
+    ) -> int:
         """End, delete or enqueue everything that is due; return the number of enqueued ones.
 
         Nothing is due until workers have reached Redis for half a lease without a break of that
-        length, so that after an outage they renew their leases first.
+        length, so that after an outage they renew their leases first; but what a worker held that
+        has left, or `is_gone`, is due at once.
         """
+        workers = cast("list[bytes]", await self._client.zrange(keys.WORKERS, 0, -1))
+        gone = [name for it in workers if is_gone(name := it.decode())]
         enqueued, looked_at = 0, TAKEN
         while looked_at == TAKEN:
-            looked_at, jobs = await self.take_due(TAKEN, include_queued)
+            looked_at, jobs = await self.take_due(TAKEN, include_queued, gone)
             await self.enqueuer.enqueue(jobs)
             enqueued += len(jobs)
         return enqueued

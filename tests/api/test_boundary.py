@@ -335,3 +335,20 @@ async def test_the_layer_costs_little() -> None:
     for _ in range(1_000):
         await boundary(scope, nothing, nothing)
     assert time.process_time() - began < 0.2
+
+
+async def test_other_requests_go_between_thousands_of_streams_that_open() -> None:
+    opened: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        opened.append(scope["path"])
+
+    async def nothing(_message: Message | None = None) -> Any:
+        return {}
+
+    boundary = Boundary(app, Settings())
+    about = {"type": "http", "method": "GET", "headers": [(b"host", b"localhost")]}
+    paths = [*["/v1/refinements/x/events"] * 3_000, "/healthz"]
+    await asyncio.gather(*(boundary({**about, "path": it}, nothing, nothing) for it in paths))
+    assert len(opened) == 3_001
+    assert opened.index("/healthz") < 100

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import os
 import signal
 import socket
@@ -79,6 +80,14 @@ def trickled(connection: socket.socket) -> bytes:
         return connection.recv(65_536)
     except TimeoutError:
         return b""
+
+
+def test_what_is_no_request_behind_one_ends_the_connection_and_is_no_error_of_the_server(
+    impatient: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert said(impatient, HEAD + b"\r\n" + b"0\r\n\r\n").startswith(b"HTTP/1.1 400")
+    assert said(impatient, HEAD + b"\r\n").startswith(b"HTTP/1.1 200")
+    assert [it.message for it in caplog.records if it.levelno >= logging.ERROR] == []
 
 
 def test_a_connection_without_a_request_is_closed_without_a_word(impatient: str) -> None:

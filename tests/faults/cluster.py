@@ -68,6 +68,8 @@ class Cluster:
         self.proxies: dict[str, TcpProxy] = {}
         self.clocks: dict[str, MovableClock] = {}
         self.losses: list[Loss] = []
+        self.unmanned: list[tuple[float, float]] = []
+        """From when to when no worker took work."""
         self.counts: Counter[str] = Counter()
         self.broken: list[str] = []
         self.release: Path | None = None
@@ -125,8 +127,16 @@ class Cluster:
         return [it for name, it in self.processes.items() if name.startswith("worker")]
 
     async def keep(self) -> None:
-        """Start what has ended by itself again, until cancelled."""
+        """Start what has ended by itself again, and note when no worker runs, until cancelled."""
+        manned_at = time.time()
         while True:
+            now = time.time()
+            if any(it.takes_work for it in self.workers):
+                manned_at = now
+            elif self.unmanned and self.unmanned[-1][0] == manned_at:
+                self.unmanned[-1] = (manned_at, now)
+            else:
+                self.unmanned.append((manned_at, now))
             for process in self.processes.values():
                 if process.is_wanted and not process.is_running:
                     self.counts["ended by themselves"] += 1
@@ -314,6 +324,8 @@ class ReplicatedCluster(Cluster):
 
 class _Foreign:
     """A process that another one started."""
+
+    takes_work = True
 
     def __init__(self, name: str, process: psutil.Process) -> None:
         self.name = name

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 from statistics import mean
 
 from tests.faults.history import CLAIMS, History, Loss, StoredRefinement
@@ -151,13 +151,24 @@ def in_hand(history: History) -> int:
 
 
 def recovery(history: History) -> Seconds:
-    """Return, for each refinement in hand at a kill, the seconds until its next claim."""
+    """Return, for each refinement in hand at a kill, the seconds until its next claim.
+
+    Those in which no worker took work, because all were starting, do not count.
+    """
     found = []
     for loss in history.losses:
         if loss.kind == "kill":
             for refinement_id in set(_lost_calls(history, loss)):
-                found += _claimed_after(history, refinement_id, loss.at)
+                found += [
+                    after - unmanned(history, loss.at, loss.at + after)
+                    for after in _claimed_after(history, refinement_id, loss.at)
+                ]
     return Seconds.of(found)
+
+
+def unmanned(history: History, since: float = 0.0, until: float = inf) -> float:
+    """Return for how many seconds of that time no worker took work."""
+    return sum(max(0.0, min(it[1], until) - max(it[0], since)) for it in history.unmanned)
 
 
 def _lost_calls(history: History, loss: Loss) -> Iterator[str]:
@@ -212,7 +223,7 @@ def pace(history: History, limit_per_s: float) -> float:
 def _of_the_other(history: History) -> tuple[list[StoredRefinement], list[StoredRefinement]]:
     """Return the other provider's refinements: those that ran alone, and the later ones."""
     shapes = {it.ids[0]: it.shape for it in history.submissions if it.ids}
-    found = history.refinements.values()
+    found = [it for it in history.refinements.values() if it.entries]  # the checker names the rest
     first_at = min((it.entries[0].at for it in found if shapes[it.id] != "other"), default=0.0)
     others = [it for it in found if shapes[it.id] == "other"]
     alone = [it for it in others if it.entries[-1].at < first_at]

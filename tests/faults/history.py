@@ -115,6 +115,8 @@ class History:
     refused: Sequence[RecordedCall] = ()
     watched: Sequence[Watched] = ()
     losses: Sequence[Loss] = ()
+    unmanned: Sequence[tuple[float, float]] = ()
+    """From when to when no worker took work."""
     answers: Answers = field(default_factory=Answers)
 
 

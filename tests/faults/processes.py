@@ -129,6 +129,7 @@ class KeptProcess:
         self._command = [sys.executable, "-m", *module]
         self._env = env
         self._log = log
+        self._has_begun = False
         self.start()
 
     @property
@@ -141,9 +142,20 @@ class KeptProcess:
         """Its process id; new with every start."""
         return self._process.pid
 
+    @property
+    def takes_work(self) -> bool:
+        """Whether it is a worker that runs and has begun to take work."""
+        if not self._has_begun:
+            with self._log.open("rb") as log:
+                log.seek(self._begins_at)
+                self._has_begun = b"runs up to" in log.read()
+        return self._has_begun and self.is_running
+
     def start(self) -> None:
         """Start it."""
+        self._has_begun = False
         with self._log.open("ab") as output:
+            self._begins_at = output.tell()
             self._process = subprocess.Popen(
                 dying_with_parent(self._command, signal.SIGKILL),
                 env=self._env,

@@ -114,6 +114,15 @@ ROWS = {
             goals=RECOVERS,
         ),
         FaultRow(
+            "kills-apart",
+            "the same with workers that seem to run on machines of their own",
+            nemeses.kills(50, 0.2, 2.2),
+            200,
+            60,
+            setup=ClusterSetup(workers=4, worker_module="tests.faults.apart"),
+            goals=RECOVERS,
+        ),
+        FaultRow(
             "kills-3s", "one of 2 workers is killed every 3 s", KILLS_3_S, 100, 21, goals=RECOVERS
         ),
         FaultRow(
@@ -490,6 +499,7 @@ def _history(cluster: Cluster, clients: Clients) -> History:
             refused=[it for it in cluster.calls if it.is_refused],
             watched=clients.watched,
             losses=cluster.losses,
+            unmanned=cluster.unmanned,
             answers=clients.answers,
         )
 
@@ -498,6 +508,8 @@ def _figures(
     row: FaultRow, seed: int, cluster: Cluster, clients: Clients, expected: Expected, took_s: float
 ) -> Figures:
     history = _history(cluster, clients)
+    if any(it.kind == "kill" for it in history.losses):
+        cluster.counts["s without a worker"] = round(figures.unmanned(history))
     return Figures(
         row=row.name,
         seed=seed,

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -9,6 +11,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from tests.outbound.conftest import OpenClient
 from tests.outbound.raw_server import RawAnswer, raw_server
 from tests.outbound.test_http_client import CHUNKED, DONE, OK, posted, until
+from tests.waiting import TIMEOUT_S
 from workers.outbound.http_client import (
     ConnectionBroken,
     InvalidResponse,
@@ -50,6 +53,59 @@ async def test_a_second_response_that_came_between_two_calls_reaches_neither(
             await asyncio.sleep(0.1)
         assert server.connections == len(bodies)
         assert len(server.requests) == len(bodies)
+
+
+def answering_twice(listening: socket.socket) -> None:
+    """Answer the request of each of two connections twice, the second time a little later."""
+    listening.settimeout(TIMEOUT_S)
+    for body in (b"0001", b"0002"):
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65_536)
+            for _ in range(2):
+                connection.sendall(OK + b"Content-Length: 4\r\n\r\n" + body)
+                time.sleep(AGAIN_S)
+
+
+AGAIN_S = 0.05
+
+
+async def test_a_second_response_that_waits_in_the_socket_is_no_response_to_the_next_call(
+    open_client: OpenClient,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
+        threads.submit(answering_twice, listening)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        async with open_client() as client:
+            for body in (b"0001", b"0002"):
+                assert await posted(client, url, headers=of_refinement(1)) == (200, body)
+                time.sleep(2 * AGAIN_S)  # noqa: ASYNC251 - a busy event loop reads nothing
+
+
+UNFRAMED = OK + b"\r\ndone"
+
+
+@pytest.mark.parametrize("piece", [1, len(UNFRAMED)])
+async def test_a_body_without_a_length_is_whole_if_it_is_closed_and_broken_if_it_is_reset(
+    open_client: OpenClient, piece: int
+) -> None:
+    answers = [RawAnswer(UNFRAMED, "close", piece), RawAnswer(UNFRAMED, "reset", piece)]
+    async with raw_server(*answers) as server, open_client() as client:
+        assert await posted(client, server.url) == (200, b"done")
+        with pytest.raises(ConnectionBroken):
+            await posted(client, server.url)
+
+
+@pytest.mark.parametrize("sent", [DONE, b"HTTP/1.1 204 No Content\r\n\r\n"])
+async def test_what_has_arrived_whole_is_whole_if_the_connection_is_reset_then(
+    open_client: OpenClient, sent: bytes
+) -> None:
+    async with raw_server(RawAnswer(sent, "reset")) as server, open_client() as client:
+        reply = await client.post(server.url, {}, b"")
+        await until(lambda: server.ended == 1)
+        await asyncio.sleep(0.05)
+        assert await reply.read() == (b"done" if sent == DONE else b"")
+        assert (reply.is_whole, await reply.read()) == (True, b"")
 
 
 async def test_a_refinement_uses_its_connection_again_and_no_other_does(

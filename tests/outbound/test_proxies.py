@@ -6,7 +6,6 @@ from collections.abc import Iterator, MutableMapping
 
 import pytest
 from pydantic import SecretStr, ValidationError
-from yarl import URL
 
 from app.contract.endpoints import Endpoint
 from app.settings import Settings
@@ -15,7 +14,7 @@ from tests.outbound.conftest import OpenClient
 from tests.outbound.raw_server import RawServer, raw_server, tunnel
 from tests.outbound.test_http_client import DONE, posted
 from workers.outbound.guarded_client import EndpointUnavailable, may_be_public, open_endpoints
-from workers.outbound.http_client import NotConnected, proxies_of_environment
+from workers.outbound.http_client import NotConnected, proxies_of_environment, proxy_url
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
 REFUSES = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
@@ -66,7 +65,7 @@ async def test_through_a_tunnel_the_server_itself_is_verified(
     tls: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
     async with raw_server(DONE, tls=tls[0]) as server, tunnel(place(server)) as proxy:
-        async with open_client(tls=tls[1], proxy_of=lambda _url: URL(proxy)) as client:
+        async with open_client(tls=tls[1], proxy_of=lambda _url: proxy_url(proxy)) as client:
             for _ in range(2):
                 assert await posted(client, server.url) == (200, b"done")
         assert server.connections == 1
@@ -101,7 +100,8 @@ def test_a_proxy_that_is_none_is_named(environment: MutableMapping[str, str]) ->
 
 HOSTILE = [
     "127.0.0.1", "localhost", "a.localhost.", "2130706433", "0x7f000001", "127.1", "[::1]", "[::]",
-    "0.0.0.0", "[::ffff:127.0.0.1]", "169.254.169.254",
+    "0.0.0.0", "[::ffff:127.0.0.1]", "169.254.169.254", "%6cocalhost", "127.0.0.%31",
+    "127.0.0.1%00.example.com", "[fe80::1%25lo]",
 ]  # fmt: skip
 
 

@@ -308,12 +308,16 @@ async def be_up(redis: Redis) -> None:
 
 async def expire_lease(redis: Redis, refinement_id: str) -> None:
     """Let the lease be over, as if this were the only refinement of a worker that has died."""
-    name = f"holder of {refinement_id}"
-    holder: Any = await redis.hget(keys.SUMMARY + refinement_id, "holder")
-    await redis.hset(keys.SUMMARY + refinement_id, "holder", name)
-    await redis.smove(keys.HELD + holder.decode(), keys.HELD + name, refinement_id)
-    await redis.zadd(keys.WORKERS, {name: 1})
+    await give_to(redis, refinement_id, f"holder of {refinement_id}", until_ms=1)
     await be_up(redis)
+
+
+async def give_to(redis: Redis, refinement_id: str, worker: str, until_ms: int) -> None:
+    """Let another worker hold a refinement, with a lease until then."""
+    holder: Any = await redis.hget(keys.SUMMARY + refinement_id, "holder")
+    await redis.hset(keys.SUMMARY + refinement_id, "holder", worker)
+    await redis.smove(keys.HELD + holder.decode(), keys.HELD + worker, refinement_id)
+    await redis.zadd(keys.WORKERS, {worker: until_ms})
 
 
 async def expire_wait(redis: Redis, refinement_id: str) -> None:

@@ -25,6 +25,7 @@ from tests.store.store_harness import (
     claim,
     expire_lease,
     failed_step,
+    give_to,
     iteration,
     kinds,
     recorded,
@@ -379,3 +380,14 @@ async def test_of_two_claims_with_one_token_the_forgotten_one_is_fenced(
     with pytest.raises(Fenced):
         await forgotten.journal.append([step()])
     await claimed.journal.append([step()])
+
+
+async def test_what_a_worker_held_whose_process_has_ended_is_due_at_once(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    gone, living = [await started(store, worker) for _ in range(2)]
+    await give_to(redis, gone.id, "gone", until_ms=10**15)
+    await redis.delete(keys.UP)  # not even a lease is waited for after an outage
+    assert await worker.recover(include_queued=False, is_gone=lambda name: name == "gone") == 1
+    assert (await claim(worker, gone.id, job=2)).claimed.resumed
+    assert await redis.hget(keys.SUMMARY + living.id, "holder") == b"worker-1"

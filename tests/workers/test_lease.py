@@ -1,6 +1,9 @@
 """A worker keeps its lease while its event loop is busy, and loses it when the loop stands."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -11,7 +14,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.workers.rq_queue import until
-from workers.play.lease import Lease
+from workers.play.lease import MACHINE, Lease, is_gone, new_name
 
 LEASE_S = 0.2
 
@@ -95,3 +98,19 @@ async def test_a_loop_that_is_late_is_lagging_until_it_is_on_time() -> None:
         time.sleep(2)  # noqa: ASYNC251
         await until(lambda: lease.is_lagging)
         await until(lambda: not lease.is_lagging)
+
+
+NAMES_ITSELF = "from workers.play.lease import new_name; print(new_name())"
+
+
+def test_a_worker_of_this_machine_is_gone_once_its_process_has_ended() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", NAMES_ITSELF], capture_output=True, check=True, text=True
+    ).stdout.strip()
+    assert (is_gone(ended), is_gone(f"{ended}-quarantine-3")) == (True, True)
+    assert not is_gone(new_name())
+
+
+def test_a_worker_of_another_machine_is_never_known_to_be_gone() -> None:
+    assert not is_gone(new_name().replace(MACHINE, "0" * 8).replace(str(os.getpid()), "4194304"))
+    assert not is_gone("a name in another form")

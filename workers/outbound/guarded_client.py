@@ -104,9 +104,12 @@ def guarded_socket(allowed: AllowedTargets, target: Any) -> socket.socket:
 def may_be_public(host: str) -> bool:
     """Return False for a host that is not public by its name, or by its address in any notation.
 
-    A proxy resolves all others, and must refuse addresses that are not public.
+    A proxy resolves all others, and must refuse addresses that are not public. It may decode what
+    is percent-encoded, so that no such name is public.
     """
     name = host.rstrip(".")
+    if "%" in name:
+        return False
     try:
         found = socket.getaddrinfo(name, None, flags=socket.AI_NUMERICHOST)
     except OSError:  # a name: nothing is looked up

@@ -13,15 +13,18 @@ A request is sent once: one that a server may have read is never repeated here, 
 idempotent.
 """
 
+import asyncio
 import os
+import select
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from io import BytesIO
 from ipaddress import ip_address
-from typing import Protocol
+from typing import ClassVar, Protocol, cast
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -185,6 +188,7 @@ def open_session(
     return aiohttp.ClientSession(
         connector=connector,
         request_class=_OwnedRequest,
+        response_class=_ClosedResponse,
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         max_line_size=LONGEST_FIELD,
@@ -208,16 +212,15 @@ class AiohttpClient:
         while True:
             try:
                 with _translated_errors():
-                    return _AiohttpResponse(
-                        await self._session.post(
-                            url,
-                            data=body if len(body) <= LARGE_BODY else BytesIO(body),
-                            headers=headers,
-                            proxy=proxy,
-                            allow_redirects=False,
-                            timeout=self._timeout,
-                        )
+                    reply = await self._session.post(
+                        url,
+                        data=body if len(body) <= LARGE_BODY else BytesIO(body),
+                        headers=headers,
+                        proxy=proxy,
+                        allow_redirects=False,
+                        timeout=self._timeout,
                     )
+                    return _AiohttpResponse(cast("_ClosedResponse", reply))
             except _UnexpectedResponse:
                 pass  # nothing was sent, and that connection is closed
 
@@ -240,27 +243,70 @@ class _OwnedRequest(aiohttp.ClientRequest):
         owner = self.headers.get(IDEMPOTENCY_KEY, "").partition("/")[0]
         return key._replace(proxy_headers_hash=hash((key.proxy_headers_hash, owner)))
 
+    _used: ClassVar[WeakSet[asyncio.BaseProtocol]] = WeakSet()
+    """Connections that have carried a request: what comes on another is no earlier response."""
+
     async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
         """Send the request, or raise `_UnexpectedResponse` instead."""
-        if conn.protocol is None or conn.protocol.should_close:
+        protocol = conn.protocol
+        assert protocol is not None
+        if protocol in self._used and (protocol.should_close or _has_unread(protocol.transport)):
             conn.close()
             raise _UnexpectedResponse
+        self._used.add(protocol)
         return await super().send(conn)
 
 
+def _has_unread(transport: asyncio.Transport | None) -> bool:
+    """Return whether the socket has bytes, or its end, that the event loop has not read yet."""
+    if transport is None or transport.is_closing():
+        return True
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+class _ClosedResponse(aiohttp.ClientResponse):
+    """Knows how its connection ended; to aiohttp a body that a reset ends is whole."""
+
+    _end: asyncio.Future[None] | None = None
+
+    async def start(self, connection: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        """Wait for the head of the response."""
+        protocol = connection.protocol
+        if protocol is not None and (end := protocol.closed):
+            end.add_done_callback(lambda it: it.cancelled() or it.exception())
+            self._end = end
+        return await super().start(connection)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether an error has ended the connection, and with it a body without a length."""
+        is_framed = "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
+        if is_framed or self.status in WITHOUT_BODY or self._end is None or not self._end.done():
+            return False
+        return not self._end.cancelled() and self._end.exception() is not None
+
+
+WITHOUT_BODY = (204, 304)
+
+
 class _AiohttpResponse:
-    def __init__(self, reply: aiohttp.ClientResponse) -> None:
+    def __init__(self, reply: _ClosedResponse) -> None:
         self.status = reply.status
         self.fields: Mapping[str, str] = reply.headers
         self._reply = reply
 
     @property
     def is_whole(self) -> bool:
-        return self._reply.content.is_eof()
+        return self._reply.content.is_eof() and not self._reply.is_broken
 
     async def read(self) -> bytes:
         with _translated_errors():
-            return await self._reply.content.readany()
+            piece = await self._reply.content.readany()
+        if not piece and self._reply.is_broken:
+            raise ConnectionBroken
+        return piece
 
     def close(self) -> None:
         if self._reply.content.at_eof():

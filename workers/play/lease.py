@@ -2,9 +2,15 @@
 
 import asyncio
 import logging
+import os
+import re
+import secrets
+import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
 
 from redis.exceptions import RedisError
 
@@ -22,6 +28,40 @@ Renew = Callable[[Mapping[str, int]], Awaitable[dict[str, int]]]
 
 Look = Callable[[str], Awaitable[None]]
 """Applies the commands that were given to a held refinement."""
+
+
+def _machine() -> str:
+    """Return what processes have in common that see each other's ids, and no others."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        seen = f"{socket.gethostname()} {boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:  # not Linux: nothing is known of other processes
+        return secrets.token_hex(4)
+    return sha256(seen.encode()).hexdigest()[:8]
+
+
+MACHINE = _machine()
+NAME = re.compile(rf"-{MACHINE}-(\d{{1,7}})-")
+
+
+def new_name() -> str:
+    """Return a name for a worker in this process; `is_gone` can read it."""
+    return f"{socket.gethostname()}-{MACHINE}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def is_gone(name: str) -> bool:
+    """Return whether a worker ran on this machine and its process has ended.
+
+    False where that cannot be known. The children of a worker have its name and end with it.
+    """
+    if found := NAME.search(name):
+        try:
+            os.kill(int(found[1]), 0)
+        except ProcessLookupError:
+            return True
+        except OSError:  # it belongs to another user
+            return False
+    return False
 
 
 class Lease:

@@ -358,15 +358,18 @@ def _about(claimed: Claimed) -> dict[str, object]:
     return {"refinement": claimed.id, "tenant": claimed.tenant, "attempt": claimed.attempt}
 
 
-async def recover(store: WorkerStore, is_idle: Callable[[], bool]) -> None:
+async def recover(
+    store: WorkerStore, is_idle: Callable[[], bool], is_gone: Callable[[str], bool]
+) -> None:
     """Enqueue due refinements again and delete expired ones, until cancelled.
 
-    Only an idle worker looks for queue entries that were lost.
+    Only an idle worker looks for queue entries that were lost. The lease of a worker that `is_gone`
+    ends at once.
     """
     while True:
         try:
             before = store.orphaned
-            recovered = await store.recover(include_queued=is_idle())
+            recovered = await store.recover(is_idle(), is_gone)
             if recovered:
                 metrics.RECOVERED.inc(recovered)
                 log.info("recovered what was due or lost", extra={"refinements": recovered})

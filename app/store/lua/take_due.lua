@@ -1,5 +1,5 @@
 -- Takes what is due, and what workers held whose lease has expired: maximum count, whether an idle
--- worker found the queue empty, lease in ms, days for which usage is kept.
+-- worker found the queue empty, lease in ms, days for which usage is kept, names of workers whose process has ended.
 -- Returns the number of checked ones, of how many of them the worker is gone, then id and RQ job number
 -- of each that needs a worker; minus the number for a job at the front of the queue.
 local limit, idle, lease_ms, usage_days = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3], ARGV[4]
@@ -7,7 +7,9 @@ local at = clock()
 local found = { 0, 0 }
 local NEVER_STARTED = '{"code":"nothing_judged","detail":"stopped before a draft was judged'
   .. ' (deadline): no worker took it before its deadline"}'
-if at - up_since(at, lease_ms) < lease_ms / 2 then return found end  -- workers renew their leases first
+local expired = at
+if at - up_since(at, lease_ms) < lease_ms / 2 then expired = 0 end  -- workers renew their leases first
+for i = 5, #ARGV do redis.call('ZADD', WORKERS, 'XX', 0, ARGV[i]) end
 
 local function enqueue(id, set, doubted_at)
   redis.call('ZADD', set, doubted_at, id)  -- so that no other worker takes it meanwhile
@@ -104,7 +106,7 @@ local function past_deadline(id)
 end
 
 local count = 0
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', at)) do
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', expired)) do
   redis.call('HDEL', SLOTS, name)
   for _, id in ipairs(redis.call('SRANDMEMBER', HELD .. name, limit - count)) do
     count = count + 1
@@ -117,6 +119,8 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', at)) do
   end
   if redis.call('EXISTS', HELD .. name) == 0 then redis.call('ZREM', WORKERS, name) end
 end
+found[1] = count
+if expired == 0 then return found end
 
 local due = redis.call('ZRANGEBYSCORE', DUE, '-inf', at, 'LIMIT', 0, limit - count)
 for _, id in ipairs(due) do take(id) end
