@@ -7,7 +7,15 @@ import pytest
 from app.contract.drafts import draft_of, marks
 from app.contract.judgement import Critique
 from tests.engine.engine_driver import driver_scoring, request
-from tests.engine.replies.articles import ARTICLE, NO_TEXTS, REVISED, firsts, legitimate, others
+from tests.engine.replies.articles import (
+    ARTICLE,
+    BODY,
+    NO_TEXTS,
+    REVISED,
+    firsts,
+    legitimate,
+    others,
+)
 from tests.engine.replies.articles import REPLIES as ARTICLES
 from workers.engine.asking import question, reader
 from workers.engine.moves import Ask
@@ -158,3 +166,16 @@ def test_what_may_be_no_text_is_asked_for_again_once_and_then_the_draft_stays() 
     ]
     assert outcome.best.scored.draft.text == ARTICLE
     assert not outcome.best.scored.draft.is_reply
+    last = model.asked("generator")[-1]
+    assert last.read is not None
+    last.read(reply := reader(last, other))
+    assert [it.item for it in reply.dropped] == ["the text"]
+
+
+def test_what_stands_around_a_text_again_is_cut_and_a_new_paragraph_stays() -> None:
+    new = f"Nothing in a garden is wasted for long.\n\n{BODY}"
+    said = f"{REVISED}\n\n**What I changed**\n\n- Cut the filler.\n- Simplified one sentence."
+    for around, text in ((said, REVISED), (new, new)):
+        model = driver_scoring(0.5, 0.9, writer=[around, around])
+        outcome = model.play(request(draft=ARTICLE, max_iterations=1))
+        assert outcome.best.scored.draft.text == text

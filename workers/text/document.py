@@ -213,9 +213,9 @@ _MAYBE_LEGAL = re.compile(
 """Words of theirs that stand in other texts too."""
 
 _LEGAL_TITLE = re.compile(
-    r"(?:\A|<title>)\W*[^\n]{0,60}\b(?:licen[sc]es?|copying|copyrights?|agreement|terms of (?:use|service)"
-    r"|terms and conditions|disclaimer|certificate of origin|(?P<alone>constitution|by-?laws"
-    r"|code of conduct))\b[^\n]{0,60}(?:\n|\Z)",
+    r"(?:\A|<title>)\W*[^\n]{0,60}\b(?:licen[sc]es?|copying|copyrights?|agreement"
+    r"|terms of (?:use|service)|terms and conditions|disclaimer|certificate of origin"
+    r"|(?P<alone>constitution|by-?laws|code of conduct))\b[^\n]{0,60}(?:\n|\Z)",
     re.IGNORECASE,
 )
 _LIKE_CODE = re.compile(
