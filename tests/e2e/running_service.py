@@ -70,9 +70,9 @@ class RunningService:
         assert response.status_code == 200, response.text
         return response.json()
 
-    async def ended(self, refinement_id: str) -> Any:
+    async def ended(self, refinement_id: str, within_s: float = TIMEOUT_S) -> Any:
         """Poll, as a client would, until the refinement has ended."""
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(within_s):
             while True:
                 snapshot = await self.get(refinement_id)
                 if snapshot["status"] in TERMINAL:

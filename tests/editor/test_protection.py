@@ -59,6 +59,8 @@ ROUGH = "In order to recieve it, please note that the the door is open."
         f"Permission is hereby granted, free of charge, to recieve it. {ROUGH}",
         f"Copyright (c) 2024 Us. All rights reserved. {ROUGH}",
         f"To the extent that a party is liable for damages, individuals recieve them. {ROUGH}",
+        "It is sent to the initiating socket.",
+        "The general public may see it.",
         "Alle Kunden, die das Paket recieve haben, melden sich an der Theke im Haus nebenan.",
     ],
 )
@@ -70,6 +72,14 @@ def test_a_licence_is_left_alone_as_a_whole() -> None:
     granted = "Permission is hereby granted to redistribute it without warranty. " * 2
     text = f"{granted}\n\nWe recieve it.\n\n{ROUGH}"
     assert end_of(text) == text
+
+
+def test_a_page_whose_title_names_a_licence_is_left_alone_as_a_whole() -> None:
+    granted = "Permission is hereby granted to redistribute it without warranty.\n\n" * 2
+    plain = "We like this tool, and we use it each day to see what is new in our logs.\n\n" * 8
+    page = f"<html>\n<title>2. The Free License</title>\n\n{granted}{plain}{ROUGH}"
+    assert end_of(page) == page
+    assert end_of(page.replace(" License", " Tool")) != page.replace(" License", " Tool")
 
 
 def test_what_follows_a_licence_at_a_distance_is_edited() -> None:

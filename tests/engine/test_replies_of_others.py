@@ -27,20 +27,26 @@ def test_every_expected_text_occurs_in_its_reply() -> None:
 
 @pytest.mark.parametrize("is_marked", [True, False], ids=["marks", "no marks"])
 @pytest.mark.parametrize("replies", [tuple(public()), tuple(anew())], ids=["public", "anew"])
-def test_few_replies_become_a_wrong_draft(
+def test_few_replies_become_a_wrong_draft_when_they_come_once_and_again(
     replies: tuple[ArticleReply, ...], *, is_marked: bool
 ) -> None:
     tried = [it.with_marks() if is_marked else it for it in replies]
-    wrong = [it.name for it in tried if it.outcome() == "wrong"]
+    wrong = [it.name for it in tried if it.is_wrong]
     assert len(wrong) <= MOST_WRONG * len(tried), wrong
 
 
 @pytest.mark.parametrize("is_marked", [True, False], ids=["marks", "no marks"])
 def test_no_text_that_others_chose_is_cut_or_altered(*, is_marked: bool) -> None:
     tried = [it.with_marks() if is_marked else it for it in texts()]
-    assert {it.name: it.outcome(is_trusted=True) for it in tried} == {
-        it.name: "right" for it in tried
-    }
+    assert [it.name for it in tried if it.is_wrong] == []
+    assert [it.name for it in tried if it.outcome(is_again=True) == "doubted"] in ([], ["haiku"])
+
+
+def test_clean_first_drafts_without_marks_are_seldom_asked_for_again() -> None:
+    drafts = {it.text.strip(): it for it in (*public(), *anew()) if it.text}
+    clean = [replace(it, said=text, text=text, base=None) for text, it in drafts.items()]
+    again = [it.name for it in clean if it.outcome() == "doubted"]
+    assert len(again) <= 4, again
 
 
 def test_clean_revisions_without_marks_are_not_asked_for_again() -> None:
@@ -51,4 +57,4 @@ def test_clean_revisions_without_marks_are_not_asked_for_again() -> None:
 
 @pytest.mark.parametrize("reply", [*anew("marks")], ids=lambda it: it.name)
 def test_misused_marks_lead_to_the_text_or_to_another_try(reply: ArticleReply) -> None:
-    assert reply.outcome() != "wrong"
+    assert not reply.is_wrong

@@ -9,6 +9,7 @@ is given must satisfy it, revisions included.
 import asyncio
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,8 @@ MODELS = {"repeats itself": ("0", "0.02"), "measures nothing": ("4", "0.1")}
 """The seed of the weights of each model, and their standard deviation."""
 ROOM = 1_024
 """Tokens of a first reply: what repeats itself soon ends."""
+LONGEST_S = 1_800.0
+"""Seconds that the refinements of a plan may take on a machine that others use too."""
 CRITERIA = [{"name": "clarity"}, {"name": "tone", "description": "Is it kind?"}, {"name": "facts"}]
 STRATEGIES: dict[str, Any] = {
     "iterative": {"kind": "iterative"},
@@ -83,12 +86,18 @@ async def _played(python: Path, folder: Path, weights: Sequence[str]) -> list[in
 
 async def _scored(service: RunningService, name: str, plan: dict[str, Any]) -> int:
     """Return how many refinements of a plan ended with a scored draft."""
+    began = time.monotonic()
     ids = [await service.submit(**plan, max_iterations=3) for _ in range(PER_PLAN)]
-    ended = await asyncio.gather(*map(service.ended, ids))
+    ended = await asyncio.gather(*(service.ended(it, LONGEST_S) for it in ids))
     good = [it for it in ended if it["result"] and it["result"]["score"] is not None]
     good = [it for it in good if await _are_valid(service, it["id"])]
     calls, tokens = (sum(it["usage"][part] for it in ended) for part in ("calls", "output_tokens"))
-    print(f"{name}: {len(good)} of {len(ended)}; {calls} calls, {tokens} tokens written")
+    seconds = time.monotonic() - began
+    print(
+        f"{name}: {len(good)} of {len(ended)}; {calls} calls, {tokens} tokens written,"
+        f" {seconds:.0f} s",
+        flush=True,
+    )
     for it in ended:
         if it not in good:
             print(f"  {it['status']}: {it['error']}")

@@ -41,6 +41,13 @@ WITHHELD = (
 BROKEN = (
     *("insufficient_system_resource", "network_error", "abort", "error", "tool_calls"),
     *("function_call", "OTHER", "cancelled", "time_limit", "MALFORMED_FUNCTION_CALL"),
+    *("incomplete", "not_finished", "unknown", "preempted", "budget_exhausted", "0"),
+    *(
+        "\u957f\u5ea6\u9650\u5236",
+        "\u043e\u0448\u0438\u0431\u043a\u0430",
+        "-1",
+        "FINISH_REASON_UNSPECIFIED",
+    ),
 )
 ENDINGS: list[tuple[str | None, type[Exception] | None]] = [
     *[(it, None) for it in GOOD],
@@ -61,6 +68,16 @@ def streamed(ending: str | None, text: str = "Dear customer.") -> ModelServerRep
     ]
     lines = [b"data: " + json.dumps({"choices": [it]}).encode() + b"\n\n" for it in choices]
     return events(*lines, b"data: [DONE]\n\n")
+
+
+def streamed_message(ending: str | None) -> ModelServerReply:
+    said = [
+        {"type": "message_start", "message": {"model": "claude"}},
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Dear."}},
+        {"type": "message_delta", "delta": {"stop_reason": ending}, "usage": {}},
+        {"type": "message_stop"},
+    ]
+    return events(*(b"data: " + json.dumps(it).encode() + b"\n\n" for it in said))
 
 
 async def raised(
@@ -91,14 +108,21 @@ async def test_a_completion_is_used_if_it_ended_well(
         *[(it, None) for it in ("end_turn", "stop_sequence")],
         *[(it, ReplyCutOff) for it in ("max_tokens", "model_context_window_exceeded")],
         ("refusal", ContentFiltered),
-        *[(it, NotServed) for it in ("tool_use", "pause_turn", None, "of tomorrow")],
+        *[
+            (it, NotServed)
+            for it in ("tool_use", "pause_turn", None, "of tomorrow", "0", "\u505c\u6b62")
+        ],
+        ("max_context_tokens", ReplyCutOff),
+        ("safety_refusal", ContentFiltered),
     ],
 )
 async def test_a_message_is_used_if_it_ended_well(
     ending: str | None, expected: type[Exception] | None
 ) -> None:
-    error, _ = await raised(message("Dear.", stop_reason=ending), call(), speaking=speaking)
-    assert (error and type(error)) == expected
+    for made in (message("Dear.", stop_reason=ending), streamed_message(ending)):
+        asked = call(expected_output_tokens=1_000_000)
+        error, _ = await raised(made, asked, speaking=speaking)
+        assert (error and type(error)) == expected
 
 
 async def test_a_reply_that_never_ends_well_fails_with_its_ending_and_what_it_took() -> None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from workers.text.document import Document, Word
 from workers.text.edits import NEGATIONS, Edit, IssueKind, TextIssue, cut, substitute
-from workers.text.tables import lines, verb
+from workers.text.tables import lines, listed, verb
 
 BE = ("is", "are", "am", "was", "were", "be", "been", "being")
 ANY = ""
@@ -213,6 +213,8 @@ def _fits(document: Document, phrase: Phrase, match: re.Match[str], word: Word) 
     )
     if not phrase.fits(previous, following):
         return False
+    if previous in listed("determiners") and match[0].lower().endswith("ing"):
+        return False  # "the initiating socket" is no socket that starts
     if phrase.unless and not phrase.unless.isdisjoint(_others(document, *match.span())):
         return False
     if phrase.starts_clause and not _starts_clause(document, match.start()):

@@ -60,9 +60,9 @@ async def ask(
     is_doubted, room = False, 0
     for attempt in range(times + 1):
         try:
+            reading.is_again = is_doubted or attempt == times
             text = await asked
-            trusts = is_doubted or attempt == times
-            said = reading(reader(question, text, is_trusted=trusts))
+            said = reading(reader(question, text))
             if check is not None:
                 await check(asked.path, said)
             return said
@@ -99,10 +99,9 @@ def _roomier(asked: Ask, question: Ask, failure: StepError, attempt: int, *, is_
     return with_more_room(asked, question, attempt)
 
 
-def reader(question: Ask, reply: str, *, is_trusted: bool = False) -> ReplyReader:
+def reader(question: Ask, reply: str) -> ReplyReader:
     """Return what reads a reply to a question."""
-    mark = question.prompt.mark
-    return ReplyReader(reply, question.prompt_request, mark=mark, is_trusted=is_trusted)
+    return ReplyReader(reply, question.prompt_request, mark=question.prompt.mark)
 
 
 class _Reading(Generic[Read]):
@@ -110,10 +109,13 @@ class _Reading(Generic[Read]):
 
     def __init__(self, read: Callable[[ReplyReader], Read]) -> None:
         self._read = read
+        self.is_again = False
+        """Whether the next reply is read as one that was asked for again for a doubt."""
         self._last: tuple[Any, Sequence[DroppedItem], Read | Unreadable] | None = None
 
     def __call__(self, reply: ReplyReader) -> Read:
-        key = reply.raw, reply.is_trusted
+        reply.is_again = self.is_again
+        key = reply.raw, reply.is_again
         if self._last is None or self._last[0] != key:
             try:
                 found: Read | Unreadable = self._read(reply)
@@ -185,10 +187,17 @@ class WrittenText:
 def written_in(reply: ReplyReader) -> WrittenText:
     """Return the text of a reply that becomes a draft. Raises `Unreadable` when there is none.
 
-    What it does not change of the draft that it revises stays byte for byte.
+    What it does not change of the draft that it revises stays byte for byte. The draft itself is
+    returned for a reply that was asked for again and may be no text still.
     """
-    text = reply.text() if reply.asked.task.document is None else reply.document()
     base = getattr(reply.asked, "draft", None)
+    try:
+        text = reply.text() if reply.asked.task.document is None else reply.document()
+    except Doubtful as doubt:
+        if not reply.is_again or base is None:
+            raise
+        reply.drop("the text", str(doubt))
+        return WrittenText(base, is_reply=False)
     if base is not None:
         text = in_place_of(base, text)
     return WrittenText(text, draft_of(reply.raw) == text)

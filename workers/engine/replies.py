@@ -36,7 +36,7 @@ from workers.engine.lenient_json import (
     values_in,
 )
 from workers.engine.prompt_requests import JsonDocument, PromptRequest, Task
-from workers.engine.text_doubts import doubt_in, unframed
+from workers.engine.text_doubts import doubt_in, settled, unframed
 from workers.engine.text_doubts import flaw_in as flaw_in_text
 from workers.engine.text_likeness import ALIKE, known
 from workers.engine.text_replies import (
@@ -87,7 +87,7 @@ class CutShort(Unreadable):
 
 
 class Doubtful(Unreadable):
-    """A reply that may be no text, or more than it: asked for again once, and then taken."""
+    """A reply that may be no text, or more than it: asked for again once."""
 
 
 class ReplyModel(BaseModel):
@@ -130,8 +130,8 @@ class ReplyReader:
     dropped: list[DroppedItem] = field(default_factory=list)
     mark: str | None = None
     """The number of the marks between which the reply was to have its text."""
-    is_trusted: bool = False
-    """Whether a text that may be none is taken: it was asked for again."""
+    is_again: bool = False
+    """Whether the text was asked for again, because the reply before may have had none."""
 
     def drop(self, item: str, reason: str) -> None:
         """Leave out one item and record why."""
@@ -142,7 +142,7 @@ class ReplyReader:
         """Return the text. Raises `Unreadable` when there is none, `Refused` for a refusal."""
         given = self._given
         said = _out_of_object(self.raw, self.asked.task, given.base)
-        return _not_empty(_text(said, given, is_trusted=self.is_trusted))
+        return _not_empty(_text(said, given, is_again=self.is_again))
 
     def passage(self, said: str, passage: str, draft: str, name: str) -> str:
         """Return the text that a reply has for a passage of a draft, read as a draft is.
@@ -221,7 +221,7 @@ def _other_texts(kind: type[PromptRequest]) -> tuple[str, ...]:
     return tuple(name for name, it in hints if name != "draft" and it in (str, str | None))
 
 
-def _text(said: str, asked: TextRequest, *, is_trusted: bool = True) -> str:
+def _text(said: str, asked: TextRequest, *, is_again: bool = False) -> str:
     """Return the text in what a model said, as far as it is one."""
     try:
         marked = marked_text(said, asked)
@@ -235,8 +235,11 @@ def _text(said: str, asked: TextRequest, *, is_trusted: bool = True) -> str:
     is_marked = marked is not None
     if flaw := remark_in(text, asked) or flaw_in_text(text, asked, is_marked=is_marked):
         raise Unreadable(flaw)
-    if not is_trusted and (doubt := doubt_in(text, asked, is_marked=is_marked)):
-        raise Doubtful(doubt)
+    if not asked.is_passage and (doubt := doubt_in(text, asked, is_marked=is_marked)):
+        taken = settled(text, asked, is_marked=is_marked) if is_again else None
+        if taken is None:
+            raise Doubtful(doubt)
+        text = taken
     return text
 
 

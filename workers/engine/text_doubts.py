@@ -1,7 +1,7 @@
 """What is no text among the replies to a request for one, and what stands around a revision.
 
 Both are told by comparing the reply with the draft that it revises, which every language allows.
-What is certain is removed or refused; what is not is asked for again once, and then taken.
+What is certain is removed or refused; what is not is asked for again once, and then settled.
 """
 
 import re
@@ -12,6 +12,8 @@ from workers.engine.text_likeness import (
     ACCENTS,
     ALIKE,
     FEW,
+    FOREIGN_FROM,
+    SIGN,
     KnownText,
     are_alike,
     blocks_of,
@@ -24,8 +26,10 @@ from workers.engine.text_replies import (
     BLANK,
     CHANGES,
     DID,
+    FIRST_PERSON,
     HERE,
     LABEL_INSIDE,
+    LAST_RULE,
     MARKUP,
     NOTE,
     OFFER,
@@ -34,6 +38,7 @@ from workers.engine.text_replies import (
     QUOTES,
     REVISED,
     THIS_VERSION,
+    WORD_COUNT,
     WORK,
     TextRequest,
 )
@@ -70,6 +75,8 @@ REMARK = re.compile(
     re.IGNORECASE,
 )
 A_LABEL = re.compile(r"\A(?:#{1,6}[ \t]+|[*_]{2}|\[)?[^\n.!?]{1,60}\Z")
+A_HEADING = re.compile(r"\W*\w[^\n:：.!?。]{0,60}(?:[:：】\])][*_]*(?:\s|\Z)|[*_]+[:：])")
+"""A label and its colon or brackets, alone or on the line that it is the label of."""
 DELIMITER = re.compile(r"[^\w\s]{3,}|[\[<(=*~#-]{1,5}[ \t]*/?\w[\w \t:-]{0,60}[\])>=*~#-]{1,5}")
 TURN = re.compile(
     r"^[#*\[<| ]*(?:human|user|assistant|system|instruction|input|end of turn|question)[*\]>| ]*"
@@ -119,12 +126,8 @@ def _between_fences(text: str, asked: TextRequest, base: str) -> str:
             continue
         body = text[lines[0].end() : lines[-1].start()].strip("\n")
         around = f"{text[: lines[0].start()]}\n\n{text[lines[-1].end() :]}"
-        is_most = 2 * len(body) > len(text)
-        if (
-            is_most
-            if not base
-            else (known(base).likeness(body) >= ALIKE > known(base).likeness(around))
-        ):
+        is_all = not base and not around.strip()
+        if is_all or (base and known(base).likeness(body) >= ALIKE > known(base).likeness(around)):
             return body
     return text
 
@@ -270,7 +273,9 @@ def _is_about_the_work(block: str) -> bool:
 
 def _has_hint(blocks: Sequence[str], asked: TextRequest, base: KnownText) -> bool:
     said = "\n\n".join(blocks)
-    is_label = len(blocks) == 1 and (ENDS_IN_COLON.search(said) or A_LABEL.match(said.strip()))
+    is_label = len(blocks) == 1 and (
+        ENDS_IN_COLON.search(said) or (A_WORD.search(said) and A_LABEL.match(said.strip()))
+    )
     return (
         bool(is_label)
         or any(REMARK.match(it.strip()) for it in blocks)
@@ -416,24 +421,39 @@ def _speaks_of(draft: str, text: str, base: KnownText) -> bool:
 
 def _doubt_at_edges(text: str, asked: TextRequest, base: KnownText) -> str | None:
     """Return what stands before or after all that resembles the draft, or where it breaks off."""
-    if not text.strip():
-        return None
-    blocks = _blocks_and_edges(text)
+    around = _around(text, asked, base)
+    if around is None:
+        return LITTLE if base.is_long else None
+    for blocks in around:
+        if blocks:
+            return _outside(blocks[0])
+    line = _first_line(text)
+    if _is_wrapped(text, asked) or (_begins_later(line, base) and not asked.contains(line)):
+        return _outside(line)
+    return BREAKS_OFF if _breaks_off(text) and not _breaks_off(asked.base or "") else None
+
+
+def _around(text: str, asked: TextRequest, base: KnownText) -> tuple[list[str], list[str]] | None:
+    """Return the blocks before and after all that resembles the draft, None if nothing does.
+
+    A first heading instead of the draft's is its own.
+    """
+    blocks = _blocks_and_edges(text) if text.strip() else []
     found = first_and_last(base, blocks)
     if found is None or 2 * len(text) < len(asked.base or ""):
-        return LITTLE if base.is_long else None
+        return None
     first = _place_of(base.blocks[0], blocks, found[0])
     last = _place_of(base.blocks[-1], blocks, found[1], is_last=True)
     is_title = blocks[0].startswith("#") and base.blocks[0].startswith("#")
-    if first > (1 if is_title else 0):
-        return _outside(blocks[0])
-    if last < len(blocks) - 1:
-        return _outside(blocks[last + 1])
-    line = blocks[0].partition("\n")[0]
-    is_wrapped = text[:1] in WRAPS and text[:1] != (asked.base or "").lstrip()[:1]
-    if is_wrapped or (_begins_later(line, base) and not asked.contains(line)):
-        return _outside(line)
-    return BREAKS_OFF if _breaks_off(text) and not _breaks_off(asked.base or "") else None
+    return blocks[: 0 if is_title and first == 1 else first], blocks[last + 1 :]
+
+
+def _first_line(text: str) -> str:
+    return blocks_of(text)[0].strip().partition("\n")[0]
+
+
+def _is_wrapped(text: str, asked: TextRequest) -> bool:
+    return text[:1] in WRAPS and text[:1] != (asked.base or "").lstrip()[:1]
 
 
 WRAPS = ("*", "_", "~", "`", ">", *QUOTES)
@@ -506,32 +526,179 @@ def _doubt_in_first(text: str, asked: TextRequest) -> str | None:
         return _outside(line)
     if (label := LABEL_INSIDE.search(text)) and not asked.contains(label[0].strip()):
         return _outside(label[0])
-    if len(blocks) > 1 and _stands_apart(blocks[0], blocks[1:], asked):
-        return _outside(blocks[0])
-    if len(blocks) > 1 and _stands_apart(blocks[-1], blocks[:-1], asked):
-        return _outside(blocks[-1])
+    for block, others in ((blocks[0], blocks[1:]), (blocks[-1], blocks[:-1])):
+        if others and _may_be_around(block.strip(), others, asked):
+            return _outside(block)
     return BREAKS_OFF if known(text).is_long and _breaks_off(text) else None
 
 
-NO_PROSE = re.compile(r"\s*(?:[-+*•][ \t]|[>#|`~]|\d+[.)][ \t])")
+def settled(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
+    """Return the text of a reply that was asked for again and is as doubtful; None without one.
+
+    What is probably about the text is removed. What is new around it and says nothing of texts or
+    to a reader is taken, and so is another text of the draft's length, such as a translation. There
+    is no draft to keep instead of a first one, which is taken without what is probably about it.
+    """
+    if asked.base is None or not text.strip():
+        return _first_without_edges(text, asked) if text.strip() else text
+    base = known(asked.base.strip(BLANK))
+    text = text if is_marked else _without_probable_edges(text, asked, base)
+    if doubt_in(text, asked, is_marked=is_marked) is None:
+        return text
+    if _breaks_off(text) and not _breaks_off(asked.base):
+        return None
+    around = _around(text, asked, base)
+    if around is None:
+        return text if _may_be_anew(text, asked, base) else None
+    is_wrapped = _is_wrapped(text, asked) and text.rstrip()[-1:] not in ".!?。"
+    is_odd = is_marked or is_wrapped or _begins_later(_first_line(text), base)
+    return None if is_odd or any(_says_it_is_none(it, asked, base) for it in around) else text
+
+
+def _says_it_is_none(blocks: Sequence[str], asked: TextRequest, base: KnownText) -> bool:
+    """Return whether anything in blocks before or after a text says that they are not its own."""
+    if not blocks or FRONT_MATTER.match("\n".join((*blocks, ""))):
+        return False
+    return _has_hint(blocks, asked, base) or any(map(A_HEADING.match, blocks[:2]))
+
+
+def _may_be_anew(text: str, asked: TextRequest, base: KnownText) -> bool:
+    """Return whether a text that is unlike the draft or short may be one: nothing says another."""
+    if _hints(text, asked) > 1 or _speaks_of(asked.base or "", text, base) or OPENING.match(text):
+        return False
+    blocks = blocks_of(text)
+    is_odd = any(map(NO_WORDS.fullmatch, blocks)) or REMARK.match(blocks[-1].strip()) is not None
+    if is_odd or len(words_of(text)) < FEWEST:
+        return False
+    return base.likeness(text) >= ALIKE or 2 * len(words_of(text)) >= base.length
+
+
+def _without_probable_edges(text: str, asked: TextRequest, base: KnownText) -> str:
+    """Remove what is probably about the text before and after it, and on its first line."""
+    around = _around(text, asked, base)
+    if around is None or asked.is_message:
+        return text
+    before, after = around
+    said = _said_before(_first_line(text), base)
+    if before and _is_probable(before, before[-1], asked, base):
+        text = text[text.index(before[-1]) + len(before[-1]) :].strip("\n")
+        text = FIRST_RULE.sub("", text)
+    elif not before and OPENING.match(said):
+        text = text[text.index(said) + len(said) :].lstrip()
+    if after and (_is_probable(after, after[0], asked, base) or END.fullmatch(after[0])):
+        text = LAST_RULE.sub("", text[: text.rindex(after[0])].rstrip()).rstrip()
+    return text
+
+
+FEWEST = 4
+"""Words of the shortest text that may be a summary."""
+FIRST_RULE = re.compile(r"\A(?:-{3,}|\*{3,}|_{3,}|={3,})[ \t]*\n+")
+END = re.compile(r"[^\w\n]*(?:the )?end(?: of (?:the )?\w+)?[^\w\n]*|assistant", re.IGNORECASE)
+
+
+def _is_probable(blocks: Sequence[str], label: str, asked: TextRequest, base: KnownText) -> bool:
+    """Return whether blocks before or after a text are about it, by two signs of three.
+
+    `label` is the block that would be their heading, or the text's.
+    """
+    said = "\n\n".join(blocks)
+    if 3 * len(words_of(said)) > base.length or asked.contains(said.strip()):
+        return False
+    is_label = ENDS_IN_COLON.search(label) or A_LABEL.match(label.partition("\n")[0])
+    hints = _hints(said, asked)
+    if hints > 1:
+        return is_label is not None or PERSONAL.search(said) is not None
+    is_opening = OPENING.match(said) is not None and len(words_of(said)) <= FEW
+    return is_label is not None and (hints > 0 or is_opening)
+
+
+def _said_before(line: str, base: KnownText) -> str:
+    """Return the words and the sign that a first line has before the first words of the draft."""
+    said, found, _ = line.partition(base.blocks[0].strip()[:12])
+    return said.rstrip() if found and re.search(r"[:!.。！：—–-]\s*\Z", said) else ""
+
+
+def _first_without_edges(text: str, asked: TextRequest) -> str:
+    """Return a first draft without what is probably around it, as its text shows."""
+    before = None
+    while text != before:
+        before, text = text, _without_frame(text, asked, "").strip("\n")
+        blocks = blocks_of(FIRST_LINE.sub(r"\1\n\n", text))
+        role = A_ROLE.match(text)
+        if role and not asked.contains(role[0].strip()):
+            text = text[role.end() :]
+        elif said := _announced_in(text, asked):
+            text = text[len(said) :].lstrip("*_ \t")
+        elif len(blocks) > 1:
+            text = _without_first_edges(text, blocks, asked)
+    return text
+
+
+A_ROLE = re.compile(r"\A[*_#>\[ ]*(?:assistant|ai|model|bot)[*_\] ]*[:：][*_]*\s*", re.IGNORECASE)
+
+
+def _announced_in(text: str, asked: TextRequest) -> str:
+    """Return what announces the text on its first line, "" where nothing does."""
+    found = re.match(r"[^\n:：]{1,120}[:：](?=[*_]*[ \t]+\S)", text)
+    is_said = found and OPENING.match(found[0]) and _hints(found[0], asked)
+    return found[0] if found and is_said and not asked.contains(found[0]) else ""
+
+
+def _without_first_edges(text: str, blocks: Sequence[str], asked: TextRequest) -> str:
+    first, last = blocks[0].strip(), blocks[-1].strip()
+    rest = "\n\n".join(blocks[1:])
+    is_above_title = rest.startswith("# ") and FRONT_MATTER.match(f"{first}\n") is None
+    if is_above_title or _is_probable_of_first(first, rest, asked):
+        return FIRST_RULE.sub("", text[text.index(first) + len(first) :].strip("\n"))
+    is_end = END.fullmatch(last) or WORD_COUNT.fullmatch(last)
+    if is_end or _is_probable_of_first(last, "\n\n".join(blocks[:-1]), asked):
+        return LAST_RULE.sub("", text[: text.rindex(last)].rstrip()).rstrip()
+    return text
+
+
+def _is_probable_of_first(block: str, rest: str, asked: TextRequest) -> bool:
+    """Return whether a first or last block of a first draft is about it."""
+    if 3 * len(words_of(block)) > len(words_of(rest)) or NO_PROSE.match(block):
+        return False
+    if asked.contains(block):
+        return False
+    bare = block.strip("*_ ")
+    is_of_author = DID.match(bare) is not None and FIRST_PERSON.search(rest) is not None
+    if known(rest).is_in_another_script(block) or PLEASED_ALONE.fullmatch(bare):
+        return True
+    if _is_about_the_work(bare) and not is_of_author:
+        return True
+    hints = _hints(block, asked)
+    if ENDS_IN_COLON.search(block) or A_LABEL.fullmatch(block):
+        return hints > 0 or OPENING.match(block) is not None
+    return hints > 1 and (PERSONAL.search(block) or REMARK.match(block)) is not None
+
+
 UNDERLINE = re.compile(r"\n[ \t]*([^\w\s])\1{2,}[ \t]*\Z")
 """The second line of a heading."""
-
-
-def _stands_apart(block: str, others: Sequence[str], asked: TextRequest) -> bool:
-    """Return whether the first or the last block of a first draft may be about the others.
-
-    It is much shorter than they are and no heading, list or table, or it speaks of texts.
-    """
-    words = sorted(len(words_of(it)) for it in others)
-    is_short = 2 * len(words_of(block)) < words[len(words) // 2]
-    is_prose = NO_PROSE.match(block) is None and UNDERLINE.search(block) is None
-    return (is_short and is_prose) or _may_be_around(block, others, asked)
+NO_PROSE = re.compile(r"\s*(?:[-+*•][ \t]|[>|`~]|\d+[.)][ \t])")
+PLEASED_ALONE = re.compile(rf"{PLEASED}\W*", re.IGNORECASE)
 
 
 def _may_be_around(block: str, others: Sequence[str], asked: TextRequest) -> bool:
-    is_foreign = known("\n\n".join(others)).is_foreign(block)
-    return is_foreign or _hints(block, asked) >= (2 if PERSONAL.search(block) else MOST_HINTS)
+    """Return whether the first or the last block of a first draft may be about the others.
+
+    It speaks of texts, or is much shorter than they are and says something else of a reply.
+    """
+    hints, said = _hints(block, asked), PERSONAL.search(block)
+    if _is_foreign_part(block, known("\n\n".join(others))) or hints >= (2 if said else MOST_HINTS):
+        return True
+    words = sorted(len(words_of(it)) for it in others)
+    is_short = 2 * len(words_of(block)) < words[len(words) // 2]
+    is_said = said or ENDS_IN_COLON.search(block) or REMARK.match(block)
+    is_prose = not (block.startswith("#") or UNDERLINE.search(block) or NO_PROSE.match(block))
+    return is_short and bool(hints or (is_said and is_prose))
+
+
+def _is_foreign_part(block: str, rest: KnownText) -> bool:
+    if rest.is_in_another_script(block):
+        return True
+    return SIGN.search(block) is None and rest.may_be_foreign(block, FOREIGN_FROM)
 
 
 def _outside(block: str) -> str:

@@ -4,6 +4,7 @@ A block is a paragraph, a list or a heading: what stands between two blank lines
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -61,7 +62,7 @@ class KnownText:
         words = words_of(text)
         self.length = len(words)
         self.words = frozenset(words)
-        self.letters = frozenset(text.casefold())
+        self.scripts = frozenset(map(_script_of, frozenset(text)))
         self.pairs = pairs_of(words)
         self.blocks = blocks_of(text)
         self.bare = frozenset(text.split())
@@ -109,11 +110,19 @@ class KnownText:
 
     def is_foreign(self, text: str) -> bool:
         """Return whether a text is in another language, by its script or by enough words."""
-        letters = [it for it in text.casefold() if it.isalpha()]
-        other = [it for it in letters if it > "\u024f" and it not in self.letters]
-        if letters and 2 * len(other) > len(letters):
-            return self.length >= LONG and not self.letters & set(other)
-        return self.may_be_foreign(text, FOREIGN_FROM)
+        return self.is_in_another_script(text) or self.may_be_foreign(text, FOREIGN_FROM)
+
+    def is_in_another_script(self, text: str) -> bool:
+        """Return whether most letters of a text are in a script that this text does not have."""
+        letters = [it for it in text if it.isalpha()]
+        other = sum(it > "\u024f" and _script_of(it) not in self.scripts for it in letters)
+        return self.length >= LONG and 2 * other > len(letters)
+
+
+@lru_cache(maxsize=4_096)
+def _script_of(letter: str) -> str:
+    """Return the script of a letter, by the first word of its name in Unicode."""
+    return unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""
 
 
 @lru_cache(maxsize=1_024)

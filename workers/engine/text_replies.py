@@ -55,7 +55,7 @@ CHANNEL = re.compile(
 TOKENS = re.compile(
     r"(?:<\|(?:im_end|im_start|eot_id|end|endoftext|return|end_of_text|end_of_solution|"
     r"begin_of_solution|start_header_id|end_header_id|begin_of_text|assistant|START_RESPONSE|"
-    r"END_RESPONSE)\|>|</?s>|<(?:end|start)_of_turn>|<\|turn>|<turn\|>|\[/?INST\])"
+    r"END_RESPONSE)\|>|<\uff5c[^\uff5c<>\n]{1,40}\uff5c>|</?s>|<(?:end|start)_of_turn>|<\|turn>|<turn\|>|\[/?INST\])"
 )
 ROLE = re.compile(r"(?:assistant|model)(?=[ \t]*\n|<)")
 
@@ -632,6 +632,8 @@ def _without_closing(text: str, asked: TextRequest, *, is_framed: bool) -> str:
             continue
         bare, is_remark = note.strip(BLANK), is_framed or split.re is RULE
         is_about = _is_note(bare) if is_remark else _is_about_revising(bare, asked)
+        if asked.base is None and not is_framed and (name := NOTE.match(bare)):
+            is_about = DID.match(bare, name.end()) is not None
         if (is_about or _is_mark(bare, asked)) and not asked.contains(note.strip()):
             return kept.rstrip(BLANK)
     if (is_framed or asked.base is not None) and not asked.ends_with(LAST_RULE):

@@ -213,9 +213,9 @@ _MAYBE_LEGAL = re.compile(
 """Words of theirs that stand in other texts too."""
 
 _LEGAL_TITLE = re.compile(
-    r"\A\W*[^\n]{0,60}\b(?:licen[sc]es?|copying|copyrights?|agreement|terms of (?:use|service)"
-    r"|terms and conditions|disclaimer|certificate of origin|(?P<alone>constitution|by-?laws"
-    r"|code of conduct))\b[^\n]{0,60}(?:\n|\Z)",
+    r"(?:\A|<title>)\W*[^\n]{0,60}\b(?:licen[sc]es?|copying|copyrights?|agreement"
+    r"|terms of (?:use|service)|terms and conditions|disclaimer|certificate of origin"
+    r"|(?P<alone>constitution|by-?laws|code of conduct))\b[^\n]{0,60}(?:\n|\Z)",
     re.IGNORECASE,
 )
 _LIKE_CODE = re.compile(
@@ -258,7 +258,7 @@ def _verbatim(text: str, masked: str) -> Iterator[Protected]:
     paragraphs = [match.span() for match in _PARAGRAPH.finditer(masked)]
     legal = {at for at, (start, end) in enumerate(paragraphs) if _is_legal(masked[start:end])}
     long = [at for at, (start, end) in enumerate(paragraphs) if end - start >= LONG_PARAGRAPH]
-    title = _LEGAL_TITLE.match(text)
+    title = _LEGAL_TITLE.search(text)
     is_whole = sum(at in legal for at in long) > FEWEST_LEGAL * len(long) or (
         title is not None and (len(legal) > 1 or title["alone"] is not None)
     )

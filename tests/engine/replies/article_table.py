@@ -3,8 +3,17 @@
 from tests.engine.replies.articles import REPLIES, firsts, legitimate, others
 from tests.engine.replies.collected import anew, public, texts
 
-HEAD = ("replies", "read", "asked again", "asked again once", "wrong")
-OUTCOMES = ("right", "asked again", "doubted", "wrong")
+HEAD = (
+    "replies",
+    "read",
+    "asked again",
+    "wrong",
+    "doubted",
+    "then read",
+    "then kept",
+    "then wrong",
+)
+OUTCOMES = ("right", "asked again", "wrong", "doubted")
 
 
 KINDS = {
@@ -18,17 +27,28 @@ KINDS = {
 
 
 def article_table() -> str:
-    """Return what comes of the replies, with marks and without them, as a table in Markdown."""
+    """Return what comes of the replies, with marks and without them, as a table in Markdown.
+
+    A doubted reply comes again: its text is read then, or the draft before it is kept.
+    """
     lines = [("replies", "marks", *HEAD), ("---", "---", *["---:"] * len(HEAD))]
     for name, replies in KINDS.items():
         for marks, them in (("yes", [it.with_marks() for it in replies]), ("no", replies)):
             found = [it.outcome() for it in them]
-            lines.append((name, marks, str(len(found)), *(str(found.count(o)) for o in OUTCOMES)))
+            then = [
+                it.outcome(is_again=True)
+                for it, was in zip(them, found, strict=True)
+                if was == "doubted"
+            ]
+            kept = len(then) - then.count("right") - then.count("wrong")
+            counts = (len(found), *map(found.count, OUTCOMES))
+            counts += (then.count("right"), kept, then.count("wrong"))
+            lines.append((name, marks, *map(str, counts)))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def wrong() -> list[str]:
-    """Return the replies that are read wrongly."""
+    """Return the replies that are read wrongly, when they come or when they come again."""
     every = [it for replies in KINDS.values() for it in replies]
     forms = [(it, "without marks") for it in every] + [(it.with_marks(), "marks") for it in every]
-    return [f"{it.family}, {it.name}, {form}" for it, form in forms if it.outcome() == "wrong"]
+    return [f"{it.family}, {it.name}, {form}" for it, form in forms if it.is_wrong]

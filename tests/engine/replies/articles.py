@@ -299,17 +299,22 @@ class ArticleReply:
             said = said.replace(f"{{{name}}}", it)
         return replace(self, said=said)
 
-    def outcome(self, *, is_trusted: bool = False) -> str:
+    def outcome(self, *, is_again: bool = False) -> str:
         """Return what comes of it: `right`, `asked again`, `wrong`, or `doubted` if it is asked
-        again once and then taken."""
+        again once, and no draft when it comes again."""
         move = question("revise", "generator", self.asked)
         try:
-            read = reader(move, self.said, is_trusted=is_trusted).text()
+            read = replace(reader(move, self.said), is_again=is_again).text()
         except Doubtful:
             return "doubted"
         except Unreadable:
             return "asked again"
         return "right" if read == self.text else "wrong"
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a wrong text becomes the draft, of this reply or of the same one again."""
+        return "wrong" in (self.outcome(), self.outcome(is_again=True))
 
 
 def _wrapped() -> Iterator[ArticleReply]:

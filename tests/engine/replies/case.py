@@ -111,7 +111,7 @@ def outcome_of(case: Case) -> Any:
     except Refused:
         return Refuses()
     except Doubtful:
-        return Doubted(READERS[case.kind](replace(reply, is_trusted=True)))
+        return Doubted(READERS[case.kind](replace(reply, is_again=True)))
     except Unreadable as error:
         return Again(str(error))
     return Dropped(read, len(reply.dropped)) if reply.dropped else read
