@@ -18,7 +18,8 @@ def operations(document: Mapping[str, Any]) -> str:
             for method, operation in methods.items():
                 if tag["name"] in operation["tags"]:
                     lines += _operation(f"{method.upper()} {path}", operation)
-    lines += ["## Sent to you", "", "Bodies of [webhooks](../webhooks.md), by their `type`.", ""]
+    webhooks = "[webhooks](../watching.md#webhooks)"
+    lines += ["## Sent to you", "", f"Bodies of {webhooks}, by their `type`.", ""]
     lines += ["| type | body | |", "|---|---|---|"]
     for name, methods in document["webhooks"].items():
         sent = methods["post"]

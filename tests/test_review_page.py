@@ -10,7 +10,7 @@ from app.contract.status import StopReason
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = (DOCS / "reviews.md").read_text()
-CONTINUING = (DOCS / "continuing.md").read_text()
+CONTINUING = (DOCS / "requests.md").read_text()
 SENT = re.findall(r"curl (\S+).* -d '(.*)'", PAGE)
 
 

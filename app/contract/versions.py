@@ -1,6 +1,6 @@
 """The versions of the engine: the order of moves, and the drafts and findings that they are given.
 
-docs/extending.md says which changes need a new version.
+CONTRIBUTING.md says which changes need a new version.
 """
 
 ENGINE_VERSION = 4

@@ -23,6 +23,7 @@ from tests.waiting import TIMEOUT_S, eventually
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 TUTORIAL = (DOCS / "tutorial.md").read_text()
+CLIENTS = (DOCS / "clients.md").read_text()
 HERE = "localhost:8080"
 SECTION = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -37,7 +38,7 @@ PRINTED = {
 """What each sample of docs/clients.md prints, in every language."""
 
 
-WEBHOOK = "Check a webhook"
+WEBHOOK, SERVICE = "Check a webhook", "Inside your service"
 BODY = b'{"type":"refinement.completed","timestamp":"2026-01-31T09:00:00Z","data":{"id":"ref_1"}}'
 ALL_SAMPLES = """
 const [, , sent, ...names] = process.argv;
@@ -81,12 +82,11 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def samples(language: str) -> dict[str, str]:
     """The samples of docs/clients.md in a language, by their section."""
-    page = (DOCS / "clients.md").read_text()
     return {
         title: code
-        for title, text in SECTION.findall(page)
+        for title, text in SECTION.findall(CLIENTS)
         for kind, code in BLOCK.findall(text)
-        if kind == language
+        if kind == language and title != SERVICE
     }
 
 
@@ -170,15 +170,15 @@ OFFERED = {
 
 
 def own_service(language: str, port: int) -> str:
-    """The service of docs/service.md in a language, on another port."""
-    blocks = BLOCK.findall((DOCS / "service.md").read_text())
+    """The service of docs/clients.md in a language, on another port."""
+    blocks = BLOCK.findall(dict(SECTION.findall(CLIENTS))[SERVICE])
     (code,) = (it for kind, it in blocks if kind == language)
     return str(code).replace("8700", str(port))
 
 
 @contextmanager
 def started_service(command: list[str], folder: Path, address: str, log: Path) -> Iterator[None]:
-    """Run a service of docs/service.md that uses the Hone at this address."""
+    """Run a service of docs/clients.md that uses the Hone at this address."""
     variables = {"HONE_SERVER": f"http://{address}", "WEBHOOK_SECRET": SECRET}
     with log.open("wb") as out:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The receivers of docs/webhooks.md verify what Hone sends, and nothing else."""
+"""The receivers of docs/watching.md verify what Hone sends, and nothing else."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from tests.waiting import TIMEOUT_S
 from workers.outbound.guarded_client import open_endpoints
 from workers.outbound.webhooks import SCHEDULE_S
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "webhooks.md").read_text()
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "watching.md").read_text()
 BODY = b'{"type":"refinement.completed","data":{"id":"ref_1","status":"succeeded"}}'
 OTHER = SecretStr("whsec_" + "QUFB" * 10)
 
