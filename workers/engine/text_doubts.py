@@ -526,7 +526,7 @@ def _doubt_in_first(text: str, asked: TextRequest) -> str | None:
         return _outside(line)
     if (label := LABEL_INSIDE.search(text)) and not asked.contains(label[0].strip()):
         return _outside(label[0])
-    for block, others in ((blocks[0], blocks[1:]), (blocks[-1], blocks[:-1])):
+    for block, others in ((blocks[0], blocks[1:]), (blocks[-1], blocks[:-1])) if blocks else ():
         if others and _may_be_around(block.strip(), others, asked):
             return _outside(block)
     return BREAKS_OFF if known(text).is_long and _breaks_off(text) else None
