@@ -14,7 +14,9 @@ COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY app app
 COPY workers workers
 COPY extras extras
+COPY clients/python clients/python
 RUN /opt/build/bin/hatchling build -t wheel -d /wheels \
+    && (cd clients/python && /opt/build/bin/hatchling build -t wheel -d /wheels) \
     && /opt/hone/bin/pip install --no-deps --no-index /wheels/*.whl
 
 FROM python:3.13.14-slim@sha256:9662417aace5ae7b8e2609cce472b72a8958e134ba372808abe9cc1a0c0125e6

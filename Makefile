@@ -16,7 +16,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	2>/dev/null && { echo $$python; break; }; done)
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-header --upgrade
+	--no-header --upgrade --no-emit-package hone-client
 EXTRAS := --extra compare --extra mcp
 
 .PHONY: help install demo serve test check fix openapi docs console faults upgrades release fuzz interop sim bench examples lock clean
@@ -106,13 +106,12 @@ $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Hone needs Python 3.11 to 3.14 with its venv module."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/run.stamp: pyproject.toml requirements.lock requirements-build.lock | $(BIN)/python
+$(VENV)/run.stamp: pyproject.toml clients/python/pyproject.toml requirements.lock requirements-build.lock | $(BIN)/python
 	$(PIP) --require-hashes -r requirements.lock -r requirements-build.lock
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(PIP) --no-deps --no-build-isolation --editable . --editable clients/python
 	@touch $@
 
 # Without pip's own look at what is missing: the lock leaves out what pyproject.toml overrides.
-$(VENV)/dev.stamp: requirements-dev.lock clients/python/pyproject.toml $(VENV)/run.stamp
+$(VENV)/dev.stamp: requirements-dev.lock $(VENV)/run.stamp
 	$(PIP) --no-deps --require-hashes -r requirements-dev.lock
-	$(PIP) --no-deps --no-build-isolation --editable clients/python
 	@touch $@

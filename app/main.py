@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from itertools import chain
 from random import Random
 from typing import Any
 
@@ -27,7 +26,6 @@ from app.api import (
 )
 from app.api.access import AccessControl
 from app.api.boundary import Boundary
-from app.api.dispatch import Dispatcher
 from app.api.observing import Observed
 from app.api.server import ApiServer, configured
 from app.contract.errors import HoneError, Unavailable
@@ -131,7 +129,6 @@ def create_app(
         servers=[{"url": settings.root_path or "/"}],
         telemetry={"tracing": False, "metrics": False, "logs": False},  # `Observed` has its own
     )
-    app.add_middleware(Dispatcher, api=app, routes=chain.from_iterable(it.routes for it in ROUTERS))
     app.add_middleware(AccessControl)
     app.add_middleware(Boundary, settings=settings)
     app.add_middleware(Observed, traces=traces)

@@ -66,7 +66,7 @@ async def all_mended(seed: int, documents: int) -> list[Mended]:
 
 
 def report(done: list[Mended], seed: int) -> str:
-    """Return the figures as Markdown; every document that fails is listed by its faults."""
+    """Return the figures as Markdown."""
     faults = Counter(fault for it in done for fault in it.broken.faults)
     valid = [it for it in done if it.is_valid]
     lines = [
@@ -83,18 +83,7 @@ def report(done: list[Mended], seed: int) -> str:
             f"| {fault} | {count} | {sum(it.is_valid for it in having)}"
             f" | {sum(it.keeps_values for it in having)} |"
         )
-    failing = [it for it in done if not (it.is_valid and it.keeps_values)]
-    lines += ["", "Not mended:" if failing else "None is left unmended."]
-    lines += [""] * bool(failing) + [f"- {_why(it)}" for it in failing]
     return "\n".join(lines)
-
-
-def _why(it: Mended) -> str:
-    faults = ", ".join(it.broken.faults)
-    if it.is_valid:
-        return f"{faults}: valid, but a value changed"
-    findings = it.outcome.best.scored.findings
-    return f"{faults}: {findings[0].message if findings else it.outcome.reason}"
 
 
 def written_into(text: str, figures: str) -> str:

@@ -8,6 +8,7 @@ figures. Only people raise a limit.
 
 import argparse
 import ast
+import importlib.util
 import json
 import re
 import shutil
@@ -182,7 +183,8 @@ def private_names(checkout: Checkout, bounded: frozenset[str]) -> list[str]:
     """Return `PATH: NAME` for each private name of a library that the code spells.
 
     Such a name is imported, read from an imported library, or read from any object although the
-    code defines none of that name. `bounded` are the libraries that do not count.
+    code defines none of that name. `bounded` are the libraries that do not count; an object is
+    theirs if the module imports one that spells the name.
     """
     own = {name.partition(".")[0] for name in checkout.modules}
     defined = {it for module in checkout.modules.values() for it in _defined_names(module.tree)}
@@ -190,9 +192,20 @@ def private_names(checkout: Checkout, bounded: frozenset[str]) -> list[str]:
         {
             f"{module.path}: {name}"
             for module in checkout.modules.values()
-            for name in _private_names(module.tree, own | bounded, defined)
+            for name in _private_names(
+                module.tree, own | bounded, defined | _spelt(module.text, bounded)
+            )
         }
     )
+
+
+def _spelt(text: str, libraries: Set[str]) -> set[str]:
+    """Return the private names in the code of those of the libraries that a module imports."""
+    imported = {*re.findall(r"(?m)^(?:from|import) (\w+)", text)} & libraries
+    specs = [importlib.util.find_spec(name) for name in sorted(imported)]
+    folders = [Path(it) for spec in specs if spec for it in spec.submodule_search_locations or ()]
+    files = (path.read_text() for folder in folders for path in folder.rglob("*.py"))
+    return {name for text in files for name in re.findall(r"\b_\w+", text)}
 
 
 def _private_names(tree: ast.Module, uncounted: Set[str], defined: Set[str]) -> Iterator[str]:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONTEXT = (
     *("Dockerfile", ".dockerignore", "pyproject.toml", "requirements-extras.lock"),
     *("requirements-build.lock", "README.md", "LICENSE", "NOTICE"),
-    *("app", "workers", "extras"),
+    *("app", "workers", "extras", "clients/python"),
 )
 """What the image is built from."""
 

@@ -21,13 +21,14 @@ from app.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+NEEDED = [it for it in PROJECT["project"]["dependencies"] if not it.startswith("hone-client")]
 EXTRAS = [*chain.from_iterable(PROJECT["project"]["optional-dependencies"].values())]
 LOCKS = {
-    "requirements.lock": PROJECT["project"]["dependencies"],
-    "requirements-extras.lock": [*PROJECT["project"]["dependencies"], *EXTRAS],
+    "requirements.lock": NEEDED,
+    "requirements-extras.lock": [*NEEDED, *EXTRAS],
     "requirements-build.lock": PROJECT["dependency-groups"]["build"],
     "requirements-dev.lock": [
-        *PROJECT["project"]["dependencies"],
+        *NEEDED,
         *EXTRAS,
         *(r for r in PROJECT["dependency-groups"]["dev"] if isinstance(r, str)),
     ],
@@ -78,7 +79,7 @@ def test_the_service_loads_nothing_that_only_its_checks_install() -> None:
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     owners = packages_distributions()
     distributions = {canonicalize_name(name) for it in loaded for name in owners.get(it, ())}
-    shipped = {"hone", *pins("requirements.lock")}
+    shipped = {"hone", "hone-client", *pins("requirements.lock")}
     assert distributions - shipped <= HARMLESS, "`make clean install` removes what is left over"
 
 

@@ -283,7 +283,7 @@ async def _after(
     return after
 
 
-async def _events_as(
+async def event_media_type(
     accept: Annotated[list[str], Header(include_in_schema=False)] = [],  # noqa: B006
 ) -> str:
     media_type = accepted(accept, (EVENT_STREAM, JSON))
@@ -317,9 +317,8 @@ RefinementId = Annotated[
         examples=["ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"],
     ),
 ]
-Submission = Annotated[
-    RequestBody[RefinementRequest], Depends(submission_of(_preset, _has_default))
-]
+submission_in = submission_of(_preset, _has_default)
+Submission = Annotated[RequestBody[RefinementRequest], Depends(submission_in)]
 ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_of(ReviewDecision))]
 RatingBody = Annotated[RequestBody[RatingRequest], Depends(body_of(RatingRequest))]
 ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_of(Continuation))]
@@ -331,7 +330,7 @@ PreferredWait = Annotated[int | None, Depends(_prefer)]
 Versions = Annotated[frozenset[int] | None, Depends(_versions)]
 SeenEvents = Annotated[Container[int] | None, Depends(_seen)]
 After = Annotated[int, Depends(_after)]
-EventsAs = Annotated[str, Depends(_events_as)]
+EventsAs = Annotated[str, Depends(event_media_type)]
 Wait = Annotated[
     float,
     Query(

@@ -1,15 +1,19 @@
 """The routes: each has named dependencies, one service call and one return."""
 
+import re
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.routing import APIRoute
 from starlette.background import BackgroundTask
 
 from app.access import Caller, Metering
 from app.api import examples
 from app.api.dependencies import (
     EVENT_STREAM,
+    JSON,
     Absent,
     After,
     AfterStep,
@@ -52,6 +56,12 @@ from app.api.dependencies import (
     Versions,
     Wait,
     WithResults,
+    event_media_type,
+    event_number,
+    idempotency_key,
+    preferred_wait_s,
+    seen_events,
+    submission_in,
 )
 from app.api.openapi import (
     ACCEPTED,
@@ -81,6 +91,7 @@ from app.api.responses import (
     reported,
     shown,
 )
+from app.contract import patterns
 from app.contract.access import OPERATOR
 from app.contract.calibration import CalibrationList
 from app.contract.continuations import Continuation
@@ -108,8 +119,8 @@ from app.service import offers
 from app.store import Store, StoredLimit
 
 
-async def _receiver(request: Request, tenant: Tenant, store: TheStore) -> Receiver:
-    return Receiver(store, tenant, bool(request.scope.get("is_head")))
+async def _receiver(request: Request) -> Receiver:
+    return _receiver_of(request)
 
 
 async def _stream(request: Request) -> AbstractAsyncContextManager[None]:
@@ -118,11 +129,104 @@ async def _stream(request: Request) -> AbstractAsyncContextManager[None]:
     return metering.stream(caller.tenant, caller.quotas.watchers)
 
 
+REFINEMENT_ID = re.compile(patterns.REFINEMENT_ID.regex)
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 CountedStream = Annotated[AbstractAsyncContextManager[None], Depends(_stream)]
 TheReceiver = Annotated[Receiver, Depends(_receiver)]
 
-refinements = APIRouter(prefix="/v1/refinements", tags=["refinements"])
-journal = APIRouter(prefix="/v1/refinements/{refinement_id}", tags=["journal"])
+Plain = Callable[[Request], Awaitable[Response | None]]
+_plain_forms: dict[Callable[..., Any], Plain] = {}
+
+
+class FastRoute(APIRoute):
+    """A route that FastAPI declares, and whose plain form, if it has one, is called in its place.
+
+    FastAPI inspects the declarations for each request, which takes longer than what it is asked
+    for. It answers the requests for which a plain form returns None.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        declared, plain = super().get_route_handler(), _plain_forms.get(self.endpoint)
+        if plain is None:
+            return declared
+
+        async def answer(request: Request) -> Response:
+            return await plain(request) or await declared(request)
+
+        return answer
+
+
+async def _submit(request: Request) -> Response | None:
+    submission = await submission_in(request)
+    key = idempotency_key(request.headers.get("idempotency-key"))
+    wait_s = preferred_wait_s(request.headers.getlist("prefer"))
+    caller, service = request.scope["state"]["caller"], request.scope["state"]["service"]
+    receiver, head = _receiver_of(request), _head()
+    called = caller.tenant, caller.key_id, service, receiver, head
+    return _whole(head, await submit(submission, key, wait_s, *called))
+
+
+async def _get(request: Request) -> Response | None:
+    if (refinement_id := _id_alone(request)) is None:
+        return None
+    seen = seen_events(request.headers.getlist("if-none-match"))
+    receiver, head = _receiver_of(request), _head()
+    watching = request.scope["state"]["watching"]
+    return _whole(head, await get(refinement_id, receiver.tenant, watching, seen, receiver, head))
+
+
+async def _events(request: Request) -> Response | None:
+    if (refinement_id := _id_alone(request)) is None:
+        return None
+    last = request.headers.get("last-event-id")
+    after = 0 if last is None else event_number(last)
+    media_type = await event_media_type(request.headers.getlist("accept"))
+    receiver, watching = _receiver_of(request), request.scope["state"]["watching"]
+    sources = receiver.tenant, receiver.store, watching, request, receiver
+    return await events(refinement_id, *sources, after, media_type, await _stream(request))
+
+
+def _id_alone(request: Request) -> str | None:
+    """Return the id in the path; None if it is none, or if there is a query."""
+    refinement_id: str = request.path_params["refinement_id"]
+    is_plain = not request.scope["query_string"] and REFINEMENT_ID.fullmatch(refinement_id)
+    return refinement_id if is_plain else None
+
+
+def _receiver_of(request: Request) -> Receiver:
+    state = request.scope["state"]
+    return Receiver(state["store"], state["caller"].tenant, bool(request.scope.get("is_head")))
+
+
+def _head() -> Response:
+    """Return a response for the headers and the status that an endpoint sets."""
+    head = Response()
+    del head.headers["content-length"]
+    return head
+
+
+def _whole(head: Response, answer: Snapshot | Response) -> Response:
+    if isinstance(answer, Response):
+        return answer
+    content = answer.model_dump_json(by_alias=True)
+    return Response(content, head.status_code, head.headers, JSON)
+
+
+def with_plain_form(plain: Plain) -> Callable[[Endpoint], Endpoint]:
+    """Let `plain` answer for the endpoint where it can."""
+
+    def note(endpoint: Endpoint) -> Endpoint:
+        _plain_forms[endpoint] = plain
+        return endpoint
+
+    return note
+
+
+refinements = APIRouter(prefix="/v1/refinements", tags=["refinements"], route_class=FastRoute)
+journal = APIRouter(
+    prefix="/v1/refinements/{refinement_id}", tags=["journal"], route_class=FastRoute
+)
 server = APIRouter()
 
 
@@ -142,6 +246,7 @@ server = APIRouter()
     ),
     openapi_extra=body(RefinementRequest, examples.REQUESTS),
 )
+@with_plain_form(_submit)
 async def submit(
     submission: Submission,
     key: IdempotencyKey,
@@ -204,6 +309,7 @@ async def list_(
     response_model=Snapshot,
     responses=LOOKED_AT | problems(MalformedHeader, RefinementNotFound, InvalidRequest),
 )
+@with_plain_form(_get)
 async def get(
     refinement_id: RefinementId,
     tenant: Tenant,
@@ -495,6 +601,7 @@ async def continue_(
         QuotaExceeded,
     ),
 )
+@with_plain_form(_events)
 async def events(
     refinement_id: RefinementId,
     tenant: Tenant,

@@ -104,7 +104,7 @@ class Connection(HttpToolsProtocol):
             return
         if self._arriving is None and self._has_answered():
             self._expect_request()
-        self._unset_keepalive_if_required()
+        self._keep_alive()
         try:
             self._feed(data)
         except HttpParserError:
@@ -186,12 +186,17 @@ class Connection(HttpToolsProtocol):
         if getattr(self.cycle, "lingers", False):
             self._close_later()
 
+    def _keep_alive(self) -> None:
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
+
     def _close_later(self) -> None:
         """End the response, and close once the client has, or after `LINGERS_S`."""
         if self.transport.is_closing():
             return
         self._is_lingering = True
-        self._unset_keepalive_if_required()
+        self._keep_alive()
         if self._arriving is not None:
             self._arriving.cancel()
         self._arriving = self.loop.call_later(LINGERS_S, self.transport.abort)

@@ -13,7 +13,7 @@ import typer
 from pydantic import ValidationError
 from rich.table import Column, Table
 
-from app.cli.client import CliError
+from app.cli.contract_client import CliError
 from app.cli.display import name_of, say
 from app.cli.root import HoneGroup, app, check_writable, console, read_settings, write_file
 from app.contract.access import (

@@ -1,5 +1,6 @@
 """The commands that talk to a server: submit, watch, get, review, report and the like."""
 
+import hashlib
 import json
 import os
 import secrets
@@ -16,15 +17,15 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, Any, NoReturn, get_args
 
+import httpx
 import typer
 from rich.console import Console
 
-from app.cli.client import (
-    Client,
+from app.cli.contract_client import (
     CliError,
-    RequestRejected,
-    ServerUnreachable,
+    ContractClient,
     WrongAddress,
+    path_of,
     perhaps_submitted,
 )
 from app.cli.display import (
@@ -73,16 +74,19 @@ from app.cli.root import (
     write_file,
 )
 from app.cli.silence import Silence
+from app.contract.batches import Batch
+from app.contract.calibration import CalibrationList
 from app.contract.criteria import AUTO
 from app.contract.drafts import MAX_TEXT
-from app.contract.insights import Dimension
+from app.contract.insights import Dimension, InsightList
 from app.contract.judgement import FindingsReply
 from app.contract.outcome import RefinementOutcome
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
-from app.contract.snapshot import Snapshot
+from app.contract.snapshot import Diff, IterationList, Snapshot, SnapshotPage
 from app.contract.status import Status
-from app.contract.steps import Step
+from app.contract.steps import Step, StepPage
 from app.legible import on_one_line
+from hone import ApiError, HoneError, ServerUnreachable
 
 
 @dataclass(frozen=True)
@@ -184,6 +188,16 @@ def _criterion(text: str) -> dict[str, str]:
     return {"name": name, "description": description} if separator else {"name": name}
 
 
+def submitted_draft(client: ContractClient, refinement_id: str) -> str | None:
+    """Return the draft that was submitted; None if there was none or it is not known."""
+    try:
+        request = client.request("GET", path_of(refinement_id, "/request"))
+    except HoneError:
+        return None
+    draft = request.get("draft") if isinstance(request, dict) else None
+    return draft if isinstance(draft, str) else None
+
+
 def file_of(result: str, draft: str | None) -> str:
     """Return a result as a file: it ends with a line end if the submitted draft does."""
     line_end = next((it for it in ("\r\n", "\n") if draft and draft.endswith(it)), "")
@@ -210,13 +224,15 @@ class Following:
         """The console of the progress."""
         return errors(quiet=self.quiet)
 
-    def begun(self, client: Client, begun: Snapshot, draft: str | None = None) -> None:
+    def begun(self, client: ContractClient, begun: Snapshot, draft: str | None = None) -> None:
         """Print the id, or wait for the end and exit; `draft` is the submitted one, if known."""
         if self.waits:
             self.to_the_end(client, begun.id, draft)
         print_text(f"{begun.model_dump_json(indent=2) if self.as_json else begun.id}\n")
 
-    def to_the_end(self, client: Client, refinement_id: str, draft: str | None = None) -> NoReturn:
+    def to_the_end(
+        self, client: ContractClient, refinement_id: str, draft: str | None = None
+    ) -> NoReturn:
         """Show the progress, print the result, and exit: with 0 if it passed.
 
         After Ctrl-C it goes on on the server; the commands for that are printed.
@@ -238,11 +254,11 @@ class Following:
         self._deliver(client, ended, draft)
         raise typer.Exit(0 if ended.outcome is RefinementOutcome.PASSED else NOT_PASSED)
 
-    def _deliver(self, client: Client, ended: Snapshot, draft: str | None) -> None:
+    def _deliver(self, client: ContractClient, ended: Snapshot, draft: str | None) -> None:
         if self.as_json:
             printed = f"{ended.model_dump_json(indent=2)}\n"
         elif ended.result:
-            given = draft if draft is not None else client.submitted_draft(ended.id)
+            given = draft if draft is not None else submitted_draft(client, ended.id)
             printed = file_of(ended.result.draft, given)
         else:
             return
@@ -304,7 +320,7 @@ def submit(
     key = idempotency_key or f"hone-{secrets.token_hex(8)}"
     with connected(server, following.shown) as client:
         with interruptible(perhaps_submitted(key)):
-            submitted = client.surely(lambda: client.submit(body, key), key)
+            submitted = client.send_surely("/v1/refinements", body, key)
         following.begun(client, submitted, body.get("draft", ""))
 
 
@@ -331,7 +347,7 @@ def batch(
     shown = errors(quiet=quiet)
     with connected(server, shown) as client, _lines_of(file) as lines:
         try:
-            submitted = client.submit_batch(lines)
+            submitted = _submitted(client, lines)
         except ServerUnreachable as error:
             raise CliError(f"{error}\n{SAME_BATCH}") from error
         if no_wait:
@@ -342,7 +358,7 @@ def batch(
                 ended = watch_batch(client, submitted, shown)
         except ServerUnreachable as error:
             raise CliError(f"{error}\n{SAME_BATCH}") from error
-        write_results(client.batch_results(ended), output)
+        write_results(client.download(ended.links.results), output)
     raise typer.Exit(0 if ended.counts.passed == ended.counts.total else NOT_PASSED)
 
 
@@ -374,6 +390,19 @@ def _no_text(begin: bytes) -> str:
     except UnicodeDecodeError:
         return "is not UTF-8 text"
     return "" if begin else "is empty"
+
+
+def _submitted(client: ContractClient, file: BufferedReader | BytesIO) -> Batch:
+    """Create a batch of the lines of a file, or return the one that the same lines created.
+
+    Raises OSError if the file cannot be read.
+    """
+    key = hashlib.file_digest(file, "sha256").hexdigest()
+    file.seek(0)
+    headers = {"Content-Type": "application/jsonl", "Idempotency-Key": f"hone-batch-{key}"}
+    timeout = httpx.Timeout(600.0, connect=10.0)
+    options = {"content": file, "headers": headers, "timeout": timeout}
+    return client.read(Batch, "/v1/batches", method="POST", **options)
 
 
 def write_results(pieces: Iterator[bytes], output: Path | None) -> None:
@@ -416,9 +445,9 @@ def get(
     the outcome.
     """
     with connected(server) as client:
-        snapshot = client.get(refinement_id)
+        snapshot = client.snapshot(refinement_id)
         result = snapshot.result if draft else None
-        text = file_of(result.draft, client.submitted_draft(refinement_id)) if result else ""
+        text = file_of(result.draft, submitted_draft(client, refinement_id)) if result else ""
     if not draft:
         print_text(f"{snapshot.model_dump_json(indent=2)}\n")
     elif result is None:
@@ -509,11 +538,12 @@ def _pairs(pairs: Sequence[str]) -> dict[str, str]:
     return {f"metadata.{key}": value for key, _, value in split.values()}
 
 
-def _listed(client: Client, filters: dict[str, Any], size: int) -> Iterator[Snapshot]:
+def _listed(client: ContractClient, filters: dict[str, Any], size: int) -> Iterator[Snapshot]:
     """Yield what the filters select; each page is asked for when it is needed."""
     cursor: dict[str, str] = {}
     while True:
-        page = client.page(filters | cursor | {"limit": size})
+        asked = filters | cursor | {"limit": size}
+        page = client.read(SnapshotPage, "/v1/refinements", params=asked)
         yield from page.data
         if page.next_cursor is None or not page.has_more:
             return
@@ -545,7 +575,8 @@ def diff(
     with connected(server) as client:
         first, last = _ends(client, refinement_id)
         from_, to = first if before is None else before, last if after is None else after
-        found = client.diff(refinement_id, from_, to)
+        query = {"from": from_, "to": to}
+        found = client.read(Diff, path_of(refinement_id, "/diff"), params=query)
     if as_json:
         print_text(f"{found.model_dump_json(indent=2)}\n")
     elif not unified:
@@ -557,9 +588,9 @@ def diff(
         print_text(found.unified)
 
 
-def _ends(client: Client, refinement_id: str) -> tuple[int, int]:
+def _ends(client: ContractClient, refinement_id: str) -> tuple[int, int]:
     """Return the first judged iteration and the one that is best."""
-    snapshot = client.get(refinement_id)
+    snapshot = client.snapshot(refinement_id)
     best = snapshot.result or snapshot.best
     if best is None or not snapshot.scores:
         raise CliError(f"{refinement_id} has no judged draft; it is {snapshot.status}")
@@ -585,20 +616,32 @@ def open_(
     The console is a web page of the server. Where no browser is, its address is printed.
     """
     with connected(server) as client:
-        address = client.console_url(refinement_id)
+        address = _console_url(client, refinement_id)
         _require_unless_hidden(client, refinement_id)
     browser = None if url else _browser()
     if browser is None or not browser.open(address):
         say(console(), address)
 
 
-def _require_unless_hidden(client: Client, refinement_id: str | None) -> None:
-    """Raise RequestRejected for a refinement that does not exist; the console may have a key."""
+def _console_url(client: ContractClient, refinement_id: str | None) -> str:
+    """Return the page of the console about a refinement, or about all; raise CliError."""
+    path = f"/console/refinements/{refinement_id}" if refinement_id else "/console"
+    try:
+        client.request("GET", path)
+    except ApiError as refused:
+        if refused.status == 404:
+            missing = f"{client.url}{path} is not there: has this server a console?"
+            raise CliError(missing) from refused
+    return f"{client.url}{path}"
+
+
+def _require_unless_hidden(client: ContractClient, refinement_id: str | None) -> None:
+    """Raise ApiError for a refinement that does not exist; the console may have a key."""
     try:
         if refinement_id is not None:
-            client.get(refinement_id)
-    except RequestRejected as refused:
-        if refused.problem.status not in {401, 403}:
+            client.snapshot(refinement_id)
+    except ApiError as refused:
+        if refused.status not in {401, 403}:
             raise
 
 
@@ -644,7 +687,7 @@ def cancel(refinement_id: RefinementIdArgument, server: ServerOption = None) -> 
         say(console(), client.cancel(refinement_id).status)
 
 
-def connected(server: str | None, shown: Console | None = None) -> Client:
+def connected(server: str | None, shown: Console | None = None) -> ContractClient:
     """Return a client of the given server, or of the one in the settings.
 
     On `shown` it says that the server does not answer.
@@ -657,7 +700,7 @@ def connected(server: str | None, shown: Console | None = None) -> Client:
         silence = (
             Silence(url, lambda text: say(shown, text, "yellow", wraps=True)) if shown else None
         )
-        return Client(url, api_key=settings.api_key, silence=silence)
+        return ContractClient(url, api_key=settings.api_key, silence=silence)
     except WrongAddress as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -693,9 +736,9 @@ def pause(
     `hone review ID resume` continues it.
     """
     fields = {"timeout_s": timeout, "on_timeout": on_timeout}
-    given = {name: value for name, value in fields.items() if value is not None}
+    given: dict[str, Any] = {name: it for name, it in fields.items() if it is not None}
     with connected(server) as client:
-        say(console(), client.pause(refinement_id, given).status)
+        say(console(), client.pause(refinement_id, **given).status)
 
 
 QuoteOption = Annotated[
@@ -756,14 +799,14 @@ def review(
         "spans": marks_of(quote),
         "reviewer": reviewer,
     }
-    given = {name: value for name, value in fields.items() if value is not None}
+    given: dict[str, Any] = {name: it for name, it in fields.items() if it is not None}
     if action is None and given:
         raise typer.BadParameter(f"an action is required: {', '.join(ACTIONS)}")
     with connected(server) as client:
         if action is None:
             _show_pending(client, refinement_id)
         else:
-            say(console(), client.review(refinement_id, given).status)
+            say(console(), client.review(refinement_id, **given).status)
 
 
 @app.command()
@@ -781,9 +824,9 @@ def rate(
 ) -> None:
     """Rate a judged draft, in any status."""
     fields = {"path": path, "score": score, "better_than": better_than, "by": by, "note": note}
-    given = {name: value for name, value in fields.items() if value is not None}
+    given: dict[str, Any] = {name: it for name, it in fields.items() if it is not None}
     with connected(server) as client:
-        say(console(), f"rated: event {client.rate(refinement_id, given).event}")
+        say(console(), f"rated: event {client.rate(refinement_id, **given).event}")
 
 
 @app.command()
@@ -823,7 +866,8 @@ def retry(
     }
     limits = {name: value for name, value in fields.items() if value is not None}
     with connected(server, following.shown) as client:
-        following.begun(client, client.retry(refinement_id, limits))
+        path = path_of(refinement_id, "/retry")
+        following.begun(client, client.read(Snapshot, path, method="POST", json=limits))
 
 
 @app.command(name="continue")
@@ -863,12 +907,12 @@ def continue_(
     key = idempotency_key or f"hone-{secrets.token_hex(8)}"
     with connected(server, following.shown) as client:
         with interruptible(perhaps_submitted(key)):
-            begun = client.surely(lambda: client.continue_(refinement_id, changes, key), key)
+            begun = client.send_surely(path_of(refinement_id, "/continue"), changes, key)
         following.begun(client, begun)
 
 
-def _show_pending(client: Client, refinement_id: str) -> None:
-    now = client.get(refinement_id)
+def _show_pending(client: ContractClient, refinement_id: str) -> None:
+    now = client.snapshot(refinement_id)
     if now.review is None:
         raise CliError(f"{refinement_id} is not waiting for a review")
     for asked in now.reviews or (now.review,):
@@ -877,7 +921,7 @@ def _show_pending(client: Client, refinement_id: str) -> None:
         _show_review(client, refinement_id, asked)
 
 
-def _show_review(client: Client, refinement_id: str, asked: PendingReview) -> None:
+def _show_review(client: ContractClient, refinement_id: str, asked: PendingReview) -> None:
     say(console(), asked.question, "bold", wraps=True)
     say(console(), f"Until {asked.deadline:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}\n")
     if asked.approvals:
@@ -887,7 +931,7 @@ def _show_review(client: Client, refinement_id: str, asked: PendingReview) -> No
         say(console(), f"{asked.call.why}\n")
         say(console(), json.dumps(asked.call.arguments, indent=2, ensure_ascii=False))
     elif asked.path is not None:
-        drafts = client.iterations(refinement_id)
+        drafts = client.read(IterationList, path_of(refinement_id, "/iterations")).data
         say(console(), next(it.draft for it in drafts if it.path == asked.path), wraps=True)
 
 
@@ -906,13 +950,24 @@ def steps(
     """
     with connected(server) as client:
         is_there = path is None
-        for step in client.steps(refinement_id, path):
+        for step in _steps(client, refinement_id, path):
             is_there = True
             say(console(), _headline(step), "bold" if path else "", wraps=True)
             for line in _asked_and_said(step) if path else ():
                 say(console(), line, wraps=True)
     if not is_there:
         raise CliError(f"no step at {path} has ended; without PATH the steps are listed")
+
+
+def _steps(client: ContractClient, refinement_id: str, path: str | None) -> Iterator[Step]:
+    """Yield every step, or the one at `path` and those below it."""
+    query: dict[str, str | int] = {"path": path} if path else {}
+    after, has_more = 0, True
+    while has_more:
+        asked = query | {"after": after}
+        page = client.read(StepPage, path_of(refinement_id, "/steps"), params=asked)
+        yield from page.data
+        after, has_more = page.next_after, page.has_more
 
 
 def _headline(step: Step) -> str:
@@ -961,7 +1016,8 @@ def calibration(
 ) -> None:
     """Show what refinements have taught about scores."""
     with connected(server) as client:
-        show_calibration(client.calibration(limit), console())
+        found = client.read(CalibrationList, "/v1/calibration", params={"limit": limit})
+        show_calibration(found, console())
 
 
 @app.command()
@@ -983,4 +1039,6 @@ def insights(
     By strategy, model, critic, criterion and step.
     """
     with connected(server) as client:
-        show_insights(client.insights(by, since.isoformat() if since else None, limit), console())
+        query = {"by": by, "since": since and since.isoformat(), "limit": limit}
+        given = {name: value for name, value in query.items() if value is not None}
+        show_insights(client.read(InsightList, "/v1/insights", params=given), console())

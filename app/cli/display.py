@@ -1,7 +1,7 @@
 """Shows a refinement on a terminal: its progress, its result, and how values are formatted."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
@@ -17,7 +17,7 @@ from rich.progress import Progress as ProgressBars
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.client import Client, NotHone, RequestRejected
+from app.cli.contract_client import ContractClient, path_of
 from app.contract.batches import Batch
 from app.contract.calibration import CalibratedKind, CalibrationList
 from app.contract.caveats import BLOCKING
@@ -42,6 +42,7 @@ from app.contract.snapshot import Diff, Result, Snapshot
 from app.contract.status import Status
 from app.contract.waiting import Waiting
 from app.legible import legible, on_one_line
+from hone import ApiError, NotHone
 
 MOST_LINES = 8
 MOST_CHARACTERS = 1_000
@@ -329,7 +330,7 @@ def _shortened(text: str, *, is_first: bool = False, is_last: bool = False) -> s
     return f"{begin and f'{begin} '}[... {left_out // 2} words ...]{end and f' {end}'}"
 
 
-def watch_batch(client: Client, batch: Batch, console: Console) -> Batch:
+def watch_batch(client: ContractClient, batch: Batch, console: Console) -> Batch:
     """Show how far a batch is until it has ended, and return it."""
     for it in batch.errors:
         name = "" if it.custom_id is None else f" ({on_one_line(it.custom_id)})"
@@ -348,7 +349,9 @@ def watch_batch(client: Client, batch: Batch, console: Console) -> Batch:
     return batch
 
 
-def show_ending(client: Client, ended: Snapshot, console: Console, *, with_changes: bool) -> None:
+def show_ending(
+    client: ContractClient, ended: Snapshot, console: Console, *, with_changes: bool
+) -> None:
     """Print why it ended and what is to be said of the result, not the result itself."""
     if ended.error:
         told = f"\nIt failed: {ended.error.code}: {ended.error.detail}"
@@ -510,15 +513,19 @@ def _mean_gain(it: MeanGain) -> tuple[str, str]:
     return f"{it.mean:+.3f}", f"{it.low:+.3f} to {it.high:+.3f}"
 
 
-def _show_changes(client: Client, refinement_id: str, result: Result, console: Console) -> None:
+def _show_changes(
+    client: ContractClient, refinement_id: str, result: Result, console: Console
+) -> None:
     search = result.path.rpartition("iterations/")[0].rstrip("/")
     if (search, result.iteration) == ("", 0):
         say(console, "\nThe submitted draft is the best one.")
         return
+    inner = {"from_path": "", "path": search} if search else {}
+    query = {"from": 0, "to": result.iteration, **inner}
     try:
-        difference = client.diff(refinement_id, 0, result.iteration, search)
-    except RequestRejected as refused:
-        if refused.problem.status == 404:  # no draft was submitted
+        difference = client.read(Diff, path_of(refinement_id, "/diff"), params=query)
+    except ApiError as refused:
+        if refused.status == 404:  # no draft was submitted
             return
         raise
     say(console, f"\nWhat changed from the draft to {draft_name(result)}:\n", "bold")
@@ -742,17 +749,15 @@ def _summary(progress: Progress) -> str:
 
 
 def watch(
-    client: Client,
+    client: ContractClient,
     refinement_id: str,
     console: Console,
     *,
-    meanwhile: Callable[[], None] = lambda: None,
     with_texts: bool = True,
 ) -> Snapshot:
     """Show the progress of a refinement until it has ended; return its final snapshot.
 
-    `meanwhile` is called with every event, and now and then if there is none. `with_texts` shows
-    texts while they are written, on a terminal.
+    `with_texts` shows texts while they are written, on a terminal.
     """
     progress = Progress()
 
@@ -764,10 +769,8 @@ def watch(
     on_delta = show if with_texts and is_animated(console) else None
     with display_on(console, refinement_id) as display:
         for event in client.follow(refinement_id, on_delta):
-            meanwhile()
-            if event:
-                progress = progress.after(event)
-                display.show(progress)
+            progress = progress.after(event)
+            display.show(progress)
     if progress.final is None:
-        raise NotHone("the server")
+        raise NotHone(client.url)
     return progress.final

@@ -17,11 +17,12 @@ import typer
 from dotenv import dotenv_values
 
 from app.cli.access_commands import on_store
-from app.cli.client import Client, CliError, is_local
+from app.cli.contract_client import CliError, ContractClient, is_local
 from app.cli.display import say
-from app.cli.processes import python, url_of, variables_of
+from app.cli.processes import has_responded, python, url_of, variables_of
 from app.cli.root import app, console, read_settings
 from app.contract.access import OPERATOR
+from app.contract.offers import Readiness
 from app.contract.providers import PROVIDERS, added, provider_of
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import PROVIDER_VARIABLE, Settings
@@ -323,8 +324,8 @@ def _open(settings: Settings, server: str) -> Diagnosis:
     text = "no API keys: whoever reaches the port can use the API"
     advice = "`hone keys create --admin` creates the first one"
     if server and not is_local(server):
-        with Client(server) as client:
-            if client.is_open():
+        with ContractClient(server) as client:
+            if isinstance(client.readiness(), Readiness):
                 text = f"no API keys: whoever reaches {server} can use the API"
                 return Diagnosis("access", Level.FAILURE, text, advice)
     named = {
@@ -340,9 +341,9 @@ def _open(settings: Settings, server: str) -> Diagnosis:
 
 def _api(settings: Settings) -> Diagnosis:
     url = url_of(settings)
-    with Client(url) as client:
+    with ContractClient(url) as client:
         began = time.monotonic()
-        if client.is_ready():
+        if has_responded(client.readiness()):
             took_ms = (time.monotonic() - began) * 1000
             return Diagnosis("api", Level.OK, f"{url} is ready, it says within {took_ms:.0f} ms")
     return Diagnosis(

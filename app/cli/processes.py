@@ -14,7 +14,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from app.cli.client import Client, ServiceFailed
+from app.cli.contract_client import ContractClient, ServiceFailed
+from app.contract.offers import Readiness
 from app.local.embedded import EmbeddedRedis
 from app.local.supervisor import Emit, Interrupts, Program, Supervisor
 from app.settings import ModelServer, Settings
@@ -167,9 +168,19 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
             yield supervisor
 
 
-def wait_until_ready(client: Client, meanwhile: Callable[[], None]) -> None:
+def has_responded(readiness: Readiness | int) -> bool:
+    """Return whether a server reaches its Redis; that is also known of one that refuses the key."""
+    return isinstance(readiness, Readiness) or readiness in {401, 403}
+
+
+def is_working(readiness: Readiness | int) -> bool:
+    """Return whether a server is ready and does not say that no worker runs."""
+    return has_responded(readiness) and (isinstance(readiness, int) or readiness.workers > 0)
+
+
+def wait_until_ready(client: ContractClient, meanwhile: Callable[[], None]) -> None:
     """Return once the API responds and a worker runs; `meanwhile` is called in between."""
-    while not client.is_working():
+    while not is_working(client.readiness()):
         meanwhile()
         time.sleep(0.1)
 

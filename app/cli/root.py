@@ -25,13 +25,14 @@ from rich.console import Console
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from app.cli.client import CliError
+from app.cli.contract_client import CliError
 from app.cli.display import plain, say
 from app.contract.invalid_values import in_one, sentence_of
 from app.contract.plugins import PluginFailed, installed, load, missing_requirements
 from app.contract.reviews import ReviewWhen
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import Settings
+from hone import HoneError
 
 COMMANDS = "hone.commands"
 """The entry points of commands that installed packages add."""
@@ -93,7 +94,7 @@ class HoneGroup(TyperGroup):
             if isinstance(invalid := error.__cause__, ValidationError):
                 error.message = in_one(map(sentence_of, invalid.errors()))
             raise
-        except (CliError, PluginFailed, RedisNotFound, EmbeddedRedisError) as error:
+        except (CliError, HoneError, PluginFailed, RedisNotFound, EmbeddedRedisError) as error:
             _fail(str(error), 1)
         except BrokenPipeError:
             _discard_output()

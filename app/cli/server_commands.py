@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.client import Client, ServiceFailed
+from app.cli.contract_client import ContractClient, ServiceFailed
 from app.cli.display import plain, say, show_ending, watch
 from app.cli.processes import (
     SENDER,
@@ -69,15 +69,16 @@ def demo(settings: Settings, console: Console) -> Snapshot:
         own = settings.model_copy(update=_apart(Path(directory), receiver))
         with (
             service(own, crashes.emit, interrupts) as supervisor,
-            Client(url_of(own)) as client,
+            ContractClient(url_of(own)) as client,
         ):
             wait_until_ready(client, lambda: crashes.look(supervisor))
             hook = {"url": receiver.url, "secret": receiver.secret}
-            submitted = client.submit(request() | {"webhook": hook})
+            submitted = client.submit(**(request() | {"webhook": hook}))
             say(
                 console, f"Refining a rough text of {len(rough_text().split())} words with {MODEL}."
             )
-            ended = watch(client, submitted.id, console, meanwhile=lambda: crashes.look(supervisor))
+            client.meanwhile = lambda: crashes.look(supervisor)
+            ended = watch(client, submitted.id, console)
             show_ending(client, ended, console, with_changes=True)
             if ended.result:
                 say(console, ended.result.draft, wraps=True)
@@ -180,7 +181,7 @@ def serve(settings: Settings, console: Console) -> None:
         contextlib.suppress(KeyboardInterrupt),
         Interrupts() as interrupts,
         service(settings, log, interrupts) as supervisor,
-        Client(url) as client,
+        ContractClient(url) as client,
     ):
         wait_until_ready(client, lambda: look_while_starting(supervisor))
         say(console, f"Hone is ready: {url}", "bold green")

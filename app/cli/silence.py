@@ -4,6 +4,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import httpx
 
 ANSWER_S = 5.0
 """Seconds that a request may take before it is said that there is no answer."""
@@ -48,12 +51,16 @@ class Silence:
         try:
             yield
         finally:
-            self._expect(None)
+            self.idle()
 
     def streaming(self) -> None:
         """Note that the answer has begun, and that its parts come when there are news."""
         self.heard()
         self._expect(self._stream_s)
+
+    def idle(self) -> None:
+        """Expect nothing."""
+        self._expect(None)
 
     def heard(self) -> None:
         """Note a sign of life; if silence was told, tell that it is over."""
@@ -102,3 +109,42 @@ class Silence:
         if not self._is_told:
             self._is_told = True
             self._tell(f"{fact}. {self._meanwhile}")
+
+
+class ListeningClient(httpx.Client):
+    """Tells `silence` what it waits for and hears; calls `on_piece` for each piece of a stream."""
+
+    def __init__(self, silence: Silence, on_piece: Callable[[], None], **options: Any) -> None:
+        super().__init__(**options)
+        self._silence = silence
+        self._on_piece = on_piece
+
+    def send(
+        self, request: httpx.Request, *, stream: bool = False, **options: Any
+    ) -> httpx.Response:
+        """Send a request as httpx does."""
+        is_submission = "Idempotency-Key" in request.headers
+        with self._silence.expecting(NOTHING_TWICE if is_submission else NOTHING_LOST):
+            response = super().send(request, stream=stream, **options)
+        self._silence.heard()
+        if stream:
+            response.stream = _HeardStream(response.stream, self._silence, self._on_piece)
+            self._silence.streaming()
+        return response
+
+
+class _HeardStream(httpx.SyncByteStream):
+    def __init__(self, stream: Any, silence: Silence, on_piece: Callable[[], None]) -> None:
+        self._stream = stream
+        self._silence = silence
+        self._on_piece = on_piece
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._stream:
+            self._silence.heard()
+            self._on_piece()
+            yield piece
+
+    def close(self) -> None:
+        self._stream.close()
+        self._silence.idle()

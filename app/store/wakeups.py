@@ -8,9 +8,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
-from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -219,19 +218,13 @@ class Wakeups:
     async def _receive(self, connection: AbstractConnection) -> None:
         self._to_send = dict.fromkeys(self._watchers, True)
         sending = asyncio.create_task(self._send(connection))
-        parser: Any = connection._parser
         try:
             while True:
                 reply = await connection.read_response()
                 self._unanswered = 0
-                while reply is not NOT_ENOUGH_DATA:
-                    if isinstance(reply, Exception):
-                        raise reply
-                    kind, name, *rest = reply
-                    if kind != b"pong":
-                        self._receive_reply(kind, name.decode(), *rest)
-                    # What has come with it: redis-py would take longer to return it than this does.
-                    reply = parser._reader.gets()
+                kind, name, *rest = reply
+                if kind != b"pong":
+                    self._receive_reply(kind, name.decode(), *rest)
         finally:
             sending.cancel()
 

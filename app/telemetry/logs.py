@@ -68,9 +68,7 @@ def configure_logs(
 
     `auto` is text on a terminal, else JSON.
     """
-    # Nothing shows where in the code a line was written, nor by which thread: looking for it takes
-    # half as long as writing the line.
-    logging._srcfile = None
+    # No line shows the thread or the process by which it was written.
     logging.logThreads = logging.logMultiprocessing = False
     out = out or sys.stderr
     as_text = form == "text" or (form == "auto" and out.isatty())

@@ -28,16 +28,6 @@ Attributes = Mapping[str, Attribute]
 NO_ATTRIBUTES: Attributes = {}
 
 
-class SharedAttributes(dict[str, Attribute]):
-    """Attributes that many spans have and that never change; `encoded` is kept by an exporter."""
-
-    __slots__ = ("encoded",)
-
-    def __init__(self, attributes: Attributes) -> None:
-        super().__init__(attributes)
-        self.encoded: bytes | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class TraceContext:
     """The place in a trace at which something is called (W3C Trace Context)."""
@@ -147,20 +137,12 @@ class TraceSpan:
     def child(
         self, name: str, kind: Kind = "internal", *attributes: Attributes
     ) -> "AbstractContextManager[TraceSpan]":
-        """Begin a span inside this one; it is the current one until the context ends.
-
-        Attributes are kept as they are, not copied, here and by the other methods.
-        """
+        """Begin a span inside this one; it is the current one until the context ends."""
         del name, kind, attributes
         return nullcontext(self)
 
-    def set(
-        self, attributes: Attributes, *, error: str | None = None, replaces: bool = False
-    ) -> None:
-        """Add attributes; `error` is a code that says that the span failed.
-
-        With `replaces` some of them may be known already; the last ones count.
-        """
+    def set(self, attributes: Attributes, *, error: str | None = None) -> None:
+        """Add attributes, or replace them; `error` is a code that says that the span failed."""
 
     def rename(self, name: str) -> None:
         """Give the span another name."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from app.cli.client import Client, CliError
+from app.cli.contract_client import CliError, ContractClient
 from app.cli.display import Progress, table_of
 from app.cli.root import write_file
 from app.contract.errors import FieldError, InvalidRequest
@@ -460,8 +460,8 @@ def test_pieces_of_texts_do_not_disturb_the_events(server: ScriptedApi) -> None:
         nonlocal progress
         progress = progress.with_piece(piece)
 
-    with Client(server.url) as client:
-        seen = [it for it in client.follow(ID, on_delta) if it]
+    with ContractClient(server.url) as client:
+        seen = list(client.follow(ID, on_delta))
     assert progress.texts == {"iterations/1/draft": "Dear customer\nBye"}
     assert [it.event for it in seen] == [it.event for it in (*EVENTS, ending())]
     shown = [it.plain for it in table_of(progress, ID, 80) if isinstance(it, Text)]

@@ -11,9 +11,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import app
-from app.cli.client import Client, ServerUnreachable
+from app.cli.contract_client import ContractClient
 from app.cli.display import score_text
 from app.contract.status import Status
+from hone import ServerUnreachable
 from hone_extras.compare.comparison import dollars, with_sign
 from hone_extras.compare.comparison_run import ComparedText, ComparisonPlan, ComparisonRunner
 from tests.cli.comparing_api import Body, ComparingApi, comparing_api, problem
@@ -317,10 +318,10 @@ def test_a_server_that_restarts_is_asked_again_and_one_that_never_answered_is_no
     texts = (ComparedText("one", {"draft": "One."}),)
     plan = ComparisonPlan("x", texts, {"a": {}, "b": {"threshold": 0.9}}, {})
     pauses: list[float] = []
-    with Client("http://127.0.0.1:9") as nobody, pytest.raises(ServerUnreachable):
+    with ContractClient("http://127.0.0.1:9") as nobody, pytest.raises(ServerUnreachable):
         ComparisonRunner(nobody, plan, pause=pauses.append).estimates(p95=False)
     assert pauses == []
-    with Client(api.url) as client:
+    with ContractClient(api.url) as client:
         runner = ComparisonRunner(client, plan, pause=pauses.append)
         runner.estimates(p95=False)
         api.goes_away = 2

@@ -157,7 +157,7 @@ def test_a_service_without_keys_that_has_another_name_than_localhost_is_named(
         assert (level, next(iter(where)) in text) == ("warning", True)
         assert "hone keys create --admin" in advice
     assert said(HONE_SERVER="http://127.0.0.1:1", **NOBODY)[0] == "ok"
-    server.answers["GET /readyz"] = [CannedResponse("{}")]
+    server.answers["GET /readyz"] = [CannedResponse('{"workers": 0, "warnings": []}')]
     elsewhere = server.url.replace("127.0.0.1", "0.0.0.0")
     level, text, _ = said(HONE_SERVER=elsewhere, **NOBODY)
     assert (level, f"whoever reaches {elsewhere}" in text) == ("failure", True)

@@ -13,14 +13,17 @@ from typing import Any
 
 import pytest
 
-from app.cli.client import Client
-from app.cli.processes import free_port
+from app.cli.contract_client import ContractClient
+from app.cli.processes import free_port, has_responded
 from app.contract.snapshot import Snapshot
 from tests.cli.running_command import RunningCommand, running
 from tests.waiting import eventually
 
 MARKED = "Marmalade"
-REQUEST = {"draft": "In order to utilize the the report, it must be read by you.", "task": "Edit."}
+REQUEST: dict[str, Any] = {
+    "draft": "In order to utilize the the report, it must be read by you.",
+    "task": "Edit.",
+}
 
 
 @contextmanager
@@ -52,10 +55,10 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServe]:
 
 def refined(port: int) -> Snapshot:
     """Submit one text, and return its final snapshot."""
-    with Client(f"http://127.0.0.1:{port}") as client:
-        submitted = client.submit(REQUEST)
-        assert eventually(lambda: client.get(submitted.id).status.is_terminal)
-        return client.get(submitted.id)
+    with ContractClient(f"http://127.0.0.1:{port}") as client:
+        submitted = client.submit(**REQUEST)
+        assert eventually(lambda: client.snapshot(submitted.id).status.is_terminal)
+        return client.snapshot(submitted.id)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -89,12 +92,12 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
 
 def test_what_is_killed_comes_back_and_goes_on(serve: RunningServe) -> None:
     before = refined(serve.port)
-    with Client(f"http://127.0.0.1:{serve.port}") as client:
+    with ContractClient(f"http://127.0.0.1:{serve.port}") as client:
         for program in ("redis.sock", "workers", "app.cli api"):
             os.kill(serve.command.named(program), signal.SIGKILL)
-        assert eventually(lambda: not client.is_ready())
-        assert eventually(client.is_ready)
-        assert client.get(before.id) == before
+        assert eventually(lambda: not has_responded(client.readiness()))
+        assert eventually(lambda: has_responded(client.readiness()))
+        assert client.snapshot(before.id) == before
         assert refined(serve.port).status == "succeeded"
 
 
@@ -119,16 +122,16 @@ def test_a_worker_that_cannot_start_ends_the_service_with_the_reason(tmp_path: P
 
 
 def test_the_log_says_what_happened_and_no_text_of_a_user(serve: RunningServe) -> None:
-    with Client(f"http://127.0.0.1:{serve.port}") as client:
-        body = {
+    with ContractClient(f"http://127.0.0.1:{serve.port}") as client:
+        body: dict[str, Any] = {
             "task": f"Edit it, {MARKED}.",
             "draft": f"In order to utilize the {MARKED} report, it must be read by you.",
             "criteria": [{"name": "readability", "description": f"{MARKED}?"}],
             "metadata": {"name": MARKED},
             "locked": [MARKED],
         }
-        submitted = client.submit(body)
-        assert eventually(lambda: client.get(submitted.id).status.is_terminal)
+        submitted = client.submit(**body)
+        assert eventually(lambda: client.snapshot(submitted.id).status.is_terminal)
 
     def logged(message: str) -> list[Any]:
         lines = [json.loads(it) for it in serve.command.lines if it.startswith("{")]

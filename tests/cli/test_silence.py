@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.client import RECONNECTS, Client, PerhapsSubmitted
+from app.cli.contract_client import ContractClient, PerhapsSubmitted
 from app.cli.silence import Silence
-from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from tests.cli.conftest import Run
 from tests.cli.frozen_api import FrozenApi, frozen_api
@@ -30,16 +29,18 @@ ANSWERS = {
 }
 
 
-def quick(api: FrozenApi, told: list[str]) -> Client:
+def quick(api: FrozenApi, told: list[str]) -> ContractClient:
     """A client that soon takes the server for silent."""
-    return Client(api.url, silence=Silence("hone", told.append, answer_s=0.05, stream_s=0.05))
+    return ContractClient(
+        api.url, silence=Silence("hone", told.append, answer_s=0.05, stream_s=0.05)
+    )
 
 
 def test_a_request_that_is_not_answered_is_told_once_and_its_end_too() -> None:
     told = list[str]()
     with frozen_api(ANSWERS) as api, quick(api, told) as client, ThreadPoolExecutor() as pool:
         api.freeze()
-        asked = pool.submit(client.get, ID)
+        asked = pool.submit(client.snapshot, ID)
         eventually(lambda: told != [])
         api.thaw()
         assert asked.result().id == ID
@@ -52,8 +53,8 @@ def test_a_request_that_is_not_answered_is_told_once_and_its_end_too() -> None:
 def test_a_stream_without_signs_of_life_is_told_once_and_its_end_too() -> None:
     told, seen = list[str](), list[int]()
 
-    def follow(client: Client) -> None:
-        seen.extend(event.event for event in client.follow(ID) if event)
+    def follow(client: ContractClient) -> None:
+        seen.extend(event.event for event in client.follow(ID))
 
     rest = CannedResponse(stream(*EVENTS[3:], ending()), media_type="text/event-stream")
     answers = ANSWERS | {WATCH: [BEGUN, rest]}
@@ -72,7 +73,7 @@ def test_a_killed_server_is_told_at_once_and_its_return_too(server: ScriptedApi)
     told = list[str]()
     server.answers[WATCH] = [CannedResponse("", 503), CannedResponse("", 503), WHOLE]
     silence = Silence("hone", told.append)
-    with Client(server.url, pause=lambda _: None, silence=silence) as client:
+    with ContractClient(server.url, silence=silence) as client:
         assert [*client.follow(ID)]
     assert told[0].startswith("hone does not answer: status 503. Nothing is lost")
     assert [it.split()[1] for it in told] == ["does", "answers"]
@@ -121,14 +122,10 @@ def test_a_submission_whose_answer_is_lost_is_sent_again_with_its_key(
 
 def test_a_submission_whose_answer_stays_away_may_have_been_received(server: ScriptedApi) -> None:
     server.answers[SUBMIT] = [BROKEN]
-
-    def submit() -> Snapshot:
-        return client.submit({"task": "Write."}, "k")
-
     again = "--idempotency-key k submits it, or goes on"
     with (
-        Client(server.url, pause=lambda _: None) as client,
+        ContractClient(server.url, resubmissions=2) as client,
         pytest.raises(PerhapsSubmitted, match=again),
     ):
-        client.surely(submit, "k")
-    assert [it.key for it in server.asked] == ["k"] * (RECONNECTS + 1)
+        client.send_surely("/v1/refinements", {"task": "Write."}, "k")
+    assert [it.key for it in server.asked] == ["k"] * 3

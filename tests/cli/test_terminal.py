@@ -12,9 +12,9 @@ import sys
 import httpx
 import pytest
 
-from app.cli.client import ServerUnreachable
 from app.contract.snapshot import SnapshotPage
 from documentation.commands import commands
+from hone import ServerUnreachable
 from tests.cli.conftest import Run
 from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending, snapshot, stream
 from tests.cli.scripted_server import CannedResponse, ScriptedApi

@@ -79,7 +79,7 @@ def test_a_submission_is_repeated_with_the_same_key() -> None:
 
 def test_retries_have_an_end() -> None:
     client, requests = client_of(*[httpx.ConnectError("refused")] * 3, max_retries=2)
-    with pytest.raises(hone.ServerUnreachable, match=r"hone\.test: refused"):
+    with pytest.raises(hone.ServerUnreachable, match=r"hone\.test is unreachable: refused"):
         client.get("ref_1")
     assert len(requests) == 3
 
@@ -145,7 +145,8 @@ def test_lists_are_read_page_by_page() -> None:
 
 
 def stream(*lines: str) -> httpx.Response:
-    return httpx.Response(200, content="\n".join([*lines, "", ""]).encode())
+    headers = {"Content-Type": "text/event-stream"}
+    return httpx.Response(200, headers=headers, content="\n".join([*lines, "", ""]).encode())
 
 
 def message(number: int, type_: str) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from workers.text.json_repair import shaped
+from workers.text.json_documents import repaired
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -30,22 +30,16 @@ SCHEMA: dict[str, Any] = {
     ("given", "expected"),
     [
         ({"count": "3"}, {"count": 3}),
-        ({"count": "1,200"}, {"count": 1200}),
         ({"price": "+2.5"}, {"price": 2.5}),
         ({"price": "0.5"}, {"price": 0.5}),
-        ({"price": "7"}, {"price": 7}),
         ({"is_open": "True"}, {"is_open": True}),
-        ({"is_open": "no"}, {"is_open": False}),
         ({"tags": "red"}, {"tags": ["red"]}),
-        ({"tags": [1, True]}, {"tags": ["1", "true"]}),
-        ({"first_name": ["Ada"]}, {"first_name": "Ada"}),
-        ({"firstName": "Ada"}, {"first_name": "Ada"}),
-        ({"Status": "In-Stock"}, {"status": "in stock"}),
-        ({"owner": {"Age": "41"}}, {"owner": {"age": 41}}),
+        ({"tags": [1]}, {"tags": ["1"]}),
+        ({"owner": {"age": "41"}}, {"owner": {"age": 41}}),
     ],
 )
 def test_what_can_be_read_back_is_mended(given: dict[str, Any], expected: dict[str, Any]) -> None:
-    mended = json.loads(shaped(json.dumps({"version": 2, **given}), [SCHEMA]))
+    mended = json.loads(repaired(json.dumps({"version": 2, **given}), [SCHEMA]) or "")
     assert json.dumps(mended) == json.dumps({"version": 2, **expected})
 
 
@@ -60,25 +54,31 @@ def test_what_can_be_read_back_is_mended(given: dict[str, Any], expected: dict[s
         {"first_name": ["Ada", "Grace"]},
         {"note": None},
         {"extra": 1},
-        {"firstName": "Ada", "first-name": "Grace"},
-        {"firstName": "Ada", "first_name": "Grace"},
+        {"firstName": "Ada"},
+        {"status": "Sold-Out"},
     ],
 )
 def test_what_could_only_be_guessed_stays_as_it_is(given: dict[str, Any]) -> None:
     text = json.dumps({"version": 2, **given})
-    assert shaped(text, [SCHEMA]) == text
+    assert repaired(text, [SCHEMA]) == text
 
 
-def test_only_what_the_schema_prescribes_is_filled_in() -> None:
-    assert json.loads(shaped('{"count": 1}', [SCHEMA])) == {"count": 1, "version": 2}
-    assert shaped('{"a": 1}', [{"required": ["b"]}]) == '{"a": 1}'
+def test_nothing_is_filled_in() -> None:
+    assert repaired('{"count": 1}', [SCHEMA]) == '{"count": 1}'
+    assert repaired('{"a": "1"}', [{"required": ["b"]}]) == '{"a": "1"}'
+
+
+def test_neither_a_pattern_nor_an_address_of_a_schema_is_looked_at() -> None:
+    endless = {"pattern": "^(a+)+$", "patternProperties": {"^(a+)+$": {"$ref": "http://x.test/"}}}
+    text = json.dumps({"a" * 50 + "!": "a" * 50 + "!"})
+    assert repaired(text, [{"type": "object", **endless}, {"$ref": "http://x.test/"}]) == text
 
 
 @pytest.mark.parametrize("text", ['{"count": "1", "count": "2"}', '{"price": 1e999, "count": "1"}'])
 def test_a_document_that_would_lose_something_is_left_alone(text: str) -> None:
-    assert shaped(text, [SCHEMA]) == text
+    assert repaired(text, [SCHEMA]) == text
 
 
 def test_a_schema_that_refers_to_itself_ends() -> None:
     loop = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
-    assert shaped('{"a": "1"}', [loop, True]) == '{"a": "1"}'
+    assert repaired('{"a": "1"}', [loop, True]) == '{"a": "1"}'

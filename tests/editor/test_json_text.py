@@ -7,7 +7,7 @@ import pytest
 from app.contract.requests import QUALITY, Criterion
 from tests.editor.texts_to_edit import end_of, score_of
 from workers.editor.critic import judged
-from workers.text.json_repair import flaw_of, looks_like_json, repaired
+from workers.text.json_documents import flaw_of, looks_like_json, repaired
 
 JSON = Criterion(name="format", description="Valid JSON.")
 
@@ -55,6 +55,8 @@ def test_broken_json_is_repaired_and_every_value_kept(broken: str, value: object
         '{"a": 1,} and then some words',
         '{"a": 0.12345678901234567890,}',  # more digits than a float holds
         '{"a": "\\ud800",}',  # half a character
+        '{"a" 1, "b": 2}',  # the library takes it for the name `a" 1, "b`
+        '{"a" = 1, "b" = 2}',
         '{"a" ' * 5_000,  # far too tangled
         "[" * 50_000,
     ],

@@ -14,7 +14,7 @@ from workers.editor.critic import judged
 from workers.editor.reviser import revised
 from workers.text.document import Document
 from workers.text.edits import fingerprint
-from workers.text.json_repair import looks_like_json
+from workers.text.json_documents import looks_like_json
 from workers.text.tables import lines
 
 CRITERIA = (

@@ -7,13 +7,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import DEFAULT_ON, Sampler
 
-from app.telemetry.opentelemetry import RecordedTraces, SdkExporter
+from app.telemetry.opentelemetry import Ids, SdkTraces
 
 
 @contextmanager
@@ -51,8 +50,9 @@ class RecordedSpans:
 
     def __init__(self, sampler: Sampler = DEFAULT_ON, *, has_content: bool = False) -> None:
         self._exporter = InMemorySpanExporter()
-        processor = SimpleSpanProcessor(SdkExporter(self._exporter))
-        self.traces = RecordedTraces(sampler, Resource({}), processor, has_content=has_content)
+        provider = TracerProvider(sampler, id_generator=Ids(), shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.traces = SdkTraces(provider, has_content=has_content)
 
     @property
     def ended(self) -> tuple[ReadableSpan, ...]:

@@ -5,35 +5,17 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from operator import attrgetter
-from typing import cast
 
 import pytest
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, DEFAULT_ON, ParentBased, Sampler
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
 from app.telemetry import NO_TRACES, Origin, TraceContext, current_span, open_traces
-from app.telemetry.opentelemetry import (
-    EndedSpan,
-    RecordedTraces,
-    SdkExporter,
-    SpanSender,
-    encoded,
-    exported,
-)
-from app.telemetry.spans import SharedAttributes
+from app.telemetry.opentelemetry import exported
 from app.telemetry.traces import flaw_in, wants_traces
 from tests.telemetry.collector import RecordedSpans, collector
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-SAMPLERS = (DEFAULT_ON, ParentBased(ALWAYS_ON))
-"""The usual one, which is decided without the SDK, and one that the SDK is asked about."""
-
 GIVEN = TraceContext(f"00-{TRACE}-{SPAN}-01", "vendor=1")
 
 
@@ -161,9 +143,8 @@ def test_without_an_exporter_a_trace_is_passed_on_as_it_came() -> None:
     assert current_span().context is None
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_span_continues_the_trace_that_a_client_began(sampler: Sampler) -> None:
-    recorded = RecordedSpans(sampler)
+def test_a_span_continues_the_trace_that_a_client_began() -> None:
+    recorded = RecordedSpans()
     with recorded.traces.span(Origin("req_7", GIVEN), "above", "server") as above:
         assert above.context is not None
         assert above.context.trace_id == TRACE
@@ -178,11 +159,8 @@ def test_a_span_continues_the_trace_that_a_client_began(sampler: Sampler) -> Non
     assert f"{above_it.parent.span_id:016x}" == SPAN
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_trace_that_its_client_does_not_sample_is_passed_on_and_not_recorded(
-    sampler: Sampler,
-) -> None:
-    recorded = RecordedSpans(sampler)
+def test_a_trace_that_its_client_does_not_sample_is_passed_on_and_not_recorded() -> None:
+    recorded = RecordedSpans()
     unsampled = TraceContext(f"00-{TRACE}-{SPAN}-00")
     with recorded.traces.span(Origin("req_7", unsampled), "above", "server") as above:
         assert not above.is_recorded
@@ -192,11 +170,21 @@ def test_a_trace_that_its_client_does_not_sample_is_passed_on_and_not_recorded(
     assert recorded.ended == ()
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_refinement_of_a_batch_has_a_trace_of_its_own_that_refers_to_the_batch(
-    sampler: Sampler,
+@pytest.mark.parametrize(("share", "spans"), [(0.0, 0), (1.0, 2)])
+def test_the_sampler_decides_about_all_spans_of_a_trace_that_begins_here(
+    share: float, spans: int
 ) -> None:
-    recorded = RecordedSpans(sampler)
+    recorded = RecordedSpans(TraceIdRatioBased(share))
+    with recorded.traces.span(Origin(), "above", "consumer", trace_id=5) as above:
+        assert above.context is not None
+        assert above.context.is_sampled == above.is_recorded == bool(spans)
+        with above.child("below"):
+            pass
+    assert len(recorded.ended) == spans
+
+
+def test_a_refinement_of_a_batch_has_a_trace_of_its_own_that_refers_to_the_batch() -> None:
+    recorded = RecordedSpans()
     with recorded.traces.span(Origin("req_7", GIVEN, is_link=True), "one", "consumer", trace_id=5):
         pass
     (one,) = recorded.ended
@@ -209,7 +197,7 @@ def test_a_collector_receives_what_was_recorded_in_the_standard_format() -> None
     environ = {"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test"}
     with collector() as (url, received):
         with (
-            exported(SpanSender(url), "worker", environ) as traces,
+            exported(OTLPSpanExporter(url), "worker", environ) as traces,
             traces.span(
                 Origin("req_7", GIVEN), "a", "consumer", {"n": 1, "names": ["a"], "no": None}
             ) as span,
@@ -228,56 +216,8 @@ def test_a_collector_receives_what_was_recorded_in_the_standard_format() -> None
     assert span_sent.status.code == span_sent.status.STATUS_CODE_ERROR
 
 
-class EndedSpans(SpanProcessor):
-    """Keeps what ends, as it is handed to an exporter."""
-
-    def __init__(self) -> None:
-        self.spans: list[ReadableSpan] = []
-
-    def on_end(self, span: ReadableSpan) -> None:
-        self.spans.append(span)
-
-
-@pytest.mark.parametrize("number", [0, 1, 127, 128, 16_383, 16_384, 2**31, 2**63 - 1, -1, -(2**63)])
-def test_spans_are_encoded_as_the_sdk_encodes_them(number: int) -> None:
-    ended = EndedSpans()
-    traces = RecordedTraces(
-        DEFAULT_ON, Resource({"service.name": "hone"}), ended, has_content=False
-    )
-    shared = SharedAttributes({"a": "b", "none": None, "yes": True, "n": number})
-    batched = Origin("req_7", GIVEN, is_link=True)
-    with (
-        traces.span(batched, "batched", "consumer", {"caveats": ["x", "y"]}, trace_id=5),
-        traces.span(Origin("req_7", GIVEN), "above", "server") as above,
-    ):
-        for _ in range(2):
-            with above.child("below" * 50, "client", shared, {"long": "\u00e4" * 150}) as below:
-                below.set({"cost": 0.25, "n2": number, "empty": "", "reasons": ("stop",)})
-        with above.child("below", "client", shared) as below:
-            below.set({"a": "replaced", "x": "x" * 100}, error="model_refused", replaces=True)
-            below.event("waits", {"hone.wait_s": 2.5, "model": None})
-    in_memory = InMemorySpanExporter()
-    SdkExporter(in_memory).export(ended.spans)
-    sent = encoded([it.span for it in cast("list[EndedSpan]", ended.spans)])
-    expected = encode_spans(in_memory.get_finished_spans())
-    for span in expected.resource_spans[0].scope_spans[0].spans:
-        span.flags |= 1  # the SDK leaves out that the trace is sampled
-    assert in_order(ExportTraceServiceRequest.FromString(sent)) == in_order(expected)
-
-
-def in_order(request: ExportTraceServiceRequest) -> list[Span]:
-    """Return the spans of a request, with attributes by name."""
-    (of_process,) = request.resource_spans
-    (of_hone,) = of_process.scope_spans
-    assert [it.key for it in of_process.resource.attributes] == ["service.name"]
-    for span in of_hone.spans:
-        span.status.SetInParent()  # the SDK sends one that says nothing, too
-        span.attributes.sort(key=attrgetter("key"))
-    return list(of_hone.spans)
-
-
 def test_a_collector_that_is_away_does_not_keep_a_process_from_ending() -> None:
-    exporter = SpanSender("http://127.0.0.1:9/v1/traces", timeout=1)
+    exporter = OTLPSpanExporter("http://127.0.0.1:9/v1/traces", timeout=1)
     with (
         exported(exporter, "worker", {}, wait_s=0.1) as traces,
         traces.span(Origin(), "a", "consumer"),

@@ -142,3 +142,9 @@ def test_jsonschema_has_the_private_names_that_its_references_are_followed_with(
     assert "_resolver" in signature(Draft202012Validator).parameters
     validator = validator_for({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}})
     assert validator.evolve(schema={"$ref": "#/$defs/a"}).is_valid("text")
+
+
+def test_jsonschema_has_the_private_names_that_the_contract_uses() -> None:
+    schema: dict[str, Any] = {}
+    missing = {"_resolver", "_registry"} - {*dir(validator_for(schema))}
+    assert missing == set(), "app/contract/json_schemas.py reads what jsonschema has renamed"

@@ -13,7 +13,7 @@ from workers.editor.scoring import FEWEST_JUDGED, WEIGHTS, Analysis
 from workers.engine.judging import total
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
-from workers.text.json_repair import JsonFlaw, flaw_of, looks_like_json
+from workers.text.json_documents import JsonFlaw, flaw_of, looks_like_json
 from workers.text.words import sentences, words
 
 RELEVANT: Mapping[MeasureKind, Mapping[IssueKind, float]] = {

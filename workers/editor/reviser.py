@@ -10,7 +10,7 @@ from workers.editor.critic import Assessed, assess, worth
 from workers.editor.scoring import Analysis
 from workers.text.document import Document
 from workers.text.edits import IssueKind, applied
-from workers.text.json_repair import enclosed, looks_like_json, repaired, shaped
+from workers.text.json_documents import enclosed, looks_like_json, repaired
 
 SHARE = 0.4
 """A revision fixes the worst kinds of issues until it has this share of the possible gain."""
@@ -33,9 +33,9 @@ def revised(
     quotations, links, code and the structure of the page stay as they are.
     """
     if looks_like_json(draft):
-        return _document(repaired(draft), schemas) or draft
+        return repaired(draft, schemas) or draft
     if schemas or any(finding.kind in JSON_KINDS for finding in findings):
-        return _document(enclosed(draft), schemas) or draft
+        return enclosed(draft, schemas) or draft
     measures = [(criterion, measure_for(criterion)) for criterion in criteria]
     if any(measure and measure.kind is MeasureKind.JSON for _, measure in measures):
         return enclosed(draft) or draft
@@ -48,10 +48,6 @@ def revised(
         return draft
     chosen = [issue for kind in kinds for issue in analysis.of(kind) if issue.edit]
     return applied(analysis.document, [issue.edit for issue in chosen if issue.edit])
-
-
-def _document(text: str | None, schemas: Sequence[Any]) -> str | None:
-    return None if text is None else shaped(text, schemas)
 
 
 def _worst(

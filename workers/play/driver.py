@@ -360,7 +360,7 @@ class Driver:
         if ending.parking is not None:
             metrics.WAITS.inc()
             log.info("refinement waits", extra={**about, "models": ending.parking.models})
-            current_span().set({"hone.status": "parked"}, replaces=True)
+            current_span().set({"hone.status": "parked"})
             return
         result, reason = ending.changes.get("result"), ending.changes.get("stop_reason")
         error = ending.changes.get("error")

@@ -195,12 +195,12 @@ class Refinements:
             await self._play(claimed, loaded)
         except (Fenced, RefinementNotFound):
             metrics.FENCED.inc()
-            current_span().set({"hone.status": "lost"}, replaces=True)
+            current_span().set({"hone.status": "lost"})
             log.info("refinement is no longer held by this worker", extra=_about(claimed))
             # It still is if Redis has lost the end of the journal.
             await self._store.hand_back(refinement_id, claimed.token)
         except (WorkerLeaving, UnreadableRecord):
-            current_span().set({"hone.status": "handed_back"}, replaces=True)
+            current_span().set({"hone.status": "handed_back"})
             await self._store.hand_back(refinement_id, claimed.token)
         except (asyncio.CancelledError, RedisError):
             await self._store.hand_back(refinement_id, claimed.token)

@@ -15,7 +15,7 @@ from app.contract.events import StepCompleted, StepFailed, TextReply, ToolReply
 from app.contract.judgement import FindingsReply
 from app.contract.models import ModelChoice, seat_at
 from app.telemetry import TraceSpan, current_span
-from app.telemetry.spans import Attribute, Attributes, SharedAttributes
+from app.telemetry.spans import Attribute, Attributes
 from workers.engine.moves import Ask, Call, Check, StepMove
 from workers.models.port import ModelError, ModelReply, ModelWaits
 
@@ -56,7 +56,7 @@ def step_span(
 @lru_cache(1_024, typed=True)
 def _asked(
     model: str, prompt: str, role: str, heat: float | None, most: int | None, is_text: bool
-) -> tuple[str, SharedAttributes]:
+) -> tuple[str, Attributes]:
     """Return name and first attributes of the span of a call."""
     told: Attributes = {
         "gen_ai.operation.name": "chat",
@@ -68,7 +68,7 @@ def _asked(
         "gen_ai.prompt.name": prompt,
         "hone.role": role,
     }
-    return f"chat {_name_in(model)}", SharedAttributes(told)
+    return f"chat {_name_in(model)}", told
 
 
 def describe_entry(
@@ -97,7 +97,7 @@ def describe_entry(
     match entry.reply:
         case TextReply() if entry.model is not None:
             is_fallback = bool(entry.tried)
-            span.set(_answered(entry.model, is_fallback=is_fallback), replaces=is_fallback)
+            span.set(_answered(entry.model, is_fallback=is_fallback))
         case FindingsReply():
             span.set({"hone.findings": len(entry.reply.findings)})
         case ToolReply(ok=False):
@@ -105,24 +105,19 @@ def describe_entry(
 
 
 @lru_cache(1_024)
-def _answered(model: str, *, is_fallback: bool) -> SharedAttributes:
+def _answered(model: str, *, is_fallback: bool) -> Attributes:
     """Return which model answered; a fallback may be of another provider."""
     told: dict[str, Attribute] = {"gen_ai.response.model": _name_in(model)}
     if is_fallback:
         told["gen_ai.provider.name"] = _provider_in(model)
-    return SharedAttributes(told)
+    return told
 
 
 def describe_reply(reply: ModelReply) -> None:
     """Add why the model stopped, which no journal has, to the step that goes on."""
     span = current_span()
     if span.is_recorded and reply.finish_reason is not None:
-        span.set(_finished(reply.finish_reason))
-
-
-@lru_cache(64)
-def _finished(reason: str) -> SharedAttributes:
-    return SharedAttributes({"gen_ai.response.finish_reasons": (reason,)})
+        span.set({"gen_ai.response.finish_reasons": (reply.finish_reason,)})
 
 
 def describe_refusal(model: str, error: ModelError | ModelWaits) -> None:
@@ -146,7 +141,7 @@ def describe_ending(span: TraceSpan, told: Mapping[str, Any]) -> None:
     """Add to the span of a claim how the refinement ended, or that it was paused."""
     if span.is_recorded:
         ending = {f"hone.{name}": value for name, value in told.items()}
-        span.set(ending, error=told["error"], replaces=True)
+        span.set(ending, error=told["error"])
 
 
 def _texts(move: StepMove, entry: StepCompleted | StepFailed) -> dict[str, str]:

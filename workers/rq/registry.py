@@ -15,6 +15,7 @@ from rq import worker_registration
 from rq.executions import Execution, ExecutionRegistry
 from rq.job import Job, JobStatus
 from rq.registry import StartedJobRegistry
+from rq.results import Result
 from rq.utils import current_timestamp, now, utcformat
 from rq.worker import WorkerStatus
 from rq.worker.base import BaseWorker
@@ -114,8 +115,17 @@ class RqRegistry:
             job.failure_ttl = FAILURE_TTL_S
             job.set_status(JobStatus.FAILED, pipeline=pipeline)
             execution.delete(job=job, pipeline=pipeline)
-            job._handle_failure(
-                error, pipeline, self._worker.name, execution.id, execution.created_at, job.ended_at
+            failures = job.failed_job_registry
+            failures.add(job, ttl=job.failure_ttl, exc_string=error, pipeline=pipeline)
+            Result.create_failure(
+                job,
+                job.failure_ttl,
+                exc_string=error,
+                worker_name=self._worker.name,
+                pipeline=pipeline,
+                execution_id=execution.id,
+                execution_started_at=execution.created_at,
+                execution_ended_at=job.ended_at,
             )
             self._worker.increment_failed_job_count(pipeline)
 

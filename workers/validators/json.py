@@ -15,7 +15,7 @@ from app.contract.json_schemas import validator_for
 from app.contract.regexes import PatternError
 from app.contract.validators.json import JsonSchemaValidator, JsonValidator
 from workers.text.edits import Edit
-from workers.text.json_repair import looks_like_json, repaired, shaped
+from workers.text.json_documents import looks_like_json, repaired
 from workers.validators.violation import (
     HIDES_OTHERS,
     MAX_DEPTH,
@@ -144,9 +144,9 @@ def fix_json(validator: JsonValidator, draft: str) -> Iterator[Edit]:
 
 def _rewritten(draft: str, schemas: Sequence[Any]) -> Iterator[Edit]:
     body, offset = body_of(draft)
-    fixed = repaired(body) if looks_like_json(body) else None
+    fixed = repaired(body, schemas) if looks_like_json(body) else None
     if fixed is not None:
-        yield Edit(offset, offset + len(body), shaped(fixed, schemas))
+        yield Edit(offset, offset + len(body), fixed)
 
 
 def not_json(error: NotJson, draft: str, offset: int) -> Violation:

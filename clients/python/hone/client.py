@@ -7,7 +7,7 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import quote
@@ -19,6 +19,8 @@ from hone.decoding import decode
 from hone.errors import (
     CLASSES,
     ApiError,
+    HoneError,
+    NotHone,
     ServerUnreachable,
     Unavailable,
 )
@@ -39,7 +41,7 @@ Answer = TypeVar("Answer")
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 SILENCE_S = 45.0  # three times the interval of the comments of an event stream
 HELD_S = 25  # how long the server holds a request for news
-PATIENCE_S = 120.0  # without an answer, until waiting for news is given up
+PATIENCE_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
 LONGEST_RETRY_AFTER_S = 60.0
 REPEATED = {408, 429, 502, 503, 504}
@@ -53,8 +55,10 @@ class Hone:
     is answered 408, 429, 502, 503 or 504, is repeated up to `max_retries` times with growing
     pauses: 8 take about 25 s, and longer where `Retry-After` says so (at most 60 s each). Take 0 in
     a handler that must answer at once. A quota that is used up is not asked again. Submissions
-    carry an `Idempotency-Key`, so that none is made twice. All methods raise ApiError or
-    ServerUnreachable.
+    carry an `Idempotency-Key`, so that none is made twice. `patience_s` is how long `wait` and
+    `events` go on without an answer. `on_retry` is called before each pause, with the error and the
+    number of failures in a row; what it raises ends the attempts. All methods raise ApiError,
+    ServerUnreachable or NotHone.
     """
 
     def __init__(
@@ -64,10 +68,14 @@ class Hone:
         api_key: str | None = None,
         timeout: float | httpx.Timeout = TIMEOUT,
         max_retries: int = 8,
+        patience_s: float = PATIENCE_S,
+        on_retry: Callable[[HoneError, int], None] | None = None,
         http_client: httpx.Client | None = None,
     ) -> None:
         self.url = (url or os.environ.get("HONE_SERVER") or "http://localhost:8080").rstrip("/")
         self.max_retries = max_retries
+        self.patience_s = patience_s
+        self._on_retry = on_retry
         key = api_key if api_key is not None else os.environ.get("HONE_API_KEY", "")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._timeout = timeout
@@ -157,7 +165,7 @@ class Hone:
                     timeout=SILENCE_S,
                 )
             except (ServerUnreachable, Unavailable):
-                if time.monotonic() - heard > PATIENCE_S:
+                if time.monotonic() - heard > self.patience_s:
                     raise
                 continue
             heard = time.monotonic()
@@ -178,25 +186,31 @@ class Hone:
         A stream that breaks is resumed where it broke: no event is missed or seen twice, also
         across restarts of the server. With `deltas`, also pieces of text as they are written;
         with `excerpts`, long texts in events are cut.
-        Raises ServerUnreachable when no server has answered for two minutes.
+        Raises ServerUnreachable when no server has answered for `patience_s`.
         """
-        heard, has_ended, failures = time.monotonic(), False, 0
+        failed_since, has_ended, failures = 0.0, False, 0
         asked = {"deltas": deltas, "excerpts": excerpts}
         query = {name: "true" for name, is_asked in asked.items() if is_asked}
         while not has_ended:
             try:
                 for event in self._stream(refinement, after, query):
-                    heard, failures = time.monotonic(), 0
+                    failures = 0
                     if event is None:
                         return
                     after = max(after, event.event)
                     has_ended = event.is_terminal
                     yield event
+                if not has_ended:
+                    time.sleep(FIRST_PAUSE_S)
             except (httpx.TransportError, Unavailable) as error:
-                if time.monotonic() - heard > PATIENCE_S:
-                    raise ServerUnreachable(f"{self.url}: {error}") from error
                 failures += 1
-                time.sleep(_pause(failures))
+                failed_since = time.monotonic() if failures == 1 else failed_since
+                unreachable = ServerUnreachable(self.url, error)
+                if time.monotonic() - failed_since > self.patience_s:
+                    raise unreachable from error
+                self._rest(unreachable, failures)
+            except (ValueError, LookupError) as error:
+                raise NotHone(self.url) from error
 
     def list(
         self,
@@ -361,10 +375,13 @@ class Hone:
 
     def batch_results(self, batch: str | models.Batch) -> Iterator[models.BatchResult]:
         """Yield what has ended so far, in the order of the requests."""
-        response = self._send("GET", f"{_batch_path(batch)}/results", timeout=600.0)
-        for line in response.text.split("\n"):
-            if line:
+        pending = b""
+        for piece in self.download(f"{_batch_path(batch)}/results"):
+            *lines, pending = (pending + piece).split(b"\n")
+            for line in lines:
                 yield decode(models.BatchResult, json.loads(line))
+        if pending:
+            yield decode(models.BatchResult, json.loads(pending))
 
     def cancel_batch(self, batch: str | models.Batch) -> models.Batch:
         """Cancel what has not ended."""
@@ -380,37 +397,69 @@ class Hone:
         """
         response = self._send(method, path, **options)
         if "json" in response.headers.get("Content-Type", ""):
-            return response.json()
+            return self._json(response)
         return response.text or None
 
+    def download(self, path: str) -> Iterator[bytes]:
+        """Yield the body of an answer in pieces, as they come."""
+        response = self._send("GET", path, stream=True, timeout=600.0)
+        try:
+            for piece in response.iter_bytes():
+                yield piece
+        except httpx.TransportError as error:
+            raise ServerUnreachable(self.url, error) from error
+        finally:
+            response.close()
+
     def _get(self, kind: type[Answer], method: str, path: str, **options: Any) -> Answer:
-        return decode(kind, (self._send(method, path, **options)).json())
+        return decode(kind, self._json(self._send(method, path, **options)))
+
+    def _json(self, response: httpx.Response) -> Any:
+        try:
+            return response.json()
+        except ValueError as error:
+            raise NotHone(self.url) from error
+
+    def _rest(self, error: HoneError, failures: int, least_s: float = 0.0) -> None:
+        """Wait before the next attempt."""
+        if self._on_retry:
+            self._on_retry(error, failures)
+        time.sleep(max(least_s, _pause(failures)))
 
     def _send(
-        self, method: str, path: str, *, headers: dict[str, str] | None = None, **options: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: dict[str, str] | None = None,
+        stream: bool = False,
+        **options: Any,
     ) -> httpx.Response:
-        """Send a request until it is answered for good."""
+        """Send a request until it is answered for good; with `stream` leave the body unread."""
         failures = 0
         while True:
             wait = 0.0
             error: ApiError | ServerUnreachable
             try:
-                response = self._http.request(
+                request = self._http.build_request(
                     method, self.url + path, headers=self._headers | (headers or {}), **options
                 )
+                response = self._http.send(request, stream=stream)
                 if response.is_success or response.status_code == 304:
                     return response
+                response.read()
+                if response.next_request:
+                    raise NotHone(self.url, f"it redirects to {response.next_request.url}")
                 error = problem_of(response)
                 if response.status_code not in REPEATED or error.code == "quota_exceeded":
                     raise error
                 wait = _retry_after(response)
             except httpx.TransportError as failure:
-                error = ServerUnreachable(f"{self.url}: {str(failure) or type(failure).__name__}")
-                error.__cause__ = failure
+                error = ServerUnreachable(self.url, failure)
             failures += 1
             if failures > self.max_retries:
                 raise error
-            time.sleep(max(wait, _pause(failures)))
+            self._rest(error, failures, wait)
 
     def _stream(
         self, refinement: str | models.Snapshot, after: int, query: dict[str, str]
@@ -428,6 +477,8 @@ class Hone:
                 if response.status_code in REPEATED:
                     raise Unavailable(response.status_code, {"detail": response.text})
                 raise problem_of(response)
+            if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
+                raise NotHone(self.url)
             reader = MessageReader()
             for chunk in response.iter_bytes():
                 for message in reader.feed(chunk):
@@ -440,8 +491,10 @@ def problem_of(response: httpx.Response) -> ApiError:
         problem = response.json()
     except ValueError:
         problem = None
-    if not isinstance(problem, dict):
-        problem = {"title": f"{response.status_code}", "detail": response.text[:500]}
+    if not isinstance(problem, dict) or "code" not in problem:
+        title = f"{response.status_code} {response.reason_phrase}"
+        detail = f"the response of {response.request.url} is not that of a Hone server"
+        problem = {"title": title, "detail": detail}
     kind = CLASSES.get(str(problem.get("code")), ApiError)
     return kind(response.status_code, problem, response.headers.get("X-Request-Id"))
 

@@ -2,6 +2,7 @@
 
 HoneError
   ServerUnreachable    no answer, or none in time; what was sent may have arrived
+  NotHone              something else than a Hone server answers
   ApiError             the server refuses, and says why (RFC 9457); a class per `code`
   RefinementFailed     `refine` waited for a refinement that failed
   RefinementCanceled   the same for one that somebody canceled
@@ -11,7 +12,12 @@ HoneError
 
 from __future__ import annotations
 
+import socket
+import ssl
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+import httpx
 
 if TYPE_CHECKING:
     from hone.models import Snapshot
@@ -23,10 +29,56 @@ class HoneError(Exception):
 
 
 class ServerUnreachable(HoneError):
-    """The server has not answered, after all retries.
+    """The server has not answered, after all retries; `reason` says why.
 
     A repeated submission with the same `idempotency_key` does not create a second refinement.
     """
+
+    def __init__(self, server: str, cause: BaseException) -> None:
+        self.reason, advice = _explained(cause)
+        was_reached = isinstance(cause, httpx.ReadTimeout | httpx.WriteTimeout)
+        fact = f"{server} {'does not answer' if was_reached else 'is unreachable'}: {self.reason}"
+        super().__init__("\n".join(filter(None, [fact, advice])))
+        self.__cause__ = cause
+
+
+def _explained(error: BaseException) -> tuple[str, str]:
+    """Return why a connection failed, and what to do about it."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) and cause not in causes:
+        causes.append(cause)
+    found = next((one for one in causes if isinstance(one, OSError)), error)
+    if isinstance(error, httpx.TimeoutException):
+        found = error
+    advice = ""
+    match found:
+        case socket.gaierror():
+            reason = "the name of the host is not known"
+            advice = "Is HONE_SERVER or --server spelled right?"
+        case ssl.SSLCertVerificationError():
+            reason = f"its TLS certificate is not trusted: {found.verify_message}"
+            advice = "SSL_CERT_FILE names a file with the certificates that you trust."
+        case ssl.SSLError(reason="WRONG_VERSION_NUMBER"):
+            reason, advice = "it does not speak TLS there", "Try http:// instead of https://."
+        case ConnectionRefusedError():
+            reason, advice = "the connection was refused", "Is `hone serve` running there?"
+        case httpx.TimeoutException():
+            reason = "nothing came in time"
+        case httpx.RemoteProtocolError():
+            reason, advice = str(error), "Try https:// instead of http://, if it serves TLS."
+        case ApiError():
+            reason = f"status {found.status}"
+        case _:
+            reason = str(error) or type(error).__name__
+    return reason, advice
+
+
+class NotHone(HoneError):
+    """The answer is not that of a Hone server: the address leads to another program."""
+
+    def __init__(self, server: str, detail: str = "") -> None:
+        more = f": {detail}" if detail else ""
+        super().__init__(f"the response of {server} is not that of a Hone server{more}")
 
 
 class ApiError(HoneError):
@@ -46,8 +98,17 @@ class ApiError(HoneError):
         self.detail = str(problem.get("detail", ""))
         self.errors: list[dict[str, Any]] = problem.get("errors") or []
         self.request_id = request_id
-        wrong = [f"{it.get('pointer') or '/'}: {it.get('detail')}" for it in self.errors]
-        super().__init__(f"{self.title}: " + "\n  ".join(wrong or [self.detail]))
+        advice = ["HONE_API_KEY must have a key for it."] if status == 401 else []
+        super().__init__("\n".join([f"{self.title}: {self.detail}", *self._places(), *advice]))
+
+    def _places(self) -> Iterator[str]:
+        """Yield a line for each sentence about fields that the detail does not have."""
+        places: dict[str, list[str]] = {}
+        for error in self.errors:
+            if (sentence := str(error.get("detail"))) not in self.detail:
+                places.setdefault(sentence, []).append(error.get("pointer") or "/")
+        for sentence, where in places.items():
+            yield f"  {', '.join(where)}: {sentence}"
 
 
 class InvalidRequest(ApiError):

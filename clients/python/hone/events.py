@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hone import models
@@ -22,13 +22,14 @@ class Event:
 
     `event` counts 1, 2, 3 ... without gaps, and is 0 for a `step.delta`: a piece of text that is
     being written, not journaled. `data` is the data class for the type, or the plain dictionary of
-    a type that a newer server has.
+    a type that a newer server has; `body` is the event as the server sent it.
     """
 
     event: int
     type: str
     at: str | None
     data: Any
+    body: dict[str, Any] = field(repr=False)
 
     @property
     def is_terminal(self) -> bool:
@@ -85,10 +86,10 @@ def read_event(message: Message) -> Event:
     """Return the event of a message; raise ValueError if it is none."""
     body = json.loads(message.data)
     if message.event == DELTA:
-        return Event(0, DELTA, None, body)
+        return Event(0, DELTA, None, body, body)
     kind = KINDS.get(body["type"])
     data = decode(kind, body).data if kind else body["data"]
-    return Event(int(body["event"]), body["type"], body.get("at"), data)
+    return Event(int(body["event"]), body["type"], body.get("at"), data, body)
 
 
 def _kinds() -> dict[str, Any]:

@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress as ProgressBars
 
-from app.cli.client import Client
 from app.cli.client_commands import connected, read_request
+from app.cli.contract_client import ContractClient
 from app.cli.display import say, say_table
 from app.cli.root import (
     ServerOption,
@@ -24,6 +24,7 @@ from app.cli.root import (
     print_text,
     write_file,
 )
+from app.contract.calibration import CalibrationList
 from app.contract.criteria import CRITIC
 from app.contract.estimates import Consumption
 from app.legible import on_one_line
@@ -225,15 +226,16 @@ def _progress(plan: ComparisonPlan, errors: Console) -> Iterator[Callable[[str, 
 
 
 def _calibrated_noise(
-    client: Client, plan: ComparisonPlan, judge: Mapping[str, str]
+    client: ContractClient, plan: ComparisonPlan, judge: Mapping[str, str]
 ) -> float | None:
     """Return what is known of the noise of this judge from other refinements."""
     samples = (plan.judge.get("critics") or {}).get("samples", 1)
     named = " + ".join(sorted(it for role, it in judge.items() if role.startswith(CRITIC)))
     critic = named if samples == 1 else f"{named} x {samples}"
+    found = client.read(CalibrationList, "/v1/calibration", params={"limit": 1_000})
     noises = [
         it.noise
-        for it in client.calibration(1_000).data
+        for it in found.data
         if it.critic == critic and it.strategy is None and it.noise is not None
     ]
     return noises[0] if noises else None

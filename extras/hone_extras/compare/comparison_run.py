@@ -14,16 +14,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.cli.client import RECONNECTS, Client, CliError, RequestRejected, ServerUnreachable
+from app.cli.contract_client import CliError, ContractClient, path_of
 from app.cli.root import parse_json
 from app.contract.criteria import AUTO, CRITIC
 from app.contract.drafts import MAX_TEXT
 from app.contract.estimates import Consumption, RefinementEstimate
 from app.contract.outcome import RefinementOutcome
 from app.contract.output_tokens import BYTES_PER_TOKEN
-from app.contract.snapshot import Iteration, Snapshot
+from app.contract.snapshot import Iteration, IterationList, Snapshot, SnapshotPage
 from app.contract.status import Status
 from app.legible import on_one_line
+from hone import ApiError, ServerUnreachable
 from hone_extras.compare.comparison import (
     ComparedSettings,
     NoScore,
@@ -38,6 +39,7 @@ STAND_IN = 2_000
 """Characters of the stand-in for a draft that does not exist yet."""
 
 LOOK_S = 0.3
+RECONNECTS = 30  # in a row and a second apart: the server may be restarting
 REFUSED_FOR_NOW = frozenset({429, 503})
 PATIENCE_S = 600.0
 """Seconds for which a server that is busy is asked again."""
@@ -270,7 +272,7 @@ class ComparisonRunner:
 
     def __init__(
         self,
-        client: Client,
+        client: ContractClient,
         plan: ComparisonPlan,
         *,
         concurrency: int = 8,
@@ -296,7 +298,7 @@ class ComparisonRunner:
             labelled = plan.labelled(body, setting, text.name)
             try:
                 found.settings.setdefault(setting, []).append(self._estimate(labelled))
-            except RequestRejected as refused:
+            except ApiError as refused:
                 wrong.append(f"{text.name} with {setting}: {refused}")
             if len(wrong) == 5:
                 break
@@ -306,7 +308,7 @@ class ComparisonRunner:
             draft = plan.body(text, next(iter(plan.settings))).get("draft") or "x" * STAND_IN
             try:
                 judged = self._estimate(plan.judging(text, draft))
-            except RequestRejected as refused:
+            except ApiError as refused:
                 raise ComparisonInvalid(f"the judge of {text.name}: {refused}") from None
             found.judge += [judged] * len(plan.settings)
             if p95:
@@ -321,17 +323,29 @@ class ComparisonRunner:
         return [longest] * len(self._plan.settings)
 
     def _estimate(self, body: Fields) -> RefinementEstimate:
-        return self._patiently(lambda: self._client.estimate(body))
+        path = "/v1/estimates"
+        return self._patiently(
+            lambda: self._client.read(RefinementEstimate, path, method="POST", json=body)
+        )
 
     def known(self) -> dict[str, Snapshot]:
         """Return the refinements of this comparison that there are, by key."""
         found: dict[str, Snapshot] = {}
-        pair = {"compare": self._plan.name}
-        for it in self._patiently(lambda: list(self._client.with_metadata(pair))):
+        for it in self._patiently(self._with_this_name):
             key = it.metadata.get("compare_key")
             if key is not None and (key not in found or found[key].status == Status.CANCELED):
                 found[key] = it
         return found
+
+    def _with_this_name(self) -> list[Snapshot]:
+        query = {"metadata.compare": self._plan.name, "limit": "100"}
+        found: list[Snapshot] = []
+        while True:
+            page = self._client.read(SnapshotPage, "/v1/refinements", params=query)
+            found += page.data
+            if page.next_cursor is None:
+                return found
+            query["cursor"] = page.next_cursor
 
     def run(
         self,
@@ -372,32 +386,36 @@ class ComparisonRunner:
             under_way[key] = now.id
 
     def _begun(self, key: str, body: Fields, known: Snapshot | None) -> Snapshot | str:
-        idempotency_key = f"hone-compare-{self._plan.name}-{key}"
         try:
             if known is None:
-                return self._patiently(lambda: self._client.submit(body, idempotency_key))
+                headers = {"Idempotency-Key": f"hone-compare-{self._plan.name}-{key}"}
+                return self._posted("/v1/refinements", json=body, headers=headers)
             if known.status == Status.FAILED and self._retries_failed:
-                return self._patiently(lambda: self._client.retry(known.id, {}))
-        except RequestRejected as refused:
-            if refused.problem.status in {401, 403}:
+                return self._posted(path_of(known.id, "/retry"), json={})
+        except ApiError as refused:
+            if refused.status in {401, 403}:
                 raise
             return str(refused)
         return known
 
+    def _posted(self, path: str, **options: Any) -> Snapshot:
+        return self._patiently(lambda: self._client.read(Snapshot, path, method="POST", **options))
+
     def _looked_at(self, refinement_id: str) -> Snapshot | str:
         try:
-            return self._patiently(lambda: self._client.get(refinement_id))
-        except RequestRejected as refused:
-            if refused.problem.status != 404:
+            return self._patiently(lambda: self._client.snapshot(refinement_id))
+        except ApiError as refused:
+            if refused.status != 404:
                 raise
             return f"{refinement_id} was erased"
 
     def iterations(self, refinement_id: str) -> tuple[Iteration, ...]:
         """Return the judged drafts; none of a refinement that was erased."""
         try:
-            return self._patiently(lambda: self._client.iterations(refinement_id))
-        except RequestRejected as refused:
-            if refused.problem.status not in {404, 409}:
+            path = path_of(refinement_id, "/iterations")
+            return self._patiently(lambda: self._client.read(IterationList, path)).data
+        except ApiError as refused:
+            if refused.status not in {404, 409}:
                 raise
             return ()
 
@@ -412,8 +430,8 @@ class ComparisonRunner:
                 answer = asked()
                 self._has_answered = True
                 return answer
-            except RequestRejected as refused:
-                if refused.problem.status not in REFUSED_FOR_NOW or waited >= PATIENCE_S:
+            except ApiError as refused:
+                if refused.status not in REFUSED_FOR_NOW or waited >= PATIENCE_S:
                     raise
                 self._pause(wait_s)
                 waited, wait_s = waited + wait_s, min(2 * wait_s, 30.0)

@@ -21,10 +21,11 @@ from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetad
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
-from app.cli.client import Client, CliError
+from app.cli.contract_client import CliError, ContractClient, path_of
 from app.contract.events import Event, EventType, IterationCompleted
 from app.contract.reviews import ReviewDecision
-from app.contract.snapshot import Snapshot
+from app.contract.snapshot import IterationList, Snapshot
+from hone import HoneError
 
 Answer = TypeVar("Answer")
 END = object()
@@ -109,7 +110,7 @@ class AnyArguments(ArgModelBase):
 class AssistantTools:
     """Each method is a tool, and its docstring what the assistant reads of it."""
 
-    def __init__(self, hone: Client) -> None:
+    def __init__(self, hone: ContractClient) -> None:
         self._hone = hone
 
     async def refine(self, context: Context[Any, Any], given: dict[str, Any]) -> Refined:
@@ -127,13 +128,16 @@ class AssistantTools:
             raise ToolError("`options` must be an object with further fields of a request")
         if twice := sorted(given.keys() & options.keys()):
             raise ToolError(f"{', '.join(twice)}: given both as an argument and in `options`")
-        started = await _ask(self._hone.submit, given | options)
+        body = given | options
+        started = await _ask(
+            lambda: self._hone.read(Snapshot, "/v1/refinements", method="POST", json=body).id
+        )
         try:
-            await _follow(self._hone, started.id, context)
+            await _follow(self._hone, started, context)
         except asyncio.CancelledError:
-            await asyncio.shield(_ask(self._hone.cancel, started.id))
+            await asyncio.shield(_ask(self._hone.cancel, started))
             raise
-        return await _ask(_state, self._hone, started.id)
+        return await _ask(_state, self._hone, started)
 
     async def get_refinement(self, given: dict[str, Any]) -> Refined:
         """Return how far a refinement is, with its best draft."""
@@ -150,7 +154,8 @@ class AssistantTools:
         people decide, `reviewer` is the name of the one.
         """
         refinement_id = _refinement_id(given)
-        await _ask(self._hone.review, refinement_id, given)
+        path = path_of(refinement_id, "/reviews")
+        await _ask(lambda: self._hone.request("POST", path, json=given))
         return await _ask(_state, self._hone, refinement_id)
 
 
@@ -167,7 +172,7 @@ class OneToken:
         return AccessToken(token=token, client_id="assistant", scopes=[])
 
 
-def serve_http(hone: Client, port: int, token: str) -> None:
+def serve_http(hone: ContractClient, port: int, token: str) -> None:
     """Serve MCP on a port of 127.0.0.1 until Ctrl-C.
 
     Callers send the token. A page in a browser is refused unless its origin is this port.
@@ -181,7 +186,7 @@ def serve_http(hone: Client, port: int, token: str) -> None:
     server.run("streamable-http", host="127.0.0.1", port=port, transport_security=security)
 
 
-def mcp_server(hone: Client, **options: Any) -> MCPServer[Any]:
+def mcp_server(hone: ContractClient, **options: Any) -> MCPServer[Any]:
     """Return a server whose tools use this client; `options` are those of the SDK."""
     tools = AssistantTools(hone)
     return MCPServer(
@@ -232,11 +237,11 @@ async def _ask(function: Callable[..., Answer], *arguments: Any) -> Answer:
     """Call the client in a thread; what the server refuses is told to the assistant."""
     try:
         return await asyncio.to_thread(function, *arguments)
-    except CliError as error:
+    except (CliError, HoneError) as error:
         raise ToolError(str(error)) from error
 
 
-async def _follow(hone: Client, refinement_id: str, context: Context[Any, Any]) -> None:
+async def _follow(hone: ContractClient, refinement_id: str, context: Context[Any, Any]) -> None:
     """Report the id and each judged draft, until it has ended or waits for a person."""
     events = hone.follow(refinement_id)
     await context.report_progress(0, message=f"{refinement_id} has begun")
@@ -252,13 +257,14 @@ async def _follow(hone: Client, refinement_id: str, context: Context[Any, Any]) 
             await context.report_progress(judged, message=message)
 
 
-def _state(hone: Client, refinement_id: str) -> Refined:
-    now = hone.get(refinement_id)
+def _state(hone: ContractClient, refinement_id: str) -> Refined:
+    now = hone.snapshot(refinement_id)
     draft = now.result.draft if now.result else None
     score = now.result.score if now.result else None
     path = (now.review.path if now.review else None) or (now.best.path if now.best else None)
     if draft is None and path:
-        shown = [it for it in hone.iterations(refinement_id) if it.path == path]
+        judged = hone.read(IterationList, path_of(refinement_id, "/iterations"))
+        shown = [it for it in judged.data if it.path == path]
         draft, score = (shown[0].draft, shown[0].score) if shown else (None, None)
     return Refined(
         id=now.id,
