@@ -205,6 +205,10 @@ class _Response:
 
     async def send(self, message: Message) -> None:
         """Send a part of the response; raise _NothingMore if no more may be sent."""
+        if self.refusal is not None:
+            if message.get("more_body", False):
+                raise _NothingMore
+            return
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], *self._fields]
             if self._caller.key_id:
@@ -212,7 +216,9 @@ class _Response:
             if self._caller.key_id and message["status"] in RECORDED:
                 tenant, by = self._caller.tenant, self._caller.key_id
                 self._metering.refused(tenant, by, message["status"])
-            await self._require_still()
+            self.refusal = await self._ended_meanwhile()
+            if self.refusal is not None:
+                return
         # The first parts of a response were produced at once after the caller was let in.
         elif self._sent > 1 and not await self._directory.still_allows(self._caller):
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -220,12 +226,12 @@ class _Response:
         self._sent += 1
         await self._send(message)
 
-    async def _require_still(self) -> None:
-        """Refuse a response that was waited for if the key has stopped working meanwhile."""
+    async def _ended_meanwhile(self) -> HoneError | None:
+        """Return why a response that was waited for is refused: the key has stopped working."""
         waited_s = asyncio.get_running_loop().time() - self._let_in_at
-        if waited_s > TRUSTED_S and not await self._directory.still_allows(self._caller):
-            self.refusal = Unauthenticated("the key has stopped working while the request waited")
-            raise _NothingMore
+        if waited_s <= TRUSTED_S or await self._directory.still_allows(self._caller):
+            return None
+        return Unauthenticated("the key has stopped working while the request waited")
 
     async def _record(self, start: Message, by: str) -> None:
         """Record an action before it is answered, if it was done.

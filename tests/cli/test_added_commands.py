@@ -53,7 +53,7 @@ def test_a_command_that_cannot_be_loaded_says_of_which_package_it_is(greeting: P
 def test_a_command_whose_extra_is_missing_says_how_to_install_it(tmp_path: Path) -> None:
     core = tmp_path / "core"
     link_packages(core, without=frozenset({"scipy", "numpy", "mcp", "mcp-types"}))
-    here = (core, ROOT, ROOT / "extras")
+    here = (core, ROOT, ROOT / "extras", ROOT / "clients" / "python")
     assert "Let an assistant refine texts" in hone("--help", folders=here, options="-S").stdout
     compare = hone("compare", "--texts", "texts", folders=here, options="-S")
     mcp = hone("mcp", folders=here, options="-S")

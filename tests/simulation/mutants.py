@@ -142,7 +142,7 @@ MUTANTS: dict[str, Mutant] = {
     "replay forgets the last step": Mutant(Parts(store=ForgetfulStore), TWICE),
     "one nonce for every claim of a job": Mutant(Parts(store=SameNonceStore)),
     "recovery does not wait until Redis has been up": Mutant(
-        without("if at - up_since(at, lease_ms) < lease_ms / 2 then return found end")
+        without("if at - up_since(at, lease_ms) < lease_ms / 2 then expired = 0 end")
     ),
     "append: the nonce is not compared": Mutant(
         without("if held ~= nonce then return 'FENCED' end"), faults=ZOMBIES

@@ -322,7 +322,10 @@ class AsyncHone:
 
     async def report(self, refinement: str | models.Snapshot) -> str:
         """Return the whole story for a person, as Markdown."""
-        return (await self._send("GET", f"{_path(refinement)}/report")).text
+        response = await self._send("GET", f"{_path(refinement)}/report")
+        if not response.headers.get("Content-Type", "").startswith("text/markdown"):
+            raise NotHone(self.url)
+        return response.text
 
     async def estimate(
         self, draft: str | None = None, **request: Unpack[RefinementOptions]

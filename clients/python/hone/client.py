@@ -319,7 +319,10 @@ class Hone:
 
     def report(self, refinement: str | models.Snapshot) -> str:
         """Return the whole story for a person, as Markdown."""
-        return (self._send("GET", f"{_path(refinement)}/report")).text
+        response = self._send("GET", f"{_path(refinement)}/report")
+        if not response.headers.get("Content-Type", "").startswith("text/markdown"):
+            raise NotHone(self.url)
+        return response.text
 
     def estimate(
         self, draft: str | None = None, **request: Unpack[RefinementOptions]
