@@ -14,7 +14,7 @@ from time import process_time
 from typing import Any
 
 from app.contract.requests import RefinementRequest
-from workers.engine.matching import WORDS, likeness
+from workers.engine.likeness import WORDS, likeness
 from workers.engine.moves import Ask, Heard, Judged
 from workers.engine.pipeline import strategy_for
 from workers.engine.prompts.judging import Judge

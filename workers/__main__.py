@@ -33,8 +33,7 @@ from workers.engine.pipeline import load_strategies, sample_prompts, task_of
 from workers.engine.prompts.judging import Judge
 from workers.model_registry import open_models
 from workers.models.port import ModelCall, ModelError, ModelWaits, ReplyCutOff
-from workers.play.bulkhead import Bulkhead
-from workers.play.day_quotas import open_day_quotas
+from workers.play.budget import open_day_quotas
 from workers.play.endpoints import EndpointLimiter, open_endpoint_limiter
 from workers.play.executor import ModelCaller
 from workers.play.fork_server import ForkServer
@@ -53,6 +52,7 @@ from workers.play.refinements import (
     recover,
     resume_parked,
 )
+from workers.play.waiting import Bulkhead
 from workers.rq.worker import CoroutineWorker, end
 from workers.validators.running import ServerResources, open_server_resources
 from workers.validators.sandbox import RunsAsRoot

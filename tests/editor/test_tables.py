@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.editor.texts_to_edit import end_of
-from workers.editor.wordiness import Phrase, phrases
+from workers.editor.rules import Phrase, phrases
 from workers.text.edits import facts
 from workers.text.tables import corrections, lines, participles, verb
 

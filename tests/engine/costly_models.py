@@ -26,7 +26,7 @@ from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts.drafting import Reason, Redo, Solve
 from workers.engine.prompts.judging import Judge, ListCriteria
 from workers.engine.prompts.verification import CheckSteps, Question, Vote, Weigh
-from workers.engine.sequence import Outline
+from workers.engine.strategies.nested import Outline
 from workers.engine.strategies.plan_execute import Replan
 
 ITERATION = re.compile(r"(?:(?P<search>.*)/)?iterations/(?P<number>\d+)")

@@ -12,7 +12,7 @@ from app.contract.requests import QUALITY
 from tests.engine.engine_driver import driver_scoring, request
 from tests.engine.scripted_replies import replied
 from workers.engine.judging import MOST_EVIDENCE, reader
-from workers.engine.matching import LONGEST, Source
+from workers.engine.likeness import LONGEST, Source
 from workers.engine.moves import Judged
 from workers.engine.replies import Unreadable
 

@@ -23,7 +23,7 @@ from app.contract.output_tokens import tokens_in
 from app.contract.requests import RefinementRequest
 from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.asking import again, question
-from workers.engine.moves import Ask
+from workers.engine.moves import Ask, about
 from workers.engine.pipeline import sample_prompts, task_of
 from workers.engine.prompt_requests import Observation, PlannedStep, Prompt, PromptRequest, Task
 from workers.engine.prompts import DIVERSE, HASHED_SYSTEM, STYLED, VERDICT, fenced, harmless
@@ -54,8 +54,7 @@ from workers.engine.prompts.verification import (
     Vote,
     Weigh,
 )
-from workers.engine.sequence import Outline, Summarize
-from workers.engine.step_hash import about
+from workers.engine.strategies.nested import Outline, Summarize
 from workers.engine.strategies.plan_execute import Do, Plan, Replan
 
 

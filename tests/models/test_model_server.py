@@ -14,7 +14,7 @@ from benchmarks.model_server import RateLimit, ScriptedModelServer
 from benchmarks.rate_limits import KINDS, FixedWindow, Kind, RefillingBucket, SlidingWindow
 from tests.models.calls import TASK, call, serving
 from workers.engine.judging import reader
-from workers.engine.matching import likeness
+from workers.engine.likeness import likeness
 from workers.engine.prompts.drafting import Revise
 from workers.engine.prompts.judging import Judge
 from workers.engine.replies import ReplyReader

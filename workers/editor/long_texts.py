@@ -12,8 +12,7 @@ import time
 from base64 import b64decode, b64encode
 from functools import cache
 
-from workers.children.child_process import ChildProcess
-from workers.children.cpu_limit import OutOfTime, cpu_limit, limit_memory
+from workers.children.child_process import ChildProcess, OutOfTime, cpu_limit, limit_memory
 from workers.editor import EditorCannot, answer
 from workers.engine.prompt_requests import PromptRequest
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
 
-from workers.editor.sentences import LONG, long_sentences, passives, punctuation
-from workers.editor.wordiness import linted, wordiness
+from workers.editor.rules import LONG, linted, long_sentences, passives, punctuation, wordiness
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
 from workers.text.readability import TextCounts, flesch_reading_ease, grade

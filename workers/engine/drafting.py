@@ -17,7 +17,7 @@ from workers.engine.edits import (
 )
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
 from workers.engine.judging import below_floor
-from workers.engine.matching import Told
+from workers.engine.likeness import Told
 from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError
 from workers.engine.passages import passages_in
 from workers.engine.prompt_requests import Task

@@ -26,7 +26,7 @@ from app.contract.validators import Validator
 from app.contract.values import value
 from workers.engine.asking import ask, question
 from workers.engine.lenient_json import only_value
-from workers.engine.matching import Source
+from workers.engine.likeness import Source
 from workers.engine.moves import Check, Draft, MoveCoroutine, Scored, Together, play_parts
 from workers.engine.prompt_requests import ItemChecks, Task, ValidatorScore
 from workers.engine.prompts import keys_for

@@ -35,10 +35,10 @@ from workers.engine.lenient_json import (
     passages_in,
     values_in,
 )
+from workers.engine.likeness import ALIKE, known
 from workers.engine.prompt_requests import JsonDocument, PromptRequest, Task
 from workers.engine.text_doubts import doubt_in, settled, unframed
 from workers.engine.text_doubts import flaw_in as flaw_in_text
-from workers.engine.text_likeness import ALIKE, known
 from workers.engine.text_replies import (
     OF_DATA,
     NoText,

@@ -21,7 +21,7 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompt_requests import Task
-from workers.engine.ranking import scores_more
+from workers.engine.quality import scores_more
 from workers.engine.search import (
     GOALS,
     LimitOverrides,

@@ -29,8 +29,7 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompt_requests import Task
-from workers.engine.quality_filter import QualityFilter
-from workers.engine.ranking import Ranking, is_improvement
+from workers.engine.quality import QualityFilter, Ranking, is_improvement
 
 GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 

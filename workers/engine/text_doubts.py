@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from textwrap import dedent
 
-from workers.engine.text_likeness import (
+from workers.engine.likeness import (
     ACCENTS,
     ALIKE,
     FEW,

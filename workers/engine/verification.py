@@ -13,7 +13,7 @@ from app.contract.tools import Tool
 from app.contract.values import value
 from workers.engine.asking import ask, question, text_in
 from workers.engine.judging import is_valid, judge
-from workers.engine.matching import Source
+from workers.engine.likeness import Source
 from workers.engine.moves import (
     Call,
     Check,

@@ -36,7 +36,7 @@ from workers.models.remote import (
     unwanted_stream,
     user_text,
 )
-from workers.models.streaming import failed, text_in
+from workers.models.responses import failed, text_in
 from workers.outbound.transport import Request
 
 VERSION = "2023-06-01"

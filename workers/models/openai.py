@@ -35,7 +35,7 @@ from workers.models.remote import (
     unwanted_stream,
     user_text,
 )
-from workers.models.streaming import failed, text_in
+from workers.models.responses import failed, text_in
 from workers.outbound.transport import MOST_SHOWN, Request
 
 TEXT_PARTS = frozenset({"text", "output_text"})

@@ -33,8 +33,15 @@ from workers.models.port import (
     ReplyCutOff,
     UnreadableReply,
 )
-from workers.models.refusals import failure_in, failure_of, is_bad_generation, reported_limits
-from workers.models.streaming import ResponseInParts, StreamParts, well_formed
+from workers.models.responses import (
+    ResponseInParts,
+    StreamParts,
+    failure_in,
+    failure_of,
+    is_bad_generation,
+    reported_limits,
+    well_formed,
+)
 from workers.outbound.transport import (
     Request,
     RequestAttempts,

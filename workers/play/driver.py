@@ -33,19 +33,26 @@ from workers.engine.moves import (
     StepMove,
     Stopped,
     Together,
+    about,
 )
 from workers.engine.search import Outcome
-from workers.engine.step_hash import about
 from workers.play.budget import BudgetGuard
-from workers.play.executor import StepExecutor, StepWaits
+from workers.play.executor import (
+    StepExecutor,
+    StepWaits,
+    describe_ending,
+    describe_entry,
+    step_span,
+)
 from workers.play.journal_writer import (
     Ending,
     InsightScope,
     JournalUnwritable,
     JournalWriter,
     JudgedDraft,
+    learning_kind,
+    outcome_additions,
 )
-from workers.play.lessons import additions_of, kind_of
 from workers.play.replay import (
     RecordedStep,
     Replay,
@@ -55,7 +62,6 @@ from workers.play.replay import (
     unasked,
     unwaited,
 )
-from workers.play.step_spans import describe_ending, describe_entry, step_span
 from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
 
 
@@ -321,7 +327,7 @@ class Driver:
         self._is_leaving = False
         self._is_rehearsed = False
         self._engine_version = submitted.engine_version
-        self._tenant, self._kind = claimed.tenant, kind_of(submitted)
+        self._tenant, self._kind = claimed.tenant, learning_kind(submitted)
         self._leaves_after_step = leaves_after_step
         self.is_giving_up = False
         """Whether it pauses or ends: after a review or a retry another claim may exist already."""
@@ -458,7 +464,7 @@ class Driver:
 
     def _additions(self, outcome: Outcome) -> tuple[Addition, ...]:
         judged = self._replay.iterations | self._writer.unwritten
-        return additions_of(self._tenant, self._kind, outcome, judged)
+        return outcome_additions(self._tenant, self._kind, outcome, judged)
 
     async def _rehearse(self) -> None:
         """Check, once per claim, that the strategy goes on from the journal."""

@@ -28,14 +28,14 @@ from app.telemetry import (
 )
 from app.telemetry.spans import Attributes
 from workers.engine.pipeline import POLICIES, Policy
-from workers.play.bulkhead import Bulkhead
 from workers.play.driver import Driver, WorkerLeaving
 from workers.play.endpoints import EndpointLimiter, LimitedEndpoints, PermitSource
 from workers.play.executor import ModelCaller, StepExecutor, Tools
-from workers.play.lessons import kind_of
+from workers.play.journal_writer import learning_kind
 from workers.play.live_text import TextPublisher
 from workers.play.quarantine import Quarantine
 from workers.play.replay import read
+from workers.play.waiting import Bulkhead
 from workers.validators.running import NO_RESOURCES, ServerResources, compile_validators
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ class Refinements:
                 job_id,
                 self._nonce,
                 takes_suspects=self._quarantine is None,
-                kind=kind_of(loaded.submitted),
+                kind=learning_kind(loaded.submitted),
             )
         except Suspected:
             assert self._quarantine

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from app.contract.judgement import Critique, Finding, Span
 from app.contract.values import value
-from workers.engine.matching import Told
+from workers.engine.likeness import Told
 from workers.engine.prompt_requests import IN_WORDS, JsonDocument, Prompt, PromptRequest, Task
 from workers.engine.prompts import (
     DIVERSE,

@@ -27,7 +27,7 @@ from workers.engine.asking import (
 )
 from workers.engine.drafting import propose
 from workers.engine.judging import judge
-from workers.engine.matching import Source, even
+from workers.engine.likeness import Source, even
 from workers.engine.moves import (
     Approval,
     Ask,
