@@ -30,7 +30,7 @@ from app.store.connection import place_of
 from app.store.state import new_prompt_nonce
 from app.telemetry import Traces, configure_logs, metrics, open_traces
 from workers.engine.pipeline import load_strategies, sample_prompts, task_of
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.model_registry import open_models
 from workers.models.port import ModelCall, ModelError, ModelWaits, ReplyCutOff
 from workers.play.budget import open_day_quotas
@@ -53,7 +53,7 @@ from workers.play.refinements import (
     resume_parked,
 )
 from workers.play.waiting import Bulkhead
-from workers.rq.worker import CoroutineWorker, end
+from workers.rq import CoroutineWorker, end
 from workers.validators.running import ServerResources, open_server_resources
 from workers.validators.sandbox import RunsAsRoot
 

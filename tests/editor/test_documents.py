@@ -6,7 +6,7 @@ from app.contract.judgement import Critique, Finding
 from app.contract.requests import RefinementRequest
 from workers.editor import answer
 from workers.engine.pipeline import task_of
-from workers.engine.prompts.drafting import Revise
+from workers.engine.prompts import Revise
 from workers.engine.replies import ReplyReader
 
 SCHEMA = {

@@ -19,8 +19,7 @@ from workers.engine.judging import reader
 from workers.engine.moves import Ask
 from workers.engine.pipeline import criteria_in
 from workers.engine.prompt_requests import PromptRequest, Task
-from workers.engine.prompts.drafting import Revise, Write
-from workers.engine.prompts.judging import Compare, Judge, ListCriteria
+from workers.engine.prompts import Compare, Judge, ListCriteria, Revise, Write
 from workers.model_registry import Editor
 from workers.models.port import ModelRefused, ModelReply
 

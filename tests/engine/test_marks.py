@@ -20,7 +20,7 @@ from tests.engine.replies.articles import REPLIES as ARTICLES
 from workers.engine.asking import question, reader
 from workers.engine.moves import Ask, about
 from workers.engine.pipeline import task_of
-from workers.engine.prompts.drafting import Revise, Write
+from workers.engine.prompts import Revise, Write
 from workers.engine.replies import CutShort, Unreadable
 
 CRITIQUE = Critique(scores=())

@@ -26,26 +26,31 @@ from workers.engine.asking import again, question
 from workers.engine.moves import Ask, about
 from workers.engine.pipeline import sample_prompts, task_of
 from workers.engine.prompt_requests import Observation, PlannedStep, Prompt, PromptRequest, Task
-from workers.engine.prompts import DIVERSE, HASHED_SYSTEM, STYLED, VERDICT, fenced, harmless
-from workers.engine.prompts.drafting import (
+from workers.engine.prompts import (
+    ADVERSARIAL,
+    DIVERSE,
+    EXAMPLES,
+    HASHED_SYSTEM,
+    PERSPECTIVE,
+    STYLED,
+    VERDICT,
     Amend,
+    Compare,
     Derive,
+    Judge,
+    ListCriteria,
     Reason,
     Redo,
     Revise,
     RevisePassages,
     Solve,
     Write,
+    fenced,
+    harmless,
 )
-from workers.engine.prompts.judging import (
-    ADVERSARIAL,
-    EXAMPLES,
-    PERSPECTIVE,
-    Compare,
-    Judge,
-    ListCriteria,
-)
-from workers.engine.prompts.verification import (
+from workers.engine.strategies.nested import Outline, Summarize
+from workers.engine.strategies.plan_execute import Do, Plan, Replan
+from workers.engine.verification import (
     Answer,
     CheckSteps,
     Contradict,
@@ -54,8 +59,6 @@ from workers.engine.prompts.verification import (
     Vote,
     Weigh,
 )
-from workers.engine.strategies.nested import Outline, Summarize
-from workers.engine.strategies.plan_execute import Do, Plan, Replan
 
 
 def requests_of(module: ModuleType) -> list[type[PromptRequest]]:

@@ -21,8 +21,7 @@ from workers.engine.judging import reader
 from workers.engine.lenient_json import Unparsable, values_in
 from workers.engine.moves import StepError
 from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import Write
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge, Write
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, first_flaw
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data" / "replies.txt").read_text()

@@ -15,11 +15,10 @@ from tests.engine.replies.case import READERS, TASK
 from tests.models.calls import call
 from workers.engine.judging import reader
 from workers.engine.prompt_requests import RETRY, Observation, PlannedStep, PromptRequest, Task
-from workers.engine.prompts.drafting import Amend, Revise, RevisePassages
-from workers.engine.prompts.judging import Compare, Judge, ListCriteria
-from workers.engine.prompts.verification import CheckSteps, Contradict, Question, Vote, Weigh
+from workers.engine.prompts import Amend, Compare, Judge, ListCriteria, Revise, RevisePassages
 from workers.engine.replies import ReplyReader
 from workers.engine.strategies.plan_execute import Plan, Replan
+from workers.engine.verification import CheckSteps, Contradict, Question, Vote, Weigh
 from workers.models.openai import OpenAI
 
 DRAFT = "Refunds take 14 days."

@@ -15,7 +15,7 @@ from tests.engine.scripted_replies import replied
 from workers.engine.asking import question
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
 from workers.engine.pipeline import task_of
-from workers.engine.prompts.drafting import Solve
+from workers.engine.prompts import Solve
 from workers.engine.replies import Unreadable
 from workers.engine.strategies.self_consistency import marked_in
 

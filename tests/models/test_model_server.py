@@ -15,8 +15,7 @@ from benchmarks.rate_limits import KINDS, FixedWindow, Kind, RefillingBucket, Sl
 from tests.models.calls import TASK, call, serving
 from workers.engine.judging import reader
 from workers.engine.likeness import likeness
-from workers.engine.prompts.drafting import Revise
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge, Revise
 from workers.engine.replies import ReplyReader
 
 

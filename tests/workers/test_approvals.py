@@ -36,7 +36,7 @@ from tests.workers.refinement_harness import (
     ScriptedAnswers,
     verdict,
 )
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.models.port import ModelCall
 from workers.outbound.guarded_client import EndpointAway, EndpointClient
 from workers.play.refinements import Refinements

@@ -15,7 +15,7 @@ from app.store import open_store
 from app.store.committer import Committer
 from tests.store.store_harness import new
 from tests.workers.rq_queue import INTERMEDIATE, LIST, NAME, open_inspector, source, until
-from workers.rq.worker import (
+from workers.rq import (
     MOST_AT_ONCE,
     CoroutineWorker,
     Dequeuer,

@@ -24,7 +24,7 @@ from tests.workers.rq_queue import (
     until,
     working,
 )
-from workers.rq.worker import (
+from workers.rq import (
     REFRESH_EVERY_S,
     CoroutineWorker,
     HeldJob,

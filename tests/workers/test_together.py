@@ -10,7 +10,7 @@ from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
 from workers.engine.moves import Together, within
 from workers.engine.pipeline import strategy_for
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.engine.search import Outcome
 from workers.models.port import ModelCall, ModelError
 from workers.play.driver import Driver

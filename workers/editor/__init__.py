@@ -10,8 +10,7 @@ from dataclasses import asdict
 from app.contract.editor import EDITOR
 from workers.engine.edits import between, restored
 from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts.drafting import Amend, Revise, Write
-from workers.engine.prompts.judging import Compare, Judge, ListCriteria
+from workers.engine.prompts import Amend, Compare, Judge, ListCriteria, Revise, Write
 
 
 class EditorCannot(Exception):

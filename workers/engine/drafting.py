@@ -13,15 +13,15 @@ from workers.engine.edits import (
     Edited,
     SearchReplace,
     applied,
+    passages_in,
     restored,
 )
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
 from workers.engine.judging import below_floor
 from workers.engine.likeness import Told
 from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError
-from workers.engine.passages import passages_in
 from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import Amend, Revise, RevisePassages, Write
+from workers.engine.prompts import Amend, Revise, RevisePassages, Write
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.search import RequestedRevision, Search
 

@@ -31,6 +31,8 @@ from app.contract.judgement import (
 from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
+from app.contract.reviews import ReviewPlan
+from app.contract.status import StopReason
 from app.contract.strategies import STRATEGIES, Strategy
 from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION, PLAYABLE
@@ -45,6 +47,8 @@ from workers.engine.moves import (
     Judged,
     Move,
     MoveCoroutine,
+    Refusal,
+    Rejected,
     Scored,
     StepError,
     Stopped,
@@ -53,13 +57,12 @@ from workers.engine.moves import (
     relayed,
 )
 from workers.engine.prompt_requests import JsonDocument, Prompt, Task
-from workers.engine.prompts.drafting import Derive, Revise
-from workers.engine.prompts.judging import Compare, Judge, ListCriteria
+from workers.engine.prompts import Compare, Derive, Judge, ListCriteria, Revise
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.reviewing import ReviewPolicy, signed_off
-from workers.engine.search import Outcome
+from workers.engine.search import LimitOverrides, Outcome
 from workers.engine.strict_schema import strict
-from workers.engine.sub_search import informed
+from workers.engine.sub_search import below, given_up, informed, ruled
 
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
 """Latin, full width, Arabic and Greek."""
@@ -413,3 +416,41 @@ POLICIES: Mapping[int, Policy] = {
     version: partial(strategy_for, engine_version=version) for version in sorted(PLAYABLE)
 }
 """How this release plays a refinement, by the version of the engine that it was made for."""
+
+
+async def refined(
+    path: str,
+    task: Task,
+    limits: Limits,
+    own: LimitOverrides,
+    body: Strategy,
+    review: ReviewPlan | None = None,
+) -> Outcome:
+    """Write or improve a text below `path` with a strategy, under limits of its own.
+
+    What they do not name it has from what it is a part of: the threshold and the stop rules. It is
+    reviewed by its own plan alone. Raises `Stopped` or `StepError` when nothing was judged there,
+    and `Rejected` if a reviewer rejected it.
+    """
+    task = replace(task, is_reviewed=review is not None and review.when == "each_iteration")
+    part = _played_body(task, own.instead_of(limits), body, review)
+    try:
+        done = await below(path, ruled(own, part, path, review))
+        if done.reason is StopReason.REJECTED:
+            raise Rejected
+    except Refusal as refusal:
+        refusal.caveats = refusal.caveats or (given_up(path, refusal),)
+        raise
+    verdict = done.best.scored.caveats  # the whole is judged, and not verified, once more
+    unverified = (it.under(done.best.path) for it in verdict if it.code == "unverified")
+    return replace(done, caveats=(*done.caveats, *unverified)).claiming(task.accepted)
+
+
+async def _played_body(
+    task: Task, limits: Limits, body: Strategy, review: ReviewPlan | None
+) -> Outcome:
+    outcome = await function_of(body.kind)(task, limits, body)
+    if review is not None and review.when == "before_completion":
+        policy = review_policy_of(body)
+        outcome = await signed_off(body, policy, task, limits, outcome, is_part=True)
+    return outcome

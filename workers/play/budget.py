@@ -45,9 +45,12 @@ from app.settings import Settings
 from app.store import NOTHING_SPENT, DaySpending, ReportSpending, Spent, open_spending
 from workers.engine.moves import Ask
 from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts.drafting import (
+from workers.engine.prompts import (
     Amend,
+    Compare,
     Derive,
+    Judge,
+    ListCriteria,
     Reason,
     Redo,
     Revise,
@@ -55,8 +58,7 @@ from workers.engine.prompts.drafting import (
     Solve,
     Write,
 )
-from workers.engine.prompts.judging import Compare, Judge, ListCriteria
-from workers.engine.prompts.verification import Answer, CheckSteps, Contradict, Question, Vote
+from workers.engine.verification import Answer, CheckSteps, Contradict, Question, Vote
 from workers.models.port import ModelCall, ModelError, ModelReply, ModelWaits
 from workers.play.executor import ModelCaller
 

@@ -14,7 +14,7 @@ from app.contract.drafts import marks
 from app.contract.judgement import Critique
 from workers.engine.asking import question, reader
 from workers.engine.prompt_requests import Prompt, PromptRequest, Task
-from workers.engine.prompts.drafting import Revise, Write
+from workers.engine.prompts import Revise, Write
 from workers.engine.replies import Doubtful, Unreadable
 
 TASK = "Write an article for a garden club's newsletter on how to start a compost heap."

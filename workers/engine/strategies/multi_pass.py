@@ -8,9 +8,9 @@ from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from app.contract.strategies.parts import MultiPassStrategy, Pass
-from workers.engine.bodies import refined
 from workers.engine.judging import with_own_checks
 from workers.engine.moves import Refusal, Stopped
+from workers.engine.pipeline import refined
 from workers.engine.prompt_requests import Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (

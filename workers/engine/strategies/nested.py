@@ -15,7 +15,6 @@ from app.contract.status import StopReason
 from app.contract.strategies.parts import AUTO_PARTS, BODY, UNTIL, Enough, NestedStrategy
 from app.contract.values import value
 from workers.engine.asking import ask, question, text_in
-from workers.engine.bodies import refined
 from workers.engine.judging import check, corrected, critiqued, skipped_in, with_own_checks
 from workers.engine.moves import (
     Check,
@@ -29,6 +28,7 @@ from workers.engine.moves import (
     play_parts,
     within,
 )
+from workers.engine.pipeline import refined
 from workers.engine.prompt_requests import Place, Prompt, PromptRequest, Task
 from workers.engine.prompts import assembled, fenced, grounded
 from workers.engine.replies import ReplyReader, Unreadable

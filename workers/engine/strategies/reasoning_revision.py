@@ -21,14 +21,14 @@ from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, Scored, within
 from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import Reason, Redo
-from workers.engine.prompts.verification import CheckSteps
+from workers.engine.prompts import Reason, Redo
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
 from workers.engine.verification import (
     SOURCE,
     UNREADABLE,
+    CheckSteps,
     Verification,
     is_unverified,
     verified,

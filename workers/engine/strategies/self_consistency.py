@@ -26,11 +26,11 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import CLOSES, OPENS, Solve
-from workers.engine.prompts.verification import Vote, Weigh
+from workers.engine.prompts import CLOSES, OPENS, Solve
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, score_of
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
+from workers.engine.verification import Vote, Weigh
 
 SOURCE = "agreement"
 SHOWN = 200
