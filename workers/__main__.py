@@ -280,7 +280,7 @@ async def _start(
 USAGE = "usage: python -m workers [prompts FILE | call MODEL ...]"
 
 
-def run(args: Sequence[str]) -> int:
+def run_command(args: Sequence[str]) -> int:
     """Run a worker, or show what a model would be told; return the exit status."""
     match args:
         case []:
@@ -347,4 +347,4 @@ async def call_models(names: Sequence[str], out: IO[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run_command(sys.argv[1:]))

@@ -16,9 +16,8 @@ from app.settings import Settings
 from app.store import Rejections, open_permit_exchange, open_rejections, open_tenant_keys
 from app.store.provider_keys import TenantKeys
 from workers.children.turns import Turns
-from workers.editor import EditorCannot, answer, length_of
-from workers.editor.long_texts import LONG
-from workers.editor.long_texts import shared as long_texts
+from workers.editor import EditorCannot, editor_reply, length_of
+from workers.editor.long_texts import LONG, shared_long_texts
 from workers.models.port import (
     Model,
     ModelCall,
@@ -111,7 +110,9 @@ class Editor:
         """Answer in a separate thread. Raises `ModelRefused` for what the editor cannot do."""
         loop, usage, asked = asyncio.get_running_loop(), Usage(calls=1), call.prompt_request
         is_long = length_of(asked) > LONG
-        turns, does = (self._long, long_texts().answer) if is_long else (self._short, answer)
+        turns, does = (
+            (self._long, shared_long_texts().answer) if is_long else (self._short, editor_reply)
+        )
         try:
             async with turns.turn(owner=call.key.partition("/")[0]):
                 text = await loop.run_in_executor(_editor_thread(is_long=is_long), does, asked)

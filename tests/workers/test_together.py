@@ -15,7 +15,7 @@ from workers.engine.search import Outcome
 from workers.models.port import ModelCall, ModelError
 from workers.play.driver import Driver
 from workers.play.executor import StepExecutor
-from workers.play.replay import read
+from workers.play.replay import replay_of
 from workers.validators.running import compile_validators
 
 REQUEST = RefinementRequest(task="Explain refunds.", max_iterations=2)
@@ -39,7 +39,7 @@ async def drive(
     submitted, events = loaded.submitted, loaded.events
     performer = StepExecutor(refinement_id, models, submitted.models, compile_validators(()))
     play = halves
-    driver = Driver(play, submitted, read(events), performer, store.journal(claimed), claimed)
+    driver = Driver(play, submitted, replay_of(events), performer, store.journal(claimed), claimed)
     try:
         await driver.play()
     except asyncio.CancelledError:

@@ -17,7 +17,7 @@ class EditorCannot(Exception):
     """The editor does not support what is asked; the message says why or what to do instead."""
 
 
-def answer(prompt_request: PromptRequest) -> str:
+def editor_reply(prompt_request: PromptRequest) -> str:
     """Return a verdict, a checklist, a preference or edits as JSON, or a revised draft as text.
 
     Raises `EditorCannot` when asked to write, or to compare what it cannot measure.

@@ -13,7 +13,7 @@ from workers.editor.scoring import FEWEST_JUDGED, WEIGHTS, Analysis
 from workers.engine.judging import total
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
-from workers.text.json_documents import JsonFlaw, flaw_of, looks_like_json
+from workers.text.json_documents import JsonFlaw, json_flaw, looks_like_json
 from workers.text.words import sentences, words
 
 RELEVANT: Mapping[MeasureKind, Mapping[IssueKind, float]] = {
@@ -69,7 +69,7 @@ def assess(analysis: Analysis, criterion: Criterion, measure: Measure | None) ->
     return Assessed(criterion, measure, round(min(1.0, max(0.0, score)), 4), reason)
 
 
-def counted(analysis: Analysis, kind: IssueKind) -> str:
+def counted_issues(analysis: Analysis, kind: IssueKind) -> str:
     """Return how many issues of a kind there are, in words."""
     count = len(analysis.of(kind))
     singular, plural = NAMES[kind]
@@ -77,7 +77,7 @@ def counted(analysis: Analysis, kind: IssueKind) -> str:
 
 
 def _quality(analysis: Analysis, _: Measure) -> tuple[float, str]:
-    found = ", ".join(counted(analysis, kind) for kind in IssueKind)
+    found = ", ".join(counted_issues(analysis, kind) for kind in IssueKind)
     return analysis.quality, f"{found[0].upper()}{found[1:]}. {_reading(analysis)}"
 
 
@@ -85,13 +85,13 @@ def _readability(analysis: Analysis, measure: Measure) -> tuple[float, str]:
     if measure.scale is Scale.GRADE and measure.maximum is not None:
         over = max(0.0, analysis.grade - measure.maximum)
         return exp(-over / 4), f"{_reading(analysis)} Expected at most grade {measure.maximum}."
-    reason = f"{counted(analysis, IssueKind.SENTENCES).capitalize()}. {_reading(analysis)}"
+    reason = f"{counted_issues(analysis, IssueKind.SENTENCES).capitalize()}. {_reading(analysis)}"
     return 0.6 * analysis.readability + 0.4 * analysis.score(IssueKind.SENTENCES), reason
 
 
 def _by_kind(kind: IssueKind) -> Callable[[Analysis, Measure], tuple[float, str]]:
     def score(analysis: Analysis, _: Measure) -> tuple[float, str]:
-        found = counted(analysis, kind)
+        found = counted_issues(analysis, kind)
         return analysis.score(
             kind
         ), f"{found[0].upper()}{found[1:]} in {analysis.counts.words} words."
@@ -155,7 +155,7 @@ def judged(draft: str, criteria: Sequence[Criterion]) -> Critique:
     return Critique(
         scores=tuple(_score(it, _evidence(draft, analysis, it)) for it in scored),
         strengths=tuple(_strengths(analysis, scored)),
-        weaknesses=tuple(f"{counted(analysis, kind)}." for kind in found),
+        weaknesses=tuple(f"{counted_issues(analysis, kind)}." for kind in found),
         suggestions=tuple(_suggestions(ranked)),
         findings=tuple(_finding(draft, issue, name) for issue, name in ranked[:MOST_FINDINGS]),
     )
@@ -228,7 +228,7 @@ def _quotation(draft: str, start: int, end: int) -> Quotation:
 def _strengths(analysis: Analysis, assessed: Sequence[Assessed]) -> list[str]:
     kinds = {kind for kind, _, _ in _shares(assessed)}
     clean = [kind for kind in IssueKind if kind in kinds and analysis.score(kind) >= 0.999]
-    said = [f"There are {counted(analysis, kind)}." for kind in clean]
+    said = [f"There are {counted_issues(analysis, kind)}." for kind in clean]
     if IssueKind.SENTENCES in kinds and analysis.reading_ease >= 60:
         said.append("It is plain English by Flesch Reading Ease.")
     return said
@@ -257,7 +257,7 @@ def _finding(draft: str, issue: TextIssue, criterion: str) -> Finding:
 
 
 def _judged_json(draft: str, criteria: Sequence[Criterion]) -> Critique:
-    flaw = flaw_of(draft)
+    flaw = json_flaw(draft)
     score = 1.0 if flaw is None else round(flaw.read / 2, 4)
     reason = "It parses as JSON." if flaw is None else f"It does not parse: {flaw.message}"
     scores = []

@@ -9,7 +9,7 @@ from app.contract.requests import Criterion
 from workers.editor.critic import Assessed, assess, worth
 from workers.editor.scoring import Analysis
 from workers.text.document import Document
-from workers.text.edits import IssueKind, applied
+from workers.text.edits import IssueKind, with_edits
 from workers.text.json_documents import enclosed, looks_like_json, repaired
 
 SHARE = 0.4
@@ -47,7 +47,7 @@ def revised(
     if not kinds:
         return draft
     chosen = [issue for kind in kinds for issue in analysis.of(kind) if issue.edit]
-    return applied(analysis.document, [issue.edit for issue in chosen if issue.edit])
+    return with_edits(analysis.document, [issue.edit for issue in chosen if issue.edit])
 
 
 def _worst(

@@ -27,10 +27,10 @@ from workers.text.tables import (
     Verb,
     alternatives,
     lines,
-    listed,
     participles,
     verb,
     verbs_by_participle,
+    word_list,
 )
 
 BE = ("is", "are", "am", "was", "were", "be", "been", "being")
@@ -231,7 +231,7 @@ def _fits(document: Document, phrase: Phrase, match: re.Match[str], word: Word) 
     )
     if not phrase.fits(previous, following):
         return False
-    if previous in listed("determiners") and match[0].lower().endswith("ing"):
+    if previous in word_list("determiners") and match[0].lower().endswith("ing"):
         return False  # "the initiating socket" is no socket that starts
     if phrase.unless and not phrase.unless.isdisjoint(_others(document, *match.span())):
         return False
@@ -526,13 +526,13 @@ def _passive(words: tuple[Word, ...]) -> tuple[Word, Word] | None:
         for following in words[at + 1 : at + 4]:
             if _is_participle(following.lower):
                 return word, following
-            if following.lower not in listed("between") and not following.lower.endswith("ly"):
+            if following.lower not in word_list("between") and not following.lower.endswith("ly"):
                 break
     return None
 
 
 def _is_participle(word: str) -> bool:
-    if word in listed("adjectives"):
+    if word in word_list("adjectives"):
         return False
     return (
         word.endswith("ed") and len(word) > 4 and not word.endswith("eed")
@@ -545,7 +545,7 @@ def _turned(document: Document, sentence: Sentence) -> Edit | None:
     if len(sentence.words) > LONGEST_PASSIVE:
         return None
     match = _ACTIVE.fullmatch(document.masked[start : sentence.end].rstrip())
-    if match is None or match["agent"].lower().split()[-1] in listed("no agents"):
+    if match is None or match["agent"].lower().split()[-1] in word_list("no agents"):
         return None
     verb = verbs_by_participle().get(match["participle"].lower())
     if verb is None or sentence.words[0].text in document.names:
@@ -578,7 +578,7 @@ def _is_plural(agent: str) -> bool:
     if words[0] in {"each", "every", "this", "that", "a", "an"} or agent in {"he", "she", "it"}:
         return False
     last = words[-1]
-    return last in listed("plural") or (
+    return last in word_list("plural") or (
         last.endswith("s") and not last.endswith(("ss", "us", "is"))
     )
 

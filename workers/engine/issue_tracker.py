@@ -51,8 +51,8 @@ class Tracked:
         quote = even(self.finding.quote or "")
         object.__setattr__(self, "_about", (_reporter(self.finding), self.finding.kind))
         object.__setattr__(self, "_quote", quote)
-        object.__setattr__(self, "_words", words_of(self.finding.message))
-        object.__setattr__(self, "_quoted", words_of(quote))
+        object.__setattr__(self, "_words", word_set(self.finding.message))
+        object.__setattr__(self, "_quoted", word_set(quote))
 
     @property
     def id(self) -> str:
@@ -137,7 +137,7 @@ class IssueTracker:
 NO_ISSUES = IssueTracker()
 
 
-def words_of(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """Return the words of a text in lower case."""
     return frozenset(WORD.findall(text.lower()))
 

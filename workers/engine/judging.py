@@ -38,7 +38,7 @@ from workers.engine.replies import (
     has_score,
     is_example,
     is_scale,
-    items_in,
+    list_items,
     scale_in,
     score_of,
     with_plain_names,
@@ -138,7 +138,7 @@ def _is_scored(said: Any) -> bool:
     return is_number or (isinstance(said, dict) and has_score(with_plain_names(said)))
 
 
-def reader(
+def critique_reader(
     criteria: Sequence[Criterion], draft: str, by: str = CRITIC
 ) -> Callable[[ReplyReader], Critique]:
     """Return a function that reads a critique of `draft`; it raises `Unreadable` with the reason.
@@ -346,7 +346,7 @@ def _lines(reply: ReplyReader, said: Any, what: str) -> tuple[str, ...]:
 
 def _findings(reply: ReplyReader, said: Any, names: Mapping[str, str]) -> Iterator[_Finding]:
     items = list(said) if isinstance(said, tuple) else said
-    for it in items_in(reply, items, _SaidFinding, "finding"):
+    for it in list_items(reply, items, _SaidFinding, "finding"):
         try:
             kind = _criterion(names, it.kind)
         except KeyError:
@@ -534,7 +534,7 @@ def _opinion(
     by = CRITIC
     if member is not None:
         asked, by = replace(asked, member=member.name), member.seat
-    return ask(asked, reader(task.criteria, draft, by), "unreadable_critique")
+    return ask(asked, critique_reader(task.criteria, draft, by), "unreadable_critique")
 
 
 def _middle(criterion: str, opinions: Sequence[Critique]) -> CriterionScore:
@@ -582,7 +582,7 @@ def _place(finding: Finding) -> Hashable:
     return (finding.kind, _words(finding.message))
 
 
-def errors_in(findings: Sequence[Finding]) -> tuple[float, float]:
+def error_weights(findings: Sequence[Finding]) -> tuple[float, float]:
     """Return the weights of what rules found: with a veto, and without one.
 
     Warnings do not count, nor do findings of models, of which a worse draft may have fewer.
@@ -682,8 +682,8 @@ async def _checked(task: Task, draft: Draft) -> tuple[Draft, FindingsReply]:
     """Return the draft as validators corrected it, and what they and `locked` say of it."""
     checked = NOTHING_FOUND
     if task.scopes:
-        checked = await check(task, draft.text, corrects=not draft.spans)
-        draft = corrected(draft, checked)
+        checked = await validator_findings(task, draft.text, corrects=not draft.spans)
+        draft = corrected_draft(draft, checked)
     gone = lacking(draft.text, task.locked)
     if not gone:
         return draft, checked
@@ -691,7 +691,7 @@ async def _checked(task: Task, draft: Draft) -> tuple[Draft, FindingsReply]:
     return draft, checked.model_copy(update={"findings": findings})
 
 
-def corrected(draft: Draft, checked: FindingsReply) -> Draft:
+def corrected_draft(draft: Draft, checked: FindingsReply) -> Draft:
     """Return a draft as validators corrected it before they checked it."""
     if checked.text is None:
         return draft
@@ -699,7 +699,7 @@ def corrected(draft: Draft, checked: FindingsReply) -> Draft:
     return replace(draft, text=checked.text, sha256=sha256, is_reply=False, fixes=checked.fixes)
 
 
-async def check(
+async def validator_findings(
     task: Task, draft: str, path: str = "check", *, corrects: bool = True
 ) -> FindingsReply:
     """Return what validators say; the finding that one did not run vetoes, unless accepted."""

@@ -221,7 +221,7 @@ ENOUGH = 12
 """Words of a draft from which it says something that a block of a reply has much in common."""
 
 
-def words_of(text: str) -> list[str]:
+def words_and_signs(text: str) -> list[str]:
     """Return the words of a text in lower case, where there are no blanks pairs of signs."""
     found = TOKEN.findall(text.casefold())
     if not any(map(SIGN.match, found)):
@@ -247,7 +247,7 @@ class KnownText:
     """A text that others are compared with."""
 
     def __init__(self, text: str) -> None:
-        words = words_of(text)
+        words = words_and_signs(text)
         self.length = len(words)
         self.words = frozenset(words)
         self.scripts = frozenset(map(_script_of, frozenset(text)))
@@ -287,7 +287,7 @@ class KnownText:
 
     def may_be_foreign(self, text: str, least: int = 3) -> bool:
         """Return whether a text of at least so many words has hardly any in common with it."""
-        words = [it for it in words_of(text) if it.isalpha()]
+        words = [it for it in words_and_signs(text) if it.isalpha()]
         return self.length >= 2 * LONG and len(words) >= least and self.share_of(words) < FOREIGN
 
     def is_foreign_to(self, part: str) -> bool:
@@ -341,7 +341,7 @@ def repeats_itself(text: str) -> bool:
     blocks = (it.strip() for it in text.split("\n\n"))
     if _longest_run(it for it in blocks if len(it) > MOST_OF_A_REFRAIN) >= MOST_RUN:
         return True
-    return _ends_in_a_loop(words_of(text[-LOOPS_WITHIN:]), MOST_LOOPS)
+    return _ends_in_a_loop(words_and_signs(text[-LOOPS_WITHIN:]), MOST_LOOPS)
 
 
 MOST_OF_A_REFRAIN = 40

@@ -137,7 +137,7 @@ class Earlier:
     text: str
 
 
-async def compared(task: Task, strategy: MoveCoroutine[Outcome]) -> Outcome:
+async def compared_with_draft(task: Task, strategy: MoveCoroutine[Outcome]) -> Outcome:
     """Play a strategy and compare its result with the client's draft.
 
     Without a client's draft, the result is compared with the first draft that the outermost search
@@ -234,7 +234,7 @@ async def whole(
     if request.review and request.review.when == "each_iteration":
         task = replace(task, is_reviewed=True)
     played = _played(request, task, limits, strategy, policy)
-    outcome = await (compared(task, played) if request.compare else played)
+    outcome = await (compared_with_draft(task, played) if request.compare else played)
     if request.outputs:
         outcome = await with_outputs(informed(task, outcome.observed), request.outputs, outcome)
     return outcome

@@ -89,7 +89,7 @@ def assembled(
         shared = task.shared_texts[with_aim] = _shared(task, with_aim=with_aim)
     own = [instructions]
     if style := getattr(task.instructions, role):
-        own.append(fenced(task, "style", style))
+        own.append(tagged_text(task, "style", style))
     if task.place is not None or task.part:
         own += _place(task)
     own += material
@@ -110,7 +110,7 @@ def assembled(
     )
 
 
-def fenced(task: Task, label: str, text: str) -> str:
+def tagged_text(task: Task, label: str, text: str) -> str:
     """Return a text between tags that no text can contain, named by `label`.
 
     The tags carry the nonce of the refinement, which the text then has in no form. Without a nonce
@@ -124,7 +124,7 @@ def fenced(task: Task, label: str, text: str) -> str:
 
 def described(task: Task, tool: Tool) -> str:
     """Return what a tool does and the schema of its arguments, between tags."""
-    return fenced(
+    return tagged_text(
         task, "tool", f"{tool.name}: {tool.description}\nparameters: {canonical(tool.parameters)}"
     )
 
@@ -202,7 +202,7 @@ def checks(task: Task, document: JsonDocument | None = None) -> list[str]:
     if not lines:
         return []
     demands = "\n".join(f"- {it}" for it in lines)
-    return [fenced(task, "checks", f"The text\n{demands}")]
+    return [tagged_text(task, "checks", f"The text\n{demands}")]
 
 
 @lru_cache(maxsize=64)
@@ -211,9 +211,9 @@ def _system(nonce: str) -> str:
 
 
 def _shared(task: Task, *, with_aim: bool) -> str:
-    texts = [fenced(task, "document", f"{it.name}\n\n{it.text}") for it in task.context]
+    texts = [tagged_text(task, "document", f"{it.name}\n\n{it.text}") for it in task.context]
     if task.instruction:
-        texts.append(fenced(task, "task", task.instruction))
+        texts.append(tagged_text(task, "task", task.instruction))
     elif with_aim:
         texts.append(NO_TASK)
     if with_aim and task.criteria:
@@ -221,7 +221,7 @@ def _shared(task: Task, *, with_aim: bool) -> str:
             f"{key}. {it.name}: {it.description}" if it.description else f"{key}. {it.name}"
             for key, it in zip(keys_of(task.criteria), task.criteria, strict=True)
         )
-        texts.append(fenced(task, "criteria", "\n".join(lines)))
+        texts.append(tagged_text(task, "criteria", "\n".join(lines)))
     return "".join(f"{it}\n\n" for it in texts)
 
 
@@ -254,11 +254,11 @@ def _place(task: Task) -> Iterator[str]:
             yield f"The text is part {place.number} of {len(place.titles)} of a larger one:"
         titles = (f"{number}. {title}" for number, title in enumerate(place.titles, 1))
         if place.titles:
-            yield fenced(task, "parts", "\n".join(titles))
+            yield tagged_text(task, "parts", "\n".join(titles))
         if place.before:
-            yield fenced(task, "what stands before it", place.before)
+            yield tagged_text(task, "what stands before it", place.before)
     if task.part:
-        yield fenced(task, "part", "\n".join(task.part))
+        yield tagged_text(task, "part", "\n".join(task.part))
 
 
 SCORES = [round(step / 20, 2) for step in range(21)]
@@ -290,7 +290,7 @@ def each(prefix: str, count: int, item: dict[str, object]) -> dict[str, object]:
     return closed({f"{prefix}{number}": item for number in range(1, count + 1)})
 
 
-def listed(name: str, items: dict[str, object]) -> dict[str, object]:
+def object_with_list(name: str, items: dict[str, object]) -> dict[str, object]:
     """Return an object that holds one list."""
     return closed({name: {"type": "array", "items": items}})
 
@@ -362,7 +362,7 @@ class Judge(PromptRequest):
             CRITIQUE_VERSION,
             CRITIQUE,
             *_examples(task),
-            fenced(task, "draft", self.draft),
+            tagged_text(task, "draft", self.draft),
             *_seen_by(task, self.member),
             self._closing(),
             role="critic",
@@ -388,7 +388,7 @@ def _examples(task: Task) -> Iterator[str]:
         for it in criterion.examples
     ]
     if texts:
-        yield f"{EXAMPLES}\n{fenced(task, 'examples', PARAGRAPHS.join(texts))}"
+        yield f"{EXAMPLES}\n{tagged_text(task, 'examples', PARAGRAPHS.join(texts))}"
 
 
 def _seen_by(task: Task, member: PanelMember | None) -> Iterator[str]:
@@ -397,7 +397,7 @@ def _seen_by(task: Task, member: PanelMember | None) -> Iterator[str]:
         yield ADVERSARIAL
     if member and member.perspective:
         yield PERSPECTIVE
-        yield fenced(task, "perspective", member.perspective)
+        yield tagged_text(task, "perspective", member.perspective)
 
 
 TEXT_OR_NULL: dict[str, object] = {"type": ["string", "null"]}
@@ -477,8 +477,8 @@ class Compare(PromptRequest):
             "compare",
             COMPARE_VERSION,
             COMPARE,
-            fenced(self.task, "text A", self.a),
-            fenced(self.task, "text B", self.b),
+            tagged_text(self.task, "text A", self.a),
+            tagged_text(self.task, "text B", self.b),
             role="critic",
             schema=COMPARE_SCHEMA,
             temperature=VERDICT,
@@ -509,7 +509,7 @@ class ListCriteria(PromptRequest):
     def prompt(self) -> Prompt:
         """Ask for the criteria; a draft is shown only when there is no task."""
         task = self.task
-        draft = [fenced(task, "draft", task.draft)] if task.draft is not None else []
+        draft = [tagged_text(task, "draft", task.draft)] if task.draft is not None else []
         return assembled(
             task,
             "checklist",
@@ -568,7 +568,7 @@ class Solve(PromptRequest):
     def prompt(self) -> Prompt:
         words = SOLVE.format(grounded=grounded(self.task))
         found = [
-            fenced(
+            tagged_text(
                 self.task,
                 "checks",
                 f"The answer is found in the text by the regular expression (RE2) {self.pattern}",
@@ -601,7 +601,7 @@ class Revise(PromptRequest):
 
     def prompt(self) -> Prompt:
         words = REVISE.format(grounded=grounded(self.task, "the draft"))
-        given, document = material(self), self.task.document
+        given, document = revision_material(self), self.task.document
         return _written(
             self.task,
             "revise",
@@ -613,18 +613,18 @@ class Revise(PromptRequest):
         )
 
 
-def material(prompt_request: Revise) -> list[str]:
+def revision_material(prompt_request: Revise) -> list[str]:
     """Return what a reviser works on: the draft, its locked texts, and the review."""
     task = prompt_request.task
     locked = [it for it in task.locked if it in prompt_request.draft]
     return [
-        fenced(task, "draft", prompt_request.draft),
-        *[fenced(task, "locked text", it) for it in locked],
-        fenced(task, "review", review(prompt_request)),
+        tagged_text(task, "draft", prompt_request.draft),
+        *[tagged_text(task, "locked text", it) for it in locked],
+        tagged_text(task, "review", review_text(prompt_request)),
     ]
 
 
-def review(prompt_request: Revise) -> str:
+def review_text(prompt_request: Revise) -> str:
     """Return the feedback as text: what failed first, then what to keep; each flaw once."""
     critique, told = prompt_request.critique, Told(prompt_request.failing)
     weaknesses = tuple([it for it in critique.weaknesses if not told.says(it)])
@@ -665,7 +665,7 @@ def _written(
     """
     given = checks(task, document)
     if task.avoids:
-        given.append(fenced(task, "review", f"{AVOIDED}:\n{_listed(task.avoids)}"))
+        given.append(tagged_text(task, "review", f"{AVOIDED}:\n{_listed(task.avoids)}"))
     return assembled(
         task,
         name,
@@ -703,7 +703,7 @@ class Amend(PromptRequest):
     def prompt(self) -> Prompt:
         schema = closed({"edits": at_least(("first",), closed({"search": TEXT, "replace": TEXT}))})
         words = AMEND.format(grounded=grounded(self.task, "the draft"))
-        given = material(self.revision)
+        given = revision_material(self.revision)
         return _written(self.task, "amend", AMEND_VERSION, words, *given, schema=schema)
 
 
@@ -753,8 +753,8 @@ class RevisePassages(PromptRequest):
             PASSAGES_VERSION,
             words,
             *given,
-            *[fenced(task, "locked text", it) for it in locked],
-            fenced(task, "review", review(said)),
+            *[tagged_text(task, "locked text", it) for it in locked],
+            tagged_text(task, "review", review_text(said)),
             schema=closed({"passages": each("p", len(names), TEXT)}),
         )
 
@@ -769,7 +769,7 @@ class RevisePassages(PromptRequest):
             (f"after {name}", after),
         )
         shown = ((label, text) for label, text in found if text or label.startswith("passage"))
-        return [fenced(self.task, label, text) for label, text in shown]
+        return [tagged_text(self.task, label, text) for label, text in shown]
 
 
 DERIVE_VERSION = 3
@@ -793,8 +793,8 @@ class Derive(PromptRequest):
             "derive",
             DERIVE_VERSION,
             DERIVE.format(grounded=grounded(self.task, "the finished text")),
-            fenced(self.task, "finished text", self.draft),
-            fenced(self.task, "order", self.order),
+            tagged_text(self.task, "finished text", self.draft),
+            tagged_text(self.task, "order", self.order),
             with_aim=False,
             answer="the further text",
         )
@@ -844,8 +844,8 @@ class Redo(PromptRequest):
     def prompt(self) -> Prompt:
         task = self.task
         said = Revise(task, self.kept, self.failing, self.critique, (), tried=self.tried)
-        stays = [fenced(task, "steps that stay", self.kept)] if self.kept.strip() else []
+        stays = [tagged_text(task, "steps that stay", self.kept)] if self.kept.strip() else []
         words = REDO.format(grounded=grounded(task, "the steps that stay"), first=self.first)
-        given = (*stays, fenced(task, "steps to do anew", self.rest))
-        given = (*given, fenced(task, "review", review(said)))
+        given = (*stays, tagged_text(task, "steps to do anew", self.rest))
+        given = (*given, tagged_text(task, "review", review_text(said)))
         return _written(task, "redo", REDO_VERSION, words, *given, answer="the new steps alone")

@@ -31,14 +31,13 @@ from workers.engine.lenient_json import (
     SMALL_DIGIT,
     Unparsable,
     Unusable,
-    flaw_in,
-    passages_in,
-    values_in,
+    json_flaw_in,
+    json_passages_in,
+    json_values_in,
 )
 from workers.engine.likeness import ALIKE, known
 from workers.engine.prompt_requests import JsonDocument, PromptRequest, Task
-from workers.engine.text_doubts import doubt_in, settled, unframed
-from workers.engine.text_doubts import flaw_in as flaw_in_text
+from workers.engine.text_doubts import doubt_in, flaw_in_text, settled, unframed
 from workers.engine.text_replies import (
     OF_DATA,
     NoText,
@@ -167,7 +166,7 @@ class ReplyReader:
         """
         bare, base = draft_of(self.raw), self._given.base
         is_unchanged = base is not None and self.raw.strip() == base.strip()
-        if is_unchanged or (bare.startswith("{") and flaw_in(bare) is None):
+        if is_unchanged or (bare.startswith("{") and json_flaw_in(bare) is None):
             return bare
         try:
             text = without_thinking(self.raw, TextRequest())
@@ -292,7 +291,7 @@ def _out_of_object(raw: str, task: Task, base: str | None) -> str:
         return _decoded(bare)
     if not bare.endswith("}"):
         return raw
-    found = next(iter(values_in(bare)), None)
+    found = next(iter(json_values_in(bare)), None)
     if isinstance(found, dict) and isinstance(found.get("arguments"), dict):
         found = found["arguments"]
     named = with_plain_names(found) if isinstance(found, dict) else {}
@@ -325,7 +324,7 @@ def _decoded(text: str) -> str:
 def decoded(said: Any) -> Any:
     """Return a member of an object, out of the string that it is encoded in if there is one."""
     if isinstance(said, str) and said.lstrip().startswith(("{", "[")):
-        found = list(values_in(said))
+        found = list(json_values_in(said))
         if len(found) == 1 and not isinstance(found[0], Unparsable):
             return found[0]
     return said
@@ -333,7 +332,7 @@ def decoded(said: Any) -> Any:
 
 def _only(shape: type[Shape], text: str, asked: Callable[[], TextRequest]) -> Shape:
     """Return what the only object of a text is read as, or the only list if there is no object."""
-    values = list(values_in(text))
+    values = list(json_values_in(text))
     objects = [it for it in values if isinstance(it, dict)]
     lists = [it for it in values if isinstance(it, list) and it and not any(map(_is_plain, it))]
     errors = [it for it in values if isinstance(it, Unparsable)]
@@ -360,7 +359,7 @@ def _document(text: str, asked: TextRequest, document: JsonDocument | None) -> s
     What stands inside of something that cannot be read proves nothing.
     """
     found: dict[str, str] = {}
-    for value, source in passages_in(text):
+    for value, source in json_passages_in(text):
         if isinstance(value, Unparsable):
             raise Unreadable(f"it contains JSON that cannot be read: {value}")
         is_schema = document is not None and value == document.schema
@@ -373,7 +372,7 @@ def _document(text: str, asked: TextRequest, document: JsonDocument | None) -> s
     if len(found) > 1:
         raise Unreadable(f"it contains {len(found)} different JSON objects: give one")
     (source,) = found.values()
-    if flaw := flaw_in(source):
+    if flaw := json_flaw_in(source):
         raise Unreadable(f"it is not JSON: {flaw}")
     return source
 
@@ -443,7 +442,7 @@ def _forms(value: Any, shape: type[ReplyModel]) -> Iterator[Any]:
     arguments = value.get("arguments", value.get("parameters", value.get("input")))
     inner = next(iter(value.values())) if len(value) == 1 else arguments
     if isinstance(inner, str) and inner.lstrip().startswith("{"):
-        inner = next(values_in(inner), None)
+        inner = next(json_values_in(inner), None)
     if isinstance(inner, dict):
         yield from _forms(inner, shape)
 
@@ -612,7 +611,7 @@ def _in_range(score: float, said: Any) -> float:
 Item = TypeVar("Item", bound=ReplyModel)
 
 
-def items_in(reply: ReplyReader, said: Any, shape: type[Item], what: str) -> list[Item]:
+def list_items(reply: ReplyReader, said: Any, shape: type[Item], what: str) -> list[Item]:
     """Return the items of a list that have a shape; every other one is dropped."""
     found: list[Item] = []
     items = flat(said)
@@ -646,7 +645,7 @@ def listed_in(reply: ReplyReader, name: str, shape: type[Item], what: str) -> li
     said = getattr(reply.read_as(_object_with(name, Any)), name)
     if not isinstance(flat(said), list):
         raise Unreadable(f"{name}: it is not a list")
-    items = items_in(reply, said, shape, what)
+    items = list_items(reply, said, shape, what)
     require_one(reply, items)
     return items
 

@@ -15,7 +15,7 @@ from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from app.contract.values import value
 from workers.engine.issue_tracker import IssueTracker
-from workers.engine.judging import averaged, critiqued, errors_in
+from workers.engine.judging import averaged, critiqued, error_weights
 from workers.engine.moves import (
     Heard,
     Judged,
@@ -314,7 +314,7 @@ class Search:
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)
         issues = self._issues_of(scored.draft.parent).next(path, findings)
-        judgement = Judgement(scored, number, path, issues, errors_in(scored.findings))
+        judgement = Judgement(scored, number, path, issues, error_weights(scored.findings))
         gain = self._ranking.add(judgement, self._goal, is_beside=is_beside)
         await self._told(judgement)
         return gain, judgement

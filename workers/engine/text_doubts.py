@@ -20,7 +20,7 @@ from workers.engine.likeness import (
     first_and_last,
     known,
     repeats_itself,
-    words_of,
+    words_and_signs,
 )
 from workers.engine.text_replies import (
     BLANK,
@@ -149,7 +149,7 @@ def _without_delimiters(text: str, asked: TextRequest, base: str) -> str:
 def _are_a_pair(first: str, last: str) -> bool:
     if not A_WORD.search(first) or not A_WORD.search(last):
         return first == last and first[:1] not in "`~"
-    named, closed = words_of(first), words_of(last)
+    named, closed = words_and_signs(first), words_and_signs(last)
     return (
         named == closed
         or named[1:] == closed[1:]
@@ -282,7 +282,7 @@ def _has_hint(blocks: Sequence[str], asked: TextRequest, base: KnownText) -> boo
         or _hints(said, asked) > 0
         or PERSONAL.search(said) is not None
         or any(base.may_be_foreign(it) or base.is_foreign(it) for it in blocks)
-        or not {*words_of(said)}.isdisjoint(I_AND_YOU - base.words)
+        or not {*words_and_signs(said)}.isdisjoint(I_AND_YOU - base.words)
     )
 
 
@@ -291,11 +291,11 @@ def _hints(said: str, asked: TextRequest) -> int:
     own = known(asked.base or asked.task).words
     reviewed = known(asked.review or "").words
     found = {it[0].casefold() for it in ABOUT_TEXTS.finditer(said)}
-    found |= {it for it in words_of(said) if len(it) > 4 and it in reviewed}
+    found |= {it for it in words_and_signs(said) if len(it) > 4 and it in reviewed}
     return len([it for it in found if it not in own])
 
 
-def flaw_in(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
+def flaw_in_text(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
     """Return why a reply is certainly no text, None if it may be one."""
     if asked.is_passage:
         return None
@@ -332,7 +332,7 @@ def _flaw_of_revision(text: str, asked: TextRequest, base: KnownText) -> str | N
         review = known(asked.review or "")
         if review.length > 5 and review.likeness(text) > max(likeness, 0.4):
             flaw = "it repeats the review: give the revised text"
-        elif 3 * len(words_of(text)) < 2 * base.length and _hints(text, asked) >= 3:
+        elif 3 * len(words_and_signs(text)) < 2 * base.length and _hints(text, asked) >= 3:
             flaw = "it is about the text and not the text"
     return flaw
 
@@ -353,20 +353,24 @@ def _is_diff(text: str, base: KnownText) -> bool:
         return False
     lines = [it for it in text.splitlines() if it.strip()]
     added = [it for it in lines if re.match(r"\+(?!\d)", it)]
-    removed = [it for it in lines if it.startswith("-") and base.share_of(words_of(it)) >= 0.8]
+    removed = [
+        it for it in lines if it.startswith("-") and base.share_of(words_and_signs(it)) >= 0.8
+    ]
     marked = [it for it in lines if it[:1] in "+-@ "]
     return bool(added and removed) and 2 * len(marked) >= len(lines)
 
 
 def _has_variants(blocks: Sequence[str], base: KnownText) -> bool:
     """Return whether most blocks of the draft have two blocks that say the same."""
-    long = [it for it in base.blocks if len(words_of(it)) >= 2 * 8][:20]
+    long = [it for it in base.blocks if len(words_and_signs(it)) >= 2 * 8][:20]
     if len(long) < 1 or len(blocks) > 400:
         return False
     twice = 0
     for it in long:
         own = KnownText(it)
-        alike = [one for one in blocks if own.likeness(one) >= 0.4 and len(words_of(one)) >= 8]
+        alike = [
+            one for one in blocks if own.likeness(one) >= 0.4 and len(words_and_signs(one)) >= 8
+        ]
         twice += len(alike) > sum(own.likeness(one) >= 0.4 for one in base.blocks)
     return 2 * twice > len(long) and (len(long) > 1 or twice == len(long))
 
@@ -492,19 +496,21 @@ def _place_of(block: str, blocks: Sequence[str], at: int, *, is_last: bool = Fal
 def _breaks_off(text: str) -> bool:
     """Return whether a text ends within a sentence: its last line is prose without an end."""
     line = text.rstrip().rpartition("\n")[2]
-    is_prose = re.match(r"\s*(?:[-+*>#|]|\d+[.)])", line) is None and len(words_of(line)) >= FEW
+    is_prose = (
+        re.match(r"\s*(?:[-+*>#|]|\d+[.)])", line) is None and len(words_and_signs(line)) >= FEW
+    )
     return is_prose and re.search(rf"[\w{ACCENTS},;:、，；：]\Z", line) is not None
 
 
 def _begins_later(line: str, base: KnownText) -> bool:
     """Return whether a first line has the first words of the draft behind others."""
-    start, words = words_of(base.blocks[0].partition("\n")[0])[:3], words_of(line)
+    start, words = words_and_signs(base.blocks[0].partition("\n")[0])[:3], words_and_signs(line)
     places = [at for at in range(len(words)) if words[at : at + len(start)] == start]
     return ROLE.match(line) is not None or (places[:1] > [0] and len(start) == 3)
 
 
 def _doubt_by_size(text: str, asked: TextRequest, base: KnownText) -> str | None:
-    words = words_of(text)
+    words = words_and_signs(text)
     if len(words) * 10 < base.length:
         return "it has less than a tenth of the draft's words: give the whole revised text"
     if len(words) > 3 and base.share_of([it for it in words if len(it) > 3] or words) < 0.1:
@@ -568,9 +574,9 @@ def _may_be_anew(text: str, asked: TextRequest, base: KnownText) -> bool:
         return False
     blocks = blocks_of(text)
     is_odd = any(map(NO_WORDS.fullmatch, blocks)) or REMARK.match(blocks[-1].strip()) is not None
-    if is_odd or len(words_of(text)) < FEWEST:
+    if is_odd or len(words_and_signs(text)) < FEWEST:
         return False
-    return base.likeness(text) >= ALIKE or 2 * len(words_of(text)) >= base.length
+    return base.likeness(text) >= ALIKE or 2 * len(words_and_signs(text)) >= base.length
 
 
 def _without_probable_edges(text: str, asked: TextRequest, base: KnownText) -> str:
@@ -602,13 +608,13 @@ def _is_probable(blocks: Sequence[str], label: str, asked: TextRequest, base: Kn
     `label` is the block that would be their heading, or the text's.
     """
     said = "\n\n".join(blocks)
-    if 3 * len(words_of(said)) > base.length or asked.contains(said.strip()):
+    if 3 * len(words_and_signs(said)) > base.length or asked.contains(said.strip()):
         return False
     is_label = ENDS_IN_COLON.search(label) or A_LABEL.match(label.partition("\n")[0])
     hints = _hints(said, asked)
     if hints > 1:
         return is_label is not None or PERSONAL.search(said) is not None
-    is_opening = OPENING.match(said) is not None and len(words_of(said)) <= FEW
+    is_opening = OPENING.match(said) is not None and len(words_and_signs(said)) <= FEW
     return is_label is not None and (hints > 0 or is_opening)
 
 
@@ -658,7 +664,7 @@ def _without_first_edges(text: str, blocks: Sequence[str], asked: TextRequest) -
 
 def _is_probable_of_first(block: str, rest: str, asked: TextRequest) -> bool:
     """Return whether a first or last block of a first draft is about it."""
-    if 3 * len(words_of(block)) > len(words_of(rest)) or NO_PROSE.match(block):
+    if 3 * len(words_and_signs(block)) > len(words_and_signs(rest)) or NO_PROSE.match(block):
         return False
     if asked.contains(block):
         return False
@@ -688,8 +694,8 @@ def _may_be_around(block: str, others: Sequence[str], asked: TextRequest) -> boo
     hints, said = _hints(block, asked), PERSONAL.search(block)
     if _is_foreign_part(block, known("\n\n".join(others))) or hints >= (2 if said else MOST_HINTS):
         return True
-    words = sorted(len(words_of(it)) for it in others)
-    is_short = 2 * len(words_of(block)) < words[len(words) // 2]
+    words = sorted(len(words_and_signs(it)) for it in others)
+    is_short = 2 * len(words_and_signs(block)) < words[len(words) // 2]
     is_said = said or ENDS_IN_COLON.search(block) or REMARK.match(block)
     is_prose = not (block.startswith("#") or UNDERLINE.search(block) or NO_PROSE.match(block))
     return is_short and bool(hints or (is_said and is_prose))

@@ -35,8 +35,8 @@ from workers.engine.prompts import (
     closed,
     described,
     each,
-    fenced,
-    listed,
+    object_with_list,
+    tagged_text,
 )
 from workers.engine.replies import (
     Arguments,
@@ -44,7 +44,7 @@ from workers.engine.replies import (
     ReplyReader,
     Unreadable,
     first_flaw,
-    items_in,
+    list_items,
     listed_in,
     require_one,
 )
@@ -62,7 +62,7 @@ Opinions, advice and wording need no question. Ask at least one question.
 Answer with one JSON object and nothing else:
 {"questions": [{"claim": "<words of the draft>", "question": "<open question>"}]}"""
 
-QUESTIONS_SCHEMA = listed("questions", closed({"claim": TEXT, "question": TEXT}))
+QUESTIONS_SCHEMA = object_with_list("questions", closed({"claim": TEXT, "question": TEXT}))
 
 
 @value(slots=True)
@@ -78,7 +78,7 @@ class Question(PromptRequest):
             "questions",
             QUESTIONS_VERSION,
             QUESTIONS,
-            fenced(self.task, "draft", self.draft),
+            tagged_text(self.task, "draft", self.draft),
             f"Ask at most {self.most}, the most important first.",
             role="critic",
             schema=QUESTIONS_SCHEMA,
@@ -112,7 +112,7 @@ class LookUp(PromptRequest):
 
     def prompt(self) -> Prompt:
         questions = (
-            fenced(self.task, f"question {number}", asked)
+            tagged_text(self.task, f"question {number}", asked)
             for number, asked in enumerate(self.questions, 1)
         )
         return assembled(
@@ -149,7 +149,7 @@ class Answer(PromptRequest):
     def prompt(self) -> Prompt:
         found, sources = list[str](), "the task and the documents"
         if self.call:
-            found = [fenced(self.task, "looked up", f"{self.call}\n\n{self.found}")]
+            found = [tagged_text(self.task, "looked up", f"{self.call}\n\n{self.found}")]
             sources = "the task, the documents and what was looked up"
         return assembled(
             self.task,
@@ -157,7 +157,7 @@ class Answer(PromptRequest):
             ANSWER_VERSION,
             ANSWER.format(sources=sources),
             *found,
-            fenced(self.task, "question", self.question),
+            tagged_text(self.task, "question", self.question),
             role="critic",
             temperature=VERDICT,
             with_aim=False,
@@ -191,7 +191,7 @@ class Contradict(PromptRequest):
 
     def prompt(self) -> Prompt:
         answers = [
-            fenced(self.task, f"answer {number}", f"{asked}\n\n{answer}")
+            tagged_text(self.task, f"answer {number}", f"{asked}\n\n{answer}")
             for number, (asked, answer) in enumerate(self.answered, 1)
         ]
         return assembled(
@@ -199,7 +199,7 @@ class Contradict(PromptRequest):
             "contradictions",
             CONTRADICTIONS_VERSION,
             CONTRADICTIONS,
-            fenced(self.task, "draft", self.draft),
+            tagged_text(self.task, "draft", self.draft),
             *answers,
             role="critic",
             schema=closed({"answers": each("a", len(self.answered), _CONTRADICTIONS)}),
@@ -234,13 +234,13 @@ class CheckSteps(PromptRequest):
     """What a calculator says of the equations in the steps, a line each."""
 
     def prompt(self) -> Prompt:
-        known = [fenced(self.task, "calculator", self.calculated)] if self.calculated else []
+        known = [tagged_text(self.task, "calculator", self.calculated)] if self.calculated else []
         return assembled(
             self.task,
             "steps",
             STEPS_VERSION,
             STEPS,
-            fenced(self.task, "steps", self.draft),
+            tagged_text(self.task, "steps", self.draft),
             *known,
             role="critic",
             schema=closed({"steps": each("s", self.count, _CHECKED)}),
@@ -270,7 +270,7 @@ class Vote(PromptRequest):
         count = len(self.answers)
         group: dict[str, object] = {"type": "integer", "enum": list(range(1, count + 1))}
         answers = (
-            fenced(self.task, f"answer {number}", text)
+            tagged_text(self.task, f"answer {number}", text)
             for number, text in enumerate(self.answers, 1)
         )
         return assembled(
@@ -313,8 +313,8 @@ class Weigh(PromptRequest):
                 zip(self.answers, self.reasoning, strict=True), 1
             )
             for block in (
-                fenced(self.task, f"answer {number}", answer),
-                *([fenced(self.task, f"reasoning {number}", why)] if why else ()),
+                tagged_text(self.task, f"answer {number}", answer),
+                *([tagged_text(self.task, f"reasoning {number}", why)] if why else ()),
             )
         )
         return assembled(
@@ -686,7 +686,7 @@ def _contradictions(reply: ReplyReader, count: int) -> list[_Contradiction]:
     if said.answers is None:
         if said.contradictions is None:
             raise Unreadable("contradictions: Field required")
-        return items_in(reply, said.contradictions, _Contradiction, "contradiction")
+        return list_items(reply, said.contradictions, _Contradiction, "contradiction")
     items: list[Any] = []
     for number in range(1, count + 1):
         about = said.answers.get(f"a{number}", ...)
@@ -694,7 +694,7 @@ def _contradictions(reply: ReplyReader, count: int) -> list[_Contradiction]:
             raise Unreadable(f"nothing is said about answer {number}")
         given = about if isinstance(about, list) else [] if about is None else [about]
         items += [{**it, "answer": number} if isinstance(it, dict) else it for it in given]
-    return items_in(reply, items, _Contradiction, "contradiction")
+    return list_items(reply, items, _Contradiction, "contradiction")
 
 
 def _quoted(claim: str, source: Source) -> Quotation:

@@ -36,7 +36,7 @@ from workers.models.remote import (
     unwanted_stream,
     user_text,
 )
-from workers.models.responses import failed, text_in
+from workers.models.responses import content_text, failed
 from workers.outbound.transport import Request
 
 VERSION = "2023-06-01"
@@ -180,7 +180,7 @@ class _Events:
             if isinstance(usage, dict):
                 self._usage |= {name: it for name, it in usage.items() if it is not None}
         elif kind in {"content_block_start", "content_block_delta"}:
-            text = text_in([found | {"type": _IS_TEXT.get(str(found.get("type")), "")}])
+            text = content_text([found | {"type": _IS_TEXT.get(str(found.get("type")), "")}])
             self._texts += [text] if text else []
             return len(text)
         return 0

@@ -343,7 +343,7 @@ def _number(code: object) -> int | None:
     return int(text) if len(text) == 3 and text.isdecimal() and 400 <= int(text) < 600 else None
 
 
-def text_in(content: object) -> str:
+def content_text(content: object) -> str:
     """Return the text of a content: itself, or its parts of the type `text`."""
     if isinstance(content, str):
         return content

@@ -57,7 +57,7 @@ from workers.play.replay import (
     RecordedStep,
     Replay,
     interrupted,
-    refused,
+    refused_entry,
     spared,
     unasked,
     unwaited,
@@ -139,7 +139,7 @@ async def play_moves(
         part.close()
 
 
-def joined(done: Sequence[Any]) -> tuple[Any, ...]:
+def results_of_parts(done: Sequence[Any]) -> tuple[Any, ...]:
     """Return what parts side by side returned; raise the error that stops the whole, if any.
 
     Reviews wait for everything else: those that are left are asked for together.
@@ -245,7 +245,7 @@ class Rehearsal:
             last |= self._last - before
             before = before & self._last
         self._last = last | before
-        return joined(done)
+        return results_of_parts(done)
 
     async def _part(self, part: MoveCoroutine[Any]) -> Any:
         try:
@@ -499,7 +499,7 @@ class Driver:
         self._waits.split(len(move.parts))
         try:
             parts = map(self._play_part, move.parts)
-            return joined(await asyncio.gather(*parts, return_exceptions=True))
+            return results_of_parts(await asyncio.gather(*parts, return_exceptions=True))
         finally:
             self._budget_guard.branches += 1
             self._waits.join()
@@ -583,7 +583,7 @@ class Driver:
             raise PauseRequested
         granted = self._granted(move)
         if granted is None:
-            return refused(move)
+            return refused_entry(move)
         move = granted
         self._writer.under_way[move.path] = None
         try:
@@ -652,7 +652,7 @@ class Driver:
                     self._budget_guard.settle(move.path)
                     granted = self._granted(move)
                     if granted is None:
-                        return refused(move)
+                        return refused_entry(move)
                     move = granted
             else:
                 has_more = tries or spent.calls

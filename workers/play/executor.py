@@ -58,7 +58,7 @@ from workers.outbound.guarded_client import (
 from workers.play.live_text import TextPublisher
 from workers.play.replay import UNKNOWN
 from workers.play.waiting import RefinementCalls
-from workers.validators.check_process import shared
+from workers.validators.check_process import shared_check_process
 from workers.validators.violation import ValidatorUnavailable
 
 Complete = Callable[[str, ModelCall], Awaitable[ModelReply]]
@@ -214,7 +214,7 @@ class Tools:
         written = json.dumps(arguments, ensure_ascii=False)
         if (name, written) not in self._checked:
             schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)
-            check_process = shared(is_slow=True)
+            check_process = shared_check_process(is_slow=True)
             found = await get_running_loop().run_in_executor(
                 check_process.executor, check_process.check, schema, written
             )

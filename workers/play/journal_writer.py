@@ -46,12 +46,12 @@ from app.store.connection import until_answered
 from app.store.learning import Agreement, Hypotheses, Kind, agreements, lessons
 from app.store.prompts import KeptPrompt, PromptKeeper
 from app.telemetry import metrics
-from workers.engine.judging import errors_in
+from workers.engine.judging import error_weights
 from workers.engine.moves import Approval, Judged, Judgement, Rejected, Review
 from workers.engine.quality import HYPOTHESES
 from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
-from workers.play.replay import RecordedStep, Replay, score_of
+from workers.play.replay import RecordedStep, Replay, iteration_score
 from workers.play.waiting import EveryBranchWaits
 
 OF_THE_BANK = Hypotheses(
@@ -95,7 +95,7 @@ def agreements_in(judged: Mapping[str, IterationCompleted]) -> Iterator[Agreemen
             continue
         if not (draft.findings or parent.findings):
             continue
-        fewer = sum(errors_in(parent.findings)) - sum(errors_in(draft.findings))
+        fewer = sum(error_weights(parent.findings)) - sum(error_weights(draft.findings))
         if fewer:
             apparent = draft.score - parent.score
             agrees = apparent * fewer > 0
@@ -126,7 +126,7 @@ MOST_CAVEATS = 50
 """Caveats of a result; those that keep it from passing go first."""
 
 
-def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
+def unique_caveats(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
     """Return the caveats of a result, as many as fit, each once."""
     known = sorted(dict.fromkeys(caveats), key=lambda it: it.code not in BLOCKING)
     return tuple(known[:MOST_CAVEATS])
@@ -155,7 +155,7 @@ def result_of(
         sha256=scored.draft.sha256,
         missing=missing,
         estimate=estimate,
-        caveats=in_order(
+        caveats=unique_caveats(
             (*caveats, *(it.under(path) for it in scored.caveats), *request.caveats())
         ),
     )
@@ -329,7 +329,7 @@ class Ending:
         """
         changes: dict[str, Any] = {"stop_reason": StopReason.REJECTED, "best_passed": False}
         if result is not None:
-            caveats = in_order((*rejection.caveats, *result.caveats))
+            caveats = unique_caveats((*rejection.caveats, *result.caveats))
             changes["result"] = result.model_copy(update={"caveats": caveats})
         return cls(Status.SUCCEEDED, changes)
 
@@ -617,7 +617,7 @@ class JournalWriter:
             if judging.result:
                 fields |= {"result": judging.result, "best_passed": judging.best_passed}
         if judgings:
-            new = {judging.entry.path: score_of(judging.entry) for judging in judgings}
+            new = {judging.entry.path: iteration_score(judging.entry) for judging in judgings}
             scores = self._replay.scores | new
             fields["scores"] = tuple(scores.values())
             if self._drawn:

@@ -29,7 +29,7 @@ Publish = Callable[[str, str, int, str | None], "asyncio.Future[Any]"]
 """Sends a piece: id, key, offset, and the text from there, or None at the end of the step."""
 
 
-def shown(text: str, mark: str | None = None) -> str:
+def visible_text(text: str, mark: str | None = None) -> str:
     """Return a text without what its model thought, and without the beginning of a tag at its end.
 
     A closing tag alone ends thinking too: some servers leave the opening one in the prompt. Of a
@@ -80,7 +80,7 @@ class PublishedText:
 
     def news(self) -> tuple[int, str] | None:
         """Return offset and text of what is new, None if nothing is."""
-        now = shown(self._text(), self._mark)
+        now = visible_text(self._text(), self._mark)
         if not now.startswith(self.sent):
             self.sent = ""
         offset = len(self.sent)

@@ -34,7 +34,7 @@ from workers.play.executor import ModelCaller, StepExecutor, Tools
 from workers.play.journal_writer import learning_kind
 from workers.play.live_text import TextPublisher
 from workers.play.quarantine import Quarantine
-from workers.play.replay import read
+from workers.play.replay import replay_of
 from workers.play.waiting import Bulkhead
 from workers.validators.running import NO_RESOURCES, ServerResources, compile_validators
 
@@ -288,7 +288,7 @@ class Refinements:
             locked=request.locked,
         )
         tools = Tools(request.tools, self._resources.endpoints, claimed.tenant)
-        recorded = read(loaded.events)
+        recorded = replay_of(loaded.events)
         executor = StepExecutor(
             claimed.id,
             self._models,

@@ -168,7 +168,7 @@ class Replay:
     def judged(self, iteration: IterationCompleted) -> None:
         """Record that a draft was judged, and the limits that were the reply."""
         self.limits[iteration.path, iteration.score_from] = iteration.limits
-        self.scores[iteration.path] = score_of(iteration)
+        self.scores[iteration.path] = iteration_score(iteration)
         self.best = iteration.best
         self.judgements.append(iteration)
 
@@ -229,7 +229,7 @@ def _estimated_usd(wait: Waiting) -> float:
     return cost_usd(wait.model, lost.input_tokens, lost.output_tokens) or 0.0
 
 
-def read(events: Sequence[Event]) -> Replay:
+def replay_of(events: Sequence[Event]) -> Replay:
     """Return the replay of a journal, without what retries have voided.
 
     A reviewer's decision carries the limits then in force: a change after it counts from the next
@@ -292,7 +292,7 @@ def _maybe_sent(events: Sequence[Event]) -> set[str]:
     return sent | begun
 
 
-def refused(move: moves.StepMove) -> StepFailed:
+def refused_entry(move: moves.StepMove) -> StepFailed:
     """Return the journal entry of a call that the budget does not allow beside the others."""
     detail = "the rest of the budget is reserved for calls in flight and the first draft"
     return _not_performed(move, REFUSED, detail)
@@ -338,7 +338,7 @@ def _not_performed(move: moves.StepMove, code: str, detail: str) -> StepFailed:
     )
 
 
-def score_of(entry: IterationCompleted) -> IterationScore:
+def iteration_score(entry: IterationCompleted) -> IterationScore:
     """Return the snapshot's entry for the score of a judged draft."""
     return IterationScore(iteration=entry.iteration, path=entry.path, score=entry.score)
 

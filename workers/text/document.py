@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 
-from workers.text.tables import listed
+from workers.text.tables import word_list
 
 MASK = "\ufffc"
 """Replaces every protected character, so that positions stay the same."""
@@ -289,19 +289,19 @@ def _is_prose(paragraph: str) -> bool:
     if _LIKE_CODE.search(paragraph) or _NORM.search(paragraph):
         return False
     read = [match[0].lower() for match in WORD.finditer(paragraph)]
-    common = sum(word in listed("common") for word in read)
+    common = sum(word in word_list("common") for word in read)
     return len(read) < FEWEST_WORDS or common >= LEAST_ENGLISH * len(read)
 
 
 WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
-ABBREVIATIONS = listed("abbreviations")
+ABBREVIATIONS = word_list("abbreviations")
 _END = re.compile(
     rf"(?<![\w\u2019'.!?…)\]{MASK}%])(?P<before>(?:[\w\u2019')\]{MASK}%]|\.(?=\w))*)[.!?…]+"
     r"[\"”\u2019'»)\]*_]*(?=\s+[\"“\u2018'«(\[*_]*(?P<next>\S))"
 )
 _GAP = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*\ufffc)")
 _STANDS_ALONE = re.compile(r"^[^\n]{0,40}\b(?P<last>\w+)[:)]?$(?=\n[A-Z])", re.MULTILINE)
-_OPENERS = listed("openers")
+_OPENERS = word_list("openers")
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def unfenced(text: str) -> str:
     return fenced["body"] if fenced else text
 
 
-def flaw_of(text: str) -> JsonFlaw | None:
+def json_flaw(text: str) -> JsonFlaw | None:
     """Return what is wrong with a JSON document (RFC 8259), or None when it parses."""
     body = unfenced(text)
     flaw = _flaw(body)

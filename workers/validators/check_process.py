@@ -119,7 +119,7 @@ def too_expensive(kind: str) -> Violation:
 
 
 @cache
-def shared(*, is_slow: bool = False) -> CheckProcess:
+def shared_check_process(*, is_slow: bool = False) -> CheckProcess:
     """Return a check process of this process: the quick one, or that of checks which take long.
 
     They end together with this process.

@@ -29,9 +29,9 @@ from workers.validators.violation import (
     Measurement,
     ValidatorUnavailable,
     Violation,
-    body_of,
+    abbreviated,
+    document_in,
     offset_of,
-    shortened,
     violation_at,
 )
 
@@ -76,7 +76,7 @@ async def check_python_cases(
     validator: PythonCasesValidator, draft: str, sandbox: Sandbox, _key: str = ""
 ) -> tuple[Violation | Measurement, ...]:
     """Return a violation for every case that fails, and the share of those that pass."""
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     cases, function = validator.cases, validator.function
     given = {"inputs": [it.input for it in cases], "function": function, "most": MAX_ANSWER}
     ran = await sandbox.run("run_cases", body, given, validator.timeout_s)
@@ -102,8 +102,8 @@ def _failed_cases(
             continue
         if validator.visible:
             expected = case.raises or repr(case.expected)
-            question = shortened(case.question(validator.function), MOST_SHOWN)
-            yield f"{question} {it.did}; expected {shortened(expected, MOST_SHOWN)}", it.line
+            question = abbreviated(case.question(validator.function), MOST_SHOWN)
+            yield f"{question} {it.did}; expected {abbreviated(expected, MOST_SHOWN)}", it.line
         else:
             did = it.did if it.is_error else "gave another answer than expected"
             yield f"hidden case {number} {did}", it.line
@@ -129,7 +129,7 @@ def _of_program(case: PythonCase, ran: CaseRun) -> CaseVerdict:
         lines = [int(it) for it in LINE_OF_DRAFT.findall(ran.errors)]
         return CaseVerdict(False, f"ended with {last[:400]}", lines[-1] if lines else None, True)
     passed = _printed(ran.answer) == _printed(str(case.expected))
-    return CaseVerdict(passed, f"printed {shortened(repr(ran.answer), MOST_SHOWN)}")
+    return CaseVerdict(passed, f"printed {abbreviated(repr(ran.answer), MOST_SHOWN)}")
 
 
 def _printed(text: str) -> list[str]:
@@ -143,7 +143,7 @@ def _of_function(case: PythonCase, answer: FunctionAnswer) -> CaseVerdict:
         passed = case.raises is not None and any(_is_a(it, case.raises) for it in answer.raised[:2])
         return CaseVerdict(passed, did, answer.line, True)
     passed = case.raises is None and is_same(case.expected, answer.returned)
-    return CaseVerdict(passed, f"returned {shortened(repr(answer.returned), MOST_SHOWN)}")
+    return CaseVerdict(passed, f"returned {abbreviated(repr(answer.returned), MOST_SHOWN)}")
 
 
 def _is_a(raised: str, expected: str) -> bool:
@@ -204,7 +204,7 @@ async def check_python_tests(
 
     Raises `ValidatorUnavailable` for tests that cannot be run.
     """
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     given = {"tests": validator.tests}
     ran = await sandbox.run("run_tests", body, given, validator.timeout_s)
     try:
@@ -360,7 +360,7 @@ def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
     ruff supports the syntax of every version. Code that it accepts is also compiled, if this
     server's Python is not older than the requested version.
     """
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     try:
         found = remarks(body, validator.version, (*COMPILES, *validator.ruff))
     except RuffFailed as reason:
@@ -372,7 +372,7 @@ def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
         yield violation_at(
             draft,
             offset + offset_of(body, *remark.start),
-            f"{shortened(remark.message, 300)} ({remark.code or 'syntax'})",
+            f"{abbreviated(remark.message, 300)} ({remark.code or 'syntax'})",
             remark.fix or (fix if _is_error(remark) else f"follow ruff's rule {remark.code}"),
             max(1, offset_of(body, *remark.end) - offset_of(body, *remark.start)),
             HIDES_OTHERS if _is_error(remark) else 1,

@@ -22,7 +22,7 @@ from workers.text.edits import Edit
 from workers.text.readability import TextCounts, flesch_kincaid_grade, flesch_reading_ease
 from workers.text.spelling import repetitions, spelling
 from workers.text.words import sentences, words
-from workers.validators.violation import Violation, excess, shortened, spot, violation_at
+from workers.validators.violation import Violation, abbreviated, excess, spot, violation_at
 
 MAX_VIOLATIONS = 20
 
@@ -68,7 +68,7 @@ def check_contains(validator: ContainsValidator, draft: str) -> Iterator[Violati
         if in_any_case and not validator.case_sensitive:
             continue
         yield Violation(
-            f"the draft does not contain {shortened(text)!r}"
+            f"the draft does not contain {abbreviated(text)!r}"
             + (" with this capitalization" if in_any_case else ""),
             f"add exactly this text: {text}",
         )
@@ -99,7 +99,7 @@ def _everywhere(validator: ExcludesValidator, draft: str) -> Iterator[Violation]
             last = at + len(wanted) - 1
             start, end = (starts[at], starts[last] + 1) if starts else (at, last + 1)
             yield Violation(
-                f"the draft contains the forbidden text {shortened(text)!r}",
+                f"the draft contains the forbidden text {abbreviated(text)!r}",
                 "remove or reword it",
                 span=(start, end),
                 quote=draft[start:end] if end - start <= 200 else None,
@@ -134,7 +134,7 @@ def check_regex(validator: RegexValidator, draft: str) -> Iterator[Violation]:
         for found in islice(pattern.finditer(draft), MAX_VIOLATIONS):
             start, end = found.span()
             yield Violation(
-                f"{shortened(draft[start:end])!r} matches the forbidden {validator.pattern!r}",
+                f"{abbreviated(draft[start:end])!r} matches the forbidden {validator.pattern!r}",
                 "remove or reword it",
                 span=(start, end),
                 quote=draft[start:end] if end - start <= 200 else None,

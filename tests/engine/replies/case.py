@@ -9,7 +9,7 @@ from app.contract.criteria import Criterion
 from app.contract.judgement import Critique
 from workers.engine.asking import text_in
 from workers.engine.drafting import edits_in
-from workers.engine.judging import reader
+from workers.engine.judging import critique_reader
 from workers.engine.pipeline import criteria_in, preference_in
 from workers.engine.prompt_requests import PromptRequest, Task
 from workers.engine.prompts import Judge, Revise, Write
@@ -80,7 +80,7 @@ class Case:
 
 
 def _scores(reply: ReplyReader) -> tuple[float | None, ...]:
-    return tuple(it.score for it in reader(CRITERIA, DRAFT)(reply).scores)
+    return tuple(it.score for it in critique_reader(CRITERIA, DRAFT)(reply).scores)
 
 
 def _faulty(reply: ReplyReader) -> int | None:

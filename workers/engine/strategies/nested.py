@@ -15,7 +15,13 @@ from app.contract.status import StopReason
 from app.contract.strategies.parts import AUTO_PARTS, BODY, UNTIL, Enough, NestedStrategy
 from app.contract.values import value
 from workers.engine.asking import ask, question, text_in
-from workers.engine.judging import check, corrected, critiqued, skipped_in, with_own_checks
+from workers.engine.judging import (
+    corrected_draft,
+    critiqued,
+    skipped_in,
+    validator_findings,
+    with_own_checks,
+)
 from workers.engine.moves import (
     Check,
     Draft,
@@ -30,7 +36,7 @@ from workers.engine.moves import (
 )
 from workers.engine.pipeline import refined
 from workers.engine.prompt_requests import Place, Prompt, PromptRequest, Task
-from workers.engine.prompts import assembled, fenced, grounded
+from workers.engine.prompts import assembled, grounded, tagged_text
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
@@ -88,7 +94,7 @@ class Summarize(PromptRequest):
     text: str
 
     def prompt(self) -> Prompt:
-        given = fenced(self.task, "finished text", self.text)
+        given = tagged_text(self.task, "finished text", self.text)
         return assembled(
             self.task,
             "summarize",
@@ -438,8 +444,8 @@ async def _from_parts(
     is_checked = True
     if task.scopes:
         try:
-            checked = await check(task, draft.text, f"iterations/{number}/parts/check")
-            draft, findings = corrected(draft, checked), checked.findings
+            checked = await validator_findings(task, draft.text, f"iterations/{number}/parts/check")
+            draft, findings = corrected_draft(draft, checked), checked.findings
         except Stopped:  # an endpoint that checks it is away
             findings, is_checked = (), False
     scores = [it.best.scored.score for it in parts if it.best.scored.score is not None]

@@ -51,7 +51,7 @@ from workers.engine.prompt_requests import (
     Task,
     canonical,
 )
-from workers.engine.prompts import assembled, at_least, closed, described, fenced, grounded
+from workers.engine.prompts import assembled, at_least, closed, described, grounded, tagged_text
 from workers.engine.replies import Arguments, ReplyModel, ReplyReader, Unreadable
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
@@ -96,17 +96,23 @@ class Plan(PromptRequest):
         schema = closed({"steps": at_least(("first",), closed(STEP))})
         instruction = PLAN.format(rule=f"{STEPS_RULE} {NEEDS_RULE}", step=ONE_STEP)
         return assembled(
-            self.task, "plan", PLAN_VERSION, instruction, *material(self.task), most, schema=schema
+            self.task,
+            "plan",
+            PLAN_VERSION,
+            instruction,
+            *plan_material(self.task),
+            most,
+            schema=schema,
         )
 
 
-def material(task: Task) -> list[str]:
+def plan_material(task: Task) -> list[str]:
     """Return what a plan is made from besides the task: the tools, and the draft if any."""
     tools = [described(task, tool) for tool in task.tools]
-    return tools if task.draft is None else [*tools, fenced(task, "draft", task.draft)]
+    return tools if task.draft is None else [*tools, tagged_text(task, "draft", task.draft)]
 
 
-def written(step: PlannedStep) -> str:
+def step_text(step: PlannedStep) -> str:
     """Return a step in words."""
     lines = [step.name, step.instruction]
     if step.tool is not None:
@@ -148,9 +154,9 @@ class Replan(PromptRequest):
             "replan",
             REPLAN_VERSION,
             REPLAN.format(rule=f"{STEPS_RULE} {NEEDS_RULE}", step=ONE_STEP),
-            *material(self.task),
+            *plan_material(self.task),
             *(observed(self.task, it) for it in self.observations),
-            fenced(self.task, "remaining plan", "\n\n".join(remaining or ["no step"])),
+            tagged_text(self.task, "remaining plan", "\n\n".join(remaining or ["no step"])),
             _what_happened(self.observations[self.since :]),
             f"At most {self.most} more steps are carried out.",
             schema=_schema(),
@@ -160,14 +166,14 @@ class Replan(PromptRequest):
 def observed(task: Task, it: Observation) -> str:
     """Return a step and its result, in words."""
     outcome = "observed" if it.ok else "FAILED"
-    step = fenced(task, f"step {it.number}", written(it.step))
-    return f"{step}\n{fenced(task, f'step {it.number} {outcome}', it.text)}"
+    step = tagged_text(task, f"step {it.number}", step_text(it.step))
+    return f"{step}\n{tagged_text(task, f'step {it.number} {outcome}', it.text)}"
 
 
 def _with_needs(step: PlannedStep, plan: Sequence[PlannedStep]) -> str:
     if not step.needs:
-        return written(step)
-    return f"{written(step)}\nneeds: {', '.join(plan[it].title for it in step.needs)}"
+        return step_text(step)
+    return f"{step_text(step)}\nneeds: {', '.join(plan[it].title for it in step.needs)}"
 
 
 def _what_happened(seen: Sequence[Observation]) -> str:
@@ -212,9 +218,9 @@ class Do(PromptRequest):
             "do",
             DO_VERSION,
             DO.format(grounded=grounded(task, "what was observed")),
-            *([] if task.draft is None else [fenced(task, "draft", task.draft)]),
+            *([] if task.draft is None else [tagged_text(task, "draft", task.draft)]),
             *(observed(task, it) for it in self.observations),
-            fenced(task, "step to carry out", written(self.step)),
+            tagged_text(task, "step to carry out", step_text(self.step)),
             answer="the result of the step alone",
         )
 

@@ -15,7 +15,7 @@ from app.contract.strategies.reasoning import SelfConsistencyStrategy, answer_in
 from app.contract.values import value
 from workers.engine.asking import ask, question
 from workers.engine.drafting import propose
-from workers.engine.judging import check, corrected, skipped_in
+from workers.engine.judging import corrected_draft, skipped_in, validator_findings
 from workers.engine.moves import (
     Draft,
     PartResults,
@@ -82,8 +82,8 @@ async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
     """Validate a draft and extract its answer; a vetoed draft has no vote."""
     findings: tuple[Finding, ...] = ()
     if task.has_validators:
-        checked = await check(task, draft.text)
-        draft, findings = corrected(draft, checked), checked.findings
+        checked = await validator_findings(task, draft.text)
+        draft, findings = corrected_draft(draft, checked), checked.findings
     answer = answer_in(draft.text, pattern)
     if answer is None or not normalized(answer):
         findings, answer = (*findings, NO_ANSWER), None
@@ -347,10 +347,10 @@ async def solved(pattern: str | None, tell: Callable[[str], None], task: Task) -
 
 
 def _reasoned_in(reply: ReplyReader) -> tuple[str, str]:
-    return reply.raw.rpartition(CLOSES)[0].rpartition(OPENS)[0].strip(), marked_in(reply)
+    return reply.raw.rpartition(CLOSES)[0].rpartition(OPENS)[0].strip(), last_marked_text(reply)
 
 
-def marked_in(reply: ReplyReader) -> str:
+def last_marked_text(reply: ReplyReader) -> str:
     """Return the text between the last marks in a reply. Raises `Unreadable` without one."""
     before, closes, _ = reply.raw.rpartition(CLOSES)
     _, opens, text = before.rpartition(OPENS)
