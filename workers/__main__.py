@@ -310,12 +310,12 @@ def show_prompts(path: Path, out: IO[str]) -> int:
             place = "".join(f"/{part}" for part in flaw["loc"]) or "the request"
             sys.stderr.write(f"{path}: {place}: {sentence_of(flaw, RefinementRequest)}\n")
         return 1
-    for it in sample_prompts(request, new_prompt_nonce()):
-        kind = "the model's" if it.temperature is None else f"{it.temperature:g}"
-        out.write(f"=== {it.name}, version {it.version}, temperature: {kind}\n")
-        out.write(f"--- system\n{it.system}\n--- user\n{it.user}\n")
-        if it.schema is not None:
-            out.write(f"--- JSON Schema of the reply\n{json.dumps(it.schema, indent=1)}\n")
+    for prompt in sample_prompts(request, new_prompt_nonce()):
+        kind = "the model's" if prompt.temperature is None else f"{prompt.temperature:g}"
+        out.write(f"=== {prompt.name}, version {prompt.version}, temperature: {kind}\n")
+        out.write(f"--- system\n{prompt.system}\n--- user\n{prompt.user}\n")
+        if prompt.schema is not None:
+            out.write(f"--- JSON Schema of the reply\n{json.dumps(prompt.schema, indent=1)}\n")
         out.write("\n")
     return 0
 

@@ -290,7 +290,7 @@ class _Servers:
     def models(self) -> dict[str, Model]:
         """Return the models of every provider with a wire format, those of settings included."""
         providers = (*PROVIDERS, *map(added, self.settings.providers))
-        return {it.name: self._model(it) for it in providers if it.wire}
+        return {provider.name: self._model(provider) for provider in providers if provider.wire}
 
     def _model(self, provider: Provider) -> Model:
         if self.settings.lacks_key(provider):

@@ -77,22 +77,24 @@ def applied(draft: str, edits: Sequence[SearchReplace], locked: Sequence[str] = 
     """
     if not edits:
         raise CannotApply("there are no edits")
-    changes = sorted((_change(draft, it) for it in edits), key=lambda it: (it.start, it.end))
+    changes = sorted(
+        (_change(draft, edit) for edit in edits), key=lambda change: (change.start, change.end)
+    )
     for one, other in pairwise(changes):
         if other.start < one.end or other.start == one.start:
             raise CannotApply(f"two edits overlap at {_shown(draft[other.start :])}: merge them")
     for span in locked_spans(draft, locked):
         kept = draft[span.start : span.end]
-        for it in changes:
-            if it.touches(span) and kept not in it.text:
+        for change in changes:
+            if change.touches(span) and kept not in change.text:
                 raise CannotApply(
-                    f"the edit at {_shown(draft[it.start :])} touches locked text, which must stay:"
-                    f" {_shown(kept)}"
+                    f"the edit at {_shown(draft[change.start :])} touches locked text, "
+                    f"which must stay: {_shown(kept)}"
                 )
     text = _made(draft, changes)
-    if gone := lacking(text, [it for it in locked if it in draft]):
+    if gone := lacking(text, [words for words in locked if words in draft]):
         raise CannotApply(f"an edit moves locked text, which must stay: {_shown(gone[0])}")
-    touched = sum(it.end - it.start for it in changes)
+    touched = sum(change.end - change.start for change in changes)
     return Edited(text, len(changes), round(1 - touched / len(draft), 6))
 
 
@@ -119,7 +121,7 @@ def replaced(
     for span, text in zip(spans, texts, strict=True):
         before = draft[span.start : span.end]
         new = in_place_of(before, text.strip(), line_end)
-        new = restored(before, new, [it for it in locked if it in before])
+        new = restored(before, new, [words for words in locked if words in before])
         length += span.start - at
         found.append(Span(start=length, end=length + len(new)))
         pieces += [draft[at : span.start], new]
@@ -164,8 +166,8 @@ def _is_dedented(before: str, after: str) -> bool:
 
 
 def _least_indent(text: str) -> int:
-    rest = [it for it in LINE_END.split(text)[1:] if it.strip()]
-    return min((len(it) - len(it.lstrip()) for it in rest), default=0)
+    rest = [line for line in LINE_END.split(text)[1:] if line.strip()]
+    return min((len(line) - len(line.lstrip()) for line in rest), default=0)
 
 
 def _with_lines_of(before: str, after: str, line_end: str | None) -> str:
@@ -181,7 +183,7 @@ def _with_lines_of(before: str, after: str, line_end: str | None) -> str:
     if max(len(old), len(new)) > MOST_PIECES:
         return LINE_END.sub(usual, after)
     lines = [f"{words}{LINE_END.sub(usual, tail)}" for words, tail in new]
-    was, now = ([normalize("NFC", words) for words, _ in it] for it in (old, new))
+    was, now = ([normalize("NFC", words) for words, _ in line] for line in (old, new))
     for kind, start, end, at, to in SequenceMatcher(None, was, now).get_opcodes():
         if kind == "equal" or (kind == "replace" and end - start == to - at):
             for place, other in zip(range(at, to), range(start, end), strict=True):
@@ -194,7 +196,7 @@ def _lines(text: str) -> list[tuple[str, str]]:
     """Return the words of each line, and the blanks and the line end after them."""
     ends = [*LINE_END.findall(text), ""]
     lines = zip(LINE_END.split(text), ends, strict=True)
-    return [(it.rstrip(" \t"), it[len(it.rstrip(" \t")) :] + end) for it, end in lines]
+    return [(line.rstrip(" \t"), line[len(line.rstrip(" \t")) :] + end) for line, end in lines]
 
 
 def _usual_line_end(text: str) -> str | None:
@@ -211,8 +213,8 @@ def between(before: str, after: str) -> tuple[SearchReplace, ...]:
     """
     changes = list(_differences(before, after, PIECES)) if before else []
     ranges: list[tuple[int, int]] = []
-    for it in changes:
-        start, end = _unique(before, it.start, it.end)
+    for change in changes:
+        start, end = _unique(before, change.start, change.end)
         while ranges and ranges[-1][1] >= start:
             last = ranges.pop()
             start, end = min(last[0], start), max(last[1], end)
@@ -229,11 +231,11 @@ def restored(before: str, after: str, locked: Sequence[str]) -> str:
     A revision that has them all is returned unchanged. In any other, the differences that touch
     locked text are undone, by the sentence or the word.
     """
-    if not lacking(after, [it for it in locked if it in before]):
+    if not lacking(after, [words for words in locked if words in before]):
         return after
     spans = locked_spans(before, locked)
     changes = _differences(before, after, PIECES)
-    return _made(before, [it for it in changes if not any(map(it.touches, spans))])
+    return _made(before, [change for change in changes if not any(map(change.touches, spans))])
 
 
 def _change(draft: str, edit: SearchReplace) -> _Change:
@@ -270,10 +272,10 @@ def _made(draft: str, changes: Sequence[_Change], start: int = 0, end: int | Non
     """Return the part of a draft from `start` to `end` with the changes in it made."""
     end = len(draft) if end is None else end
     pieces: list[str] = []
-    for it in changes:
-        if start <= it.start and it.end <= end:
-            pieces += [draft[start : it.start], it.text]
-            start = it.end
+    for change in changes:
+        if start <= change.start and change.end <= end:
+            pieces += [draft[start : change.start], change.text]
+            start = change.end
     return "".join([*pieces, draft[start:end]])
 
 
@@ -369,7 +371,7 @@ def passages_in(
     def read(reply: ReplyReader) -> Replaced:
         texts = reply.read_as(_Passages).passages
         names = [f"p{number}" for number in range(1, len(spans) + 1)]
-        if missing := [it for it in names if it not in texts]:
+        if missing := [name for name in names if name not in texts]:
             raise Unreadable(f"no text for {', '.join(missing)}: give one for every passage")
         new = [
             _read(reply, name, texts[name], _Place(draft, span, tuple(said)))
@@ -378,9 +380,9 @@ def passages_in(
         made = replaced(draft, spans, new, locked)
         if not made.text.strip():
             raise Unreadable("nothing would be left of the draft")
-        for it in locked:
-            if made.text.count(it) > max(1, draft.count(it)):
-                raise Unreadable(f'the locked text "{it[:80]}" would stand in the draft twice')
+        for words in locked:
+            if made.text.count(words) > max(1, draft.count(words)):
+                raise Unreadable(f'the locked text "{words[:80]}" would stand in the draft twice')
         return made
 
     return read
@@ -401,7 +403,7 @@ class _Place:
     def is_given(self, text: str) -> bool:
         """Return whether the passage or the review has these words."""
         texts = (self.passage, *self.said)
-        return any(text.casefold() in it.casefold() for it in texts)
+        return any(text.casefold() in words.casefold() for words in texts)
 
 
 def _read(reply: ReplyReader, name: str, said: str, place: _Place) -> str:
@@ -478,7 +480,7 @@ def _without_surroundings(text: str, place: _Place, name: str) -> str:
         if not _is_much(found) or not start + end:
             return text
         raise Unreadable(f"{name}: it repeats what stands around the passage: give the passage")
-    places = [it.span() for it in TOKEN.finditer(text)]
+    places = [token.span() for token in TOKEN.finditer(text)]
     begin = places[start - 1][1] if start else 0
     rest = text[begin : places[-end][0] if end else len(text)]
     left = found[start : len(found) - end]
@@ -509,7 +511,7 @@ def _nearest(
 
 def _sentence(tokens: Sequence[str]) -> Sequence[str]:
     """Return the tokens between the first end of a sentence and the next one."""
-    ends = [at for at, it in enumerate(tokens) if it in ENDS]
+    ends = [at for at, token in enumerate(tokens) if token in ENDS]
     if not ends:
         return ()
     start = ends[0] + 1
@@ -518,7 +520,7 @@ def _sentence(tokens: Sequence[str]) -> Sequence[str]:
 
 def _is_much(tokens: Sequence[str]) -> bool:
     """Return whether so many words are hardly repeated by chance."""
-    words = [it for it in tokens if WORD.match(it)]
+    words = [token for token in tokens if WORD.match(token)]
     return len(words) >= FEWEST_WORDS and sum(map(len, words)) >= FEWEST_CHARACTERS
 
 
@@ -547,10 +549,10 @@ def _overlap(around: Sequence[str], found: Sequence[str]) -> int:
         length += found[at] == found[length]
         longest[at] = length
     length = 0
-    for it in around[-len(found) :] if found else ():
-        while length and (length == len(found) or it != found[length]):
+    for token in around[-len(found) :] if found else ():
+        while length and (length == len(found) or token != found[length]):
             length = longest[length - 1]
-        length += it == found[length]
+        length += token == found[length]
     return length
 
 

@@ -116,8 +116,8 @@ class Told:
 
     @cached_property
     def _known(self) -> list[tuple[str, set[str]]]:
-        plain = [_plain(it) for it in self._lines]
-        return [(it, _trigrams(it)) for it in plain]
+        plain = [_plain(line) for line in self._lines]
+        return [(line, _trigrams(line)) for line in plain]
 
 
 NEITHER_LETTERS_NOR_DIGITS = re.compile(r"[\W_]+")
@@ -227,9 +227,9 @@ def words_and_signs(text: str) -> list[str]:
     if not any(map(SIGN.match, found)):
         return found
     words: list[str] = []
-    for it in found:
-        is_word = len(it) < 3 or SIGN.match(it) is None
-        words += [it] if is_word else [it[at : at + 2] for at in range(len(it) - 1)]
+    for token in found:
+        is_word = len(token) < 3 or SIGN.match(token) is None
+        words += [token] if is_word else [token[at : at + 2] for at in range(len(token) - 1)]
     return words
 
 
@@ -240,7 +240,7 @@ def pairs_of(words: Sequence[str]) -> set[tuple[str, str]]:
 
 def blocks_of(text: str) -> list[str]:
     """Return the blocks of a text that have a word, or anything but blanks."""
-    return [it for it in BLANK_LINES.split(text) if it.strip()]
+    return [block for block in BLANK_LINES.split(text) if block.strip()]
 
 
 class KnownText:
@@ -287,13 +287,13 @@ class KnownText:
 
     def may_be_foreign(self, text: str, least: int = 3) -> bool:
         """Return whether a text of at least so many words has hardly any in common with it."""
-        words = [it for it in words_and_signs(text) if it.isalpha()]
+        words = [word for word in words_and_signs(text) if word.isalpha()]
         return self.length >= 2 * LONG and len(words) >= least and self.share_of(words) < FOREIGN
 
     def is_foreign_to(self, part: str) -> bool:
         """Return whether a part of this text is in another script than most of it."""
-        letters = [it for it in part.casefold() if it.isalpha()]
-        is_other = bool(letters) and all(it > "\u024f" for it in letters)
+        letters = [letter for letter in part.casefold() if letter.isalpha()]
+        is_other = bool(letters) and all(letter > "\u024f" for letter in letters)
         return is_other and 4 * sum(it > "\u024f" for it in self.words) < len(self.words)
 
     def is_foreign(self, text: str) -> bool:
@@ -302,8 +302,10 @@ class KnownText:
 
     def is_in_another_script(self, text: str) -> bool:
         """Return whether most letters of a text are in a script that this text does not have."""
-        letters = [it for it in text if it.isalpha()]
-        other = sum(it > "\u024f" and _script_of(it) not in self.scripts for it in letters)
+        letters = [letter for letter in text if letter.isalpha()]
+        other = sum(
+            letter > "\u024f" and _script_of(letter) not in self.scripts for letter in letters
+        )
         return self.length >= LONG and 2 * other > len(letters)
 
 
@@ -332,14 +334,14 @@ def are_alike(one: str, other: str) -> bool:
 
 def first_and_last(text: KnownText, blocks: Sequence[str]) -> tuple[int, int] | None:
     """Return the first and the last block that resembles a text, None if none does."""
-    alike = [number for number, it in enumerate(blocks) if text.likeness(it) >= ALIKE]
+    alike = [number for number, block in enumerate(blocks) if text.likeness(block) >= ALIKE]
     return (alike[0], alike[-1]) if alike else None
 
 
 def repeats_itself(text: str) -> bool:
     """Return whether a text has lost itself in saying the same again and again."""
-    blocks = (it.strip() for it in text.split("\n\n"))
-    if _longest_run(it for it in blocks if len(it) > MOST_OF_A_REFRAIN) >= MOST_RUN:
+    blocks = (block.strip() for block in text.split("\n\n"))
+    if _longest_run(block for block in blocks if len(block) > MOST_OF_A_REFRAIN) >= MOST_RUN:
         return True
     return _ends_in_a_loop(words_and_signs(text[-LOOPS_WITHIN:]), MOST_LOOPS)
 
@@ -352,9 +354,9 @@ LOOPS_WITHIN = 6_000
 
 def _longest_run(items: Iterable[str]) -> int:
     longest, run, last = 0, 0, None
-    for it in items:
-        run = run + 1 if it == last else 1
-        longest, last = max(longest, run), it
+    for item in items:
+        run = run + 1 if item == last else 1
+        longest, last = max(longest, run), item
     return longest
 
 

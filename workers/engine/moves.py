@@ -86,8 +86,8 @@ class Scored:
         """Return whether nothing keeps it from passing but checks that could not be made."""
         if self.valid:
             return False
-        made = tuple(it for it in self.findings if not it.skipped)
-        valid = all(it.on_fail is not OnFail.VETO for it in made)
+        made = tuple(finding for finding in self.findings if not finding.skipped)
+        valid = all(finding.on_fail is not OnFail.VETO for finding in made)
         return replace(self, findings=made, valid=valid).passes(threshold)
 
 
@@ -167,15 +167,15 @@ class Refusal(Exception):
         """Give it the paths that it has below `prefix`, and return it."""
         self.steps = tuple(step.removeprefix(f"{prefix}/") for step in self.steps)
         self.caveats = tuple(
-            it.model_copy(update={"path": it.path.removeprefix(f"{prefix}/")})
-            for it in self.caveats
+            caveat.model_copy(update={"path": caveat.path.removeprefix(f"{prefix}/")})
+            for caveat in self.caveats
         )
         return self
 
     def under(self, prefix: str) -> Self:
         """Give it the paths that it has around `prefix`, and return it."""
         self.steps = tuple(f"{prefix}/{step}" for step in self.steps)
-        self.caveats = tuple(it.under(prefix) for it in self.caveats)
+        self.caveats = tuple(caveat.under(prefix) for caveat in self.caveats)
         return self
 
 
@@ -207,8 +207,8 @@ class Rejected(StepError):
 def first_of(refusals: Sequence[Refusal]) -> Refusal:
     """Return the first of several refusals, made up of the steps of all."""
     first = refusals[0]
-    first.steps = tuple(step for it in refusals for step in it.steps)
-    first.caveats = tuple(caveat for it in refusals for caveat in it.caveats)
+    first.steps = tuple(step for refusal in refusals for step in refusal.steps)
+    first.caveats = tuple(caveat for refusal in refusals for caveat in refusal.caveats)
     return first
 
 
@@ -493,14 +493,14 @@ class PartResults(Generic[Reply]):
     @property
     def were_stopped(self) -> bool:
         """Whether any part was stopped."""
-        return any(isinstance(it, Stopped) for it in self.refusals)
+        return any(isinstance(refusal, Stopped) for refusal in self.refusals)
 
     def left_out(self, paths: Sequence[str]) -> tuple[Caveat, ...]:
         """Return a caveat for every part without a result; `paths` are those of the parts."""
         return tuple(
-            Caveat(code="item_dropped", path=path, detail=f"left out: {str(it) or 'stopped'}")
-            for path, it in zip(paths, self.refusals, strict=True)
-            if it is not None
+            Caveat(code="item_dropped", path=path, detail=f"left out: {str(refusal) or 'stopped'}")
+            for path, refusal in zip(paths, self.refusals, strict=True)
+            if refusal is not None
         )
 
     def unless_stopped(self, reason: StopReason) -> StopReason | None:
@@ -590,7 +590,11 @@ def _plainly(kind: type) -> Callable[[Any], Any]:
         return dict
     if not is_dataclass(kind):
         raise TypeError(f"{kind.__name__} is no dataclass: its hash would differ between processes")
-    given = [(it.name, it.default) for it in fields(kind) if not it.metadata.get(IN_WORDS)]
+    given = [
+        (attribute.name, attribute.default)
+        for attribute in fields(kind)
+        if not attribute.metadata.get(IN_WORDS)
+    ]
     return partial(_given, given)
 
 

@@ -88,17 +88,17 @@ def criteria_in(reply: ReplyReader) -> tuple[Criterion, ...]:
     listed = listed_in(reply, "criteria", _Listed, "criterion")
     names: set[str] = set()
     criteria: list[Criterion] = []
-    for it in listed:
-        name = it.name.strip()
+    for item in listed:
+        name = item.name.strip()
         if not name or name.casefold() in names:
             reply.drop("criterion", "every criterion needs a unique name")
-        elif not it.description.rstrip().endswith(QUESTION_MARKS):
-            reply.drop("criterion", f"the description of {it.name} is not a question")
+        elif not item.description.rstrip().endswith(QUESTION_MARKS):
+            reply.drop("criterion", f"the description of {item.name} is not a question")
         else:
             names.add(name.casefold())
-            criteria.append(Criterion(name=name, description=it.description.strip()))
+            criteria.append(Criterion(name=name, description=item.description.strip()))
     if not FEWEST_LISTED <= len(criteria) <= MOST_LISTED:
-        reasons = "; ".join(["", *(it.reason for it in reply.dropped)])
+        reasons = "; ".join(["", *(item.reason for item in reply.dropped)])
         raise Unreadable(
             f"criteria: it has {len(criteria)} of them, expected at least {FEWEST_LISTED}"
             f" and at most {MOST_LISTED}{reasons}"
@@ -203,11 +203,13 @@ async def with_outputs(task: Task, outputs: Sequence[Output], outcome: Outcome) 
     """Return the outcome with every further text; texts that fail are listed as missing."""
     text = outcome.best.scored.draft.text
     try:
-        made = await part_replies("outputs", [_derived(task, text, it) for it in outputs])
+        made = await part_replies("outputs", [_derived(task, text, output) for output in outputs])
     except (Stopped, StepError):
         made = (None,) * len(outputs)
-    texts = {it.name: text for it, text in zip(outputs, made, strict=True) if text is not None}
-    missing = tuple(f"outputs/{it.name}" for it in outputs if it.name not in texts)
+    texts = {
+        output.name: text for output, text in zip(outputs, made, strict=True) if text is not None
+    }
+    missing = tuple(f"outputs/{output.name}" for output in outputs if output.name not in texts)
     return replace(outcome, outputs=texts, missing=(*outcome.missing, *missing))
 
 
@@ -312,9 +314,13 @@ def task_of(
         edits=request.edits,
         locked=in_order(request.draft, request.locked),
         has_validators=bool(request.validators),
-        demanding=sum(it.counts_as() is None for it in request.demanding()),
+        demanding=sum(validator.counts_as() is None for validator in request.demanding()),
         measures=measures_of(request.validators),
-        schemas=tuple(schema for it in request.validators for schema in it.json_schemas().values()),
+        schemas=tuple(
+            schema
+            for validator in request.validators
+            for schema in validator.json_schemas().values()
+        ),
         nonce=nonce,
         grounding=request.grounding,
         instructions=request.instructions,
@@ -327,12 +333,14 @@ def task_of(
 def document_of(request: RefinementRequest) -> JsonDocument | None:
     """Return what one validator demands of the whole text, if the format of a reply can say it."""
     demanding = request.demanding()
-    schemas = [(it, schema) for it in demanding for schema in it.json_schemas().values()]
+    schemas = [
+        (demand, schema) for demand in demanding for schema in demand.json_schemas().values()
+    ]
     if len(schemas) != 1:
         return None
     ((validator, schema),) = schemas
     found = strict(schema)
-    others = (it.in_words() for it in demanding if it is not validator)
+    others = (demand.in_words() for demand in demanding if demand is not validator)
     return None if found is None else JsonDocument(found, tuple(filter(None, others)))
 
 
@@ -367,8 +375,8 @@ def sample_prompts(request: RefinementRequest, nonce: str) -> tuple[Prompt, ...]
     text = request.draft or SAMPLE
     critique = Critique(
         scores=tuple(
-            CriterionScore(criterion=it.name, score=0.5, reason="It meets about half.")
-            for it in task.criteria
+            CriterionScore(criterion=criterion.name, score=0.5, reason="It meets about half.")
+            for criterion in task.criteria
         ),
         findings=(
             Finding(
@@ -382,7 +390,7 @@ def sample_prompts(request: RefinementRequest, nonce: str) -> tuple[Prompt, ...]
     revised = Revise(task, text, failing, critique, ()).prompt()
     first = _first_prompt(strategy_for(request, nonce))
     prompts = (*([] if first is None else [first]), *judged, revised)
-    return tuple({it.name: it for it in reversed(prompts)}.values())[::-1]
+    return tuple({prompt.name: prompt for prompt in reversed(prompts)}.values())[::-1]
 
 
 def _first_prompt(strategy: MoveCoroutine[Any]) -> Prompt | None:
@@ -392,7 +400,7 @@ def _first_prompt(strategy: MoveCoroutine[Any]) -> Prompt | None:
         while isinstance(move, Heard):
             move = strategy.send(None)
         if isinstance(move, Together):
-            prompts = [_first_prompt(it) for it in move.parts]
+            prompts = [_first_prompt(part) for part in move.parts]
             return prompts[0]
         return move.prompt if isinstance(move, Ask) else None
     finally:
@@ -442,7 +450,7 @@ async def refined(
         refusal.caveats = refusal.caveats or (given_up(path, refusal),)
         raise
     verdict = done.best.scored.caveats  # the whole is judged, and not verified, once more
-    unverified = (it.under(done.best.path) for it in verdict if it.code == "unverified")
+    unverified = (caveat.under(done.best.path) for caveat in verdict if caveat.code == "unverified")
     return replace(done, caveats=(*done.caveats, *unverified)).claiming(task.accepted)
 
 

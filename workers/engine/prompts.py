@@ -154,7 +154,7 @@ def harmless(text: str, nonce: str) -> str:
     """
     if nonce.encode() not in _normal(text):
         return text
-    places = [place for place, it in enumerate(text) for _ in _normal(it)]
+    places = [place for place, letter in enumerate(text) for _ in _normal(letter)]
     instead = b"0" if nonce.isalpha() else b"x"  # no part of a nonce, so it makes no new one
     kept, end = "", 0
     for found in re.finditer(nonce.encode(), b"".join(map(_normal, text))):
@@ -197,11 +197,11 @@ def checks(task: Task, document: JsonDocument | None = None) -> list[str]:
     lines: list[str] = []
     if task.has_validators and task.checks:
         lines += task.checks if document is None else (IS_DOCUMENT, *document.checks)
-    for it in task.own:
-        lines += it.checks
+    for checks in task.own:
+        lines += checks.checks
     if not lines:
         return []
-    demands = "\n".join(f"- {it}" for it in lines)
+    demands = "\n".join(f"- {line}" for line in lines)
     return [tagged_text(task, "checks", f"The text\n{demands}")]
 
 
@@ -211,18 +211,23 @@ def _system(nonce: str) -> str:
 
 
 def _shared(task: Task, *, with_aim: bool) -> str:
-    texts = [tagged_text(task, "document", f"{it.name}\n\n{it.text}") for it in task.context]
+    texts = [
+        tagged_text(task, "document", f"{document.name}\n\n{document.text}")
+        for document in task.context
+    ]
     if task.instruction:
         texts.append(tagged_text(task, "task", task.instruction))
     elif with_aim:
         texts.append(NO_TASK)
     if with_aim and task.criteria:
         lines = (
-            f"{key}. {it.name}: {it.description}" if it.description else f"{key}. {it.name}"
-            for key, it in zip(keys_of(task.criteria), task.criteria, strict=True)
+            f"{key}. {criterion.name}: {criterion.description}"
+            if criterion.description
+            else f"{key}. {criterion.name}"
+            for key, criterion in zip(keys_of(task.criteria), task.criteria, strict=True)
         )
         texts.append(tagged_text(task, "criteria", "\n".join(lines)))
-    return "".join(f"{it}\n\n" for it in texts)
+    return "".join(f"{shown}\n\n" for shown in texts)
 
 
 LIKE_A_KEY = re.compile(r"c\d+", re.IGNORECASE)
@@ -233,13 +238,13 @@ def keys_of(criteria: Sequence[Criterion]) -> tuple[str, ...]:
 
     Where a criterion is named like a key, the keys are longer, so that no name means two.
     """
-    return keys_for(tuple([it.name for it in criteria]))
+    return keys_for(tuple([criterion.name for criterion in criteria]))
 
 
 @lru_cache(maxsize=512)
 def keys_for(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the keys of criteria with these names."""
-    is_taken = any(LIKE_A_KEY.fullmatch(it.strip()) for it in names)
+    is_taken = any(LIKE_A_KEY.fullmatch(name.strip()) for name in names)
     prefix = "criterion_" if is_taken else "c"
     return tuple(f"{prefix}{number}" for number in range(1, len(names) + 1))
 
@@ -383,9 +388,10 @@ class Judge(PromptRequest):
 def _examples(task: Task) -> Iterator[str]:
     """Yield the examples that anchor the scale, all in one block."""
     texts = [
-        f"{criterion.name}, {it.score:g}{f', because {it.why}' if it.why else ''}:\n{it.text}"
+        f"{criterion.name}, {example.score:g}"
+        f"{f', because {example.why}' if example.why else ''}:\n{example.text}"
         for criterion in task.criteria
-        for it in criterion.examples
+        for example in criterion.examples
     ]
     if texts:
         yield f"{EXAMPLES}\n{tagged_text(task, 'examples', PARAGRAPHS.join(texts))}"
@@ -412,10 +418,13 @@ def schema_for(prompt_request: Judge, *, may_lack: bool = True) -> dict[str, obj
     can say that not all may. It is shared with other prompts: do not change it.
     """
     criteria = prompt_request.task.criteria
-    said = [f"{it.name}: {it.description}" if it.description else it.name for it in criteria]
+    said = [
+        f"{criterion.name}: {criterion.description}" if criterion.description else criterion.name
+        for criterion in criteria
+    ]
     described = dict(zip(keys_of(criteria), said, strict=True))
     keys = prompt_request.keys
-    return _schema(keys, tuple([described[it] for it in keys]), may_lack and len(keys) > 1)
+    return _schema(keys, tuple([described[key] for key in keys]), may_lack and len(keys) > 1)
 
 
 @lru_cache(maxsize=256)
@@ -436,9 +445,9 @@ def _schema(keys: tuple[str, ...], criteria: tuple[str, ...], may_lack: bool) ->
     scores = {
         key: {
             **closed({"evidence": texts, "reason": TEXT, "score": score}),
-            "description": it,
+            "description": criterion,
         }
-        for key, it in zip(keys, criteria, strict=True)
+        for key, criterion in zip(keys, criteria, strict=True)
     }
     return closed(
         {
@@ -616,10 +625,10 @@ class Revise(PromptRequest):
 def revision_material(prompt_request: Revise) -> list[str]:
     """Return what a reviser works on: the draft, its locked texts, and the review."""
     task = prompt_request.task
-    locked = [it for it in task.locked if it in prompt_request.draft]
+    locked = [words for words in task.locked if words in prompt_request.draft]
     return [
         tagged_text(task, "draft", prompt_request.draft),
-        *[tagged_text(task, "locked text", it) for it in locked],
+        *[tagged_text(task, "locked text", words) for words in locked],
         tagged_text(task, "review", review_text(prompt_request)),
     ]
 
@@ -627,13 +636,16 @@ def revision_material(prompt_request: Revise) -> list[str]:
 def review_text(prompt_request: Revise) -> str:
     """Return the feedback as text: what failed first, then what to keep; each flaw once."""
     critique, told = prompt_request.critique, Told(prompt_request.failing)
-    weaknesses = tuple([it for it in critique.weaknesses if not told.says(it)])
+    weaknesses = tuple([weakness for weakness in critique.weaknesses if not told.says(weakness)])
     if weaknesses:
         told = Told((*prompt_request.failing, *weaknesses))
     sections = [
         ("Must be mended", prompt_request.failing),
         ("Weaknesses", weaknesses),
-        ("Suggestions", tuple([it for it in critique.suggestions if not told.says(it)])),
+        (
+            "Suggestions",
+            tuple([suggestion for suggestion in critique.suggestions if not told.says(suggestion)]),
+        ),
         ("Tried before on this draft, and judged no better", prompt_request.tried),
         ("Mended by earlier revisions, and not to be undone", prompt_request.mended),
         ("Keep", critique.strengths),
@@ -731,7 +743,7 @@ class RevisePassages(PromptRequest):
     @property
     def passages(self) -> tuple[str, ...]:
         """The passages as they are."""
-        return tuple(self.revision.draft[it.start : it.end] for it in self.spans)
+        return tuple(self.revision.draft[span.start : span.end] for span in self.spans)
 
     @property
     def marked(self) -> str:
@@ -742,18 +754,21 @@ class RevisePassages(PromptRequest):
         task, said = self.task, self.revision
         names = [f"p{number}" for number in range(1, len(self.spans) + 1)]
         words = PASSAGES.format(
-            grounded=grounded(task, "the draft"), form=", ".join(f'"{it}": "..."' for it in names)
+            grounded=grounded(task, "the draft"),
+            form=", ".join(f'"{name}": "..."' for name in names),
         )
         marked = zip(names, self.spans, strict=True)
-        given = [it for name, span in marked for it in self._at(name, span)]
-        locked = [it for it in task.locked if any(it in passage for passage in self.passages)]
+        given = [shown for name, span in marked for shown in self._at(name, span)]
+        locked = [
+            words for words in task.locked if any(words in passage for passage in self.passages)
+        ]
         return _written(
             task,
             "passages",
             PASSAGES_VERSION,
             words,
             *given,
-            *[tagged_text(task, "locked text", it) for it in locked],
+            *[tagged_text(task, "locked text", words) for words in locked],
             tagged_text(task, "review", review_text(said)),
             schema=closed({"passages": each("p", len(names), TEXT)}),
         )

@@ -105,11 +105,11 @@ class Hypothesis:
 
 
 HYPOTHESES = tuple(
-    Hypothesis(*it)
-    for it in product((0.0, 0.04, 0.08), (0.04, 0.08, 0.16), (0.03, 0.1, 0.2), (0.15,))
+    Hypothesis(*values)
+    for values in product((0.0, 0.04, 0.08), (0.04, 0.08, 0.16), (0.03, 0.1, 0.2), (0.15,))
 )
-NOISES = frozenset(it.noise for it in HYPOTHESES)
-REVISIONS = tuple(it.as_rates() for it in HYPOTHESES)
+NOISES = frozenset(hypothesis.noise for hypothesis in HYPOTHESES)
+REVISIONS = tuple(hypothesis.as_rates() for hypothesis in HYPOTHESES)
 NO_PARENT = (0.0, 0.0, 0.0)
 
 
@@ -139,10 +139,10 @@ def predictions_held(rated: Rated) -> bool:
 
 def _normalized(weights: Sequence[float]) -> list[float]:
     total = sum(weights)
-    return [it / total for it in weights]
+    return [weight / total for weight in weights]
 
 
-PRIOR = tuple(_normalized([it.prior for it in HYPOTHESES]))
+PRIOR = tuple(_normalized([hypothesis.prior for hypothesis in HYPOTHESES]))
 """The weight of each hypothesis while nothing is learnt."""
 
 
@@ -150,11 +150,11 @@ def _first_rates(moments: tuple[float, float, float] | None) -> tuple[float, Seq
     """Return the usual score of first drafts, and their rates under each hypothesis."""
     count, total, squares = moments or (0, 0, 0)
     if count < ENOUGH:
-        return USUAL, [(0.0, *FIRST_DRAFT, it.noise**2) for it in HYPOTHESES]
+        return USUAL, [(0.0, *FIRST_DRAFT, hypothesis.noise**2) for hypothesis in HYPOTHESES]
     mean = total / count
     spread = squares / count - mean * mean
     own = {noise: (max(LEAST_VARIANCE, spread - noise**2), noise**2) for noise in NOISES}
-    return mean, [(0.0, mean, *own[it.noise]) for it in HYPOTHESES]
+    return mean, [(0.0, mean, *own[hypothesis.noise]) for hypothesis in HYPOTHESES]
 
 
 Belief = tuple[float, float, float]
@@ -298,7 +298,7 @@ class QualityFilter:
             self._beliefs[parent] = parents
         weights = self._weights
         if not is_certain:
-            weights = [it * fit for it, fit in zip(weights, fits, strict=True)]
+            weights = [weight * fit for weight, fit in zip(weights, fits, strict=True)]
         self._weights = _normalized(weights)
         self._drop_negligible()
 
@@ -376,7 +376,7 @@ class QualityFilter:
             bank=BANK,
             refinements=1,
             evidence=tuple(self._evidence),
-            first_drafts=(len(scores), sum(scores), sum([it * it for it in scores])),
+            first_drafts=(len(scores), sum(scores), sum([score * score for score in scores])),
             predicted=self._predicted,
         )
 
@@ -402,7 +402,7 @@ class QualityFilter:
         self._note_evidence([place for place, is_kept in enumerate(kept) if not is_kept])
         self._live = [*compress(self._live, kept)]
         self._weights = _normalized([*compress(self._weights, kept)])
-        self._beliefs = {path: [*compress(it, kept)] for path, it in self._beliefs.items()}
+        self._beliefs = {path: [*compress(belief, kept)] for path, belief in self._beliefs.items()}
 
     def _note_evidence(self, places: Iterable[int]) -> None:
         """Note how much likelier hypotheses have become than they were in the beginning."""
@@ -458,10 +458,10 @@ class Ranking:
 
     def change(self, judgement: Judgement, rated: Judgement, goal: float | None = None) -> float:
         """Rank all drafts again, one with another score; return the gain of the last one."""
-        self._judged = [rated if it is judgement else it for it in self._judged]
+        self._judged = [rated if judged is judgement else judged for judged in self._judged]
         self.best = self.base = self._top = None
         self.quality = self.quality and self.quality.anew()
-        return [self._placed(it, goal) for it in self._judged][-1]
+        return [self._placed(judged, goal) for judged in self._judged][-1]
 
     def issues_of(self, path: str | None) -> IssueTracker:
         """Return the issues of the draft judged at `path`; none when there was none."""
@@ -470,7 +470,7 @@ class Ranking:
 
     def revisions_of(self, path: str) -> tuple[Judgement, ...]:
         """Return the revisions of the draft judged at `path`, in the order of judging."""
-        return tuple([it for it in self._judged if it.scored.draft.parent == path])
+        return tuple([judged for judged in self._judged if judged.scored.draft.parent == path])
 
     def is_stable(self, limits: Limits) -> bool:
         """Return whether the last draft is its parent again, or as good and nearly the same."""
@@ -524,8 +524,8 @@ class Ranking:
 
     def highest_above(self, best: Judgement) -> Judgement | None:
         """Return the draft that scores most, of whatever kind, if that is more than the best."""
-        known = [it for it in self._judged if it.scored.score is not None]
-        top = max(known, key=lambda it: it.scored.score or 0.0, default=None)
+        known = [judged for judged in self._judged if judged.scored.score is not None]
+        top = max(known, key=lambda judged: judged.scored.score or 0.0, default=None)
         return top if top is not None and scores_more(top, best) else None
 
     def chance(self, scored: Scored, goal: float, *, is_beside: bool) -> float:
@@ -604,10 +604,14 @@ class Ranking:
         assert base is not None
         assert quality is not None
         alike = {
-            it.path: it for it in self._judged if it.kind == base.kind and quality.knows(it.path)
+            judged.path: judged
+            for judged in self._judged
+            if judged.kind == base.kind and quality.knows(judged.path)
         }
         passing = [
-            path for path, it in alike.items() if goal is not None and it.scored.passes(goal)
+            path
+            for path, judged in alike.items()
+            if goal is not None and judged.scored.passes(goal)
         ]
         return alike[quality.best_of(passing or [*alike], base.path)]
 
@@ -635,9 +639,9 @@ class Ranking:
 
     def judged_at(self, path: str | None) -> Judgement | None:
         """Return the draft that was judged at `path`; None if there is none."""
-        for it in self._judged:
-            if it.path == path:
-                return it
+        for judged in self._judged:
+            if judged.path == path:
+                return judged
         return None
 
 

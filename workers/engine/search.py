@@ -262,7 +262,7 @@ class Search:
         self.number += len(drafts)
         self._decide_on_samples()
         if taken:
-            best = max(taken, key=lambda it: it.rank)
+            best = max(taken, key=lambda judged: judged.rank)
             await self._reviewed(best, lambda *_: self._decide_on_samples(), first)
 
     def settle(self, reason: StopReason | None) -> None:

@@ -436,7 +436,7 @@ class Verification:
 
     def under(self, prefix: str) -> "Verification":
         """Return it with the paths of its caveats below `prefix`."""
-        return replace(self, caveats=tuple(it.under(prefix) for it in self.caveats))
+        return replace(self, caveats=tuple(caveat.under(prefix) for caveat in self.caveats))
 
 
 def unverified(path: str, detail: str) -> Verification:
@@ -476,12 +476,12 @@ async def verified(
 
 
 def _not_verified(task: Task, caveats: Sequence[Caveat]) -> Iterator[Finding]:
-    for it in caveats:
-        if it.code == UNVERIFIED and UNVERIFIED not in task.accepted:
+    for caveat in caveats:
+        if caveat.code == UNVERIFIED and UNVERIFIED not in task.accepted:
             yield Finding(
                 source=SOURCE,
                 kind=UNVERIFIED,
-                message=it.detail,
+                message=caveat.detail,
                 on_fail=OnFail.VETO,
                 skipped=True,
             )
@@ -509,7 +509,7 @@ async def contradictions(task: Task, draft: str, most: int) -> Verification:
     asking = zip(questions, calls, strict=True)
     parts = [_answered(unseeing, number, *each) for number, each in enumerate(asking, 1)]
     answers = (await play_parts("answers", parts)).replies
-    known = [it.shown for it in answers if it is not None and it.is_known]
+    known = [answer.shown for answer in answers if answer is not None and answer.is_known]
     if not known:
         detail = f"no question about the draft could be answered: {'; '.join(questions)[:500]}"
         nothing = unverified("answers", detail)
@@ -521,9 +521,11 @@ async def contradictions(task: Task, draft: str, most: int) -> Verification:
 
 
 def _failed_calls(answers: Sequence[AnsweredQuestion | None]) -> Iterator[Caveat]:
-    for number, it in enumerate(answers, 1):
-        if it is not None and it.call is not None and it.failure is not None:
-            detail = f"the look-up {it.call.in_words[:MOST_SHOWN]} failed: {it.failure[:500]}"
+    for number, answer in enumerate(answers, 1):
+        if answer is not None and answer.call is not None and answer.failure is not None:
+            detail = (
+                f"the look-up {answer.call.in_words[:MOST_SHOWN]} failed: {answer.failure[:500]}"
+            )
             yield Caveat(code="item_dropped", path=f"answers/{number}/call", detail=detail)
 
 
@@ -584,16 +586,18 @@ async def _look_ups(task: Task, questions: tuple[str, ...]) -> tuple[LookUps, tu
 
 
 async def _require_arguments_that_fit(path: str, calls: LookUps) -> None:
-    made = [{"tool": it.tool, "arguments": dict(it.arguments)} for it in calls if it is not None]
+    made = [
+        {"tool": call.tool, "arguments": dict(call.arguments)} for call in calls if call is not None
+    ]
     if made:
         checked = await Check(f"{path}/check", json.dumps(made, ensure_ascii=False), "calls")
         if checked.findings:
-            raise Unreadable("; ".join(it.message for it in checked.findings))
+            raise Unreadable("; ".join(finding.message for finding in checked.findings))
 
 
 def look_ups_in(task: Task, count: int) -> Callable[[ReplyReader], LookUps]:
     """Return a function that reads what is called for each of `count` questions."""
-    names = [it.name for it in task.tools]
+    names = [tool.name for tool in task.tools]
 
     def read(reply: ReplyReader) -> LookUps:
         said = reply.read_as(_LookUps).lookups
@@ -631,7 +635,7 @@ def questions_in(draft: str, most: int) -> Callable[[ReplyReader], tuple[str, ..
     def read(reply: ReplyReader) -> tuple[str, ...]:
         said = listed_in(reply, "questions", _Question, "question")[:most]
         source = Source(draft)
-        used = tuple(it.question.strip() for it in said if _is_usable(reply, it, source))
+        used = tuple(asked.question.strip() for asked in said if _is_usable(reply, asked, source))
         require_one(reply, used)
         if not used:
             raise Unreadable(NO_QUESTION)
@@ -663,9 +667,11 @@ def contradictions_in(
 ) -> Callable[[ReplyReader], tuple[Finding, ...]]:
     def read(reply: ReplyReader) -> tuple[Finding, ...]:
         source, found = Source(draft), list[Finding]()
-        for it in _contradictions(reply, len(answered)):
+        for contradiction in _contradictions(reply, len(answered)):
             try:
-                found.append(_finding(it, source, *_answer(answered, it.answer)))
+                found.append(
+                    _finding(contradiction, source, *_answer(answered, contradiction.answer))
+                )
             except Unreadable as error:
                 reply.drop("contradiction", str(error))
         require_one(reply, found)
@@ -693,7 +699,7 @@ def _contradictions(reply: ReplyReader, count: int) -> list[_Contradiction]:
         if about is ...:
             raise Unreadable(f"nothing is said about answer {number}")
         given = about if isinstance(about, list) else [] if about is None else [about]
-        items += [{**it, "answer": number} if isinstance(it, dict) else it for it in given]
+        items += [{**item, "answer": number} if isinstance(item, dict) else item for item in given]
     return list_items(reply, items, _Contradiction, "contradiction")
 
 

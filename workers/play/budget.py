@@ -112,7 +112,10 @@ class Spendable:
     def of(cls, calls: Iterable[Estimate]) -> "Spendable":
         """Return what calls consume together."""
         listed = list(calls)
-        return cls(sum(it.tokens for it in listed), sum(it.cost_usd for it in listed))
+        return cls(
+            sum(estimate.tokens for estimate in listed),
+            sum(estimate.cost_usd for estimate in listed),
+        )
 
     def less(self, other: "Spendable") -> "Spendable":
         """Return what is left after something was spent."""
@@ -386,7 +389,7 @@ class DayQuotas:
                     self._sending, self._spent = self._spent, {}
                 found = await self._report(self._number, self._sending)
                 now = asyncio.get_running_loop().time()
-                self._known |= {tenant: (now, it) for tenant, it in found.items()}
+                self._known |= {tenant: (now, usage) for tenant, usage in found.items()}
                 self._sending = {}
         except (RedisError, OSError, TimeoutError) as error:
             self._failed_at = asyncio.get_running_loop().time()

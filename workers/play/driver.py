@@ -73,7 +73,7 @@ class AwaitingReview(Exception):
     """Reviewers are asked: this claim ends, and a new claim continues after the review."""
 
     def __init__(self, *moves: Review | Approval) -> None:
-        super().__init__(*(it.path for it in moves))
+        super().__init__(*(move.path for move in moves))
         self.moves = moves
 
 
@@ -144,13 +144,17 @@ def results_of_parts(done: Sequence[Any]) -> tuple[Any, ...]:
 
     Reviews wait for everything else: those that are left are asked for together.
     """
-    errors = [it for it in done if isinstance(it, BaseException) and not isinstance(it, Refusal)]
-    reviews = [it for it in errors if isinstance(it, AwaitingReview)]
+    errors = [
+        result
+        for result in done
+        if isinstance(result, BaseException) and not isinstance(result, Refusal)
+    ]
+    reviews = [error for error in errors if isinstance(error, AwaitingReview)]
     if len(reviews) < len(errors):
-        raise next(it for it in errors if not isinstance(it, AwaitingReview))
+        raise next(error for error in errors if not isinstance(error, AwaitingReview))
     if reviews:
-        raise AwaitingReview(*(move for it in reviews for move in it.moves))
-    if refusals := [it for it in done if isinstance(it, Refusal)]:
+        raise AwaitingReview(*(move for review in reviews for move in review.moves))
+    if refusals := [result for result in done if isinstance(result, Refusal)]:
         raise moves.first_of(refusals)
     return tuple(done)
 
@@ -383,7 +387,7 @@ class Driver:
             "error": None if error is None else error.code,
             "strategy": self._request.strategy.kind,
             "score": None if result is None else result.score,
-            "caveats": sorted({it.code for it in result.caveats}) if result else None,
+            "caveats": sorted({caveat.code for caveat in result.caveats}) if result else None,
             "iterations": len(self._replay.iterations),
             "calls": spent.calls,
             "tokens": spent.input_tokens + spent.output_tokens,
@@ -450,7 +454,7 @@ class Driver:
         if isinstance(why, EveryBranchWaits):
             return Ending.parked(why)
         if isinstance(why, AwaitingReview):
-            return Ending.awaiting([self._pause(it) for it in why.moves])
+            return Ending.awaiting([self._pause(move) for move in why.moves])
         state = await self._writer.write()  # what is done
         assert state.pause is not None
         return Ending.paused_on_request(state.pause, self._replay, await self._place())

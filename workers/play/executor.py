@@ -84,10 +84,10 @@ class StepWaits(Exception):
     """
 
     def __init__(self, waits: Sequence[ModelWaits], usage: Usage) -> None:
-        self.wait = min(waits, key=lambda it: it.wait_s)
-        words = (in_words(it.model, it.reason, it.detail) for it in waits)
+        self.wait = min(waits, key=lambda wait: wait.wait_s)
+        words = (in_words(wait.model, wait.reason, wait.detail) for wait in waits)
         super().__init__(" ".join(words))
-        self.models = tuple(it.model for it in waits)
+        self.models = tuple(wait.model for wait in waits)
         self.usage = usage
 
 
@@ -139,7 +139,7 @@ def _taken(usage: Usage) -> Usage:
 
 def _all_failed(last: ModelError, tried: tuple[Tried, ...], spent: Usage) -> ModelError:
     if len(tried) > 1:
-        last.detail = "; ".join(f"{it.model}: {it.detail}" for it in tried)
+        last.detail = "; ".join(f"{wait.model}: {wait.detail}" for wait in tried)
     last.usage = spent
     return last
 
@@ -218,7 +218,7 @@ class Tools:
             found = await get_running_loop().run_in_executor(
                 check_process.executor, check_process.check, schema, written
             )
-            self._checked[name, written] = tuple(it.message for it in found)
+            self._checked[name, written] = tuple(finding.message for finding in found)
         return self._checked[name, written]
 
 

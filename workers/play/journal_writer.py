@@ -55,9 +55,9 @@ from workers.play.replay import RecordedStep, Replay, iteration_score
 from workers.play.waiting import EveryBranchWaits
 
 OF_THE_BANK = Hypotheses(
-    noise=tuple(it.noise for it in HYPOTHESES),
-    gain=tuple(it.gain for it in HYPOTHESES),
-    prior=tuple(it.prior for it in HYPOTHESES),
+    noise=tuple(hypothesis.noise for hypothesis in HYPOTHESES),
+    gain=tuple(hypothesis.gain for hypothesis in HYPOTHESES),
+    prior=tuple(hypothesis.prior for hypothesis in HYPOTHESES),
 )
 
 VALIDATORS_WEIGHT = 0.25
@@ -66,7 +66,7 @@ VALIDATORS_WEIGHT = 0.25
 
 def learning_kind(submitted: Submitted) -> Kind | None:
     """Return the kind of a refinement; None if it neither learns nor is learnt from."""
-    models = {seat: it.model for seat, it in submitted.models.items()}
+    models = {seat: choice.model for seat, choice in submitted.models.items()}
     return Kind.of(submitted.request, models) if submitted.request.learn else None
 
 
@@ -128,7 +128,7 @@ MOST_CAVEATS = 50
 
 def unique_caveats(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
     """Return the caveats of a result, as many as fit, each once."""
-    known = sorted(dict.fromkeys(caveats), key=lambda it: it.code not in BLOCKING)
+    known = sorted(dict.fromkeys(caveats), key=lambda caveat: caveat.code not in BLOCKING)
     return tuple(known[:MOST_CAVEATS])
 
 
@@ -156,7 +156,7 @@ def result_of(
         missing=missing,
         estimate=estimate,
         caveats=unique_caveats(
-            (*caveats, *(it.under(path) for it in scored.caveats), *request.caveats())
+            (*caveats, *(caveat.under(path) for caveat in scored.caveats), *request.caveats())
         ),
     )
 
@@ -254,8 +254,8 @@ class Ending:
     @classmethod
     def awaiting(cls, pauses: Sequence[Self]) -> Self:
         """Return one pause for several reviews that are open at a time."""
-        asked = tuple(it for each in pauses for it in each.asked)
-        changes = {**pauses[0].changes, "phase": tuple(it.key for it in asked)}
+        asked = tuple(review for each in pauses for review in each.asked)
+        changes = {**pauses[0].changes, "phase": tuple(review.key for review in asked)}
         return cls(Status.PAUSED, changes, asked)
 
     @classmethod
@@ -446,8 +446,8 @@ def _absolute(prefix: str, path: str) -> str:
 
 def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
     return tuple(
-        IssueNote(id=_absolute(prefix, it.id), state=it.state, finding=it.position)
-        for it in judgement.issues.issues
+        IssueNote(id=_absolute(prefix, issue.id), state=issue.state, finding=issue.position)
+        for issue in judgement.issues.issues
     )
 
 
@@ -464,7 +464,7 @@ class InsightScope:
 
     def additions(self, gains: Gains, usage: Usage) -> tuple[Addition, ...]:
         """Return what the gains add to the sums of this day."""
-        named = {it.name for rubric in self.request.rubrics() for it in rubric}
+        named = {criterion.name for rubric in self.request.rubrics() for criterion in rubric}
         added = additions_of(gains, self.request.strategy.kind, usage, named)
         return insight_additions(self.tenant, self.now().date(), added)
 
@@ -530,7 +530,11 @@ class JournalWriter:
     @property
     def unwritten(self) -> dict[str, IterationCompleted]:
         """The judged drafts of the next append, by path."""
-        return {it.entry.path: it.entry for it in self._pending if isinstance(it, JudgedDraft)}
+        return {
+            change.entry.path: change.entry
+            for change in self._pending
+            if isinstance(change, JudgedDraft)
+        }
 
     def add(self, done: RecordedStep | JudgedDraft) -> None:
         """Journal a step or a judged draft with the next append."""
@@ -558,7 +562,9 @@ class JournalWriter:
         """Drop the entries that a replay under other limits will produce again."""
         self.state = state
         self.under_way.clear()
-        self._pending = [it for it in self._pending if isinstance(it, Stopping | Waiting)]
+        self._pending = [
+            change for change in self._pending if isinstance(change, Stopping | Waiting)
+        ]
 
     async def write(self, ending: Ending | None = None) -> State:
         """Append the collected entries, the steps under way, and the ending if there is one."""
@@ -568,7 +574,7 @@ class JournalWriter:
             pending, under_way = tuple(self._pending), tuple(self.under_way)
             if ending is None and not pending and under_way == self._announced:
                 return self.state
-            judgings = [it for it in pending if isinstance(it, JudgedDraft)]
+            judgings = [change for change in pending if isinstance(change, JudgedDraft)]
             return await self._send(
                 _Append(
                     pending,
@@ -631,12 +637,12 @@ class JournalWriter:
 
     def _achieved(self, judgings: Sequence[JudgedDraft]) -> dict[str, tuple[float, float | None]]:
         """Return gain and cost of what was drawn, by seat; that of a stage that began."""
-        judged = [*self._replay.judgements, *(it.entry for it in judgings)]
+        judged = [*self._replay.judgements, *(judging.entry for judging in judgings)]
         paid = self._replay.paid
         achieved: dict[str, tuple[float, float | None]] = {}
         for seat in self._drawn:
             stage = seat.partition("/")[2]
-            steps = [it.usage for it in paid if it.key.startswith(f"{stage}/")]
+            steps = [step.usage for step in paid if step.key.startswith(f"{stage}/")]
             if stage and not steps:
                 continue
             spent = sum(steps, Usage()) if stage else self._replay.spent
@@ -651,7 +657,7 @@ class JournalWriter:
         result = ending.changes.get("result")
         try:
             gains = gains_of(
-                [*self._replay.judgements, *(it.entry for it in judgings)],
+                [*self._replay.judgements, *(judging.entry for judging in judgings)],
                 self._replay.paid,
                 result.path if result else None,
                 lost_from(result),
@@ -714,7 +720,7 @@ def _entries(
     entries = [_entry(done, under_way) for done in pending]
     if ending and ending.status:
         last = LAST_TYPE[ending.status]
-        entries += [Entry(last, it) for it in ending.asked or (None,)]
+        entries += [Entry(last, review) for review in ending.asked or (None,)]
     elif not entries and not ending:
         entries.append(Entry(EventType.STEP_STARTED, StepStarted(next=under_way)))
     return entries

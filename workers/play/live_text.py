@@ -106,7 +106,7 @@ class TextPublisher:
         """Take an announcement: what is watched, and whether texts are needed from their start."""
         now = self._loop.time()
         if now > self._forget_at:
-            self._watched_until = {it: at for it, at in self._watched_until.items() if at > now}
+            self._watched_until = {key: at for key, at in self._watched_until.items() if at > now}
             self._forget_at = now + WATCHED_FOR_S
         for refinement_id, needs_whole in ids.items():
             self._watched_until[refinement_id] = now + WATCHED_FOR_S

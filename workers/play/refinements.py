@@ -67,8 +67,8 @@ class HeldRefinement:
 
 def are_exact(models: Mapping[str, ModelChoice]) -> bool:
     """Return whether every critic measures without noise, by the models of the seats."""
-    critics = (it for seat, it in models.items() if seat.partition("/")[0] == CRITIC)
-    return all(set(it.names()) == {EDITOR} for it in critics)
+    critics = (choice for seat, choice in models.items() if seat.partition("/")[0] == CRITIC)
+    return all(set(choice.names()) == {EDITOR} for choice in critics)
 
 
 class Refinements:

@@ -175,12 +175,12 @@ class Replay:
     @property
     def iterations(self) -> dict[str, IterationCompleted]:
         """Every judged draft by its path, as it was judged last."""
-        return {it.path: it for it in self.judgements}
+        return {judged.path: judged for judged in self.judgements}
 
     @property
     def paid(self) -> list[StepCompleted | StepFailed]:
         """All steps, those that a retry voided included."""
-        return [*self.void_steps, *(it.entry for it in self.steps.values())]
+        return [*self.void_steps, *(step.entry for step in self.steps.values())]
 
     def void(self, step: StepCompleted | StepFailed) -> None:
         """Record that a retry voided a step; its usage stays counted."""
@@ -201,11 +201,11 @@ class Replay:
     def dropped(self, path: str) -> tuple[Caveat, ...]:
         """Return what was dropped of the replies about the draft at `path`, or about all drafts."""
         return tuple(
-            Caveat(code="item_dropped", path=key, detail=f"{it.item}: {it.reason}"[:MOST_TOLD])
+            Caveat(code="item_dropped", path=key, detail=f"{item.item}: {item.reason}"[:MOST_TOLD])
             for key, step in self.steps.items()
             if key.startswith(f"{path}/") or "iterations/" not in key
             if isinstance(step.entry, StepCompleted)
-            for it in step.entry.dropped
+            for item in step.entry.dropped
         )
 
     def part_of(self, refusal: moves.Refusal) -> tuple[str, ...]:

@@ -161,7 +161,7 @@ class BranchWaits:
             return
         soonest = min(until for until, _ in self._waits.values())
         if soonest - self._loop.time() >= PARK_AFTER_S:
-            models = dict.fromkeys(it for _, models in self._waits.values() for it in models)
+            models = dict.fromkeys(model for _, models in self._waits.values() for model in models)
             self._parked = EveryBranchWaits(tuple(self._waits), tuple(models))
             self._interrupted.set()
 
@@ -292,7 +292,7 @@ class Bulkhead:
     def waits(self, model: str) -> ModelWaits:
         """Return the error for a call that waits, at the latest until the oldest times out."""
         now = asyncio.get_running_loop().time()
-        oldest = next((it.changed_at for it, of in self._slow.items() if model in of), now)
+        oldest = next((calls.changed_at for calls, of in self._slow.items() if model in of), now)
         wait_s = max(2 * PARK_AFTER_S, oldest + self._timeout_s - now)
         words = f"{model} has not answered the calls of {self._calls_to[model]} refinements"
         return ModelWaits(model, "slow", wait_s, words)

@@ -75,9 +75,9 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
     if last is None:
         first, *later = refused
         refused[first].steps += tuple(later)
-        refused[first].caveats = tuple(it for one in refused.values() for it in one.caveats)
+        refused[first].caveats = tuple(caveat for one in refused.values() for caveat in one.caveats)
         raise refused[first]
-    is_cut = is_cut or any(isinstance(it, Stopped) for it in refused.values())
+    is_cut = is_cut or any(isinstance(refusal, Stopped) for refusal in refused.values())
     reason = StopReason.INCOMPLETE if refused else StopReason.COMPLETED
     reason_known = None if is_cut else reason
     return replace(last, reason=reason_known, missing=missing, caveats=caveats, observed=observed)
@@ -94,9 +94,9 @@ def _task(task: Task, each: Pass, met: tuple[Criterion, ...], *, is_last: bool) 
 
 def _met(done: Outcome, criteria: tuple[Criterion, ...], threshold: float) -> tuple[Criterion, ...]:
     """Return the criteria that the pass met, each with at least the threshold as its floor."""
-    scores = {it.criterion: it.score for it in done.best.scored.scores}
+    scores = {given.criterion: given.score for given in done.best.scored.scores}
     return tuple(
-        it.model_copy(update={"floor": max(threshold, it.floor or 0.0)})
-        for it in criteria
-        if (score := scores.get(it.name)) is not None and score >= threshold
+        criterion.model_copy(update={"floor": max(threshold, criterion.floor or 0.0)})
+        for criterion in criteria
+        if (score := scores.get(criterion.name)) is not None and score >= threshold
     )

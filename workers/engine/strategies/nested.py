@@ -193,7 +193,7 @@ async def in_sequence(
             )
             if is_whole:
                 break
-    known = [it for it in refusals if it is not None]
+    known = [refusal for refusal in refusals if refusal is not None]
     if len(known) == len(played):
         raise first_of(known)
     caveats = [*finished.caveats]
@@ -218,7 +218,10 @@ async def _is_whole(task: Task, enough: Enough, text: str, threshold: float) -> 
         if enough.validators:
             scopes = (f"{task.scope}{UNTIL}",)
             checked = await Check("check", text, scopes=scopes, corrects=False)
-            if any(it.skipped or it.on_fail is not OnFail.WARN for it in checked.findings):
+            if any(
+                finding.skipped or finding.on_fail is not OnFail.WARN
+                for finding in checked.findings
+            ):
                 return False
         if (criterion := enough.criterion) is None:
             return True
@@ -226,7 +229,7 @@ async def _is_whole(task: Task, enough: Enough, text: str, threshold: float) -> 
     except Refusal:
         return False
     goal = threshold if criterion.floor is None else criterion.floor
-    return any(it.score is not None and it.score >= goal for it in critique.scores)
+    return any(given.score is not None and given.score >= goal for given in critique.scores)
 
 
 class _Finished:
@@ -309,7 +312,7 @@ async def _played(
 ) -> PartsPlayed:
     if plan.order == "sequence":
         return await in_sequence(task, limits, plan, pieces)
-    results = await play_parts("parts", [refined_piece(it, limits, plan) for it in pieces])
+    results = await play_parts("parts", [refined_piece(piece, limits, plan) for piece in pieces])
     return PartsPlayed(tuple(pieces), results)
 
 
@@ -323,14 +326,14 @@ async def _pieces(
         return _open_ended(within, limits, enough, plan.max_parts)
     if plan.parts == AUTO_PARTS:
         items = await outlined(task, plan)
-        titles = titles_of([it.partition(":")[0] for it in items])
+        titles = titles_of([item.partition(":")[0] for item in items])
         return tuple(
-            Piece(f"part-{n}", _part(within, it, Place(n, titles)), limits.threshold)
-            for n, it in enumerate(items, 1)
+            Piece(f"part-{n}", _part(within, item, Place(n, titles)), limits.threshold)
+            for n, item in enumerate(items, 1)
         )
     if sections is not None:
         texts = sections.texts
-        titles, before = titles_of(texts), ("", *(it[-BEFORE:] for it in texts))
+        titles, before = titles_of(texts), ("", *(text[-BEFORE:] for text in texts))
         return tuple(
             Piece(
                 f"section-{number}",
@@ -396,11 +399,11 @@ async def _joined(
         piece.text if outcome is None else outcome.best.scored.draft.text
         for piece, outcome in zip(pieces, made.replies, strict=True)
     ]
-    done = [it for it in made.replies if it is not None]
+    done = [part for part in made.replies if part is not None]
     missing = tuple(piece.path for piece, text in zip(pieces, texts, strict=True) if text is None)
-    missing += tuple(path for it in done for path in it.missing)
-    observed = tuple(document for it in done for document in it.observed)
-    known = [it for it in texts if it is not None]
+    missing += tuple(path for part in done for path in part.missing)
+    observed = tuple(document for part in done for document in part.observed)
+    known = [text for text in texts if text is not None]
     text = sections.joined(known) if sections else plan.separator.join(known)
     draft = Draft(text, sha256_of(text), is_reply=False)
     reason = _reason(made, missing)
@@ -430,7 +433,7 @@ def _lacking(task: Task, pieces: tuple[Piece, ...], made: PartResults[Outcome]) 
 
 def _reason(made: PartResults[Outcome], missing: tuple[str, ...]) -> StopReason | None:
     """Return why the whole ends with these parts; None when one was stopped from outside."""
-    if any(it is not None and it.reason is None for it in made.replies):
+    if any(part is not None and part.reason is None for part in made.replies):
         return None
     failed = None in made.replies or bool(missing)
     return made.unless_stopped(StopReason.INCOMPLETE if failed else StopReason.COMPLETED)
@@ -448,12 +451,12 @@ async def _from_parts(
             draft, findings = corrected_draft(draft, checked), checked.findings
         except Stopped:  # an endpoint that checks it is away
             findings, is_checked = (), False
-    scores = [it.best.scored.score for it in parts if it.best.scored.score is not None]
+    scores = [part.best.scored.score for part in parts if part.best.scored.score is not None]
     scored = Scored(
         draft=draft,
         score=min(scores, default=None),
         scores=(),
-        valid=is_checked and all(it.on_fail is not OnFail.VETO for it in findings),
+        valid=is_checked and all(finding.on_fail is not OnFail.VETO for finding in findings),
         floors_met=False,  # floors were not checked
         critique=Critique(scores=()),
         findings=findings,

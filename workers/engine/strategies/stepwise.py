@@ -132,7 +132,7 @@ async def _together(path: str, task: Task, text: str) -> str:
         for number, section in enumerate(sections, 1)
     )
     written: tuple[WrittenText, ...] = await Together(path, parts)
-    return "\n\n".join(it.text for it in written)
+    return "\n\n".join(text.text for text in written)
 
 
 def _section(task: Task, section: str) -> Task:
