@@ -61,7 +61,11 @@ def _worst(
     total = sum(gains.values())
     taken: list[IssueKind] = []
     for kind in ranked:
-        if taken and total > SMALL and sum(gains[it] for it in taken) >= SHARE * total:
+        if (
+            taken
+            and total > SMALL
+            and sum(gains[kind_taken] for kind_taken in taken) >= SHARE * total
+        ):
             break
         taken.append(kind)
     return taken
@@ -69,11 +73,13 @@ def _worst(
 
 def _is_too_long(assessed: Sequence[Assessed], findings: Sequence[Finding]) -> bool:
     """Return whether a criterion or a validator asks for a shorter text."""
-    return any("at most" in it.message for it in findings if it.kind == "length") or any(
-        it.measure is not None
-        and it.measure.kind is MeasureKind.LENGTH
-        and it.measure.maximum is not None
-        and it.score is not None
-        and it.score < 1
-        for it in assessed
+    return any(
+        "at most" in finding.message for finding in findings if finding.kind == "length"
+    ) or any(
+        each_assessed.measure is not None
+        and each_assessed.measure.kind is MeasureKind.LENGTH
+        and each_assessed.measure.maximum is not None
+        and each_assessed.score is not None
+        and each_assessed.score < 1
+        for each_assessed in assessed
     )

@@ -264,8 +264,8 @@ def _starts_clause(document: Document, start: int) -> bool:
 
 def _is_negated(document: Document, word: Word) -> bool:
     """Return whether one of the four words before negates it: "not very good" needs "very"."""
-    before = [it.lower for it in document.words_before(word.start, 4)]
-    return any(it in NEGATIONS or it.endswith("n't") for it in before)
+    before = [word_before.lower for word_before in document.words_before(word.start, 4)]
+    return any(word_before in NEGATIONS or word_before.endswith("n't") for word_before in before)
 
 
 def _edit(document: Document, phrase: Phrase, match: re.Match[str]) -> Edit | None:

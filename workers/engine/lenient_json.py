@@ -49,7 +49,7 @@ ESCAPES: Mapping[str, str] = {
     "n": "\n",
     "r": "\r",
     "t": "\t",
-    **{it: it for it in "\"'`/\\"},
+    **{sign: sign for sign in "\"'`/\\"},
     "\n": "",
 }
 BLANK = re.compile(r"(?:[\s\u200b-\u200d\u2060\ufeff]+|//[^\n]*|/\*.*?\*/|#[^\n]*)+", re.DOTALL)

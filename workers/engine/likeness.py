@@ -294,7 +294,7 @@ class KnownText:
         """Return whether a part of this text is in another script than most of it."""
         letters = [letter for letter in part.casefold() if letter.isalpha()]
         is_other = bool(letters) and all(letter > "\u024f" for letter in letters)
-        return is_other and 4 * sum(it > "\u024f" for it in self.words) < len(self.words)
+        return is_other and 4 * sum(letter > "\u024f" for letter in self.words) < len(self.words)
 
     def is_foreign(self, text: str) -> bool:
         """Return whether a text is in another language, by its script or by enough words."""

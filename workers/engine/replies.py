@@ -191,7 +191,7 @@ class ReplyReader:
         return TextRequest(
             task=task.instruction or "",
             base=getattr(asked, "draft", None),
-            documents=(task.draft or "", *texts, *[it.text for it in task.context]),
+            documents=(task.draft or "", *texts, *[document.text for document in task.context]),
             nonce=task.nonce,
             mark=self.mark,
             may_be_data=_may_be_data(task),
@@ -201,7 +201,7 @@ class ReplyReader:
 
 def _may_be_data(task: Task) -> bool:
     """Return whether a text may be an object, by the task or by what validators check."""
-    checks = (*task.checks, *[check for it in task.own for check in it.checks])
+    checks = (*task.checks, *[check for own in task.own for check in own.checks])
     wanted = any(map(OF_DATA.search, (task.instruction or "", *checks)))
     return bool(task.schemas) or wanted
 
@@ -217,7 +217,7 @@ def _review(asked: PromptRequest) -> str:
 def _other_texts(kind: type[PromptRequest]) -> tuple[str, ...]:
     """Return the names of the fields that are texts, the draft aside."""
     hints = get_type_hints(kind).items()
-    return tuple(name for name, it in hints if name != "draft" and it in (str, str | None))
+    return tuple(name for name, hint in hints if name != "draft" and hint in (str, str | None))
 
 
 def _text(said: str, asked: TextRequest, *, is_again: bool = False) -> str:
@@ -295,9 +295,11 @@ def _out_of_object(raw: str, task: Task, base: str | None) -> str:
     if isinstance(found, dict) and isinstance(found.get("arguments"), dict):
         found = found["arguments"]
     named = with_plain_names(found) if isinstance(found, dict) else {}
-    texts = [it for name, it in named.items() if name in TEXT_NAMES]
+    texts = [member for name, member in named.items() if name in TEXT_NAMES]
     if not named.keys() <= TEXT_NAMES | NOTE_NAMES:
-        texts = [it for it in named.values() if base is not None and _resembles(it, base)]
+        texts = [
+            member for member in named.values() if base is not None and _resembles(member, base)
+        ]
     return texts[0] if len(texts) == 1 and isinstance(texts[0], str) else raw
 
 
@@ -333,10 +335,14 @@ def decoded(said: Any) -> Any:
 def _only(shape: type[Shape], text: str, asked: Callable[[], TextRequest]) -> Shape:
     """Return what the only object of a text is read as, or the only list if there is no object."""
     values = list(json_values_in(text))
-    objects = [it for it in values if isinstance(it, dict)]
-    lists = [it for it in values if isinstance(it, list) and it and not any(map(_is_plain, it))]
-    errors = [it for it in values if isinstance(it, Unparsable)]
-    if any(isinstance(it, Unusable) for it in errors):
+    objects = [parsed for parsed in values if isinstance(parsed, dict)]
+    lists = [
+        parsed
+        for parsed in values
+        if isinstance(parsed, list) and parsed and not any(map(_is_plain, parsed))
+    ]
+    errors = [parsed for parsed in values if isinstance(parsed, Unparsable)]
+    if any(isinstance(error, Unusable) for error in errors):
         raise Unreadable(str(errors[-1]))
     found, reasons = _read_as(shape, objects)
     if not found and not errors:
@@ -349,7 +355,7 @@ def _only(shape: type[Shape], text: str, asked: Callable[[], TextRequest]) -> Sh
     if is_refusal(text.strip(), asked()):
         raise Refused("it refuses to answer")
     missing = "it contains no JSON object"
-    reasons += [f"{missing} that can be read: {it}" for it in errors]
+    reasons += [f"{missing} that can be read: {error}" for error in errors]
     raise Unreadable(reasons[0] if reasons else missing)
 
 
@@ -377,8 +383,8 @@ def _document(text: str, asked: TextRequest, document: JsonDocument | None) -> s
     return source
 
 
-def _is_plain(it: Any) -> bool:
-    return not isinstance(it, dict | list)
+def _is_plain(item: Any) -> bool:
+    return not isinstance(item, dict | list)
 
 
 def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], list[str]]:
@@ -405,8 +411,8 @@ def is_example(value: Any) -> bool:
 
     Keys such as `c1` stand in the form as well, and do not count.
     """
-    texts = [it for it in _leaves(value) if isinstance(it, str) and not KEY.fullmatch(it)]
-    return bool(texts) and all(PLACEHOLDER.fullmatch(it.strip()) for it in texts)
+    texts = [leaf for leaf in _leaves(value) if isinstance(leaf, str) and not KEY.fullmatch(leaf)]
+    return bool(texts) and all(PLACEHOLDER.fullmatch(leaf.strip()) for leaf in texts)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -415,16 +421,16 @@ def _leaves(value: Any) -> Iterator[Any]:
     if not isinstance(value, list):
         yield value
         return
-    for it in value:
-        yield from _leaves(it)
+    for item in value:
+        yield from _leaves(item)
 
 
 @cache
 def _needed(shape: type[ReplyModel]) -> tuple[list[str], set[str]]:
     """Return the members that an object of a shape must have, and those that are lists."""
     members = shape.model_fields.items()
-    needed = [name for name, it in members if it.is_required()]
-    return needed, {name for name, it in members if get_origin(it.annotation) is list}
+    needed = [name for name, attribute in members if attribute.is_required()]
+    return needed, {name for name, attribute in members if get_origin(attribute.annotation) is list}
 
 
 def _forms(value: Any, shape: type[ReplyModel]) -> Iterator[Any]:
@@ -437,7 +443,7 @@ def _forms(value: Any, shape: type[ReplyModel]) -> Iterator[Any]:
             yield {needed[0]: value}
         return
     named = with_plain_names(value)
-    as_lists = {name: flat(it) if name in lists else it for name, it in named.items()}
+    as_lists = {name: flat(member) if name in lists else member for name, member in named.items()}
     yield as_lists
     arguments = value.get("arguments", value.get("parameters", value.get("input")))
     inner = next(iter(value.values())) if len(value) == 1 else arguments
@@ -452,9 +458,9 @@ def flat(said: Any) -> Any:
     if not isinstance(said, Mapping):
         return said
     items: list[Any] = []
-    for it in said.values():
-        items += it if isinstance(it, list) else [it]
-    return items if all(isinstance(it, Mapping) for it in items) else said
+    for member in said.values():
+        items += member if isinstance(member, list) else [member]
+    return items if all(isinstance(item, Mapping) for item in items) else said
 
 
 @lru_cache(1_000)
@@ -465,7 +471,7 @@ def _name(name: str) -> str:
 def first_flaw(error: ValidationError, *within: str) -> str:
     """Return where and what the first error is, in terms of JSON; `within` begins the place."""
     first = error.errors(include_url=False, include_input=False)[0]
-    names = [it for it in map(str, first["loc"]) if not OF_A_TYPE.match(it)]
+    names = [part for part in map(str, first["loc"]) if not OF_A_TYPE.match(part)]
     where = "/".join([*within, *names]) or "the object"
     return f"{where}: {IN_JSON.get(first['type']) or first['msg'].removeprefix('Value error, ')}"
 
@@ -562,7 +568,7 @@ def has_score(said: Mapping[str, Any]) -> bool:
 
 def scale_in(said: Mapping[str, Any]) -> Any:
     """Return what an object says its scores are out of, None if it does not."""
-    return next((it for name, it in said.items() if is_scale(name)), None)
+    return next((member for name, member in said.items() if is_scale(name)), None)
 
 
 def is_scale(name: str) -> bool:
@@ -588,10 +594,10 @@ def _of_object(said: Mapping[str, Any]) -> float | None:
 def _given_scores(said: Mapping[str, Any]) -> set[float]:
     """Return the different scores from 0 to 1 in the members of an object that hold one."""
     found: set[float] = set()
-    for name, it in said.items():
-        if (name in SCORES or LATER.fullmatch(name)) and not isinstance(it, Mapping):
+    for name, member in said.items():
+        if (name in SCORES or LATER.fullmatch(name)) and not isinstance(member, Mapping):
             with suppress(Unreadable):
-                score = score_of(it)
+                score = score_of(member)
                 found |= set() if score is None else {score}
     return found
 
@@ -615,20 +621,20 @@ def list_items(reply: ReplyReader, said: Any, shape: type[Item], what: str) -> l
     """Return the items of a list that have a shape; every other one is dropped."""
     found: list[Item] = []
     items = flat(said)
-    for it in items if isinstance(items, list) else [] if items is None else [items]:
+    for item in items if isinstance(items, list) else [] if items is None else [items]:
         try:
-            found.append(shape.model_validate(with_plain_names(it)))
+            found.append(shape.model_validate(with_plain_names(item)))
         except ValidationError as error:
             reply.drop(what, first_flaw(error, what))
     return found
 
 
-def with_plain_names(it: Any) -> Any:
+def with_plain_names(given: Any) -> Any:
     """Return an object with the names of its members in lower case, if they stay different."""
-    if not isinstance(it, Mapping):
-        return it
-    named = {_name(str(name)): value for name, value in it.items()}
-    return named if len(named) == len(it) else it
+    if not isinstance(given, Mapping):
+        return given
+    named = {_name(str(name)): value for name, value in given.items()}
+    return named if len(named) == len(given) else given
 
 
 @cache

@@ -263,20 +263,22 @@ class ModelGate:
 
     def hear(self, limits: Sequence[ReportedLimit]) -> None:
         """Learn what the server reports of its limits."""
-        for it in limits:
-            is_low = it.remaining <= max(LOW * it.limit, 2 * self.in_flight)
+        for limit in limits:
+            is_low = limit.remaining <= max(LOW * limit.limit, 2 * self.in_flight)
             if is_low or not self.is_free:
-                self._limits[it.of] = {
-                    "limit": it.limit,
-                    "remaining": it.remaining,
-                    "reset": it.reset_s * 1000,
+                self._limits[limit.of] = {
+                    "limit": limit.limit,
+                    "remaining": limit.remaining,
+                    "reset": limit.reset_s * 1000,
                 }
             if is_low and self.is_free:
                 self._hurry()
 
     def report(self, parked: int, now: float) -> PermitReport:
         """Return what happened since the last report, and start another."""
-        for call in [it for it in self._unsure.values() if now - it.started >= ACCEPTED_S]:
+        for call in [
+            unsure for unsure in self._unsure.values() if now - unsure.started >= ACCEPTED_S
+        ]:
             self._accept(call)
         self._number += 1
         report = replace(

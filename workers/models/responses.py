@@ -332,7 +332,7 @@ def failed(error: object) -> StreamFailed:
     status = _number(error.get("code")) or _number(error.get("status"))
     if status is None:
         named = (STATUS_OF.get(str(error.get(name))) for name in ("type", "code"))
-        status = next((it for it in named if it), FAILED)
+        status = next((known for known in named if known), FAILED)
     message = error.get("message")
     said = to_json({"error": dict(error)}).decode()
     return StreamFailed(message if isinstance(message, str) else said, status, said)
@@ -349,8 +349,10 @@ def content_text(content: object) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    parts = [it for it in content if isinstance(it, dict) and it.get("type", "text") == "text"]
-    return "".join(it["text"] for it in parts if isinstance(it.get("text"), str))
+    parts = [
+        part for part in content if isinstance(part, dict) and part.get("type", "text") == "text"
+    ]
+    return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
 
 
 CODE_FIELDS = ("code", "type", "status", "error_code", "reason", "__type")
@@ -573,7 +575,7 @@ def _objects(body: object, depth: int) -> Iterator[dict[str, Any]]:
 
 LIMIT_FIELDS: tuple[tuple[LimitOf, str, str, str], ...] = tuple(
     (of, form.format("limit", name), form.format("remaining", name), form.format("reset", name))
-    for of, name in ((it, it.replace("_", "-")) for it in get_args(LimitOf))
+    for of, name in ((limit_name, limit_name.replace("_", "-")) for limit_name in get_args(LimitOf))
     for form in ("x-ratelimit-{0}-{1}", "anthropic-ratelimit-{1}-{0}")
 )
 """What is limited, and the header fields with the limit, what remains, and when it is reset."""
@@ -593,7 +595,7 @@ def reported_limits(fields: Mapping[str, str]) -> tuple[ReportedLimit, ...]:
             remaining, reset = fields.get(of_remaining), fields.get(of_reset)
             if remaining and reset:
                 found.append(_reported(of, limit, remaining, reset, fields.get("Date", "")))
-    return tuple(it for it in found if it is not None)
+    return tuple(report for report in found if report is not None)
 
 
 def _reported(

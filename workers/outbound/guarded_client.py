@@ -368,8 +368,13 @@ def _masked(values: Iterable[str]) -> tuple[str, ...]:
 
     Shorter ones are no secrets, and to mask them would make an error unreadable.
     """
-    whole = (it for it in values if len(it) >= SHORTEST_SECRET)
-    parts = (part for it in whole for part in (it, *it.split()) if len(part) >= SHORTEST_SECRET)
+    whole = (secret for secret in values if len(secret) >= SHORTEST_SECRET)
+    parts = (
+        part
+        for secret in whole
+        for part in (secret, *secret.split())
+        if len(part) >= SHORTEST_SECRET
+    )
     return tuple(sorted(parts, key=len, reverse=True))
 
 
@@ -420,5 +425,7 @@ def signature_fields(
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": " ".join(f"v1,{base64.b64encode(it).decode()}" for it in digests),
+        "webhook-signature": " ".join(
+            f"v1,{base64.b64encode(digest).decode()}" for digest in digests
+        ),
     }

@@ -275,7 +275,7 @@ class _ClosedResponse(aiohttp.ClientResponse):
         """Wait for the head of the response."""
         protocol = connection.protocol
         if protocol is not None and (end := protocol.closed):
-            end.add_done_callback(lambda it: it.cancelled() or it.exception())
+            end.add_done_callback(lambda closing: closing.cancelled() or closing.exception())
             self._end = end
         return await super().start(connection)
 

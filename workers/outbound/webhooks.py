@@ -136,8 +136,8 @@ class WebhookSender:
         """Start sending what is due; return how much that is."""
         free = self._pace.in_flight - len(self._sending)
         taken = await self._webhooks.take(free, self._pace.margin_s) if free else []
-        for it in taken:
-            task = asyncio.create_task(self._send_safely(it))
+        for webhook in taken:
+            task = asyncio.create_task(self._send_safely(webhook))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
         return len(taken)

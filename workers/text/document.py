@@ -334,7 +334,7 @@ _CARRIAGE_RETURN = re.compile(r"\r(?P<pair>(?=\n))?")
 def _with_plain_lines(text: str) -> str:
     """Return a text of the same length whose lines end with a line feed, and without a mark."""
     if "\r" in text:
-        text = _CARRIAGE_RETURN.sub(lambda it: "\n" if it["pair"] is None else " ", text)
+        text = _CARRIAGE_RETURN.sub(lambda end: "\n" if end["pair"] is None else " ", text)
     return text if text[:1] != "\ufeff" else f" {text[1:]}"
 
 
@@ -347,9 +347,9 @@ class Document:
         self.protected = protected(plain)
         self._starts = [span.start for span in self.protected]
         self.masked = mask(plain, self.protected)
-        self._readable = mask(plain, [it for it in self.protected if it.why not in _READ])
+        self._readable = mask(plain, [span for span in self.protected if span.why not in _READ])
         self._divided = mask(
-            plain, [it for it in self.protected if it.why is not Protection.VERBATIM]
+            plain, [span for span in self.protected if span.why is not Protection.VERBATIM]
         )
 
     @cached_property
@@ -404,7 +404,7 @@ class Document:
 
     def sentence_at(self, position: int) -> Sentence | None:
         """Return the sentence that holds a position."""
-        at = bisect_right(self.sentences, position, key=lambda it: it.start)
+        at = bisect_right(self.sentences, position, key=lambda sentence: sentence.start)
         found = self.sentences[at - 1] if at else None
         return found if found and position <= found.end else None
 

@@ -71,7 +71,7 @@ def _is_repeated_in_vain(document: Document, first: Word, second: Word) -> bool:
         sentence = document.sentence_at(first.start)
         opening = sentence.words if sentence else ()
         return word_list("before is is").isdisjoint(
-            it.lower for it in opening if it.end < first.start
+            word.lower for word in opening if word.end < first.start
         )
     if first.lower in {"in", "on"}:  # "in in", but "log in in time"
         return before is not None and before.lower not in word_list("takes a particle")

@@ -113,14 +113,14 @@ class RequestValidators:
         """
         findings: list[Finding] = []
         scores: list[CriterionScore] = []
-        validators = list(chain.from_iterable(self._sources[it].items() for it in scopes))
+        validators = list(chain.from_iterable(self._sources[scope].items() for scope in scopes))
         text, fixes = await self._fixed(validators if corrects else (), draft, key)
         for source, validator in validators:
-            for it in await self._check(source, validator, text, key):
-                if isinstance(it, Violation):
-                    findings.append(_finding(source, validator, it))
+            for finding in await self._check(source, validator, text, key):
+                if isinstance(finding, Violation):
+                    findings.append(_finding(source, validator, finding))
                 else:
-                    scores.append(_score(validator, it))
+                    scores.append(_score(validator, finding))
         return FindingsReply(
             findings=tuple(findings),
             scores=tuple(scores),
@@ -242,22 +242,24 @@ def compile_validators(
     Expensive checks run in the check process that all requests share; checks that need a resource
     of the server use `resources`. No correction changes a `locked` text.
     """
-    sources = {"": {f"validators/{index}": it for index, it in enumerate(validators)}}
+    sources = {"": {f"validators/{index}": validator for index, validator in enumerate(validators)}}
     for item in items:
-        sources[item.scope] = {item.source(n): it for n, it in enumerate(item.validators)}
+        sources[item.scope] = {
+            item.source(n): validator for n, validator in enumerate(item.validators)
+        }
     return RequestValidators(sources, context, check_process, resources, locked)
 
 
 def corrected_text(text: str, edits: Iterable[Edit]) -> tuple[str, list[TextChange]]:
     """Return the text with all edits that change it and do not overlap, and what they changed."""
     parts, made, end = list[str](), list[TextChange](), 0
-    for it in sorted(edits, key=lambda it: (it.start, it.end)):
-        old = text[it.start : it.end]
-        if it.start < end or old == it.new:
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        old = text[edit.start : edit.end]
+        if edit.start < end or old == edit.new:
             continue
-        parts += text[end : it.start], it.new
-        end = it.end
-        made.append(_change(old, it.new))
+        parts += text[end : edit.start], edit.new
+        end = edit.end
+        made.append(_change(old, edit.new))
     return "".join((*parts, text[end:])), made
 
 

@@ -368,7 +368,7 @@ def _quoted(name: str) -> str:
 
 def _wrong_rows(found: Rows, expected: Rows, *, in_order: bool) -> Iterator[Violation]:
     """Yield each row that is missing or too many; in order, each that differs from its place."""
-    are, wanted = [_comparable(it) for it in found], [_comparable(it) for it in expected]
+    are, wanted = [_comparable(row) for row in found], [_comparable(row) for row in expected]
     if in_order and len(are) == len(wanted):
         for number, (one, other) in enumerate(zip(are, wanted, strict=True), 1):
             if one != other:
@@ -384,7 +384,7 @@ def _wrong_rows(found: Rows, expected: Rows, *, in_order: bool) -> Iterator[Viol
 
 def _comparable(row: Sequence[Any]) -> tuple[Any, ...]:
     """Return a row in which equal numbers are equal: SQLite has no booleans."""
-    return tuple(_number(it) if isinstance(it, int | float) else it for it in row)
+    return tuple(_number(cell) if isinstance(cell, int | float) else cell for cell in row)
 
 
 def _number(value: float) -> float | int:
@@ -394,4 +394,6 @@ def _number(value: float) -> float | int:
 
 
 def _shown(row: Sequence[Any]) -> str:
-    return abbreviated(f"({', '.join('NULL' if it is None else repr(it) for it in row)})", 200)
+    return abbreviated(
+        f"({', '.join('NULL' if cell is None else repr(cell) for cell in row)})", 200
+    )
