@@ -128,7 +128,7 @@ def _why_no_better(base: Scored, scored: Scored) -> str:
 
 
 def _sentences(text: str) -> list[str]:
-    return [it for found in SENTENCE.findall(text) if (it := found.strip())]
+    return [bare for found in SENTENCE.findall(text) if (bare := found.strip())]
 
 
 def _cut(text: str) -> str:

@@ -286,9 +286,9 @@ def _differences(before: str, after: str, pieces: Sequence[re.Pattern[str]]) -> 
         yield _Change(0, len(before), after)
         return
     split, *finer = pieces
-    for it in _replaced(split.findall(before), split.findall(after)):
-        for change in _differences(before[it.start : it.end], it.text, finer):
-            yield _Change(it.start + change.start, it.start + change.end, change.text)
+    for outer in _replaced(split.findall(before), split.findall(after)):
+        for change in _differences(before[outer.start : outer.end], outer.text, finer):
+            yield _Change(outer.start + change.start, outer.start + change.end, change.text)
 
 
 def _replaced(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
@@ -504,9 +504,9 @@ def _nearest(
         _sentence(before[::-1])[::-1],
         _sentence([*known[-1:], *after]),
     )
-    for it in around:
-        if _is_much(it) and sum(1 for token in it if WORD.match(token)) > FEWEST_WORDS:
-            yield it
+    for stretch in around:
+        if _is_much(stretch) and sum(1 for token in stretch if WORD.match(token)) > FEWEST_WORDS:
+            yield stretch
 
 
 def _sentence(tokens: Sequence[str]) -> Sequence[str]:

@@ -301,7 +301,9 @@ def _entries(said: dict[str, Any] | list[Any]) -> list[tuple[Any, Any]]:
     if isinstance(said, dict):
         return list(said.items())
     objects = [with_plain_names(item) if isinstance(item, dict) else {} for item in said]
-    return [(next((it[name] for name in NAMES if name in it), ""), it) for it in objects]
+    return [
+        (next((entry[name] for name in NAMES if name in entry), ""), entry) for entry in objects
+    ]
 
 
 NAMES = ("criterion", "name", "key")
@@ -498,8 +500,8 @@ async def critiqued(task: Task, draft: str) -> tuple[Critique, tuple[Caveat, ...
         critique = merged(opinions, task.criteria)
     else:
         said = await Together(CRITIC, tuple(_sampled(task, draft, member) for member in panel))
-        opinions = tuple(chain.from_iterable(it for it, _ in said))
-        caveats = tuple(chain.from_iterable(it for _, it in said))
+        opinions = tuple(chain.from_iterable(critiques for critiques, _ in said))
+        caveats = tuple(chain.from_iterable(missed for _, missed in said))
         critique = merged(opinions, task.criteria)
     return critique, (*caveats, *_unmeasured(critique.scores))
 
@@ -558,15 +560,17 @@ def _middle(criterion: str, opinions: Sequence[Critique]) -> CriterionScore:
     scores = [score.score for score in given if score.score is not None]
     middle = round(median(scores), 6) if scores else None
 
-    def far(it: CriterionScore) -> tuple[float, float]:
-        score = it.score or 0.0
+    def far(said: CriterionScore) -> tuple[float, float]:
+        score = said.score or 0.0
         return (round(abs(score - (middle or 0.0)), 9), score)
 
     return CriterionScore(
         criterion=criterion,
         score=middle,
         reason=min(measured or given[:1], key=far).reason,
-        evidence=_distinct([score.evidence for score in given], lambda it: it, MOST_EVIDENCE),
+        evidence=_distinct(
+            [score.evidence for score in given], lambda quotation: quotation, MOST_EVIDENCE
+        ),
         unsupported=sum(score.unsupported for score in given),
         spread=round(max(scores) - min(scores), 6) if len(scores) > 1 else None,
     )

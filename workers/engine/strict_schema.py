@@ -54,15 +54,15 @@ def strict(schema: Mapping[str, Any] | bool) -> dict[str, object] | None:
 def unbounded(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema of the subset without bounds on numbers and on the length of lists."""
     found: dict[str, Any] = {}
-    for name, it in schema.items():
+    for name, given in schema.items():
         if name == "properties":
-            found[name] = {member: unbounded(part) for member, part in it.items()}
+            found[name] = {member: unbounded(part) for member, part in given.items()}
         elif name == "items":
-            found[name] = unbounded(it)
+            found[name] = unbounded(given)
         elif name == "anyOf":
-            found[name] = [unbounded(part) for part in it]
+            found[name] = [unbounded(part) for part in given]
         elif name not in BOUNDS | SIZES:
-            found[name] = it
+            found[name] = given
     return found
 
 

@@ -491,8 +491,8 @@ def _place_of(block: str, blocks: Sequence[str], at: int, *, is_last: bool = Fal
     """
     alike = [
         number
-        for number, it in enumerate(blocks)
-        if abs(number - at) <= MOST_AROUND and are_alike(block, it)
+        for number, other in enumerate(blocks)
+        if abs(number - at) <= MOST_AROUND and are_alike(block, other)
     ]
     return alike[-1 if is_last else 0] if alike else at
 

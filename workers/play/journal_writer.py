@@ -403,13 +403,13 @@ class JudgedDraft:
         request: RefinementRequest,
     ) -> Self:
         """Return the journal entry of a judged draft, with absolute paths and the given limits."""
-        it, scored = move.judgement, move.judgement.scored
-        prefix = move.path.removesuffix(it.path)
+        judgement, scored = move.judgement, move.judgement.scored
+        prefix = move.path.removesuffix(judgement.path)
         parent = scored.draft.parent
         threshold = limits.threshold if move.threshold is None else move.threshold
         best, best_path = move.best, prefix + move.best.path
         entry = IterationCompleted(
-            iteration=it.iteration,
+            iteration=judgement.iteration,
             path=move.path,
             sha256=scored.draft.sha256,
             parent=None if parent is None else _absolute(prefix, parent),
@@ -426,7 +426,7 @@ class JudgedDraft:
             edits=scored.draft.edits,
             escape=scored.draft.escape,
             fixes=scored.draft.fixes,
-            issues=_notes(it, prefix),
+            issues=_notes(judgement, prefix),
             best=best_of(best, best_path),
             estimate=move.estimate,
             limits=limits,
