@@ -395,13 +395,13 @@ def kept_locked(task: Task, before: str, draft: Draft) -> Draft:
 
 async def _wished(task: Task, search: Search, wish: RequestedRevision, revised: Revised) -> Draft:
     """Return a reviewer's own text, or a revision of the draft they saw, their feedback first."""
-    scored, word = wish.of.scored, wish.word
-    if word.draft is not None:
-        return Draft(word.draft, sha256_of(word.draft), wish.of.path, is_reply=False)
-    if word.feedback is not None:
-        said = _said(word.feedback)
-        if word.spans:
-            spans = spans_of(scored.draft.text, word.spans, task.locked)
+    scored, reply = wish.of.scored, wish.reply
+    if reply.draft is not None:
+        return Draft(reply.draft, sha256_of(reply.draft), wish.of.path, is_reply=False)
+    if reply.feedback is not None:
+        said = _said(reply.feedback)
+        if reply.spans:
+            spans = spans_of(scored.draft.text, reply.spans, task.locked)
             scored = replace(scored, findings=(said,))
             return await revise_passages(task, scored, wish.of.path, spans, (_line(said),))
         scored = replace(scored, findings=(said, *scored.findings))

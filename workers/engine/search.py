@@ -102,7 +102,7 @@ class RequestedRevision:
     """What a reviewer asked for next: the draft they saw, and their decision."""
 
     of: Judgement
-    word: ReviewerReply
+    reply: ReviewerReply
 
 
 def lower_than(top: Judgement, best: Judgement, why: str) -> Caveat:
@@ -340,16 +340,16 @@ class Search:
         """Return a text that a person gave as the first draft while it was paused before it."""
         if not self._hears or self.number != 1 or self.best is not None:
             return None
-        word = await Heard("given", self.number)
-        return None if word is None else word.draft
+        reply = await Heard("given", self.number)
+        return None if reply is None else reply.draft
 
     async def _heard(self, last: Judgement, first: int) -> None:
         """Follow what a person said while it was paused after a draft, or several from `first`."""
         is_over = self.is_last or self.reason is not None
-        word = await Heard(f"iterations/{first}/said", self.number, is_over)
-        if word is not None:
-            self.limits = self._own.instead_of(word.limits or self.limits)
-            self.wish = RequestedRevision(self._ranking.judged_at(word.of) or last, word)
+        reply = await Heard(f"iterations/{first}/said", self.number, is_over)
+        if reply is not None:
+            self.limits = self._own.instead_of(reply.limits or self.limits)
+            self.wish = RequestedRevision(self._ranking.judged_at(reply.of) or last, reply)
             self.reason = None
 
     async def _reviewed(
@@ -365,24 +365,24 @@ class Search:
         if not self._is_reviewed:
             return
         try:
-            word = await Review(f"{judgement.path}/review", judgement, "each_iteration")
+            reply = await Review(f"{judgement.path}/review", judgement, "each_iteration")
         except Stopped:
             self.settle(None)  # the reason is the stop from outside, not a stop rule
             raise
-        self.limits = self._own.instead_of(word.limits or self.limits)
-        if word.score is not None:
-            rated = judgement.rated(word.score)
+        self.limits = self._own.instead_of(reply.limits or self.limits)
+        if reply.score is not None:
+            rated = judgement.rated(reply.score)
             gain = self._ranking.change(judgement, rated, self._goal)
             await self._told(rated)
             decide(gain, rated)
             judgement = rated
-        if word.action == "approve":
+        if reply.action == "approve":
             self._approved, self.decided = judgement, StopReason.APPROVED
-        elif word.action == "reject":
+        elif reply.action == "reject":
             self.decided = StopReason.REJECTED
-        elif word.action != "rate":
-            self.wish = RequestedRevision(judgement, word)
-        if word.action != "rate":
+        elif reply.action != "rate":
+            self.wish = RequestedRevision(judgement, reply)
+        if reply.action != "rate":
             self.reason = self.decided
 
     def outcome(self) -> Outcome:

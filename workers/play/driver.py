@@ -233,12 +233,12 @@ class Rehearsal:
         return self._recorded_reply(move, self._recorded.words.get(move.path))
 
     def _word(self, move: Heard) -> moves.ReviewerReply | None:
-        word = self._recorded.words.get(move.path)
+        reply = self._recorded.words.get(move.path)
         self._last.discard(move.path)
-        if word is None:
+        if reply is None:
             self._last.add(move.path)
-        self._heard[move.scope] = move if word is None else move.changed(is_over=False)
-        return word
+        self._heard[move.scope] = move if reply is None else move.changed(is_over=False)
+        return reply
 
     async def _together(self, move: Together) -> tuple[Any, ...]:
         """Play every part; what one of them asks for says nothing about the others."""
@@ -380,7 +380,7 @@ class Driver:
         if ending.status is Status.SUCCEEDED:
             age_s = metrics.since(self._journal.id, self._time.time_in(0))
             metrics.RESULT.observe(age_s)
-        told = {
+        facts = {
             "status": str(ending.status),
             "outcome": None if ending.outcome is None else str(ending.outcome),
             "stop_reason": None if reason is None else str(reason),
@@ -397,9 +397,9 @@ class Driver:
         log.log(
             logging.WARNING if ending.status is Status.FAILED else logging.INFO,
             "refinement paused" if ending.status is Status.PAUSED else "refinement ended",
-            extra={**about, **told},
+            extra={**about, **facts},
         )
-        describe_ending(current_span(), told)
+        describe_ending(current_span(), facts)
 
     async def look(self) -> None:
         """Read and apply commands: cancel and finish abort the calls in flight."""
@@ -536,9 +536,9 @@ class Driver:
         return self._replay.words.get(move.path)
 
     async def _review(self, move: Review | Approval) -> moves.ReviewerReply:
-        word = self._replay.words.get(move.path)
-        if word is not None:
-            return word
+        reply = self._replay.words.get(move.path)
+        if reply is not None:
+            return reply
         if (step := self._replay.steps.get(move.path)) is not None:
             left_out: moves.ReviewerReply = step.reply()
             return left_out
@@ -575,7 +575,7 @@ class Driver:
 
     async def _perform(self, move: moves.StepMove) -> StepCompleted | StepFailed:
         is_single = isinstance(move, Call) and not move.is_repeatable
-        if isinstance(move, Call) and is_single and move.path in self._replay.begun:
+        if isinstance(move, Call) and is_single and move.path in self._replay.maybe_sent:
             return interrupted(move)
         if isinstance(move, Call) and is_single:  # once begun, it is sent at once
             self._admit(move)

@@ -489,8 +489,8 @@ def step_span(
             name, asked = _asked(choice.model, prompt.name, move.role, heat, most, is_text)
             return now.child(name, "client", path, asked)
         case Call():
-            told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": move.tool}
-            return now.child(f"execute_tool {move.tool}", "client", path, told)
+            attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": move.tool}
+            return now.child(f"execute_tool {move.tool}", "client", path, attributes)
         case Check():
             return now.child("check", "internal", path)
 
@@ -500,7 +500,7 @@ def _asked(
     model: str, prompt: str, role: str, heat: float | None, most: int | None, is_text: bool
 ) -> tuple[str, Attributes]:
     """Return name and first attributes of the span of a call."""
-    told: Attributes = {
+    attributes: Attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": _provider_in(model),
         "gen_ai.request.model": _name_in(model),
@@ -510,7 +510,7 @@ def _asked(
         "gen_ai.prompt.name": prompt,
         "hone.role": role,
     }
-    return f"chat {_name_in(model)}", told
+    return f"chat {_name_in(model)}", attributes
 
 
 def describe_entry(
@@ -549,10 +549,10 @@ def describe_entry(
 @lru_cache(1_024)
 def _answered(model: str, *, is_fallback: bool) -> Attributes:
     """Return which model answered; a fallback may be of another provider."""
-    told: dict[str, Attribute] = {"gen_ai.response.model": _name_in(model)}
+    attributes: dict[str, Attribute] = {"gen_ai.response.model": _name_in(model)}
     if is_fallback:
-        told["gen_ai.provider.name"] = _provider_in(model)
-    return told
+        attributes["gen_ai.provider.name"] = _provider_in(model)
+    return attributes
 
 
 def describe_reply(reply: ModelReply) -> None:
@@ -570,39 +570,39 @@ def describe_refusal(model: str, error: ModelError | ModelWaits) -> None:
     if isinstance(error, ModelError):
         span.event("model failed", {"gen_ai.request.model": model, "error.type": error.code})
         return
-    told: Attributes = {
+    attributes: Attributes = {
         "gen_ai.request.model": model,
         "hone.reason": error.reason,
         "hone.wait_s": round(error.wait_s, 3),
         "hone.breaker_open": error.is_open,
     }
-    span.event("model does not serve now", told)
+    span.event("model does not serve now", attributes)
 
 
-def describe_ending(span: TraceSpan, told: Mapping[str, Any]) -> None:
+def describe_ending(span: TraceSpan, attributes: Mapping[str, Any]) -> None:
     """Add to the span of a claim how the refinement ended, or that it was paused."""
     if span.is_recorded:
-        ending = {f"hone.{name}": value for name, value in told.items()}
-        span.set(ending, error=told["error"])
+        ending = {f"hone.{name}": value for name, value in attributes.items()}
+        span.set(ending, error=attributes["error"])
 
 
 def _texts(move: StepMove, entry: StepCompleted | StepFailed) -> dict[str, str]:
     """Return what was said to a model or a tool and what it answered."""
     reply = entry.reply if isinstance(entry, StepCompleted) else None
     if isinstance(move, Call):
-        told = {"gen_ai.tool.call.arguments": json.dumps(move.arguments, ensure_ascii=False)}
+        attributes = {"gen_ai.tool.call.arguments": json.dumps(move.arguments, ensure_ascii=False)}
         if isinstance(reply, ToolReply):
-            told["gen_ai.tool.call.result"] = reply.text
-        return told
+            attributes["gen_ai.tool.call.result"] = reply.text
+        return attributes
     if not isinstance(move, Ask):
         return {}
-    told = {
+    attributes = {
         "gen_ai.system_instructions": json.dumps([_part(move.prompt.system)], ensure_ascii=False),
         "gen_ai.input.messages": _messages("user", move.prompt.user),
     }
     if isinstance(reply, TextReply):
-        told["gen_ai.output.messages"] = _messages("assistant", reply.text)
-    return told
+        attributes["gen_ai.output.messages"] = _messages("assistant", reply.text)
+    return attributes
 
 
 def _messages(role: str, text: str) -> str:

@@ -141,8 +141,8 @@ class SuspectProcess:
             if not self._is_closed:  # from then on it has `stall_s` seconds to end
                 self._silent_s = 0.0
             self.is_ready = True
-            word, _, refinement_id = line.decode(errors="replace").strip().partition(" ")
-            if word == "ended" and (suspect := self.suspects.pop(refinement_id, None)):
+            report, _, refinement_id = line.decode(errors="replace").strip().partition(" ")
+            if report == "ended" and (suspect := self.suspects.pop(refinement_id, None)):
                 suspect.is_done.set()
             if not self.suspects:
                 self.close()

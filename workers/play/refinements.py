@@ -170,7 +170,7 @@ class Refinements:
         another worker goes on with it after a crash.
         """
         strategy = loaded.submitted.request.strategy.kind
-        told: Attributes = {
+        attributes: Attributes = {
             "gen_ai.operation.name": "invoke_workflow",
             "gen_ai.workflow.name": strategy,
             "hone.refinement.id": claimed.id,
@@ -181,7 +181,7 @@ class Refinements:
         }
         trace_id = int.from_bytes(metrics.ulid_of(claimed.id).bytes)
         name = f"invoke_workflow {strategy}"
-        return self._traces.span(origin, name, "consumer", told, trace_id=trace_id)
+        return self._traces.span(origin, name, "consumer", attributes, trace_id=trace_id)
 
     async def _play_claimed(self, claimed: Claimed, loaded: Loaded, how: str) -> None:
         refinement_id = claimed.id
@@ -375,8 +375,8 @@ async def recover(
                 log.info("recovered what was due or lost", extra={"refinements": recovered})
             if orphaned := store.orphaned - before:
                 metrics.ORPHANED.inc(orphaned)
-                told = {"refinements": orphaned}
-                log.warning("took over what a worker held that is gone", extra=told)
+                counts = {"refinements": orphaned}
+                log.warning("took over what a worker held that is gone", extra=counts)
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
         await asyncio.sleep(RECOVER_EVERY_S)

@@ -86,7 +86,7 @@ class Replay:
     """What reviewers said, by the key of the review; during a requested pause, by its place."""
     shown: dict[str, PlannedCall | None] = field(default_factory=dict)
     """The calls of tools that reviewers were shown, by the key of the review."""
-    begun: set[str] = field(default_factory=set)
+    maybe_sent: set[str] = field(default_factory=set)
     """Keys of the steps that earlier claims have begun, and may have sent."""
     limits: dict[tuple[str, ScoreFrom], Limits] = field(default_factory=dict)
     scores: dict[str, IterationScore] = field(default_factory=dict)
@@ -150,13 +150,13 @@ class Replay:
         """What of it is known or can be estimated."""
         return self.known_cost_usd + sum(map(_estimated_usd, self.lost.values()))
 
-    def heard(self, word: moves.ReviewerReply, asked: Paused) -> None:
+    def heard(self, reply: moves.ReviewerReply, asked: Paused) -> None:
         """Record what a reviewer said, or somebody whom nobody asked: that has a place."""
-        if word.action == "resume":
+        if reply.action == "resume":
             return
         seen = asked.path and f"iterations/{asked.path.rpartition('iterations/')[2]}"
         is_asked = asked.place is None
-        self.words[asked.place or asked.key] = word if is_asked else replace(word, of=seen)
+        self.words[asked.place or asked.key] = reply if is_asked else replace(reply, of=seen)
 
     def give_up(self) -> None:
         """Count what was lost by steps that begin anew, after a retry."""
@@ -235,7 +235,7 @@ def replay_of(events: Sequence[Event]) -> Replay:
     A reviewer's decision carries the limits then in force: a change after it counts from the next
     judged draft on, whenever and however often the journal is replayed.
     """
-    recorded = Replay(begun=_maybe_sent(events))
+    recorded = Replay(maybe_sent=_maybe_sent(events))
     limits: Limits | None = None
     counting = standing(events)
     numbers = {event.event for event in counting}
@@ -276,20 +276,20 @@ def _maybe_sent(events: Sequence[Event]) -> set[str]:
     did not send. `poisoned` are those whose workers died.
     """
     sent: set[str] = set()
-    begun: set[str] = set()
+    under_way: set[str] = set()
     for event in events:
         match event.data:
             case Started() | Resumed():
-                sent |= begun
-                begun = set()
+                sent |= under_way
+                under_way = set()
             case StepStarted():
-                begun |= {*event.data.next}
+                under_way |= {*event.data.next}
             case StepCompleted() | StepFailed():
                 sent.add(event.data.key)
-                begun |= {*event.data.next}
+                under_way |= {*event.data.next}
             case Retried() if event.data.reason.code != "poisoned":
-                begun = set()
-    return sent | begun
+                under_way = set()
+    return sent | under_way
 
 
 def refused_entry(move: moves.StepMove) -> StepFailed:

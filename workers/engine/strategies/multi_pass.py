@@ -54,14 +54,14 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
     observed: tuple[ContextDocument, ...] = ()
     is_cut = False
     for each in plan.passes:
-        begun = task if last is None else starting_from(task, last.best.scored.draft.text)
-        own_task = _task(begun, each, met, is_last=each is plan.passes[-1])
+        start = task if last is None else starting_from(task, last.best.scored.draft.text)
+        own_task = _task(start, each, met, is_last=each is plan.passes[-1])
         threshold = limits.threshold if each.threshold is None else each.threshold
         own = LimitOverrides(threshold=threshold, max_iterations=each.max_iterations)
         path = f"passes/{each.focus}"
         try:
-            begun = informed(own_task, observed)
-            last = await refined(path, begun, limits, own, each.body, each.review)
+            start = informed(own_task, observed)
+            last = await refined(path, start, limits, own, each.body, each.review)
         except Refusal as refusal:
             refused[path] = refusal
             missing += (path,)

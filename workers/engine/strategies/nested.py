@@ -298,11 +298,11 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
             return whole.outcome()
-        begun = going_on(task, whole)
+        start = going_on(task, whole)
         sections = None
-        if begun.draft is not None:
-            sections = sections_of(begun, begun.draft, MOST_SECTIONS)
-        played = await _played(begun, limits, plan, await _pieces(begun, limits, plan, sections))
+        if start.draft is not None:
+            sections = sections_of(start, start.draft, MOST_SECTIONS)
+        played = await _played(start, limits, plan, await _pieces(start, limits, plan, sections))
         return await _joined(task, limits, plan, whole, sections, played)
     return whole.outcome()
 

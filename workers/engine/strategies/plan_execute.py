@@ -497,9 +497,9 @@ async def _until_revision(
     can be carried out as it stands, before a call that was planned before the last observation,
     and after `max_steps` steps.
     """
-    begun = len(observations)
+    before = len(observations)
     while due := _due(
-        task, steps, plan.max_steps - len(observations), with_calls=len(observations) == begun
+        task, steps, plan.max_steps - len(observations), with_calls=len(observations) == before
     ):
         chosen, since = [steps[place] for place in due], len(observations)
         await _carried_out(task, plan, chosen, observations)
@@ -637,12 +637,12 @@ async def _approved(
         call = PlannedCall(
             tool=step.tool or "", arguments=dict(step.arguments or {}), why=step.instruction
         )
-        word = await Approval(path, call, timeout_s, error)
-        if word.action == "approve":
+        reply = await Approval(path, call, timeout_s, error)
+        if reply.action == "approve":
             return step, None
-        if word.arguments is None:
-            return step, _refused(word)
-        given = replace(step, arguments=word.arguments)
+        if reply.arguments is None:
+            return step, _refused(reply)
+        given = replace(step, arguments=reply.arguments)
         try:
             await _require_arguments_that_fit(path, [given])
         except Unreadable as unreadable:
@@ -652,10 +652,10 @@ async def _approved(
     return step, f"not called: the reviewer's arguments could not be sent: {error}"
 
 
-def _refused(word: ReviewerReply) -> str:
-    if word.is_timeout:
+def _refused(reply: ReviewerReply) -> str:
+    if reply.is_timeout:
         return "not called: it needs an approval, and nobody answered in time"
-    return f"not called: a reviewer refused it. {word.feedback or 'No reason was given.'}"
+    return f"not called: a reviewer refused it. {reply.feedback or 'No reason was given.'}"
 
 
 async def _plan(task: Task, most: int) -> Revision:
