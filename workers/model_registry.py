@@ -239,7 +239,7 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
     """Open every model that the settings name, on one shared transport.
 
     `more` adds or replaces models by provider: `scripted=Scripted(...)`. A call is one request:
-    what may help is made again by whoever waits for it.
+    the caller makes it again where that may help.
     """
     retry_policy = RetryPolicy(total_s=settings.model_timeout_s, tries=1)
     async with (

@@ -61,7 +61,7 @@ def _too_expensive(cpu_s: float) -> str:
 
 @cache
 def shared_long_texts() -> LongTexts:
-    """Return the one of this process; both end together."""
+    """Return the editor process of this process; both end together."""
     long_texts = LongTexts()
     atexit.register(long_texts.close)
     return long_texts

@@ -170,7 +170,7 @@ class _ScoreAsAsked(ReplyModel):
 
     score: Annotated[float | None, Field(ge=0, le=1)]
     reason: Annotated[str, Field(pattern=r"^\w")]
-    """It is no placeholder."""
+    """Words, and no placeholder."""
     evidence: list[str]
 
 
@@ -630,7 +630,7 @@ def measures_of(validators: Sequence[Validator], scope: str = "") -> tuple[Valid
 def with_own_checks(task: Task, scope: str, validators: Sequence[Validator], *, ends: bool) -> Task:
     """Return the task of a stage, pass or part, which its own validators check.
 
-    Those of what it is an item of check it too if its result is the whole's: if it `ends` that.
+    The validators of the whole check it too if its result is that of the whole: if it `ends` that.
     """
     scope = f"{task.scope}{scope}"
     demanding = [validator for validator in validators if validator.on_fail is not OnFail.WARN]

@@ -55,7 +55,7 @@ class Draft:
     escape: Escape | None = None
     """How it was made in another way than usual, because the search stood still."""
     fixes: tuple[FixMade, ...] = ()
-    """What validators corrected in it."""
+    """What validators corrected in the text."""
     spans: tuple[Span, ...] = ()
     """The passages that alone may differ from the draft it was made from; empty if all may."""
 
@@ -337,10 +337,10 @@ class ReviewerReply:
     limits: Limits | None = None  # those in force when it was said
     arguments: Mapping[str, Any] | None = None
     is_timeout: bool = False
-    """Whether nobody answered."""
+    """Whether no reviewer answered."""
     spans: tuple[Passage, ...] = ()
     of: str | None = None
-    """The path of the draft that they saw, in its own search, if nobody asked them about it."""
+    """The path of the draft that they saw, in its own search, if it was no answer to a review."""
 
 
 @value()

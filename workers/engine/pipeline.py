@@ -436,7 +436,7 @@ async def refined(
 ) -> Outcome:
     """Write or improve a text below `path` with a strategy, under limits of its own.
 
-    What they do not name it has from what it is a part of: the threshold and the stop rules. It is
+    The threshold and the stop rules that `own` does not name are those of `limits`. The text is
     reviewed by its own plan alone. Raises `Stopped` or `StepError` when nothing was judged there,
     and `Rejected` if a reviewer rejected it.
     """

@@ -113,7 +113,7 @@ class ItemChecks:
 
     scope: str
     checks: tuple[str, ...]
-    """What they check, in words."""
+    """What the validators check, in words."""
     measures: tuple[ValidatorScore, ...]
     demanding: int = 0
     """How many of them count as passed or failed."""

@@ -190,7 +190,7 @@ IS_DOCUMENT = "as a whole is one JSON object, in the form that the answer must h
 
 
 def checks(task: Task, document: JsonDocument | None = None) -> list[str]:
-    """Return what the validators will check, for whoever writes; nothing where none runs.
+    """Return what the validators will check, for a writer; nothing where none runs.
 
     The schema of a document is the format of the reply, and not said again.
     """
@@ -672,7 +672,7 @@ def _written(
 ) -> Prompt:
     """Return a prompt that asks for a draft: it says what will be checked.
 
-    For a document its schema is the format of the reply. A draft that is written anew is told what
+    For a document its schema is the format of the reply. A prompt for a draft anew says what
     was wrong with the texts before it.
     """
     given = checks(task, document)

@@ -64,7 +64,7 @@ from which its chances are: what decay leaves of 30."""
 ENOUGH = 10
 """First drafts from which their mean and variance are those of the kind."""
 USUAL = 0.55
-"""What first drafts are worth of which too little is known."""
+"""The quality of first drafts of a kind of which too little is known."""
 OVERSTATED, FADED, LASTING, FROM_NOISE = 0.03, 0.1, 0.1, 0.1
 """How an estimate allows for what no score shows: by how much it is less in any case, and by how
 much of its distance from the mean score of first drafts; and its standard deviation beside that of

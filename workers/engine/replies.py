@@ -207,7 +207,7 @@ def _may_be_data(task: Task) -> bool:
 
 
 def _review(asked: PromptRequest) -> str:
-    """Return what a reviser is told of the draft."""
+    """Return the critique of the draft that a reviser reads."""
     critique: Critique = getattr(asked, "critique", NO_CRITIQUE)
     told = (*critique.strengths, *critique.weaknesses, *critique.suggestions)
     return "\n".join((*getattr(asked, "failing", ()), *told))

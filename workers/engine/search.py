@@ -53,7 +53,7 @@ class Outcome:
     estimate: QualityEstimate | None = None
     """What the best draft is probably worth; None if too little is known."""
     caveats: tuple[Caveat, ...] = ()
-    """What the work on it lacks; what the verdict on the best draft lacks stands there."""
+    """What the work on the draft lacks; the verdict on the best draft has its own lacks."""
     lower: Caveat | None = None
     """Why the best draft has a lower score than another one, if it has."""
 
@@ -69,7 +69,7 @@ class Outcome:
 
     @property
     def every_caveat(self) -> tuple[Caveat, ...]:
-        """What the work on it lacks, and why its score is lower than another draft's."""
+        """What the work on the draft lacks, and why its score is below another draft's."""
         return self.caveats if self.lower is None else (*self.caveats, self.lower)
 
     @property

@@ -142,7 +142,7 @@ class Answer(PromptRequest):
 
     question: str
     call: str = ""
-    """What was called to answer it: the tool and its arguments."""
+    """The call that answers the question: the tool and its arguments."""
     found: str = ""
     """The result of that call."""
 
@@ -421,7 +421,7 @@ class AnsweredQuestion:
 
     @property
     def shown(self) -> Answered:
-        """The question and the answer, with what it was looked up by."""
+        """The question and the answer, with the call that looked it up."""
         if self.call is None or self.failure is not None:
             return self.asked, self.answer
         return self.asked, f"{self.answer}\n[looked up: {self.call.in_words[:MOST_SHOWN]}]"

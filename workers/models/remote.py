@@ -305,7 +305,7 @@ NO_EXPERIENCE = _Experience()
 
 
 READ_AGAIN_S = 10.0
-"""How long a worker goes by what it has read of what servers rejected."""
+"""How long a worker uses what it has read of the rejections of servers."""
 MOST_OUTPUT = "most_output="
 
 
@@ -460,7 +460,7 @@ class Remote:
                 await asyncio.shield(reading)
 
     async def _read_shared(self, name: str) -> None:
-        """Replace what is known for a name: it was forgotten if nobody was told for a day."""
+        """Replace what is known for a name; a name is forgotten after a day without news."""
         assert self._shared is not None
         found = await self._shared.read(name)
         del self._reading[name]
@@ -528,7 +528,7 @@ class Remote:
             known.unstreamed_until = now + UNSTREAMED_S
 
     def _reader(self, call: ModelCall, received: list[ResponseInParts]) -> ResponseInParts:
-        """Return the reader of one try; whoever follows the text begins anew."""
+        """Return the reader of one try; watchers of the text begin anew."""
         reader = ResponseInParts(self._dialect.parts)
         received.append(reader)
         if call.follower is not None:

@@ -173,11 +173,11 @@ class Ending:
     asked: tuple[Paused, ...] = ()
     parking: Parking | None = None
     additions: tuple[Addition, ...] = ()
-    """What it adds to the sums of its tenant."""
+    """What the ending adds to the sums of the tenant."""
 
     @property
     def outcome(self) -> RefinementOutcome | None:
-        """What comes of it; None if it does not end. A cancel that is under way overrules it."""
+        """The outcome; None if the refinement goes on. A cancel that is under way overrules it."""
         if self.status is None or not self.status.is_terminal:
             return None
         if self.status is not Status.SUCCEEDED:

@@ -1,6 +1,6 @@
-"""Publishes the texts that models are writing, for as long as somebody watches them.
+"""Publishes the texts that models are writing, while clients watch them.
 
-Nothing is sent, and no timer runs, while nobody does. Ten times a second at most, one text of a
+Without watchers nothing is sent and no timer runs. Ten times a second at most, one text of a
 refinement that has grown is published; several side by side take turns. Thinking is withheld, and
 so is what stands outside of the marks that a text was asked for between.
 """

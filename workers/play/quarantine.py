@@ -107,7 +107,7 @@ class SuspectProcess:
             self._process.stdin.close()
 
     async def run(self, start: Start, stall_s: float) -> str | None:
-        """Run the process to its end; return how it died, or None if it ended as it was told to.
+        """Run the process to its end; return how it died, or None if it ended on request.
 
         A child whose event loop stands still for `stall_s` seconds is killed. Cancelled, it kills
         the child and waits for it.

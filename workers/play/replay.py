@@ -147,11 +147,11 @@ class Replay:
 
     @property
     def spent_usd(self) -> float:
-        """What of it is known or can be estimated."""
+        """The cost that is known or can be estimated."""
         return self.known_cost_usd + sum(map(_estimated_usd, self.lost.values()))
 
     def heard(self, reply: moves.ReviewerReply, asked: Paused) -> None:
-        """Record what a reviewer said, or somebody whom nobody asked: that has a place."""
+        """Record the reply of a reviewer; one that answers no review has a place."""
         if reply.action == "resume":
             return
         seen = asked.path and f"iterations/{asked.path.rpartition('iterations/')[2]}"

@@ -116,7 +116,7 @@ class BranchWaits:
         self._branches += parts - 1
 
     def ended(self) -> None:
-        """Count a part that has ended; it may be the one that kept the others here."""
+        """Count a part that has ended: the others may all wait from now on."""
         self._branches -= 1
         self._look()
 

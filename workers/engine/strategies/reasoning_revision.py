@@ -37,7 +37,7 @@ from workers.engine.verification import (
 UNREADABLE_STEPS = "unreadable_steps"
 CALCULATOR = "calculator"
 MOST_TOLD = 100
-"""Equations of which a critic is told what the calculator says."""
+"""Equations whose calculated results a critic reads."""
 
 
 class _Step(ReplyModel):
