@@ -35,10 +35,10 @@ from benchmarks.processes import ServiceProgram
 from workers.__main__ import COLLECT_AFTER
 from workers.engine.pipeline import load_strategies
 from workers.model_registry import open_models
-from workers.play.bulkhead import Bulkhead
-from workers.play.day_quotas import open_day_quotas
+from workers.play.budget import open_day_quotas
 from workers.play.live_text import TextPublisher
 from workers.play.refinements import Refinements
+from workers.play.waiting import Bulkhead
 
 COUNT, FIRST = 100, 10
 LATENCY_MS = 100
@@ -73,9 +73,9 @@ LAYERS = (
         "scores and estimates",
         "the best draft is returned, and it stops when another round is not worth it",
         (
-            *("workers/engine/judging.py", "workers/engine/ranking.py", "workers/engine/search.py"),
-            *("workers/engine/quality_filter.py", "workers/engine/matching.py"),
-            *("workers/engine/issue_tracker.py", "workers/play/lessons.py"),
+            *("workers/engine/judging.py", "workers/engine/quality.py", "workers/engine/search.py"),
+            *("workers/engine/quality.py", "workers/engine/likeness.py"),
+            *("workers/engine/issue_tracker.py", "workers/play/journal_writer.py"),
             *("app/contract/gains.py", "app/contract/insights.py"),
             *("app/store/learning.py", "app/store/insights.py"),
         ),
@@ -102,8 +102,8 @@ LAYERS = (
         "rates shared by all workers, breakers, fallbacks, keys and quotas of tenants",
         (
             *("workers/model_registry.py", "workers/models/rate_limiter.py"),
-            *("workers/models/own_keys.py", "workers/models/refusals.py"),
-            *("workers/play/bulkhead.py", "workers/play/day_quotas.py"),
+            *("workers/model_registry.py", "workers/models/responses.py"),
+            *("workers/play/waiting.py", "workers/play/budget.py"),
             "app/store/provider_keys.py",
         ),
     ),
@@ -119,11 +119,9 @@ LAYERS = (
     Layer(
         "hash of each step",
         "another release goes on from the journal, or says that it cannot",
-        ("workers/engine/step_hash.py",),
+        ("workers/engine/moves.py",),
     ),
-    Layer(
-        "logs, metrics, traces", "observability", ("app/telemetry/", "workers/play/step_spans.py")
-    ),
+    Layer("logs, metrics, traces", "observability", ("app/telemetry/", "workers/play/executor.py")),
     Layer("claiming and loading", "one worker at a time", ("workers/play/refinements.py",)),
 )
 LOOP = Layer("event loop", "", ())

@@ -29,7 +29,7 @@ from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import NewRefinement, Store, WorkerStore, keys, open_store, open_worker_store
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelReply
 from workers.play.refinements import Refinements
 

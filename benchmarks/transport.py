@@ -34,7 +34,7 @@ import uvloop
 from httpx_aiohttp import AiohttpTransport
 
 from workers.engine.prompt_requests import Prompt, Task
-from workers.engine.prompts.drafting import Write
+from workers.engine.prompts import Write
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
 from workers.models.remote import Remote

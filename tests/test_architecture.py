@@ -41,7 +41,7 @@ CROSSINGS = [
     ("engine", "workers.engine.moves", "workers.models.port"),
     ("rooms", "workers.models.remote", "workers.validators"),
     ("rooms", "workers.validators.text", "workers.editor"),
-    ("rooms", "workers.play.driver", "workers.rq.worker"),
+    ("rooms", "workers.play.driver", "workers.rq"),
     ("rooms", "workers.outbound.transport", "workers.models.port"),
     ("pure", "workers.engine.moves", "asyncio"),
     ("pure", "workers.engine.moves", "random"),

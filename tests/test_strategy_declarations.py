@@ -78,7 +78,7 @@ def test_a_strategy_that_is_not_implemented_is_named() -> None:
         function_of("unwritten")
 
 
-PART_OF = {"workers/engine/sequence.py": "nested"}
+PART_OF = {"workers/engine/strategies/nested.py": "nested"}
 """Modules that one strategy is made of, beside its own."""
 
 

@@ -206,7 +206,7 @@ def test_functions_that_report_themselves_name_the_same_files(
     noted = [it.split() for it in notes.read_text().splitlines()]
     reported = [{path for part, path in noted if part == it} for it in "234"]
     assert counted == set.intersection(*reported)
-    assert counted > {"app/api/routes.py", "workers/play/driver.py", "workers/rq/worker.py"}
+    assert counted > {"app/api/routes.py", "workers/play/driver.py", "workers/rq.py"}
 
 
 def test_a_figure_above_its_limit_or_without_one_fails_and_limits_only_fall(tmp_path: Path) -> None:

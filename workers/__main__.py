@@ -30,11 +30,10 @@ from app.store.connection import place_of
 from app.store.state import new_prompt_nonce
 from app.telemetry import Traces, configure_logs, metrics, open_traces
 from workers.engine.pipeline import load_strategies, sample_prompts, task_of
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.model_registry import open_models
 from workers.models.port import ModelCall, ModelError, ModelWaits, ReplyCutOff
-from workers.play.bulkhead import Bulkhead
-from workers.play.day_quotas import open_day_quotas
+from workers.play.budget import open_day_quotas
 from workers.play.endpoints import EndpointLimiter, open_endpoint_limiter
 from workers.play.executor import ModelCaller
 from workers.play.fork_server import ForkServer
@@ -53,7 +52,8 @@ from workers.play.refinements import (
     recover,
     resume_parked,
 )
-from workers.rq.worker import CoroutineWorker, end
+from workers.play.waiting import Bulkhead
+from workers.rq import CoroutineWorker, end
 from workers.validators.running import ServerResources, open_server_resources
 from workers.validators.sandbox import RunsAsRoot
 
@@ -280,7 +280,7 @@ async def _start(
 USAGE = "usage: python -m workers [prompts FILE | call MODEL ...]"
 
 
-def run(args: Sequence[str]) -> int:
+def run_command(args: Sequence[str]) -> int:
     """Run a worker, or show what a model would be told; return the exit status."""
     match args:
         case []:
@@ -310,12 +310,12 @@ def show_prompts(path: Path, out: IO[str]) -> int:
             place = "".join(f"/{part}" for part in flaw["loc"]) or "the request"
             sys.stderr.write(f"{path}: {place}: {sentence_of(flaw, RefinementRequest)}\n")
         return 1
-    for it in sample_prompts(request, new_prompt_nonce()):
-        kind = "the model's" if it.temperature is None else f"{it.temperature:g}"
-        out.write(f"=== {it.name}, version {it.version}, temperature: {kind}\n")
-        out.write(f"--- system\n{it.system}\n--- user\n{it.user}\n")
-        if it.schema is not None:
-            out.write(f"--- JSON Schema of the reply\n{json.dumps(it.schema, indent=1)}\n")
+    for prompt in sample_prompts(request, new_prompt_nonce()):
+        kind = "the model's" if prompt.temperature is None else f"{prompt.temperature:g}"
+        out.write(f"=== {prompt.name}, version {prompt.version}, temperature: {kind}\n")
+        out.write(f"--- system\n{prompt.system}\n--- user\n{prompt.user}\n")
+        if prompt.schema is not None:
+            out.write(f"--- JSON Schema of the reply\n{json.dumps(prompt.schema, indent=1)}\n")
         out.write("\n")
     return 0
 
@@ -347,4 +347,4 @@ async def call_models(names: Sequence[str], out: IO[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run_command(sys.argv[1:]))

@@ -14,11 +14,10 @@ from app.contract.values import value
 from app.contract.waiting import OWN_KEY_OF, own_key_name
 from app.settings import Settings
 from app.store import Rejections, open_permit_exchange, open_rejections, open_tenant_keys
+from app.store.provider_keys import TenantKeys
 from workers.children.turns import Turns
-from workers.editor import EditorCannot, answer, length_of
-from workers.editor.long_texts import LONG
-from workers.editor.long_texts import shared as long_texts
-from workers.models.own_keys import OwnKeys, Route
+from workers.editor import EditorCannot, editor_reply, length_of
+from workers.editor.long_texts import LONG, shared_long_texts
 from workers.models.port import (
     Model,
     ModelCall,
@@ -29,9 +28,68 @@ from workers.models.port import (
     NotServed,
     UnknownModel,
 )
-from workers.models.rate_limiter import RateLimiter
+from workers.models.rate_limiter import ModelGate, RateLimiter
 from workers.models.remote import Remote, adapter_of
 from workers.outbound.transport import RetryPolicy, Transport, open_transport
+
+MOST_MODELS = 1_000
+
+OpenModel = Callable[[Provider, str], Model]
+"""Returns the models of a provider, called with this key."""
+
+OpenGate = Callable[[str, str, Provider, str], ModelGate]
+"""Returns the gate of a name for calls of a model, `provider:name`, with a key."""
+
+
+@value(slots=True)
+class Route:
+    """How a model is called: by the name that its provider knows, through a gate if it has one."""
+
+    model: Model
+    name: str
+    gate: ModelGate | None
+
+
+class OwnKeys:
+    """Routes by name. A tenant with a key of its own for a provider never uses the server's.
+
+    Each key has a limiter and a breaker of its own. What waits for one is known as
+    `own:TENANT:provider:name`.
+    """
+
+    def __init__(
+        self,
+        keys: TenantKeys,
+        provider_of: Callable[[str], Provider | None],
+        open_model: OpenModel,
+        open_gate: OpenGate,
+    ) -> None:
+        self._keys = keys
+        self._provider_of = provider_of
+        self._open_model = open_model
+        self._open_gate = open_gate
+        self._opened: dict[tuple[str, str], Model] = {}
+
+    async def route(self, tenant: str, name: str) -> Route | None:
+        """Return the route of a model on a server if the tenant has a key for it.
+
+        Raises `Unavailable`.
+        """
+        keys = self._keys.known(tenant)
+        if keys is None:
+            keys = await self._keys.read(tenant)
+        if not keys or (provider := self._provider_of(name)) is None:
+            return None
+        if (key := keys.get(provider.name)) is None:
+            return None
+        if len(self._opened) >= MOST_MODELS:
+            self._opened.clear()
+        model = self._opened.get((provider.name, key))
+        if model is None:
+            model = self._opened[provider.name, key] = self._open_model(provider, key)
+        gate = self._open_gate(own_key_name(tenant, name), name, provider, key)
+        return Route(model, name.partition(":")[2], gate)
+
 
 READ_LATER_S = 5.0
 """When a call is made again for which a tenant's keys cannot be read."""
@@ -52,7 +110,9 @@ class Editor:
         """Answer in a separate thread. Raises `ModelRefused` for what the editor cannot do."""
         loop, usage, asked = asyncio.get_running_loop(), Usage(calls=1), call.prompt_request
         is_long = length_of(asked) > LONG
-        turns, does = (self._long, long_texts().answer) if is_long else (self._short, answer)
+        turns, does = (
+            (self._long, shared_long_texts().answer) if is_long else (self._short, editor_reply)
+        )
         try:
             async with turns.turn(owner=call.key.partition("/")[0]):
                 text = await loop.run_in_executor(_editor_thread(is_long=is_long), does, asked)
@@ -179,7 +239,7 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
     """Open every model that the settings name, on one shared transport.
 
     `more` adds or replaces models by provider: `scripted=Scripted(...)`. A call is one request:
-    what may help is made again by whoever waits for it.
+    the caller makes it again where that may help.
     """
     retry_policy = RetryPolicy(total_s=settings.model_timeout_s, tries=1)
     async with (
@@ -230,7 +290,7 @@ class _Servers:
     def models(self) -> dict[str, Model]:
         """Return the models of every provider with a wire format, those of settings included."""
         providers = (*PROVIDERS, *map(added, self.settings.providers))
-        return {it.name: self._model(it) for it in providers if it.wire}
+        return {provider.name: self._model(provider) for provider in providers if provider.wire}
 
     def _model(self, provider: Provider) -> Model:
         if self.settings.lacks_key(provider):

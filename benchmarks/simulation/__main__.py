@@ -21,7 +21,7 @@ from benchmarks.simulation.figures import (
     yardstick,
 )
 from benchmarks.simulation.page import one_row, short, tables, write
-from workers.engine.quality_filter import QualityFilter
+from workers.engine.quality import QualityFilter
 
 SEEDS = {"held-out": HELD_OUT, "tuning": TUNING}
 TIMED = 500

@@ -19,7 +19,7 @@ from benchmarks.simulation.world import (
     TextWorld,
     World,
 )
-from workers.engine.quality_filter import (
+from workers.engine.quality import (
     CALIBRATED_FROM,
     NONE_RATED,
     Rated,

@@ -18,8 +18,7 @@ from app.contract.requests import RefinementRequest
 from benchmarks.simulation.world import FIRST_DRAFT, Critic, Reviser, TextWorld, World
 from workers.engine.moves import Ask, Heard, Judged, Move, MoveCoroutine, Together
 from workers.engine.pipeline import strategy_for
-from workers.engine.prompts.drafting import Revise, Write
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge, Revise, Write
 from workers.engine.search import Outcome
 
 

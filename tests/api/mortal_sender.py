@@ -8,7 +8,7 @@ import os
 import sys
 
 from app.settings import Settings
-from workers.outbound.webhooks import Pace, serve
+from workers.outbound.webhooks import Pace, send_webhooks
 
 PACE = Pace(margin_s=0.1, poll_s=0.01)
 
@@ -18,7 +18,7 @@ def main() -> None:
     while True:
         child = os.fork()
         if child == 0:
-            asyncio.run(serve(settings, PACE))
+            asyncio.run(send_webhooks(settings, PACE))
             return
         sys.stdout.write(f"{child}\n")
         sys.stdout.flush()

@@ -4,9 +4,9 @@ import pytest
 
 from app.contract.judgement import Critique, Finding
 from app.contract.requests import RefinementRequest
-from workers.editor import answer
+from workers.editor import editor_reply
 from workers.engine.pipeline import task_of
-from workers.engine.prompts.drafting import Revise
+from workers.engine.prompts import Revise
 from workers.engine.replies import ReplyReader
 
 SCHEMA = {
@@ -37,4 +37,4 @@ def test_a_document_is_repaired_or_stays_as_it_is(draft: str, expected: str) -> 
         }
     )
     asked = Revise(task_of(request), draft, (), Critique(scores=()), (BAD,))
-    assert ReplyReader(answer(asked), asked).document() == expected
+    assert ReplyReader(editor_reply(asked), asked).document() == expected

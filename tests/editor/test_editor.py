@@ -14,13 +14,12 @@ from app.contract.requests import QUALITY, Criterion, RefinementRequest
 from tests.engine.engine_driver import EngineDriver
 from tests.engine.scripted_replies import replied
 from tests.models.calls import call
-from workers.editor import answer as answer_of_the_editor
-from workers.engine.judging import reader
+from workers.editor import editor_reply
+from workers.engine.judging import critique_reader
 from workers.engine.moves import Ask
 from workers.engine.pipeline import criteria_in
 from workers.engine.prompt_requests import PromptRequest, Task
-from workers.engine.prompts.drafting import Revise, Write
-from workers.engine.prompts.judging import Compare, Judge, ListCriteria
+from workers.engine.prompts import Compare, Judge, ListCriteria, Revise, Write
 from workers.model_registry import Editor
 from workers.models.port import ModelRefused, ModelReply
 
@@ -41,7 +40,7 @@ async def answer(prompt_request: PromptRequest) -> ModelReply:
 
 async def test_a_verdict_is_in_the_form_that_the_engine_reads() -> None:
     reply = await answer(Judge(task(), DRAFT))
-    critique = reader((QUALITY,), DRAFT)(replied(reply.text))
+    critique = critique_reader((QUALITY,), DRAFT)(replied(reply.text))
     assert critique.scores[0].score is not None
     assert {it.quote for it in critique.findings} == {"In order to", "recieve"}
     assert set(json.loads(reply.text)) >= {"scores", "findings", "suggestions"}
@@ -123,7 +122,7 @@ async def test_it_refuses_to_write_and_says_what_to_do() -> None:
 async def test_of_what_it_cannot_measure_its_verdict_has_no_score_and_the_reason() -> None:
     accuracy = Criterion(name="accuracy")
     reply = await answer(Judge(task(accuracy), DRAFT))
-    (found,) = reader((accuracy,), DRAFT)(replied(reply.text)).scores
+    (found,) = critique_reader((accuracy,), DRAFT)(replied(reply.text)).scores
     assert found.score is None
     assert "Not measured" in found.reason
 
@@ -175,4 +174,4 @@ def test_a_text_that_cannot_be_judged_ends_without_a_score_and_the_reason_is_sai
 
 
 def edited(move: Ask) -> str:
-    return answer_of_the_editor(move.prompt_request)
+    return editor_reply(move.prompt_request)

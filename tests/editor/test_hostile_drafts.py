@@ -14,7 +14,7 @@ from workers.editor.critic import judged
 from workers.editor.long_texts import LONG, LongTexts
 from workers.editor.reviser import revised
 from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import Revise
+from workers.engine.prompts import Revise
 from workers.model_registry import Editor
 
 LENGTH = 60_000

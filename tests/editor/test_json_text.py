@@ -7,7 +7,7 @@ import pytest
 from app.contract.requests import QUALITY, Criterion
 from tests.editor.texts_to_edit import end_of, score_of
 from workers.editor.critic import judged
-from workers.text.json_documents import flaw_of, looks_like_json, repaired
+from workers.text.json_documents import json_flaw, looks_like_json, repaired
 
 JSON = Criterion(name="format", description="Valid JSON.")
 
@@ -70,7 +70,7 @@ def test_a_repair_that_would_lose_something_is_not_made(broken: str) -> None:
     "valid", ['{"a": 1.50, "b": 1e5}', '[{"a": "recieve teh teh"}]', "{}", "[]", '["in order to"]']
 )
 def test_valid_json_is_left_alone_down_to_its_digits_and_its_prose(valid: str) -> None:
-    assert flaw_of(valid) is None
+    assert json_flaw(valid) is None
     assert score_of(valid) == 1
     assert end_of(valid) == valid
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from workers.text.document import Document
-from workers.text.tables import corrections, lines, listed, participles, verbs
+from workers.text.tables import lines, misspellings, participles, verbs, word_list
 
 ROOT = Path(__file__).parents[3]
 ENTRIES = [line.partition(": ") for line in lines("misspellings.txt")]
@@ -28,7 +28,7 @@ ENTRIES = [line.partition(": ") for line in lines("misspellings.txt")]
     ],
 )
 def test_the_usual_misspellings_are_known(words: str) -> None:
-    assert [word for word in words.split() if word not in corrections()] == []
+    assert [word for word in words.split() if word not in misspellings()] == []
 
 
 def test_every_misspelling_stands_in_the_list_once() -> None:
@@ -50,8 +50,8 @@ def test_every_line_has_the_same_form() -> None:
 def test_no_word_of_the_other_tables_is_a_misspelling() -> None:
     words = {form for verb in verbs().values() for form in verb.forms()} | participles()
     for name in ("adjectives", "common", "may repeat", "numbers", "openers", "plural"):
-        words |= listed(name)
-    assert words & corrections().keys() == set()
+        words |= word_list(name)
+    assert words & misspellings().keys() == set()
 
 
 def test_hones_own_documents_hold_no_misspelling() -> None:
@@ -59,7 +59,7 @@ def test_hones_own_documents_hold_no_misspelling() -> None:
         (path.name, word.text)
         for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
         for word in Document(path.read_text(encoding="utf-8")).words
-        if word.is_free and word.lower in corrections()
+        if word.is_free and word.lower in misspellings()
     }
     assert found == set()
 
@@ -82,4 +82,4 @@ def test_hones_own_documents_hold_no_misspelling() -> None:
     ],
 )
 def test_technical_british_and_american_words_are_right(words: str) -> None:
-    assert set(words.split()) & corrections().keys() == set()
+    assert set(words.split()) & misspellings().keys() == set()

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from tests.editor.texts_to_edit import end_of
-from workers.editor.wordiness import Phrase, phrases
-from workers.text.edits import facts
-from workers.text.tables import corrections, lines, participles, verb
+from workers.editor.rules import Phrase, phrases
+from workers.text.edits import facts_in
+from workers.text.tables import lines, misspellings, participles, verb
 
 ALL = sorted(
     {
@@ -22,7 +22,7 @@ ALL = sorted(
 
 def test_there_are_hundreds_of_phrases_and_tens_of_thousands_of_misspellings() -> None:
     assert len(ALL) > 900
-    assert len(corrections()) > 50_000
+    assert len(misspellings()) > 50_000
 
 
 def test_every_phrase_can_be_compiled_and_its_choices_exist() -> None:
@@ -40,8 +40,8 @@ def test_every_phrase_stands_in_the_table_once() -> None:
 def test_no_phrase_takes_away_or_adds_a_number_or_a_negation(section: str) -> None:
     for phrase in (it for it in ALL if it.section == section):
         words = re.sub(r"\\s\+|\(\?!.*?\)|\\", " ", phrase.source)
-        before = set(facts(words, frozenset()))
-        after = set(facts(re.sub(r"\\\d", "", phrase.replacement), frozenset()))
+        before = set(facts_in(words, frozenset()))
+        after = set(facts_in(re.sub(r"\\\d", "", phrase.replacement), frozenset()))
         assert after <= before, phrase.source
 
 
@@ -56,7 +56,7 @@ def test_what_replaces_a_phrase_is_no_wordy_phrase_itself() -> None:
 
 
 def test_no_correction_is_a_misspelling() -> None:
-    table = corrections()
+    table = misspellings()
     assert not [right for right in table.values() if right in table]
     assert table["recieve"] == "receive"
     assert "the" not in table

@@ -23,11 +23,10 @@ from tests.engine.scripted_replies import (
 )
 from workers.engine.moves import Ask
 from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts.drafting import Reason, Redo, Solve
-from workers.engine.prompts.judging import Judge, ListCriteria
-from workers.engine.prompts.verification import CheckSteps, Question, Vote, Weigh
-from workers.engine.sequence import Outline
+from workers.engine.prompts import Judge, ListCriteria, Reason, Redo, Solve
+from workers.engine.strategies.nested import Outline
 from workers.engine.strategies.plan_execute import Replan
+from workers.engine.verification import CheckSteps, Question, Vote, Weigh
 
 ITERATION = re.compile(r"(?:(?P<search>.*)/)?iterations/(?P<number>\d+)")
 TEXT = "\n".join(f"- Point {n} of all that has to be said about refunds." for n in range(1, 31))

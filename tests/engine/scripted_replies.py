@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping
 
 from workers.engine.prompt_requests import PromptRequest, Task
-from workers.engine.prompts.drafting import CLOSES, OPENS, Solve, Write
-from workers.engine.prompts.judging import Compare
-from workers.engine.prompts.verification import (
+from workers.engine.prompts import CLOSES, OPENS, Compare, Solve, Write
+from workers.engine.replies import ReplyReader
+from workers.engine.strategies.plan_execute import Plan, Replan
+from workers.engine.verification import (
     Answer,
     CheckSteps,
     Contradict,
@@ -15,8 +16,6 @@ from workers.engine.prompts.verification import (
     Vote,
     Weigh,
 )
-from workers.engine.replies import ReplyReader
-from workers.engine.strategies.plan_execute import Plan, Replan
 
 Pair = tuple[str, str]
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.engine.text_doubts import doubt_in, flaw_in, settled, unframed
+from workers.engine.text_doubts import doubt_in, flaw_in_text, settled, unframed
 from workers.engine.text_replies import NoText, TextRequest, text_of
 
 PIECES = (
@@ -61,6 +61,6 @@ def test_it_is_read_or_refused(
     with suppress(NoText):
         read = text_of(reply, asked)
         for text in (read, unframed(read, asked)):
-            flaw_in(text, asked, is_marked=is_marked)
+            flaw_in_text(text, asked, is_marked=is_marked)
             doubt_in(text, asked, is_marked=is_marked)
             settled(text, asked, is_marked=is_marked)

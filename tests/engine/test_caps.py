@@ -15,8 +15,8 @@ from tests.engine.costly_models import DRAFTS, ITERATION, KINDS, OWN, CostlyDriv
 from tests.engine.drawn_lists import lists_of
 from tests.engine.engine_driver import Refusal
 from workers.engine.moves import Ask, Judged, ReviewerReply, StepError, Stopped
-from workers.engine.prompts.judging import Judge
-from workers.engine.prompts.verification import Answer
+from workers.engine.prompts import Judge
+from workers.engine.verification import Answer
 
 BODIES = ("iterative", "best_of_n", "multi_pass", "stepwise")
 CRITICS = [{}, {"samples": 2}, {"samples": 2, "panel": [{"name": "one"}, {"name": "two"}]}]

@@ -13,7 +13,7 @@ from tests.engine.engine_driver import EngineDriver, Refusal, drafts, request, v
 from tests.engine.scripted_replies import replied
 from workers.engine.moves import StepError, Stopped
 from workers.engine.pipeline import criteria_in
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.engine.replies import Unreadable
 
 NAMES = ("deadline", "card", "tone")

@@ -9,7 +9,7 @@ from app.contract.judgement import Comparison, Finding, OnFail
 from tests.engine.engine_driver import EngineDriver, drafts, driver_scoring, request, verdict
 from tests.engine.scripted_replies import preference
 from workers.engine.moves import StepError, Stopped
-from workers.engine.prompts.judging import Compare
+from workers.engine.prompts import Compare
 from workers.engine.search import Outcome
 
 OWN = "We refund."

@@ -7,7 +7,7 @@ import pytest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, request
 from workers.engine.moves import StepError
-from workers.engine.prompts.drafting import Amend, Revise
+from workers.engine.prompts import Amend, Revise
 
 DRAFT = "We refund within 14 days. We never refund cash."
 FULL = "We refund within two weeks, and never in cash."

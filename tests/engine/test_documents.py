@@ -12,7 +12,7 @@ from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, 
 from workers.engine.asking import CutOff
 from workers.engine.moves import Ask, StepError
 from workers.engine.pipeline import strategy_for, task_of
-from workers.engine.prompts.drafting import Amend, Reason, Redo, Revise, Solve, Write
+from workers.engine.prompts import Amend, Reason, Redo, Revise, Solve, Write
 from workers.engine.replies import Refused, ReplyReader, Unreadable
 
 SCHEMA: dict[str, Any] = {

@@ -18,7 +18,7 @@ from benchmarks.examples import player_of
 from benchmarks.playing import AnsweringModel
 from tests.engine.costly_models import DRAFTS, KINDS, CostlyDriver, spent_on
 from workers.engine.moves import Ask
-from workers.engine.prompts.drafting import Reason, Solve, Write
+from workers.engine.prompts import Reason, Solve, Write
 from workers.models.port import ModelCall, ModelReply
 from workers.play.budget import BudgetGuard, reply_size
 

@@ -17,7 +17,7 @@ from benchmarks.examples import on_page
 from tests.engine.drawn_lists import lists_of
 from tests.engine.engine_driver import Refusal, drafts, judged_by, request
 from workers.engine.moves import Ask, Judged, StepError, Stopped
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 
 PARTS = [
     {"name": "one", "instructions": "The first."},

@@ -11,8 +11,8 @@ from app.contract.judgement import CriterionScore, Critique, Finding, Quotation,
 from app.contract.requests import QUALITY
 from tests.engine.engine_driver import driver_scoring, request
 from tests.engine.scripted_replies import replied
-from workers.engine.judging import MOST_EVIDENCE, reader
-from workers.engine.matching import LONGEST, Source
+from workers.engine.judging import MOST_EVIDENCE, critique_reader
+from workers.engine.likeness import LONGEST, Source
 from workers.engine.moves import Judged
 from workers.engine.replies import Unreadable
 
@@ -26,7 +26,7 @@ def at(start: int, end: int, draft: str = DRAFT) -> Quotation:
 def critique(score: Any = 0.5, findings: Any = (), **said: Any) -> Critique:
     given = {"criterion": "quality", "score": score, "reason": "so", **said}
     reply = json.dumps({"scores": [given], "findings": list(findings)})
-    return reader((QUALITY,), DRAFT)(replied(reply))
+    return critique_reader((QUALITY,), DRAFT)(replied(reply))
 
 
 def scored(evidence: Any) -> CriterionScore:
@@ -143,4 +143,4 @@ def test_what_was_found_is_told_to_the_reviser_and_to_the_journal() -> None:
 def test_a_score_that_is_given_twice_is_asked_for_again(twice: str) -> None:
     reply = '{"scores": [{"criterion": "quality", "reason": "so", ' + twice + "}]}"
     with pytest.raises(Unreadable, match="'score' stands twice"):
-        reader((QUALITY,), DRAFT)(replied(reply))
+        critique_reader((QUALITY,), DRAFT)(replied(reply))

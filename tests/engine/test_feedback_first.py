@@ -11,7 +11,7 @@ from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, request, verdict
 from tests.engine.test_passages import DRAFT, HOSTILE, marks, passages
 from workers.engine.moves import Judged, ReviewerReply, Stopped
-from workers.engine.prompts.drafting import Revise, RevisePassages
+from workers.engine.prompts import Revise, RevisePassages
 from workers.engine.search import Outcome
 
 LESS = {"feedback": "Say it in hours.", "draft": DRAFT}

@@ -17,12 +17,11 @@ from tests.engine.replies.articles import (
     others,
 )
 from tests.engine.replies.articles import REPLIES as ARTICLES
-from workers.engine.asking import question, reader
-from workers.engine.moves import Ask
+from workers.engine.asking import question, reply_reader
+from workers.engine.moves import Ask, about
 from workers.engine.pipeline import task_of
-from workers.engine.prompts.drafting import Revise, Write
+from workers.engine.prompts import Revise, Write
 from workers.engine.replies import CutShort, Unreadable
-from workers.engine.step_hash import about
 
 CRITIQUE = Critique(scores=())
 TASK = task_of(request(context=[{"name": "policy.md", "text": "14 days."}]), "482913")
@@ -32,7 +31,7 @@ OPENS, CLOSES = marks(NUMBER)
 
 
 def read(reply: str, asked: Ask = WRITE) -> str:
-    return reader(asked, reply).text()
+    return reply_reader(asked, reply).text()
 
 
 @pytest.mark.parametrize("is_marked", [True, False], ids=["marks", "no marks"])
@@ -168,7 +167,7 @@ def test_what_may_be_no_text_is_asked_for_again_once_and_then_the_draft_stays() 
     assert not outcome.best.scored.draft.is_reply
     last = model.asked("generator")[-1]
     assert last.read is not None
-    last.read(reply := reader(last, other))
+    last.read(reply := reply_reader(last, other))
     assert [it.item for it in reply.dropped] == ["the text"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.contract.criteria import QUALITY, Criterion
 from app.contract.judgement import Critique
 from tests.engine.scripted_replies import replied
-from workers.engine.judging import merged, reader
+from workers.engine.judging import critique_reader, merged
 
 DRAFT = "We refund within 14 days."
 CRITERIA = (QUALITY, Criterion(name="tone"))
@@ -21,7 +21,7 @@ def opinion(score: float | None, by: str = "critic", **said: Any) -> Critique:
     given = {"criterion": "quality", "score": score, "reason": f"because {score}"}
     given["evidence"] = said.pop("evidence", [])
     reply = {"scores": [given, {"criterion": "tone", "score": 0.5}], **said}
-    return reader(CRITERIA, DRAFT, by)(replied(json.dumps(reply)))
+    return critique_reader(CRITERIA, DRAFT, by)(replied(json.dumps(reply)))
 
 
 @pytest.mark.parametrize(

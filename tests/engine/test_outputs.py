@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.engine_driver import EngineDriver, driver_scoring, request
 from workers.engine.moves import StepError, Stopped
-from workers.engine.prompts.drafting import Derive
+from workers.engine.prompts import Derive
 from workers.engine.search import Outcome
 
 ORDERED = [

@@ -12,11 +12,10 @@ from app.contract.errors import FieldConflict
 from app.contract.judgement import FindingsReply, Span
 from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, request
 from tests.engine.scripted_replies import replied
-from workers.engine.edits import replaced
+from workers.engine.edits import passages_in, replaced
 from workers.engine.moves import Check, ReviewerReply, StepError
-from workers.engine.passages import passages_in
 from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import SURROUNDINGS, RevisePassages, Write
+from workers.engine.prompts import SURROUNDINGS, RevisePassages, Write
 from workers.engine.replies import Refused, Unreadable
 from workers.engine.search import Outcome
 

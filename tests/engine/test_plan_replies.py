@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.engine.scripted_replies import replied, revised
 from workers.engine.prompt_requests import Observation, PlannedStep, Task
-from workers.engine.prompts.drafting import Write
+from workers.engine.prompts import Write
 from workers.engine.replies import Unreadable
 from workers.engine.strategies.plan_execute import plan_reader, revision_reader
 

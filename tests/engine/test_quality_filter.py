@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from app.contract.learnt import Learnt
-from workers.engine.quality_filter import (
+from workers.engine.quality import (
     BANK,
     HYPOTHESES,
     MOST_FALL,

@@ -17,12 +17,11 @@ from tests.engine.replies.case import CRITERIA, DRAFT, Case, is_as_expected, out
 from tests.engine.replies.table import CASES, table
 from tests.engine.scripted_replies import replied
 from workers.engine.asking import text_in
-from workers.engine.judging import reader
-from workers.engine.lenient_json import Unparsable, values_in
+from workers.engine.judging import critique_reader
+from workers.engine.lenient_json import Unparsable, json_values_in
 from workers.engine.moves import StepError
 from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import Write
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge, Write
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, first_flaw
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data" / "replies.txt").read_text()
@@ -75,12 +74,12 @@ def test_what_is_wrong_with_a_reply_names_no_class_and_no_type_of_python() -> No
     VALUES.filter(lambda it: isinstance(it, dict | list)), st.sampled_from(["", "So: ", "```\n"])
 )
 def test_json_is_read_as_json_whatever_stands_before_it(value: object, before: str) -> None:
-    assert list(values_in(before + json.dumps(value))) == [value]
+    assert list(json_values_in(before + json.dumps(value))) == [value]
 
 
 @given(st.text(alphabet="{}[]\"'`:,.\\/#ab01 \n“”", max_size=60))
 def test_any_text_has_values_or_says_why_not(text: str) -> None:
-    for it in values_in(text):
+    for it in json_values_in(text):
         assert isinstance(it, dict | list | Unparsable)
 
 
@@ -101,7 +100,7 @@ def test_half_a_line_end_of_windows_is_not_left_at_the_end() -> None:
 @given(st.text() | VALUES.map(json.dumps))
 def test_a_critique_that_is_read_has_scores_from_0_to_1(text: str) -> None:
     try:
-        critique = reader(CRITERIA, DRAFT)(replied(text))
+        critique = critique_reader(CRITERIA, DRAFT)(replied(text))
     except Unreadable:
         return
     scores = [it.score for it in critique.scores]
@@ -179,7 +178,7 @@ def test_a_verdict_in_exactly_the_form_asked_for_is_read_like_one_with_another_m
     exact, other = (
         ReplyReader(json.dumps(it), Judge(task, DRAFT)) for it in (said, {**said, "note": "so"})
     )
-    read = reader(CRITERIA, DRAFT)
+    read = critique_reader(CRITERIA, DRAFT)
     assert read(exact) == read(other)
     assert exact.dropped == other.dropped
 
@@ -187,7 +186,7 @@ def test_a_verdict_in_exactly_the_form_asked_for_is_read_like_one_with_another_m
 def test_a_criterion_may_have_the_name_of_a_scale() -> None:
     criteria = (Criterion(name="scale"), Criterion(name="max"))
     said = '{"scores": {"scale": {"score": 0.9}, "max": {"score": 0.6}}}'
-    critique = reader(criteria, DRAFT)(replied(said))
+    critique = critique_reader(criteria, DRAFT)(replied(said))
     assert [it.score for it in critique.scores] == [0.9, 0.6]
 
 
@@ -200,4 +199,4 @@ def test_a_long_reply_of_one_pattern_is_read_in_linear_time(text: str) -> None:
 
 def test_an_object_that_ends_in_endless_blank_lines_is_read_in_linear_time() -> None:
     with pytest.raises(Unreadable):
-        reader(CRITERIA, DRAFT)(replied('{"scores": "b"' + "\n " * 90_000 + "x"))
+        critique_reader(CRITERIA, DRAFT)(replied('{"scores": "b"' + "\n " * 90_000 + "x"))

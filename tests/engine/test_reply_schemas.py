@@ -13,13 +13,12 @@ from app.contract.judgement import Critique, Span
 from tests.engine.engine_driver import driver_scoring, request, verdict
 from tests.engine.replies.case import READERS, TASK
 from tests.models.calls import call
-from workers.engine.judging import reader
+from workers.engine.judging import critique_reader
 from workers.engine.prompt_requests import RETRY, Observation, PlannedStep, PromptRequest, Task
-from workers.engine.prompts.drafting import Amend, Revise, RevisePassages
-from workers.engine.prompts.judging import Compare, Judge, ListCriteria
-from workers.engine.prompts.verification import CheckSteps, Contradict, Question, Vote, Weigh
+from workers.engine.prompts import Amend, Compare, Judge, ListCriteria, Revise, RevisePassages
 from workers.engine.replies import ReplyReader
 from workers.engine.strategies.plan_execute import Plan, Replan
+from workers.engine.verification import CheckSteps, Contradict, Question, Vote, Weigh
 from workers.models.openai import OpenAI
 
 DRAFT = "Refunds take 14 days."
@@ -105,7 +104,7 @@ def test_the_smallest_reply_that_a_schema_allows_has_what_is_needed(name: str) -
     reply = ReplyReader(json.dumps(said), ASKED[name])
     if name.startswith("critique"):
         criteria = ASKED[name].task.criteria
-        assert len(reader(criteria, DRAFT)(reply).scores) == len(criteria)
+        assert len(critique_reader(criteria, DRAFT)(reply).scores) == len(criteria)
     else:
         assert READERS[name](reply)
 
@@ -167,5 +166,5 @@ def test_a_criterion_that_is_named_like_a_key_is_never_taken_for_another() -> No
     keys = list(schema["properties"]["scores"]["properties"])  # type: ignore[index]
     assert keys == ["criterion_1", "criterion_2"]
     reply = '{"scores": {"criterion_1": {"score": 0.1}, "criterion_2": {"score": 0.9}}}'
-    read = reader(criteria, DRAFT)(ReplyReader(reply, ASKED["critique"]))
+    read = critique_reader(criteria, DRAFT)(ReplyReader(reply, ASKED["critique"]))
     assert {it.criterion: it.score for it in read.scores} == {"c2": 0.1, "C1": 0.9}

@@ -19,8 +19,7 @@ from tests.engine.engine_driver import (
     verdict,
 )
 from workers.engine.moves import Judged, Review, ReviewerReply, Stopped
-from workers.engine.prompts.drafting import Revise
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge, Revise
 from workers.engine.reviewing import MOST_ROUNDS
 from workers.engine.search import Outcome
 

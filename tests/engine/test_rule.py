@@ -19,8 +19,8 @@ from tests.engine.engine_driver import (
 )
 from workers.engine.moves import Judged, Stopped
 from workers.engine.pipeline import strategy_for
-from workers.engine.prompts.judging import Judge
-from workers.engine.quality_filter import BANK, CALIBRATED_FROM, HYPOTHESES, WITHIN
+from workers.engine.prompts import Judge
+from workers.engine.quality import BANK, CALIBRATED_FROM, HYPOTHESES, WITHIN
 from workers.engine.search import Outcome
 
 NO_EVIDENCE = (0.0,) * len(HYPOTHESES)

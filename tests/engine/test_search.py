@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.contract.status import StopReason
 from benchmarks.long_texts import LENGTHS, row
 from tests.engine.engine_driver import driver_scoring, request, verdict
-from workers.engine.matching import likeness
+from workers.engine.likeness import likeness
 from workers.engine.pipeline import strategy_for
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away again"

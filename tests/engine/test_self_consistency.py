@@ -15,9 +15,9 @@ from tests.engine.scripted_replies import replied
 from workers.engine.asking import question
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
 from workers.engine.pipeline import task_of
-from workers.engine.prompts.drafting import Solve
+from workers.engine.prompts import Solve
 from workers.engine.replies import Unreadable
-from workers.engine.strategies.self_consistency import marked_in
+from workers.engine.strategies.self_consistency import last_marked_text
 
 GONE = StepError("model_unavailable", "gone")
 ANSWER = r"(?i)answer: (.+)"
@@ -292,7 +292,7 @@ def test_a_reply_without_a_marked_answer_is_asked_for_again(reply: str) -> None:
     asked = question("draft", "generator", Solve(task_of(consistent(2))))
     assert asked.prompt.user.count("<answer>") == 1
     with pytest.raises(Unreadable):
-        marked_in(replied(reply))
+        last_marked_text(replied(reply))
 
 
 def test_a_sample_may_reason_and_is_told_how_its_answer_is_found() -> None:

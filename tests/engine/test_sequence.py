@@ -12,7 +12,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, judged_by, request
 from workers.engine.moves import Ask, Check, Judged, StepError, Stopped
-from workers.engine.sequence import LONG, Outline, Summarize
+from workers.engine.strategies.nested import LONG, Outline, Summarize
 
 PARTS = [{"name": it, "instructions": f"What {it} says."} for it in ("one", "two", "three")]
 GONE = StepError("model_unavailable", "gone")

@@ -8,11 +8,9 @@ from app.contract.judgement import CriterionScore, Critique, Finding
 from app.contract.requests import ContextDocument, Criterion
 from app.contract.values import value
 from workers.engine.asking import again, question
-from workers.engine.moves import Ask, Call, Check, StepMove
+from workers.engine.moves import LENGTH, Ask, Call, Check, StepMove, about
 from workers.engine.prompt_requests import Prompt, PromptRequest, Task
-from workers.engine.prompts.drafting import Revise
-from workers.engine.prompts.judging import Judge
-from workers.engine.step_hash import LENGTH, about
+from workers.engine.prompts import Judge, Revise
 
 TASK = Task(
     "Explain refunds.",

@@ -2,7 +2,7 @@
 
 from app.contract.judgement import Finding, OnFail
 from tests.engine.engine_driver import driver_scoring, request
-from workers.engine.prompts.drafting import Revise
+from workers.engine.prompts import Revise
 
 
 def tolerant(tolerance: float = 0.1) -> dict[str, object]:

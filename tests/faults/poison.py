@@ -25,7 +25,7 @@ from typing import Any
 from app.settings import Settings
 from tests.e2e.running_service import RunningService, running_service
 from workers.__main__ import main
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.model_registry import open_models
 from workers.models.port import ModelCall, ModelReply
 from workers.play.executor import ModelCaller

@@ -17,7 +17,7 @@ from app.store.connection import api_client, is_away, listening_client, worker_c
 from app.store.wakeups import Wakeups
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
 from tests.waiting import TIMEOUT_S
-from workers.rq.worker import single_try_client
+from workers.rq import single_try_client
 
 RESETS = 160
 LARGE = "x" * 20_000

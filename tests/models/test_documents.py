@@ -11,7 +11,7 @@ from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusa
 from tests.models import test_anthropic as anthropic
 from tests.models.calls import RecordingBehaviour, call, critique, in_turn, serving
 from workers.engine.pipeline import task_of
-from workers.engine.prompts.drafting import Write
+from workers.engine.prompts import Write
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall, ModelRefused
 from workers.models.remote import MOST_DOCUMENTS, WireFormat

@@ -13,10 +13,9 @@ from benchmarks.model_replies import draft, improving
 from benchmarks.model_server import RateLimit, ScriptedModelServer
 from benchmarks.rate_limits import KINDS, FixedWindow, Kind, RefillingBucket, SlidingWindow
 from tests.models.calls import TASK, call, serving
-from workers.engine.judging import reader
-from workers.engine.matching import likeness
-from workers.engine.prompts.drafting import Revise
-from workers.engine.prompts.judging import Judge
+from workers.engine.judging import critique_reader
+from workers.engine.likeness import likeness
+from workers.engine.prompts import Judge, Revise
 from workers.engine.replies import ReplyReader
 
 
@@ -26,7 +25,7 @@ async def test_a_refinement_takes_a_draft_four_critiques_and_three_revisions() -
         text = (await model.complete(call())).text
         while True:
             verdict = await model.complete(call(Judge(TASK, text)))
-            read = reader(TASK.criteria, text)
+            read = critique_reader(TASK.criteria, text)
             critique = read(ReplyReader(verdict.text, Judge(TASK, text)))
             scores.append(critique.scores[0].score or 0.0)
             if scores[-1] >= 0.85:

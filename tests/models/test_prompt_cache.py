@@ -10,8 +10,7 @@ from app.contract.requests import ContextDocument
 from benchmarks.model_replies import AskedPrompt
 from tests.models.calls import TASK, RecordingBehaviour, call, in_turn, serving
 from tests.models.test_anthropic import message, speaking
-from workers.engine.prompts.drafting import Revise, Write
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge, Revise, Write
 from workers.models.port import ModelCall
 
 MARK = {"type": "ephemeral"}

@@ -26,9 +26,8 @@ from benchmarks.limiter import (
     run_skipping,
 )
 from benchmarks.rate_limits import Kind, RefillingBucket
-from workers.models.call_queue import CallQueue
 from workers.models.port import ModelReply, ModelWaits, NotServed
-from workers.models.rate_limiter import WAIT_S, RateLimiter
+from workers.models.rate_limiter import WAIT_S, CallQueue, RateLimiter
 
 T = TypeVar("T")
 REPLY = ModelReply("", "p:m", Usage(calls=1, input_tokens=700, output_tokens=300))

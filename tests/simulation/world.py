@@ -40,7 +40,6 @@ from tests.workers.judging_cases import EVERY
 from tests.workers.refinement_harness import TENANT, TEST_MODEL, ScriptedAnswers
 from tests.workers.replay_cases import ReplayCase
 from workers.models.port import ModelCall, ModelReply, ModelWaits
-from workers.play.bulkhead import Bulkhead
 from workers.play.lease import RENEWALS_PER_LEASE, TURN_EVERY_S, Lease
 from workers.play.refinements import (
     Refinements,
@@ -50,6 +49,7 @@ from workers.play.refinements import (
     pack_ended,
     resume_parked,
 )
+from workers.play.waiting import Bulkhead
 
 URL = "redis://simulated"
 QUEUE = "simulated:queue"

@@ -14,7 +14,7 @@ import httpx
 
 from tests.e2e.running_service import RunningService, running_service
 from tests.waiting import TIMEOUT_S
-from workers.rq.worker import end
+from workers.rq import end
 
 REVIEWED = {"when": "before_completion"}
 

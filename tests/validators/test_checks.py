@@ -151,10 +151,10 @@ def test_a_process_that_was_killed_is_replaced(check_process: CheckProcess) -> N
 
 def test_the_process_ends_with_its_parent() -> None:
     script = (
-        "from workers.validators.check_process import shared\n"
+        "from workers.validators.check_process import shared_check_process\n"
         "from app.contract.validators.json import JsonSchemaValidator as V\n"
-        "shared().check(V(kind='json_schema', schema=True), '1')\n"
-        "print(shared().pid, flush=True)\n"
+        "shared_check_process().check(V(kind='json_schema', schema=True), '1')\n"
+        "print(shared_check_process().pid, flush=True)\n"
         "import os, sys; os._exit(0) if 'abruptly' in sys.argv else None\n"
     )
     for how in ("abruptly", "by itself"):

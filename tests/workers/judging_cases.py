@@ -18,7 +18,7 @@ from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import ScriptedAnswers, scores, verdict
 from tests.workers.replay_cases import CASES, CLEAR, ReplayCase
 from tests.workers.scripted_models import BOOK, LOOK_UP, booking, improving, looking_up
-from workers.engine.prompts.judging import Judge, ListCriteria
+from workers.engine.prompts import Judge, ListCriteria
 from workers.models.port import ModelCall, ModelError
 
 PANEL = [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]

@@ -30,7 +30,7 @@ from app.store import (
 from app.store.enqueue import Word
 from tests.engine.scripted_replies import in_marks
 from workers.engine.pipeline import POLICIES, Policy
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelReply, ModelWaits
 from workers.play.refinements import Refinements
 from workers.validators.running import NO_RESOURCES, ServerResources

@@ -13,7 +13,7 @@ from rq.serializers import JSONSerializer
 from app.queue import JOB, RefinementQueue
 from app.store.enqueue import JobSource
 from tests.waiting import TIMEOUT_S
-from workers.rq.worker import CoroutineWorker, JobFunction
+from workers.rq import CoroutineWorker, JobFunction
 
 NAME = "hone"
 LIST = "rq:queue:hone"

@@ -14,9 +14,8 @@ from tests.engine.scripted_replies import (
     steps,
 )
 from tests.workers.refinement_harness import ScriptedAnswers, verdict
-from workers.engine.prompts.drafting import Derive, Redo
-from workers.engine.prompts.judging import Compare, Judge
-from workers.engine.prompts.verification import (
+from workers.engine.prompts import Compare, Derive, Judge, Redo
+from workers.engine.verification import (
     Answer,
     CheckSteps,
     Contradict,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from workers.rq.worker import end, heed_cancellation
+from workers.rq import end, heed_cancellation
 
 
 async def test_a_task_that_swallows_its_cancellation_is_cancelled_again() -> None:

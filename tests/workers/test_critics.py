@@ -7,7 +7,7 @@ from typing import Any
 from app.contract.events import IterationCompleted, StepCompleted, StepFailed
 from app.contract.status import Status, StopReason
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelError
 
 PANEL: dict[str, Any] = {"panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}

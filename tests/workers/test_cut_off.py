@@ -11,8 +11,7 @@ from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
-from workers.engine.prompts.drafting import Amend
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Amend, Judge
 from workers.models.port import ModelCall, ReplyCutOff
 
 DEFAULT = ModelChoice(model="anthropic:claude-sonnet-4-5")

@@ -18,7 +18,7 @@ from tests.workers.refinement_harness import (
     ScriptedAnswers,
     scores,
 )
-from workers.play.day_quotas import DayQuotas
+from workers.play.budget import DayQuotas
 from workers.play.refinements import Refinements
 
 QUOTA = f"quota:{TENANT}"

@@ -15,9 +15,14 @@ from app.store import open_store
 from app.store.committer import Committer
 from tests.store.store_harness import new
 from tests.workers.rq_queue import INTERMEDIATE, LIST, NAME, open_inspector, source, until
-from workers.rq.dequeue import MOST_AT_ONCE, Dequeuer
-from workers.rq.registry import RqRegistry
-from workers.rq.worker import CoroutineWorker, persistent_client, single_try_client
+from workers.rq import (
+    MOST_AT_ONCE,
+    CoroutineWorker,
+    Dequeuer,
+    RqRegistry,
+    persistent_client,
+    single_try_client,
+)
 
 
 @pytest.fixture

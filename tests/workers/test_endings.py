@@ -22,7 +22,7 @@ from tests.workers.refinement_harness import (
     verdict,
 )
 from tests.workers.replay_cases import CASES, ReplayCase
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelRefused
 from workers.play.journal_writer import MOST_CAVEATS
 

@@ -9,8 +9,8 @@ from app.contract.versions import ENGINE_VERSION
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, scores, verdict
 from workers.engine.moves import MoveCoroutine
 from workers.engine.pipeline import strategy_for
-from workers.engine.prompts.judging import Judge
-from workers.engine.quality_filter import BANK, CALIBRATED_FROM, HYPOTHESES
+from workers.engine.prompts import Judge
+from workers.engine.quality import BANK, CALIBRATED_FROM, HYPOTHESES
 from workers.engine.search import Outcome
 from workers.models.port import ModelCall
 

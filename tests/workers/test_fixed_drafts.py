@@ -5,7 +5,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.service.iterations import iterations_of
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.models.port import ModelCall
 
 SPELLING = {"kind": "spelling", "on_fail": "fix"}

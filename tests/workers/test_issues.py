@@ -7,7 +7,7 @@ import pytest
 
 from app.service.iterations import iterations_of
 from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.models.port import ModelCall
 
 LATE, COLD = "Does not state the deadline at all.", "The tone is cold."

@@ -21,7 +21,7 @@ from tests.workers.refinement_harness import (
     verdict,
 )
 from tests.workers.scripted_models import improving
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelRefused
 from workers.play.refinements import Refinements
 

@@ -21,9 +21,9 @@ from tests.workers.refinement_harness import (
 )
 from workers.engine.moves import MoveCoroutine
 from workers.engine.pipeline import Policy, strategy_for
-from workers.engine.quality_filter import HYPOTHESES
+from workers.engine.quality import HYPOTHESES
 from workers.engine.search import Outcome
-from workers.play.lessons import VALIDATORS_WEIGHT
+from workers.play.journal_writer import VALIDATORS_WEIGHT
 
 LESSON = Learnt(bank=1, refinements=1, evidence=(-1.0, -2.0), first_drafts=(1, 0.5, 0.25))
 

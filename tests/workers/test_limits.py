@@ -13,7 +13,7 @@ from tests.workers.refinement_harness import (
     scores,
     verdict,
 )
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelError
 
 COSTLY = Usage(calls=1, input_tokens=500, output_tokens=100, cost_usd=0.0)

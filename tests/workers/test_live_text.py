@@ -10,7 +10,7 @@ import pytest
 from app.store import ChangeSignal, LiveTexts
 from app.store.live_texts import encode_piece
 from tests.waiting import TIMEOUT_S
-from workers.play.live_text import TextPublisher, shown
+from workers.play.live_text import TextPublisher, visible_text
 
 WATCHED = {"ref_1": False}
 
@@ -30,7 +30,7 @@ WATCHED = {"ref_1": False}
     ],
 )
 def test_thinking_is_withheld(text: str, visible: str) -> None:
-    assert shown(text) == visible
+    assert visible_text(text) == visible
 
 
 MARKED = "Sure!\n<text-482913>\nDear customer.\n</text-482913>\nBye."
@@ -58,11 +58,11 @@ MARKED = "Sure!\n<text-482913>\nDear customer.\n</text-482913>\nBye."
     ],
 )
 def test_only_what_stands_between_the_marks_is_shown(text: str, visible: str) -> None:
-    assert shown(text, "482913") == visible
+    assert visible_text(text, "482913") == visible
 
 
 def test_what_is_shown_of_a_marked_text_only_grows() -> None:
-    parts = [shown(MARKED[:end], "482913") for end in range(len(MARKED) + 1)]
+    parts = [visible_text(MARKED[:end], "482913") for end in range(len(MARKED) + 1)]
     assert all(after.startswith(before) for before, after in pairwise(parts))
 
 

@@ -11,7 +11,7 @@ from tests.store.store_harness import copied, restore
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import NoQueue, RefinementHarness, pausing_at, scores
 from workers.play.refinements import drop_strays
-from workers.rq.worker import end
+from workers.rq import end
 
 GIVEN = (0.4, 0.9)
 CRITIQUE = "iterations/2/critique"

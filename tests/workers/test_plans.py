@@ -21,7 +21,7 @@ from tests.workers.refinement_harness import (
     verdict,
 )
 from tests.workers.scripted_models import LOOK_UP, planning
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.engine.strategies.plan_execute import Plan, Replan
 from workers.models.port import ModelCall
 from workers.outbound.guarded_client import EndpointClient

@@ -8,7 +8,7 @@ import pytest
 from app.contract.snapshot import Snapshot
 from tests.workers.refinement_harness import RefinementHarness, scores
 from workers.play.refinements import drop_strays
-from workers.rq.worker import end
+from workers.rq import end
 
 GIVEN = (0.4, 0.6, 0.5, 0.9)
 APPENDS = 9

@@ -24,8 +24,13 @@ from tests.workers.rq_queue import (
     until,
     working,
 )
-from workers.rq.registry import REFRESH_EVERY_S, HeldJob, RqRegistry
-from workers.rq.worker import CoroutineWorker, persistent_client
+from workers.rq import (
+    REFRESH_EVERY_S,
+    CoroutineWorker,
+    HeldJob,
+    RqRegistry,
+    persistent_client,
+)
 
 
 async def _rq_info(url: str) -> str:

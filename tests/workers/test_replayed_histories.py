@@ -20,7 +20,7 @@ from tests.workers.refinement_harness import (
     verdict,
 )
 from tests.workers.test_kills import submitted
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.models.port import ModelCall
 
 SEEDS = 3

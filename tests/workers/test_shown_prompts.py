@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.__main__ import run
+from workers.__main__ import run_command
 
 
 def test_the_prompts_of_a_request_are_written_out(
@@ -13,7 +13,7 @@ def test_the_prompts_of_a_request_are_written_out(
 ) -> None:
     file = tmp_path / "request.json"
     file.write_text(json.dumps({"task": "Explain refunds.", "draft": "We pay."}))
-    assert run(["prompts", str(file)]) == 0
+    assert run_command(["prompts", str(file)]) == 0
     shown = capsys.readouterr().out
     assert "=== critique, version 4, temperature: 0\n--- system\n" in shown
     assert "=== revise, version 6, temperature: the model's\n" in shown
@@ -26,12 +26,12 @@ def test_a_request_that_cannot_be_read_is_an_error(
 ) -> None:
     file = tmp_path / "request.json"
     file.write_text('{"draft": "We pay.", "tone": 1}')
-    assert run(["prompts", str(file)]) == 1
+    assert run_command(["prompts", str(file)]) == 1
     assert "tone" in capsys.readouterr().err
-    assert run(["prompts", str(tmp_path / "missing.json")]) == 1
+    assert run_command(["prompts", str(tmp_path / "missing.json")]) == 1
     assert "missing.json" in capsys.readouterr().err
 
 
 def test_other_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["prompts"]) == 2
+    assert run_command(["prompts"]) == 2
     assert "usage: python -m workers [prompts FILE | call MODEL ...]" in capsys.readouterr().err

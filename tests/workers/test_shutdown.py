@@ -8,7 +8,7 @@ import pytest
 
 from app.queue import JOB
 from tests.workers.rq_queue import INTERMEDIATE, Jobs, open_inspector, until, working
-from workers.rq.worker import CoroutineWorker
+from workers.rq import CoroutineWorker
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -10,12 +10,12 @@ from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict
 from workers.engine.moves import Together, within
 from workers.engine.pipeline import strategy_for
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge
 from workers.engine.search import Outcome
 from workers.models.port import ModelCall, ModelError
 from workers.play.driver import Driver
 from workers.play.executor import StepExecutor
-from workers.play.replay import read
+from workers.play.replay import replay_of
 from workers.validators.running import compile_validators
 
 REQUEST = RefinementRequest(task="Explain refunds.", max_iterations=2)
@@ -39,7 +39,7 @@ async def drive(
     submitted, events = loaded.submitted, loaded.events
     performer = StepExecutor(refinement_id, models, submitted.models, compile_validators(()))
     play = halves
-    driver = Driver(play, submitted, read(events), performer, store.journal(claimed), claimed)
+    driver = Driver(play, submitted, replay_of(events), performer, store.journal(claimed), claimed)
     try:
         await driver.play()
     except asyncio.CancelledError:

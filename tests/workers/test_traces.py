@@ -23,8 +23,8 @@ from tests.workers.refinement_harness import (
     scores,
 )
 from workers.models.port import ModelCall, ModelRefused, ModelReply
+from workers.play.executor import describe_reply
 from workers.play.refinements import Refinements
-from workers.play.step_spans import describe_reply
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 GIVEN = Origin("req_7", TraceContext(f"00-{TRACE}-{SPAN}-01"))

@@ -1,10 +1,14 @@
-"""A process that answers lines with lines, and can be ended at any point of its work."""
+"""Processes for work that may take too long: asked by lines, limited, and ended at any point."""
 
+import asyncio
 import os
+import resource
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -85,3 +89,88 @@ def environment(of: Mapping[str, str]) -> dict[str, str]:
     kept = {name: of[name] for name in INHERITED if name in of}
     # A fixed hash seed: what comes first must not depend on the order of a set.
     return kept | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+
+
+class OutOfTime(BaseException):
+    """Raised at any point of the code when its CPU time is used up."""
+
+
+def limit_memory(memory_bytes: int) -> None:
+    """Limit the address space, on systems that have such limits, and write no core files."""
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+
+
+@contextmanager
+def cpu_limit(cpu_s: float) -> Iterator[None]:
+    """Raise `OutOfTime` after `cpu_s`; die a second later if C code prevents that."""
+    signal.signal(signal.SIGPROF, _out_of_time)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    at_most = int(used.ru_utime + used.ru_stime + cpu_s) + 1
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (at_most, hard))
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _out_of_time(signum: int, frame: object) -> None:
+    raise OutOfTime
+
+
+EVERY_S = 0.05
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+PROC = Path("/proc")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+async def memory_exceeded(pid: int, memory_bytes: int) -> None:
+    """Return when a process and its descendants hold more memory than that together.
+
+    Pages that several of them share count for each. Where there is no /proc it never returns.
+    """
+    while sum(map(_resident_bytes, _tree(pid))) <= memory_bytes:  # noqa: ASYNC110 - nothing tells
+        await asyncio.sleep(EVERY_S)
+
+
+def cpu_time_s(pid: int) -> float:
+    """Return the CPU time that a process and its descendants have used, those that ended included.
+
+    It is 0 for a process that does not run, and where there is no /proc.
+    """
+    return sum(map(_ticks, _tree(pid))) / TICKS_PER_S
+
+
+def _tree(pid: int) -> Iterator[int]:
+    """Yield the process and its descendants; those that end meanwhile may be missing."""
+    yield pid
+    try:
+        threads = list((PROC / str(pid) / "task").iterdir())
+    except OSError:
+        return
+    for thread in threads:
+        try:
+            children = (thread / "children").read_text().split()
+        except OSError:
+            continue
+        for child in children:
+            yield from _tree(int(child))
+
+
+def _ticks(pid: int) -> int:
+    try:
+        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    # utime, stime, cutime and cstime of proc(5)
+    return sum(map(int, fields[11:15]))
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int((PROC / str(pid) / "statm").read_text().split()[1]) * PAGE_BYTES
+    except (OSError, IndexError):
+        return 0

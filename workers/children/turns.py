@@ -1,4 +1,4 @@
-"""Turns: whoever asks for much does not hold those who ask for little."""
+"""Turns: an owner with many requests does not hold up one with few."""
 
 import asyncio
 from collections import deque

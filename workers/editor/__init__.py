@@ -10,15 +10,14 @@ from dataclasses import asdict
 from app.contract.editor import EDITOR
 from workers.engine.edits import between, restored
 from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts.drafting import Amend, Revise, Write
-from workers.engine.prompts.judging import Compare, Judge, ListCriteria
+from workers.engine.prompts import Amend, Compare, Judge, ListCriteria, Revise, Write
 
 
 class EditorCannot(Exception):
     """The editor does not support what is asked; the message says why or what to do instead."""
 
 
-def answer(prompt_request: PromptRequest) -> str:
+def editor_reply(prompt_request: PromptRequest) -> str:
     """Return a verdict, a checklist, a preference or edits as JSON, or a revised draft as text.
 
     Raises `EditorCannot` when asked to write, or to compare what it cannot measure.
@@ -34,12 +33,17 @@ def answer(prompt_request: PromptRequest) -> str:
         ):
             raise EditorCannot(f"{EDITOR} does not support `perspective` or `adversarial` critics")
         critique = judged(prompt_request.draft, prompt_request.task.criteria)
-        is_unmeasurable = all(it.score is None for it in critique.scores)
+        is_unmeasurable = all(score.score is None for score in critique.scores)
         return json.dumps({**critique.model_dump(mode="json"), "unmeasurable": is_unmeasurable})
     if isinstance(prompt_request, ListCriteria):
         listed = checklist(prompt_request.task.instruction, prompt_request.task.draft)
         return json.dumps(
-            {"criteria": [{"name": it.name, "description": it.description} for it in listed]}
+            {
+                "criteria": [
+                    {"name": criterion.name, "description": criterion.description}
+                    for criterion in listed
+                ]
+            }
         )
     if isinstance(prompt_request, Compare):
         preferred = preference(prompt_request.a, prompt_request.b, prompt_request.task.criteria)
@@ -48,7 +52,7 @@ def answer(prompt_request: PromptRequest) -> str:
         return preferred
     if isinstance(prompt_request, Amend):
         edits = between(prompt_request.revision.draft, _revised(prompt_request.revision))
-        return json.dumps({"edits": [asdict(it) for it in edits]}, ensure_ascii=False)
+        return json.dumps({"edits": [asdict(edit) for edit in edits]}, ensure_ascii=False)
     if not isinstance(prompt_request, Revise):
         raise EditorCannot(f"{EDITOR} is not a language model: it cannot answer this request")
     return _revised(prompt_request)

@@ -13,7 +13,7 @@ from workers.editor.scoring import FEWEST_JUDGED, WEIGHTS, Analysis
 from workers.engine.judging import total
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
-from workers.text.json_documents import JsonFlaw, flaw_of, looks_like_json
+from workers.text.json_documents import JsonFlaw, json_flaw, looks_like_json
 from workers.text.words import sentences, words
 
 RELEVANT: Mapping[MeasureKind, Mapping[IssueKind, float]] = {
@@ -69,7 +69,7 @@ def assess(analysis: Analysis, criterion: Criterion, measure: Measure | None) ->
     return Assessed(criterion, measure, round(min(1.0, max(0.0, score)), 4), reason)
 
 
-def counted(analysis: Analysis, kind: IssueKind) -> str:
+def counted_issues(analysis: Analysis, kind: IssueKind) -> str:
     """Return how many issues of a kind there are, in words."""
     count = len(analysis.of(kind))
     singular, plural = NAMES[kind]
@@ -77,7 +77,7 @@ def counted(analysis: Analysis, kind: IssueKind) -> str:
 
 
 def _quality(analysis: Analysis, _: Measure) -> tuple[float, str]:
-    found = ", ".join(counted(analysis, kind) for kind in IssueKind)
+    found = ", ".join(counted_issues(analysis, kind) for kind in IssueKind)
     return analysis.quality, f"{found[0].upper()}{found[1:]}. {_reading(analysis)}"
 
 
@@ -85,13 +85,13 @@ def _readability(analysis: Analysis, measure: Measure) -> tuple[float, str]:
     if measure.scale is Scale.GRADE and measure.maximum is not None:
         over = max(0.0, analysis.grade - measure.maximum)
         return exp(-over / 4), f"{_reading(analysis)} Expected at most grade {measure.maximum}."
-    reason = f"{counted(analysis, IssueKind.SENTENCES).capitalize()}. {_reading(analysis)}"
+    reason = f"{counted_issues(analysis, IssueKind.SENTENCES).capitalize()}. {_reading(analysis)}"
     return 0.6 * analysis.readability + 0.4 * analysis.score(IssueKind.SENTENCES), reason
 
 
 def _by_kind(kind: IssueKind) -> Callable[[Analysis, Measure], tuple[float, str]]:
     def score(analysis: Analysis, _: Measure) -> tuple[float, str]:
-        found = counted(analysis, kind)
+        found = counted_issues(analysis, kind)
         return analysis.score(
             kind
         ), f"{found[0].upper()}{found[1:]} in {analysis.counts.words} words."
@@ -147,28 +147,34 @@ def judged(draft: str, criteria: Sequence[Criterion]) -> Critique:
         return _judged_json(draft, criteria)
     analysis = Analysis(Document(draft))
     assessed = [assess(analysis, criterion, measure_for(criterion)) for criterion in criteria]
-    scored = assessed if analysis.says_enough else [_unscored(it) for it in assessed]
+    scored = (
+        assessed
+        if analysis.says_enough
+        else [_unscored(each_assessed) for each_assessed in assessed]
+    )
     ranked = _ranked(analysis, assessed)
     found = {
-        kind: len(analysis.of(kind)) for kind in IssueKind if kind in {it.kind for it, _ in ranked}
+        kind: len(analysis.of(kind))
+        for kind in IssueKind
+        if kind in {issue_kind.kind for issue_kind, _ in ranked}
     }
     return Critique(
-        scores=tuple(_score(it, _evidence(draft, analysis, it)) for it in scored),
+        scores=tuple(_score(assessed, _evidence(draft, analysis, assessed)) for assessed in scored),
         strengths=tuple(_strengths(analysis, scored)),
-        weaknesses=tuple(f"{counted(analysis, kind)}." for kind in found),
+        weaknesses=tuple(f"{counted_issues(analysis, kind)}." for kind in found),
         suggestions=tuple(_suggestions(ranked)),
         findings=tuple(_finding(draft, issue, name) for issue, name in ranked[:MOST_FINDINGS]),
     )
 
 
-def _unscored(it: Assessed) -> Assessed:
+def _unscored(assessed: Assessed) -> Assessed:
     """Return what a text that says too little meets: its length only."""
-    if it.score is None or (
-        it.measure and it.measure.kind in (MeasureKind.LENGTH, MeasureKind.JSON)
+    if assessed.score is None or (
+        assessed.measure and assessed.measure.kind in (MeasureKind.LENGTH, MeasureKind.JSON)
     ):
-        return it
+        return assessed
     reason = f"Not measured: a text of fewer than {FEWEST_JUDGED} different words says too little."
-    return replace(it, score=None, reason=reason)
+    return replace(assessed, score=None, reason=reason)
 
 
 def worth(analysis: Analysis, assessed: Iterable[Assessed]) -> dict[IssueKind, float]:
@@ -183,10 +189,10 @@ def worth(analysis: Analysis, assessed: Iterable[Assessed]) -> dict[IssueKind, f
 def _shares(assessed: Iterable[Assessed]) -> list[tuple[IssueKind, str, float]]:
     """Return each kind that counts for a measured criterion, its name, and the kind's weight."""
     return [
-        (kind, it.criterion.name, it.criterion.weight * share)
-        for it in assessed
-        if it.measure is not None and it.score is not None
-        for kind, share in RELEVANT[it.measure.kind].items()
+        (kind, each_assessed.criterion.name, each_assessed.criterion.weight * share)
+        for each_assessed in assessed
+        if each_assessed.measure is not None and each_assessed.score is not None
+        for kind, share in RELEVANT[each_assessed.measure.kind].items()
     ]
 
 
@@ -199,7 +205,7 @@ def _ranked(analysis: Analysis, assessed: Sequence[Assessed]) -> list[tuple[Text
     lost = {kind: (1 - analysis.score(kind)) * share for kind, (share, _) in named.items()}
     each = {kind: lost[kind] / max(1, len(analysis.of(kind))) for kind in lost}
     issues = [issue for issue in analysis.issues if issue.kind in named]
-    issues.sort(key=lambda it: (-each[it.kind] * it.cost, it.start, it.end))
+    issues.sort(key=lambda issue: (-each[issue.kind] * issue.cost, issue.start, issue.end))
     return [(issue, named[issue.kind][1]) for issue in issues]
 
 
@@ -216,7 +222,7 @@ def _evidence(draft: str, analysis: Analysis, assessed: Assessed) -> tuple[Quota
     """Return the words that most of a criterion's score was lost for."""
     shares = {kind: share for kind, _, share in _shares([assessed])}
     issues = [issue for issue in analysis.issues if issue.kind in shares]
-    issues.sort(key=lambda it: (-it.cost * shares[it.kind], it.start))
+    issues.sort(key=lambda issue: (-issue.cost * shares[issue.kind], issue.start))
     return tuple(_quotation(draft, issue.start, issue.end) for issue in issues[:MOST_EVIDENCE])
 
 
@@ -228,7 +234,7 @@ def _quotation(draft: str, start: int, end: int) -> Quotation:
 def _strengths(analysis: Analysis, assessed: Sequence[Assessed]) -> list[str]:
     kinds = {kind for kind, _, _ in _shares(assessed)}
     clean = [kind for kind in IssueKind if kind in kinds and analysis.score(kind) >= 0.999]
-    said = [f"There are {counted(analysis, kind)}." for kind in clean]
+    said = [f"There are {counted_issues(analysis, kind)}." for kind in clean]
     if IssueKind.SENTENCES in kinds and analysis.reading_ease >= 60:
         said.append("It is plain English by Flesch Reading Ease.")
     return said
@@ -257,7 +263,7 @@ def _finding(draft: str, issue: TextIssue, criterion: str) -> Finding:
 
 
 def _judged_json(draft: str, criteria: Sequence[Criterion]) -> Critique:
-    flaw = flaw_of(draft)
+    flaw = json_flaw(draft)
     score = 1.0 if flaw is None else round(flaw.read / 2, 4)
     reason = "It parses as JSON." if flaw is None else f"It does not parse: {flaw.message}"
     scores = []
@@ -270,7 +276,7 @@ def _judged_json(draft: str, criteria: Sequence[Criterion]) -> Critique:
         else:
             unmeasured = "Not measured: the draft is JSON, not prose."
             scores.append(CriterionScore(criterion=criterion.name, score=None, reason=unmeasured))
-    names = [it.criterion for it in scores if it.reason == reason]
+    names = [score.criterion for score in scores if score.reason == reason]
     return Critique(
         scores=tuple(scores),
         strengths=("It is valid JSON.",) if flaw is None else (),
@@ -300,21 +306,23 @@ def preference(a: str, b: str, criteria: Sequence[Criterion]) -> str | None:
     A criterion that can be measured on only one of them is ignored.
     """
     verdicts = [judged(a, criteria), judged(b, criteria)]
-    measured = set.intersection(*(_measured(it) for it in verdicts))
-    common = [it for it in criteria if it.name in measured]
-    scores = [total([s for s in it.scores if s.criterion in measured], common) for it in verdicts]
+    measured = set.intersection(*(_measured(verdict) for verdict in verdicts))
+    common = [criterion for criterion in criteria if criterion.name in measured]
+    scores = [
+        total([s for s in verdict.scores if s.criterion in measured], common)
+        for verdict in verdicts
+    ]
     if scores[0] is None or scores[1] is None:
         return None
     gain = scores[0] - scores[1]
     better = "tie" if abs(gain) <= SAME else "A" if gain > 0 else "B"
-    reason = (
-        f"A measures {scores[0]:g} and B {scores[1]:g} on {', '.join(it.name for it in common)}."
-    )
+    names = ", ".join(criterion.name for criterion in common)
+    reason = f"A measures {scores[0]:g} and B {scores[1]:g} on {names}."
     return json.dumps({"reason": reason, "better": better})
 
 
 def _measured(verdict: Critique) -> set[str]:
-    return {it.criterion for it in verdict.scores if it.score is not None}
+    return {score.criterion for score in verdict.scores if score.score is not None}
 
 
 PROSE = (

@@ -12,9 +12,8 @@ import time
 from base64 import b64decode, b64encode
 from functools import cache
 
-from workers.children.child_process import ChildProcess
-from workers.children.cpu_limit import OutOfTime, cpu_limit, limit_memory
-from workers.editor import EditorCannot, answer
+from workers.children.child_process import ChildProcess, OutOfTime, cpu_limit, limit_memory
+from workers.editor import EditorCannot, editor_reply
 from workers.engine.prompt_requests import PromptRequest
 
 LONG = 20_000
@@ -61,8 +60,8 @@ def _too_expensive(cpu_s: float) -> str:
 
 
 @cache
-def shared() -> LongTexts:
-    """Return the one of this process; both end together."""
+def shared_long_texts() -> LongTexts:
+    """Return the editor process of this process; both end together."""
     long_texts = LongTexts()
     atexit.register(long_texts.close)
     return long_texts
@@ -76,7 +75,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         try:
             with cpu_limit(cpu_s):
-                said = {"text": answer(pickle.loads(b64decode(line)))}  # noqa: S301 - of the worker
+                said = {"text": editor_reply(pickle.loads(b64decode(line)))}  # noqa: S301 - of the worker
         except EditorCannot as error:
             said = {"cannot": str(error)}
         except (OutOfTime, MemoryError):

@@ -9,7 +9,7 @@ from app.contract.requests import Criterion
 from workers.editor.critic import Assessed, assess, worth
 from workers.editor.scoring import Analysis
 from workers.text.document import Document
-from workers.text.edits import IssueKind, applied
+from workers.text.edits import IssueKind, with_edits
 from workers.text.json_documents import enclosed, looks_like_json, repaired
 
 SHARE = 0.4
@@ -47,7 +47,7 @@ def revised(
     if not kinds:
         return draft
     chosen = [issue for kind in kinds for issue in analysis.of(kind) if issue.edit]
-    return applied(analysis.document, [issue.edit for issue in chosen if issue.edit])
+    return with_edits(analysis.document, [issue.edit for issue in chosen if issue.edit])
 
 
 def _worst(
@@ -61,7 +61,11 @@ def _worst(
     total = sum(gains.values())
     taken: list[IssueKind] = []
     for kind in ranked:
-        if taken and total > SMALL and sum(gains[it] for it in taken) >= SHARE * total:
+        if (
+            taken
+            and total > SMALL
+            and sum(gains[kind_taken] for kind_taken in taken) >= SHARE * total
+        ):
             break
         taken.append(kind)
     return taken
@@ -69,11 +73,13 @@ def _worst(
 
 def _is_too_long(assessed: Sequence[Assessed], findings: Sequence[Finding]) -> bool:
     """Return whether a criterion or a validator asks for a shorter text."""
-    return any("at most" in it.message for it in findings if it.kind == "length") or any(
-        it.measure is not None
-        and it.measure.kind is MeasureKind.LENGTH
-        and it.measure.maximum is not None
-        and it.score is not None
-        and it.score < 1
-        for it in assessed
+    return any(
+        "at most" in finding.message for finding in findings if finding.kind == "length"
+    ) or any(
+        each_assessed.measure is not None
+        and each_assessed.measure.kind is MeasureKind.LENGTH
+        and each_assessed.measure.maximum is not None
+        and each_assessed.score is not None
+        and each_assessed.score < 1
+        for each_assessed in assessed
     )

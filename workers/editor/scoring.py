@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
 
-from workers.editor.sentences import LONG, long_sentences, passives, punctuation
-from workers.editor.wordiness import linted, wordiness
+from workers.editor.rules import LONG, linted, long_sentences, passives, punctuation, wordiness
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
 from workers.text.readability import TextCounts, flesch_reading_ease, grade
 from workers.text.spelling import repetitions, spelling
-from workers.text.tables import corrections, known_words, listed
+from workers.text.tables import known_words, misspellings, word_list
 
 Rule = Callable[[Document], Iterator[TextIssue]]
 
@@ -94,7 +93,7 @@ class Analysis:
     def is_readable(self) -> bool:
         """Return whether there is English prose to measure: common words, and others it knows."""
         read = [word.lower for word in self.document.words]
-        common = sum(word in listed("common") for word in read)
+        common = sum(word in word_list("common") for word in read)
         if len(read) < 20:
             is_english = 2 * sum(word.isascii() for word in read) > len(read)
         else:
@@ -107,8 +106,8 @@ class Analysis:
             word.lower
             for word in self.document.words
             if len(word.text) > 4 and word.text.isalpha() and word.text not in self.document.names
-        } - listed("common")
-        known = sum(word in known_words() or word in corrections() for word in others)
+        } - word_list("common")
+        known = sum(word in known_words() or word in misspellings() for word in others)
         is_too_short = common > 0 and len(others) - known < FEWEST_UNKNOWN
         return is_too_short or known >= LEAST_KNOWN * len(others)
 

@@ -12,7 +12,7 @@ from workers.engine.edits import in_place_of
 from workers.engine.marks import in_brackets
 from workers.engine.moves import Ask, Role, StepError
 from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts import fenced
+from workers.engine.prompts import tagged_text
 from workers.engine.replies import (
     CUT_OFF,
     DECLINED,
@@ -62,7 +62,7 @@ async def ask(
         try:
             reading.is_again = is_doubted or attempt == times
             text = await asked
-            said = reading(reader(question, text))
+            said = reading(reply_reader(question, text))
             if check is not None:
                 await check(asked.path, said)
             return said
@@ -99,7 +99,7 @@ def _roomier(asked: Ask, question: Ask, failure: StepError, attempt: int, *, is_
     return with_more_room(asked, question, attempt)
 
 
-def reader(question: Ask, reply: str) -> ReplyReader:
+def reply_reader(question: Ask, reply: str) -> ReplyReader:
     """Return what reads a reply to a question."""
     return ReplyReader(reply, question.prompt_request, mark=question.prompt.mark)
 
@@ -164,7 +164,7 @@ def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
     if question.prompt.mark is not None:
         shown = in_brackets(shown, question.prompt.mark)
     correction = (
-        f"{fenced(question.prompt_request.task, 'your last answer', shown)}\n\n"
+        f"{tagged_text(question.prompt_request.task, 'your last answer', shown)}\n\n"
         f"It cannot be used: {error}\nAnswer again, whole and in the form asked for."
     )
     prompt = question.prompt.repeated(correction)

@@ -84,8 +84,10 @@ def calculations_in(text: str) -> Iterator[Calculation]:
         sides = _sides(plain, found)
         if sides:
             readings = [_compared(sides, style) for style in (ENGLISH, CONTINENTAL)]
-            readable = [it for it in readings if it]
-            yield from max(readable, key=lambda it: sum(pair.is_right for pair in it), default=[])
+            readable = [reading for reading in readings if reading]
+            yield from max(
+                readable, key=lambda reading: sum(pair.is_right for pair in reading), default=[]
+            )
 
 
 def _sides(text: str, found: re.Match[str]) -> list[str]:
@@ -111,7 +113,7 @@ def _sides(text: str, found: re.Match[str]) -> list[str]:
     sides = run.split("=")
     sides[0] = SENTENCE.split(sides[0])[-1].strip()
     sides[-1] = SENTENCE.split(sides[-1])[0].strip(" .,")
-    sides = [it.strip() for it in sides]
+    sides = [side.strip() for side in sides]
     sides[0] = sides[0][max(0, sides[0].count("(") - sides[0].count(")")) :]
     excess = max(0, sides[-1].count(")") - sides[-1].count("("))
     sides[-1] = sides[-1][: len(sides[-1]) - excess].strip()
@@ -123,7 +125,7 @@ def _sides(text: str, found: re.Match[str]) -> list[str]:
 def _compared(sides: list[str], style: Style) -> list[Calculation]:
     """Return each side compared with the next; nothing if one cannot be read in this style."""
     try:
-        values = [_Reader(it.lstrip("\u2248"), style).value() for it in sides]
+        values = [_Reader(side.lstrip("\u2248"), style).value() for side in sides]
     except (_CannotRead, ZeroDivisionError, OverflowError):
         return []
     return [
@@ -149,7 +151,7 @@ def _agree(left: str, value: Fraction, right: str, other: Fraction, style: Style
             unit = _half_unit(side, style)
             if difference <= unit and (unit < Fraction(1, 2) or is_close):
                 return True
-    on_the_way = not ALONE.fullmatch(right) and any(style[1] in it for it in (left, right))
+    on_the_way = not ALONE.fullmatch(right) and any(style[1] in side for side in (left, right))
     return on_the_way and is_close
 
 
@@ -239,7 +241,7 @@ class _Reader:
         groups = whole.split(thousands)
         if len(text) > MOST_DIGITS or decimal in rest or thousands in rest:
             raise _CannotRead
-        if len(groups) > 1 and (len(groups[0]) > 3 or any(len(it) != 3 for it in groups[1:])):
+        if len(groups) > 1 and (len(groups[0]) > 3 or any(len(group) != 3 for group in groups[1:])):
             raise _CannotRead
         return Fraction(f"{''.join(groups)}.{rest or '0'}")
 

@@ -13,15 +13,15 @@ from workers.engine.edits import (
     Edited,
     SearchReplace,
     applied,
+    passages_in,
     restored,
 )
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
 from workers.engine.judging import below_floor
-from workers.engine.matching import Told
+from workers.engine.likeness import Told
 from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError
-from workers.engine.passages import passages_in
 from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import Amend, Revise, RevisePassages, Write
+from workers.engine.prompts import Amend, Revise, RevisePassages, Write
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.search import RequestedRevision, Search
 
@@ -36,26 +36,30 @@ def failures(
 
     A criterion fails when its score is below the threshold or its floor is not met.
     """
-    known = {it.finding: it for it in issues.open}
-    demanded = [it for it in scored.findings if it.on_fail is not OnFail.WARN]
-    lines = [_line(it) + _history(known.get(it)) for it in demanded]
+    known = {issue.finding: issue for issue in issues.open}
+    demanded = [finding for finding in scored.findings if finding.on_fail is not OnFail.WARN]
+    lines = [_line(finding) + _history(known.get(finding)) for finding in demanded]
     below = below_floor(scored.scores, task.criteria)
-    weak = {it.criterion for it in scored.scores if it.score is not None and it.score < threshold}
+    weak = {
+        given.criterion
+        for given in scored.scores
+        if given.score is not None and given.score < threshold
+    }
     weak |= {criterion.name for criterion in below}
-    told = Told(it.message for it in scored.critique.findings)
+    told = Told(finding.message for finding in scored.critique.findings)
     for given in scored.scores:
         if given.criterion in weak:
             reason = "" if told.says(given.reason) else given.reason
             said = f"{given.criterion}: {reason}" if reason else given.criterion
             lines.append(f"{said} (not met yet)")
-    lines += [_line(it) + _history(known.get(it)) for it in scored.critique.findings]
+    lines += [_line(finding) + _history(known.get(finding)) for finding in scored.critique.findings]
     return tuple(lines)
 
 
 def mended_in(issues: IssueTracker) -> tuple[str, ...]:
     """Return the issues of earlier drafts of this line that this draft does not have."""
-    mended = [it.finding for it in issues.mended if it.finding.on_fail is not OnFail.WARN]
-    return tuple(f"{it.kind}: {it.message}" for it in mended[:MOST_MENDED])
+    mended = [issue.finding for issue in issues.mended if issue.finding.on_fail is not OnFail.WARN]
+    return tuple(f"{finding.kind}: {finding.message}" for finding in mended[:MOST_MENDED])
 
 
 def _line(finding: Finding) -> str:
@@ -92,39 +96,39 @@ def tried_on(base: Scored, revisions: Sequence[Judgement]) -> tuple[str, ...]:
     """
     numbered = list(enumerate(revisions, 1))[-MOST_TRIED:]
     return tuple(
-        f"Attempt {number} {_changed(base.draft.text, it.scored.draft.text)}."
-        f" {_why_no_better(base, it.scored)}"
-        for number, it in numbered
+        f"Attempt {number} {_changed(base.draft.text, revision.scored.draft.text)}."
+        f" {_why_no_better(base, revision.scored)}"
+        for number, revision in numbered
     )
 
 
 def _changed(before: str, after: str) -> str:
     """Return the passages that a revision put in, else that it only left something out."""
     known = set(_sentences(before))
-    new = [it for it in dict.fromkeys(_sentences(after)) if it not in known]
+    new = [sentence for sentence in dict.fromkeys(_sentences(after)) if sentence not in known]
     if not new:
         return "only left passages out or moved them"
-    shown = ", ".join(f'"{_cut(it)}"' for it in new[:MOST_SHOWN])
+    shown = ", ".join(f'"{_cut(sentence)}"' for sentence in new[:MOST_SHOWN])
     more = f" and {len(new) - MOST_SHOWN} more" if len(new) > MOST_SHOWN else ""
     return f"wrote {shown}{more}"
 
 
 def _why_no_better(base: Scored, scored: Scored) -> str:
     """Return what a revision made worse, else what it did not mend."""
-    before = {it.criterion: it.score for it in base.scores if it.score is not None}
+    before = {given.criterion: given.score for given in base.scores if given.score is not None}
     worse = [
-        f"{it.criterion} got worse: {it.reason}"
-        for it in scored.scores
-        if it.score is not None and it.score < before.get(it.criterion, 0.0)
+        f"{given.criterion} got worse: {given.reason}"
+        for given in scored.scores
+        if given.score is not None and given.score < before.get(given.criterion, 0.0)
     ]
-    known = {it.message for it in base.findings}
-    worse += [_line(it) for it in scored.findings if it.message not in known]
-    found = worse or [_line(it) for it in (*scored.findings, *scored.critique.findings)]
+    known = {finding.message for finding in base.findings}
+    worse += [_line(finding) for finding in scored.findings if finding.message not in known]
+    found = worse or [_line(finding) for finding in (*scored.findings, *scored.critique.findings)]
     return "; ".join(map(_cut, found[:MOST_SHOWN])) or "It mended nothing that counts."
 
 
 def _sentences(text: str) -> list[str]:
-    return [it for found in SENTENCE.findall(text) if (it := found.strip())]
+    return [bare for found in SENTENCE.findall(text) if (bare := found.strip())]
 
 
 def _cut(text: str) -> str:
@@ -148,7 +152,7 @@ class _Edit(ReplyModel):
 def edits_in(reply: ReplyReader) -> list[SearchReplace]:
     """Return the edits of a reply. Raises `Unreadable` with what is wrong with it."""
     said = listed_in(reply, "edits", _Edit, "edit")
-    return [SearchReplace(it.search, it.replace) for it in said]
+    return [SearchReplace(edit.search, edit.replace) for edit in said]
 
 
 def is_delta(
@@ -208,13 +212,13 @@ async def revise_passages(
     """
     before = scored.draft.text
     revision = Revise(task, before, failing, Critique(scores=()), scored.findings, tried=tried)
-    said = [it.message for it in scored.findings if it.source == REVIEWER]
+    said = [finding.message for finding in scored.findings if finding.source == REVIEWER]
     made = await ask(
         question("revise", "generator", RevisePassages(task, revision, spans)),
         passages_in(before, spans, task.locked, said),
         UNUSABLE_PASSAGES,
     )
-    untouched = 1 - sum(it.end - it.start for it in spans) / len(before)
+    untouched = 1 - sum(span.end - span.start for span in spans) / len(before)
     edits = EditsMade(applied=len(spans), untouched=round(untouched, 6))
     return Draft(made.text, sha256_of(made.text), parent, failing, False, edits, spans=made.spans)
 
@@ -271,7 +275,7 @@ def _following(task: Task, revised: Revised) -> Revised:
         issues: IssueTracker,
         tried: tuple[str, ...],
     ) -> Draft:
-        is_asked = any(it.source == REVIEWER for it in scored.findings)
+        is_asked = any(finding.source == REVIEWER for finding in scored.findings)
         if task.feedback is not None and not is_asked:
             scored = replace(scored, findings=(_said(task.feedback), *scored.findings))
         spans = scored.draft.spans if task.spans else ()
@@ -294,8 +298,8 @@ def _said(feedback: str) -> Finding:
 def _about(spans: Sequence[Span], scored: Scored) -> Scored:
     """Return a draft without what was found elsewhere than in these passages."""
 
-    def concerns(it: Finding) -> bool:
-        place = it.span
+    def concerns(finding: Finding) -> bool:
+        place = finding.span
         return place is None or any(place.start < at.end and at.start < place.end for at in spans)
 
     critique = scored.critique
@@ -391,13 +395,13 @@ def kept_locked(task: Task, before: str, draft: Draft) -> Draft:
 
 async def _wished(task: Task, search: Search, wish: RequestedRevision, revised: Revised) -> Draft:
     """Return a reviewer's own text, or a revision of the draft they saw, their feedback first."""
-    scored, word = wish.of.scored, wish.word
-    if word.draft is not None:
-        return Draft(word.draft, sha256_of(word.draft), wish.of.path, is_reply=False)
-    if word.feedback is not None:
-        said = _said(word.feedback)
-        if word.spans:
-            spans = spans_of(scored.draft.text, word.spans, task.locked)
+    scored, reply = wish.of.scored, wish.reply
+    if reply.draft is not None:
+        return Draft(reply.draft, sha256_of(reply.draft), wish.of.path, is_reply=False)
+    if reply.feedback is not None:
+        said = _said(reply.feedback)
+        if reply.spans:
+            spans = spans_of(scored.draft.text, reply.spans, task.locked)
             scored = replace(scored, findings=(said,))
             return await revise_passages(task, scored, wish.of.path, spans, (_line(said),))
         scored = replace(scored, findings=(said, *scored.findings))
@@ -406,5 +410,5 @@ async def _wished(task: Task, search: Search, wish: RequestedRevision, revised: 
     return await revised(task, scored, wish.of.path, threshold, wish.of.issues, tried)
 
 
-def _draft(it: WrittenText, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:
-    return Draft(it.text, sha256_of(it.text), parent, asked, it.is_reply)
+def _draft(written: WrittenText, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:
+    return Draft(written.text, sha256_of(written.text), parent, asked, written.is_reply)

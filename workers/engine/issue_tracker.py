@@ -12,7 +12,7 @@ from dataclasses import field, replace
 
 from app.contract.judgement import Finding, IssueState
 from app.contract.values import value
-from workers.engine.matching import even, jaccard
+from workers.engine.likeness import even, jaccard
 
 SAME_MESSAGE = 0.5
 """Jaccard similarity of the words of two messages from which they may mean the same. Paraphrases
@@ -51,8 +51,8 @@ class Tracked:
         quote = even(self.finding.quote or "")
         object.__setattr__(self, "_about", (_reporter(self.finding), self.finding.kind))
         object.__setattr__(self, "_quote", quote)
-        object.__setattr__(self, "_words", words_of(self.finding.message))
-        object.__setattr__(self, "_quoted", words_of(quote))
+        object.__setattr__(self, "_words", word_set(self.finding.message))
+        object.__setattr__(self, "_quoted", word_set(quote))
 
     @property
     def id(self) -> str:
@@ -106,12 +106,12 @@ class IssueTracker:
     def under(self, prefix: str) -> "IssueTracker":
         """Return it with paths relative to the enclosing search; "" makes them absolute."""
         lists = (self.open, self.resolved, self.before)
-        return IssueTracker(*(tuple(it.under(prefix) for it in each) for each in lists))
+        return IssueTracker(*(tuple(issue.under(prefix) for issue in each) for each in lists))
 
     def anchored(self, prefix: str) -> "IssueTracker":
         """Return it with absolute paths below `prefix`."""
         lists = (self.open, self.resolved, self.before)
-        return IssueTracker(*(tuple(it.anchored(prefix) for it in each) for each in lists))
+        return IssueTracker(*(tuple(issue.anchored(prefix) for issue in each) for each in lists))
 
     def next(self, path: str, findings: Sequence[Finding]) -> "IssueTracker":
         """Return the tracker of a revision, judged at `path` with these findings."""
@@ -122,29 +122,29 @@ class IssueTracker:
             for number, finding in enumerate(findings[:MOST], 1)
         )
         known = _recognised(found, (*self.open, *self.mended))
-        seen = {it.id for it in known.values()}
+        seen = {issue.id for issue in known.values()}
         return IssueTracker(
-            open=tuple(_again(it, known.get(it.number)) for it in found),
+            open=tuple(_again(finding, known.get(finding.number)) for finding in found),
             resolved=tuple(
-                replace(it, state=IssueState.RESOLVED, position=None)
-                for it in self.open
-                if it.id not in seen
+                replace(issue, state=IssueState.RESOLVED, position=None)
+                for issue in self.open
+                if issue.id not in seen
             ),
-            before=tuple(it for it in self.mended if it.id not in seen)[:MOST],
+            before=tuple(issue for issue in self.mended if issue.id not in seen)[:MOST],
         )
 
 
 NO_ISSUES = IssueTracker()
 
 
-def words_of(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """Return the words of a text in lower case."""
     return frozenset(WORD.findall(text.lower()))
 
 
 def _recognised(found: Sequence[Tracked], known: Sequence[Tracked]) -> dict[int, Tracked]:
     """Return the known issue of each finding, by number: one to one, the most alike first."""
-    pairs = sorted(_pairs(found, known), key=lambda it: -it[0])  # stable: open ones go first
+    pairs = sorted(_pairs(found, known), key=lambda pair: -pair[0])  # stable: open ones go first
     taken: dict[int, Tracked] = {}
     used: set[str] = set()
     for _, here, there in pairs:

@@ -26,11 +26,10 @@ from app.contract.validators import Validator
 from app.contract.values import value
 from workers.engine.asking import ask, question
 from workers.engine.lenient_json import only_value
-from workers.engine.matching import Source
+from workers.engine.likeness import Source
 from workers.engine.moves import Check, Draft, MoveCoroutine, Scored, Together, play_parts
 from workers.engine.prompt_requests import ItemChecks, Task, ValidatorScore
-from workers.engine.prompts import keys_for
-from workers.engine.prompts.judging import Judge, schema_for
+from workers.engine.prompts import Judge, keys_for, schema_for
 from workers.engine.replies import (
     ReplyModel,
     ReplyReader,
@@ -39,7 +38,7 @@ from workers.engine.replies import (
     has_score,
     is_example,
     is_scale,
-    items_in,
+    list_items,
     scale_in,
     score_of,
     with_plain_names,
@@ -128,9 +127,11 @@ class _Said(ReplyModel):
         if not said.keys().isdisjoint(SCORE_LISTS):
             return said
         rest = {
-            key: it for key, it in said.items() if key not in cls.model_fields and not is_scale(key)
+            key: value_said
+            for key, value_said in said.items()
+            if key not in cls.model_fields and not is_scale(key)
         }
-        are_scores = all(_is_scored(decoded(it)) for it in rest.values())
+        are_scores = all(_is_scored(decoded(scored)) for scored in rest.values())
         return {**said, "scores": rest, "scale": scale} if rest and are_scores else said
 
 
@@ -139,7 +140,7 @@ def _is_scored(said: Any) -> bool:
     return is_number or (isinstance(said, dict) and has_score(with_plain_names(said)))
 
 
-def reader(
+def critique_reader(
     criteria: Sequence[Criterion], draft: str, by: str = CRITIC
 ) -> Callable[[ReplyReader], Critique]:
     """Return a function that reads a critique of `draft`; it raises `Unreadable` with the reason.
@@ -156,7 +157,9 @@ def reader(
             strengths=verdict.strengths[:MOST_LINES],
             weaknesses=verdict.weaknesses[:MOST_LINES],
             suggestions=verdict.suggestions[:MOST_LINES],
-            findings=tuple([_finding(it, source, by) for it in verdict.findings[:MOST_LINES]]),
+            findings=tuple(
+                [_finding(finding, source, by) for finding in verdict.findings[:MOST_LINES]]
+            ),
         )
 
     return read
@@ -167,7 +170,7 @@ class _ScoreAsAsked(ReplyModel):
 
     score: Annotated[float | None, Field(ge=0, le=1)]
     reason: Annotated[str, Field(pattern=r"^\w")]
-    """It is no placeholder."""
+    """Words, and no placeholder."""
     evidence: list[str]
 
 
@@ -204,15 +207,15 @@ def _as_asked(raw: str, names: Mapping[str, str]) -> _Verdict | None:
         scores = [
             _Score(
                 names[key],
-                None if it.score is None else round(it.score, 6),
-                it.reason,
-                it.evidence,
+                None if score.score is None else round(score.score, 6),
+                score.reason,
+                score.evidence,
             )
-            for key, it in said.scores.items()
+            for key, score in said.scores.items()
         ]
         findings = [
-            _Finding(_criterion(names, it.kind), it.message, it.fix, it.quote)
-            for it in said.findings
+            _Finding(_criterion(names, finding.kind), finding.message, finding.fix, finding.quote)
+            for finding in said.findings
         ]
     except (ValueError, KeyError):
         return None
@@ -231,7 +234,7 @@ def _verdict(reply: ReplyReader, criteria: Sequence[Criterion]) -> _Verdict:
         return verdict
     said = reply.read_as(_Said)
     scores = list(_scores_said(reply, said, names))
-    has_scores = any(it.score is not None for it in scores)
+    has_scores = any(score.score is not None for score in scores)
     if said.unmeasurable and (said.unmeasurable is not True or has_scores):
         raise Unreadable("`unmeasurable` does not agree with the scores: give a score or null")
     return _Verdict(
@@ -246,13 +249,13 @@ def _verdict(reply: ReplyReader, criteria: Sequence[Criterion]) -> _Verdict:
 
 def _names(criteria: Sequence[Criterion]) -> Mapping[str, str]:
     """Return the name of a criterion by its key and by its name, both in lower case."""
-    return _by_word(tuple([it.name for it in criteria]))
+    return _by_word(tuple([criterion.name for criterion in criteria]))
 
 
 @lru_cache(maxsize=512)
 def _by_word(names: tuple[str, ...]) -> Mapping[str, str]:
     keys = dict(zip(keys_for(names), names, strict=True))
-    return {**{it.strip().casefold(): it for it in names}, **keys}
+    return {**{name.strip().casefold(): name for name in names}, **keys}
 
 
 def _named(names: Mapping[str, str], said: Any) -> str:
@@ -282,8 +285,8 @@ def _scores_said(reply: ReplyReader, said: _Said, names: Mapping[str, str]) -> I
     entries = _entries(said.scores)
     scale = said.scale
     if isinstance(said.scores, dict) and scale is None:
-        scale = scale_in({name: it for name, it in said.scores.items() if name not in names})
-        entries = [it for it in entries if not is_scale(it[0]) or it[0] in names]
+        scale = scale_in({name: score for name, score in said.scores.items() if name not in names})
+        entries = [entry for entry in entries if not is_scale(entry[0]) or entry[0] in names]
     for criterion, score in entries:
         try:
             yield _scored(names, criterion, decoded(score), scale)
@@ -297,8 +300,10 @@ def _entries(said: dict[str, Any] | list[Any]) -> list[tuple[Any, Any]]:
     """Return the criterion and the score of each entry, whichever form they have."""
     if isinstance(said, dict):
         return list(said.items())
-    objects = [with_plain_names(it) if isinstance(it, dict) else {} for it in said]
-    return [(next((it[name] for name in NAMES if name in it), ""), it) for it in objects]
+    objects = [with_plain_names(item) if isinstance(item, dict) else {} for item in said]
+    return [
+        (next((entry[name] for name in NAMES if name in entry), ""), entry) for entry in objects
+    ]
 
 
 NAMES = ("criterion", "name", "key")
@@ -320,8 +325,8 @@ def _scored(names: Mapping[str, str], criterion: Any, said: Any, scale: Any = No
     given = with_plain_names(said) if isinstance(said, dict) else {"score": said}
     if given is said or is_example(said):
         raise Unreadable("an entry of `scores` repeats a name, or the form asked for")
-    named = [criterion, *(given[it] for it in NAMES if it in given)]
-    if len({_named(names, it) for it in named} & {*names.values()}) > 1:
+    named = [criterion, *(given[name] for name in NAMES if name in given)]
+    if len({_named(names, name) for name in named} & {*names.values()}) > 1:
         raise Unreadable("an entry of `scores` names two criteria")
     if is_unmeasurable(given):
         return _Score(_named(names, criterion), None, str(given.get("reason") or ""))
@@ -339,27 +344,29 @@ def _scored(names: Mapping[str, str], criterion: Any, said: Any, scale: Any = No
 
 def _lines(reply: ReplyReader, said: Any, what: str) -> tuple[str, ...]:
     lines = said if isinstance(said, list | tuple) else [said]
-    for it in lines:
-        if not isinstance(it, str) and it is not None:
+    for line in lines:
+        if not isinstance(line, str) and line is not None:
             reply.drop(what, f"{what} that is not a text")
-    return tuple(it for it in lines if isinstance(it, str) and it.strip())
+    return tuple(line for line in lines if isinstance(line, str) and line.strip())
 
 
 def _findings(reply: ReplyReader, said: Any, names: Mapping[str, str]) -> Iterator[_Finding]:
     items = list(said) if isinstance(said, tuple) else said
-    for it in items_in(reply, items, _SaidFinding, "finding"):
+    for finding in list_items(reply, items, _SaidFinding, "finding"):
         try:
-            kind = _criterion(names, it.kind)
+            kind = _criterion(names, finding.kind)
         except KeyError:
-            reply.drop("finding", f"unknown criterion {it.kind[:100]!r}: {it.message}")
+            reply.drop("finding", f"unknown criterion {finding.kind[:100]!r}: {finding.message}")
         else:
-            yield _Finding(kind, it.message, it.fix, it.quote, it.span)
+            yield _Finding(kind, finding.message, finding.fix, finding.quote, finding.span)
 
 
 def total(scores: Sequence[CriterionScore], criteria: Sequence[Criterion]) -> float | None:
     """Return the weighted mean of the measured scores, to 6 places; None without any."""
     weights = {criterion.name: criterion.weight for criterion in criteria}
-    measured = [(it.score, weights[it.criterion]) for it in scores if it.score is not None]
+    measured = [
+        (score.score, weights[score.criterion]) for score in scores if score.score is not None
+    ]
     if not measured:
         return None
     whole = sum([weight for _, weight in measured])
@@ -374,7 +381,7 @@ def below_floor(
     below: list[Criterion] = []
     for criterion in criteria:
         if criterion.floor is not None:
-            given = {it.criterion: it.score for it in scores}
+            given = {score.criterion: score.score for score in scores}
             score = given.get(criterion.name)
             if score is None or score < criterion.floor:
                 below.append(criterion)
@@ -385,10 +392,10 @@ def _scores(
     reply: ReplyReader, verdict: _Verdict, criteria: Sequence[Criterion], source: Source
 ) -> tuple[CriterionScore, ...]:
     given: dict[str, _Score] = {}
-    for it in verdict.scores:
-        if it.criterion in given and it != given[it.criterion]:
+    for score in verdict.scores:
+        if score.criterion in given and score != given[score.criterion]:
             raise Unreadable("a criterion is scored twice")
-        given[it.criterion] = it
+        given[score.criterion] = score
     names = [criterion.name for criterion in criteria]
     if given.keys() != {*names}:
         if missing := [name for name in names if name not in given]:
@@ -396,7 +403,7 @@ def _scores(
         unknown = [name for name in given if name not in names]
         reply.drop("score", f"{', '.join(unknown)} is not among the criteria: {', '.join(names)}")
     scores = [_score(given[name], source) for name in names]
-    if not verdict.unmeasurable and {it.score for it in scores} <= {None}:
+    if not verdict.unmeasurable and {score.score for score in scores} <= {None}:
         asked = reply.asked
         schema = schema_for(asked, may_lack=False) if isinstance(asked, Judge) else None
         raise Unreadable("no criterion has a score", schema)
@@ -406,8 +413,12 @@ def _scores(
 def _score(said: _Score, source: Source) -> CriterionScore:
     """Return a score with the evidence that occurs in the draft."""
     lines = said.evidence if isinstance(said.evidence, list) else [said.evidence]
-    found = [_quotation(it, source) for it in lines[:MOST_EVIDENCE] if it is not None]
-    quoted = [it for it in found if it is not None]
+    found = [
+        _quotation(quotation, source)
+        for quotation in lines[:MOST_EVIDENCE]
+        if quotation is not None
+    ]
+    quoted = [quotation for quotation in found if quotation is not None]
     return CriterionScore(
         criterion=said.criterion,
         score=said.score,
@@ -443,8 +454,8 @@ def _finding(said: _Finding, source: Source, by: str) -> Finding:
 
 def averaged(task: Task, scored: Scored, said: Sequence[Critique]) -> Scored:
     """Return a draft with the mean of several critiques as its score; the rest is of the first."""
-    scores = tuple(_mean(it, said) for it in scored.scores)
-    criteria = (*task.criteria, *(it.criterion for it in task.counted))
+    scores = tuple(_mean(score, said) for score in scored.scores)
+    criteria = (*task.criteria, *(measure.criterion for measure in task.counted))
     return replace(
         scored,
         score=total(scores, criteria),
@@ -455,8 +466,10 @@ def averaged(task: Task, scored: Scored, said: Sequence[Critique]) -> Scored:
 
 
 def _mean(first: CriterionScore, said: Sequence[Critique]) -> CriterionScore:
-    given = [it.score for of in said for it in of.scores if it.criterion == first.criterion]
-    scores = [it for it in given if it is not None]
+    given = [
+        score.score for of in said for score in of.scores if score.criterion == first.criterion
+    ]
+    scores = [score for score in given if score is not None]
     if not scores:
         return first
     spread = round(max(scores) - min(scores), 6)
@@ -486,9 +499,9 @@ async def critiqued(task: Task, draft: str) -> tuple[Critique, tuple[Caveat, ...
         opinions, caveats = await _sampled(task, draft, panel[0])
         critique = merged(opinions, task.criteria)
     else:
-        said = await Together(CRITIC, tuple(_sampled(task, draft, it) for it in panel))
-        opinions = tuple(chain.from_iterable(it for it, _ in said))
-        caveats = tuple(chain.from_iterable(it for _, it in said))
+        said = await Together(CRITIC, tuple(_sampled(task, draft, member) for member in panel))
+        opinions = tuple(chain.from_iterable(critiques for critiques, _ in said))
+        caveats = tuple(chain.from_iterable(missed for _, missed in said))
         critique = merged(opinions, task.criteria)
     return critique, (*caveats, *_unmeasured(critique.scores))
 
@@ -498,9 +511,9 @@ def _path(member: PanelMember | None) -> str:
 
 
 def _unmeasured(scores: Sequence[CriterionScore]) -> Iterator[Caveat]:
-    for it in scores:
-        if it.score is None:
-            detail = f"the criterion {it.criterion} has no score: {it.reason}"
+    for score in scores:
+        if score.score is None:
+            detail = f"the criterion {score.criterion} has no score: {score.reason}"
             yield Caveat(code="item_dropped", path="critique", detail=detail)
 
 
@@ -509,11 +522,11 @@ def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Criti
     if len(opinions) == 1:
         return opinions[0]
     return Critique(
-        scores=tuple(_middle(it.name, opinions) for it in criteria),
-        strengths=_distinct([it.strengths for it in opinions], _words),
-        weaknesses=_distinct([it.weaknesses for it in opinions], _words),
-        suggestions=_distinct([it.suggestions for it in opinions], _words),
-        findings=_distinct([it.findings for it in opinions], _place),
+        scores=tuple(_middle(criterion.name, opinions) for criterion in criteria),
+        strengths=_distinct([opinion.strengths for opinion in opinions], _words),
+        weaknesses=_distinct([opinion.weaknesses for opinion in opinions], _words),
+        suggestions=_distinct([opinion.suggestions for opinion in opinions], _words),
+        findings=_distinct([opinion.findings for opinion in opinions], _place),
     )
 
 
@@ -525,7 +538,7 @@ async def _sampled(task: Task, draft: str, member: PanelMember | None) -> Opinio
     if len(samples) == 1:
         return (await samples[0],), ()
     done = await play_parts(path, samples)
-    return tuple(it for it in done.replies if it is not None), done.left_out(paths)
+    return tuple(reply for reply in done.replies if reply is not None), done.left_out(paths)
 
 
 def _opinion(
@@ -535,26 +548,30 @@ def _opinion(
     by = CRITIC
     if member is not None:
         asked, by = replace(asked, member=member.name), member.seat
-    return ask(asked, reader(task.criteria, draft, by), "unreadable_critique")
+    return ask(asked, critique_reader(task.criteria, draft, by), "unreadable_critique")
 
 
 def _middle(criterion: str, opinions: Sequence[Critique]) -> CriterionScore:
     """Return the median of the measured scores, with the reason of the nearest score."""
-    given = [score for it in opinions for score in it.scores if score.criterion == criterion]
-    measured = [it for it in given if it.score is not None]
-    scores = [it.score for it in given if it.score is not None]
+    given = [
+        score for opinion in opinions for score in opinion.scores if score.criterion == criterion
+    ]
+    measured = [score for score in given if score.score is not None]
+    scores = [score.score for score in given if score.score is not None]
     middle = round(median(scores), 6) if scores else None
 
-    def far(it: CriterionScore) -> tuple[float, float]:
-        score = it.score or 0.0
+    def far(said: CriterionScore) -> tuple[float, float]:
+        score = said.score or 0.0
         return (round(abs(score - (middle or 0.0)), 9), score)
 
     return CriterionScore(
         criterion=criterion,
         score=middle,
         reason=min(measured or given[:1], key=far).reason,
-        evidence=_distinct([it.evidence for it in given], lambda it: it, MOST_EVIDENCE),
-        unsupported=sum(it.unsupported for it in given),
+        evidence=_distinct(
+            [score.evidence for score in given], lambda quotation: quotation, MOST_EVIDENCE
+        ),
+        unsupported=sum(score.unsupported for score in given),
         spread=round(max(scores) - min(scores), 6) if len(scores) > 1 else None,
     )
 
@@ -583,7 +600,7 @@ def _place(finding: Finding) -> Hashable:
     return (finding.kind, _words(finding.message))
 
 
-def errors_in(findings: Sequence[Finding]) -> tuple[float, float]:
+def error_weights(findings: Sequence[Finding]) -> tuple[float, float]:
     """Return the weights of what rules found: with a veto, and without one.
 
     Warnings do not count, nor do findings of models, of which a worse draft may have fewer.
@@ -591,19 +608,21 @@ def errors_in(findings: Sequence[Finding]) -> tuple[float, float]:
     if not findings:
         return 0.0, 0.0
     weights = {OnFail.VETO: 0.0, OnFail.REVISE: 0.0, OnFail.WARN: 0.0}
-    for it in findings:
-        if it.source == LOCKED or it.source.startswith(VALIDATORS):
-            weights[it.on_fail] += it.weight
+    for finding in findings:
+        if finding.source == LOCKED or finding.source.startswith(VALIDATORS):
+            weights[finding.on_fail] += finding.weight
     return round(weights[OnFail.VETO], 6), round(weights[OnFail.REVISE], 6)
 
 
 def measures_of(validators: Sequence[Validator], scope: str = "") -> tuple[ValidatorScore, ...]:
     """Return the scores that the validators of the request, or of an item, give."""
     before = f"{VALIDATORS}{scope}/" if scope else VALIDATORS
-    counting = ((index, it, it.counts_as()) for index, it in enumerate(validators))
+    counting = (
+        (index, validator, validator.counts_as()) for index, validator in enumerate(validators)
+    )
     return tuple(
-        ValidatorScore(f"{before}{index}", criterion, it.decides)
-        for index, it, criterion in counting
+        ValidatorScore(f"{before}{index}", criterion, validator.decides)
+        for index, validator, criterion in counting
         if criterion is not None
     )
 
@@ -611,14 +630,14 @@ def measures_of(validators: Sequence[Validator], scope: str = "") -> tuple[Valid
 def with_own_checks(task: Task, scope: str, validators: Sequence[Validator], *, ends: bool) -> Task:
     """Return the task of a stage, pass or part, which its own validators check.
 
-    Those of what it is an item of check it too if its result is the whole's: if it `ends` that.
+    The validators of the whole check it too if its result is that of the whole: if it `ends` that.
     """
     scope = f"{task.scope}{scope}"
-    demanding = [it for it in validators if it.on_fail is not OnFail.WARN]
-    checks = tuple(words for it in demanding if (words := it.in_words()))
-    counted = sum(it.counts_as() is None for it in demanding)
+    demanding = [validator for validator in validators if validator.on_fail is not OnFail.WARN]
+    checks = tuple(words for validator in demanding if (words := validator.in_words()))
+    counted = sum(validator.counts_as() is None for validator in demanding)
     own = ItemChecks(scope, checks, measures_of(validators, scope), counted)
-    schemas = (schema for it in validators for schema in it.json_schemas().values())
+    schemas = (schema for validator in validators for schema in validator.json_schemas().values())
     return replace(
         task,
         has_validators=task.has_validators and ends,
@@ -643,8 +662,8 @@ async def judge(task: Task, draft: Draft) -> Scored:
     critique, caveats = await critiqued(task, draft.text)
     scores = (*critique.scores, *checked.scores)
     counted = task.counted
-    is_decided = True in [it.decides for it in counted]
-    criteria = (*task.criteria, *[it.criterion for it in counted])
+    is_decided = True in [measure.decides for measure in counted]
+    criteria = (*task.criteria, *[measure.criterion for measure in counted])
     return Scored(
         draft=draft,
         score=_decided(task, checked.scores) if is_decided else total(scores, criteria),
@@ -683,8 +702,8 @@ async def _checked(task: Task, draft: Draft) -> tuple[Draft, FindingsReply]:
     """Return the draft as validators corrected it, and what they and `locked` say of it."""
     checked = NOTHING_FOUND
     if task.scopes:
-        checked = await check(task, draft.text, corrects=not draft.spans)
-        draft = corrected(draft, checked)
+        checked = await validator_findings(task, draft.text, corrects=not draft.spans)
+        draft = corrected_draft(draft, checked)
     gone = lacking(draft.text, task.locked)
     if not gone:
         return draft, checked
@@ -692,7 +711,7 @@ async def _checked(task: Task, draft: Draft) -> tuple[Draft, FindingsReply]:
     return draft, checked.model_copy(update={"findings": findings})
 
 
-def corrected(draft: Draft, checked: FindingsReply) -> Draft:
+def corrected_draft(draft: Draft, checked: FindingsReply) -> Draft:
     """Return a draft as validators corrected it before they checked it."""
     if checked.text is None:
         return draft
@@ -700,7 +719,7 @@ def corrected(draft: Draft, checked: FindingsReply) -> Draft:
     return replace(draft, text=checked.text, sha256=sha256, is_reply=False, fixes=checked.fixes)
 
 
-async def check(
+async def validator_findings(
     task: Task, draft: str, path: str = "check", *, corrects: bool = True
 ) -> FindingsReply:
     """Return what validators say; the finding that one did not run vetoes, unless accepted."""
@@ -708,7 +727,10 @@ async def check(
     if "validator_skipped" in task.accepted:
         return checked
     veto = {"on_fail": OnFail.VETO}
-    found = (it.model_copy(update=veto) if it.skipped else it for it in checked.findings)
+    found = (
+        finding.model_copy(update=veto) if finding.skipped else finding
+        for finding in checked.findings
+    )
     return checked.model_copy(update={"findings": tuple(found)})
 
 
@@ -716,29 +738,33 @@ def skipped_in(findings: Sequence[Finding]) -> tuple[Caveat, ...]:
     """Return a caveat for every validator that did not run."""
     return tuple(
         [
-            Caveat(code="validator_skipped", path="check", detail=f"{it.source}: {it.message}")
-            for it in findings
-            if it.skipped
+            Caveat(
+                code="validator_skipped",
+                path="check",
+                detail=f"{finding.source}: {finding.message}",
+            )
+            for finding in findings
+            if finding.skipped
         ]
     )
 
 
 def _decided(task: Task, scores: Sequence[CriterionScore]) -> float | None:
     """Return the weighted mean of the scores that decide alone; None if there is none."""
-    deciding = [it.criterion for it in task.counted if it.decides]
-    names = {it.name for it in deciding}
-    return total([it for it in scores if it.criterion in names], deciding)
+    deciding = [measure.criterion for measure in task.counted if measure.decides]
+    names = {criterion.name for criterion in deciding}
+    return total([score for score in scores if score.criterion in names], deciding)
 
 
 def _share(task: Task, checked: FindingsReply) -> float:
     """Return the share of validators that pass; those that give a score count with their weight."""
-    measured = {it.source for it in task.counted}
-    found = (it for it in checked.findings if not it.skipped)
-    demanded = (it.source for it in found if it.on_fail is not OnFail.WARN)
-    failed = {it for it in demanded if it != LOCKED and it not in measured}
-    known = {it.criterion for it in checked.scores}
-    criteria = [it.criterion for it in task.counted if it.criterion.name in known]
-    weight = sum(it.weight for it in criteria)
+    measured = {measure.source for measure in task.counted}
+    found = (finding for finding in checked.findings if not finding.skipped)
+    demanded = (finding.source for finding in found if finding.on_fail is not OnFail.WARN)
+    failed = {source for source in demanded if source != LOCKED and source not in measured}
+    known = {score.criterion for score in checked.scores}
+    criteria = [measure.criterion for measure in task.counted if measure.criterion.name in known]
+    weight = sum(criterion.weight for criterion in criteria)
     passed = task.demanded - len(failed) + weight * (total(checked.scores, criteria) or 0.0)
     return round(passed / (task.demanded + weight), 6) if task.demanded + weight else 0.0
 
@@ -755,4 +781,4 @@ def _gone(locked: str) -> Finding:
 
 def is_valid(findings: Sequence[Finding]) -> bool:
     """Return whether no finding vetoes its draft."""
-    return OnFail.VETO not in [it.on_fail for it in findings]
+    return OnFail.VETO not in [finding.on_fail for finding in findings]

@@ -49,7 +49,7 @@ ESCAPES: Mapping[str, str] = {
     "n": "\n",
     "r": "\r",
     "t": "\t",
-    **{it: it for it in "\"'`/\\"},
+    **{sign: sign for sign in "\"'`/\\"},
     "\n": "",
 }
 BLANK = re.compile(r"(?:[\s\u200b-\u200d\u2060\ufeff]+|//[^\n]*|/\*.*?\*/|#[^\n]*)+", re.DOTALL)
@@ -78,16 +78,16 @@ class Unusable(Unparsable):
     """A value that ends too early, can be read in two ways, or has a text that is not Unicode."""
 
 
-def values_in(text: str) -> Iterator[dict[str, Any] | list[Any] | Unparsable]:
+def json_values_in(text: str) -> Iterator[dict[str, Any] | list[Any] | Unparsable]:
     """Yield the outermost objects and arrays of a text, in order, and why others cannot be read.
 
     It ends at the first `Unusable` one: what is inside that, or after it, proves nothing.
     """
-    return (value for value, _ in passages_in(text))
+    return (value for value, _ in json_passages_in(text))
 
 
-def passages_in(text: str) -> Iterator[tuple[dict[str, Any] | list[Any] | Unparsable, str]]:
-    """Yield what `values_in` yields, each with the words that it was read from."""
+def json_passages_in(text: str) -> Iterator[tuple[dict[str, Any] | list[Any] | Unparsable, str]]:
+    """Yield what `json_values_in` yields, each with the words that it was read from."""
     at = tried = 0
     while (start := _opening(text, at)) >= 0 and tried < MOST_STARTS:
         tried += 1
@@ -131,7 +131,7 @@ def _value(text: str, start: int) -> tuple[Any, int]:
     return value, end
 
 
-def flaw_in(text: str) -> str | None:
+def json_flaw_in(text: str) -> str | None:
     """Return why a text is no JSON value (RFC 8259), or why readers may differ on it."""
     try:
         json.loads(text, object_pairs_hook=_with_each_name_once, parse_constant=_refuse)

@@ -51,7 +51,7 @@ def number_for(nonce: str | None, name: str, shared: str, texts: Sequence[str]) 
     while True:
         seed = sha256(seed).digest()
         number = f"{int.from_bytes(seed[:4], 'big') % 1_000_000:06}"
-        if number not in shared and not any(number in it for it in texts):
+        if number not in shared and not any(number in text_given for text_given in texts):
             return number
 
 
@@ -73,10 +73,10 @@ def without_marks(text: str, number: str) -> str:
     """
     if number not in text:
         return text
-    found = [it for it in A_MARK.finditer(text) if it["number"] == number]
-    if found and all(it["slash"] for it in found) and text[: found[0].start()].strip():
+    found = [mark for mark in A_MARK.finditer(text) if mark["number"] == number]
+    if found and all(mark["slash"] for mark in found) and text[: found[0].start()].strip():
         text = text[: found[0].start()]
-    return A_MARK.sub(lambda it: "" if it["number"] == number else it[0], text)
+    return A_MARK.sub(lambda mark: "" if mark["number"] == number else mark[0], text)
 
 
 def begun_in(reply: str, number: str) -> str | None:
@@ -88,14 +88,14 @@ def begun_in(reply: str, number: str) -> str | None:
     if other := EXACT.match(reply.lstrip()):
         number = other["number"]
     begun: int | None = None
-    found = [it for it in A_MARK.finditer(reply) if it["number"] == number]
-    for it in found:
-        is_long = it.start() - (begun or 0) > LONGEST_MENTION
-        if not it["slash"] and (begun is None or not is_long):
-            begun = it.end()
-        elif is_long and (begun is not None or it is found[0]):
-            return _without_line_ends(reply[begun or 0 : it.start()])
-        elif it["slash"]:
+    found = [mark for mark in A_MARK.finditer(reply) if mark["number"] == number]
+    for mark in found:
+        is_long = mark.start() - (begun or 0) > LONGEST_MENTION
+        if not mark["slash"] and (begun is None or not is_long):
+            begun = mark.end()
+        elif is_long and (begun is not None or mark is found[0]):
+            return _without_line_ends(reply[begun or 0 : mark.start()])
+        elif mark["slash"]:
             begun = None
     if begun is None:
         return "" if found else None
@@ -125,32 +125,34 @@ def marked_in(reply: str, number: str, *, any_number: bool) -> list[str]:
     """
     texts: list[str] = []
     begun = ended = None
-    for it in _marks_in(reply, number, any_number=any_number):
-        is_twice = begun is not None and reply[begun : it.start()].strip() != ""
-        is_end = bool(it["slash"]) or (is_twice and not reply[it.end() :].strip())
+    for mark in _marks_in(reply, number, any_number=any_number):
+        is_twice = begun is not None and reply[begun : mark.start()].strip() != ""
+        is_end = bool(mark["slash"]) or (is_twice and not reply[mark.end() :].strip())
         if not is_end:
-            begun = it.end()
+            begun = mark.end()
             continue
         start, begun = begun if begun is not None else ended, None
         if start is not None:
-            texts.append(reply[start : it.start()])
-            ended = it.end()
+            texts.append(reply[start : mark.start()])
+            ended = mark.end()
     if begun is not None:
         texts.append(_to_the_end(reply[begun:]))
     if len(texts) > 1:
-        texts = [it for it in texts if "\n" in it or len(it) > LONGEST_MENTION] or texts
+        texts = [
+            between for between in texts if "\n" in between or len(between) > LONGEST_MENTION
+        ] or texts
     longest = max(map(len, texts), default=0)
     if "\n" in reply.strip() and longest <= LONGEST_MENTION and len(reply) > 10 * LONGEST_MENTION:
         return []
-    return [it for it in texts if it.strip() and len(it) * FEWEST >= longest]
+    return [between for between in texts if between.strip() and len(between) * FEWEST >= longest]
 
 
 def _marks_in(reply: str, number: str, *, any_number: bool) -> list[re.Match[str]]:
     found = list(A_MARK.finditer(reply))
-    own = [it for it in found if it["number"] == number]
+    own = [mark for mark in found if mark["number"] == number]
     if len(own) > 1 or not any_number:
         return own
-    return [it for it in found if it in own or EXACT.fullmatch(it[0])]
+    return [mark for mark in found if mark in own or EXACT.fullmatch(mark[0])]
 
 
 def _to_the_end(rest: str) -> str:

@@ -1,11 +1,18 @@
 """The moves that a strategy awaits, their replies, and the drafts and judgements they carry."""
 
+import json
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import MISSING, field, fields, is_dataclass, replace
+from functools import cache, partial
+from hashlib import sha256
+from operator import attrgetter
 from types import coroutine
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
+from pydantic import BaseModel
+
 from app.contract.caveats import Caveat
+from app.contract.criteria import Criterion, PanelMember
 from app.contract.drafts import EditsMade, Escape, Passage
 from app.contract.judgement import (
     CriterionScore,
@@ -20,11 +27,12 @@ from app.contract.judgement import (
 )
 from app.contract.limits import Limits
 from app.contract.models import Role
+from app.contract.requests import ContextDocument
 from app.contract.reviews import PlannedCall, ReviewAction, ReviewPlan, ReviewWhen
 from app.contract.status import StopReason
 from app.contract.values import value
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
-from workers.engine.prompt_requests import Prompt, PromptRequest
+from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest, Task
 from workers.engine.replies import ReplyReader
 
 
@@ -47,7 +55,7 @@ class Draft:
     escape: Escape | None = None
     """How it was made in another way than usual, because the search stood still."""
     fixes: tuple[FixMade, ...] = ()
-    """What validators corrected in it."""
+    """What validators corrected in the text."""
     spans: tuple[Span, ...] = ()
     """The passages that alone may differ from the draft it was made from; empty if all may."""
 
@@ -78,8 +86,8 @@ class Scored:
         """Return whether nothing keeps it from passing but checks that could not be made."""
         if self.valid:
             return False
-        made = tuple(it for it in self.findings if not it.skipped)
-        valid = all(it.on_fail is not OnFail.VETO for it in made)
+        made = tuple(finding for finding in self.findings if not finding.skipped)
+        valid = all(finding.on_fail is not OnFail.VETO for finding in made)
         return replace(self, findings=made, valid=valid).passes(threshold)
 
 
@@ -159,15 +167,15 @@ class Refusal(Exception):
         """Give it the paths that it has below `prefix`, and return it."""
         self.steps = tuple(step.removeprefix(f"{prefix}/") for step in self.steps)
         self.caveats = tuple(
-            it.model_copy(update={"path": it.path.removeprefix(f"{prefix}/")})
-            for it in self.caveats
+            caveat.model_copy(update={"path": caveat.path.removeprefix(f"{prefix}/")})
+            for caveat in self.caveats
         )
         return self
 
     def under(self, prefix: str) -> Self:
         """Give it the paths that it has around `prefix`, and return it."""
         self.steps = tuple(f"{prefix}/{step}" for step in self.steps)
-        self.caveats = tuple(it.under(prefix) for it in self.caveats)
+        self.caveats = tuple(caveat.under(prefix) for caveat in self.caveats)
         return self
 
 
@@ -199,8 +207,8 @@ class Rejected(StepError):
 def first_of(refusals: Sequence[Refusal]) -> Refusal:
     """Return the first of several refusals, made up of the steps of all."""
     first = refusals[0]
-    first.steps = tuple(step for it in refusals for step in it.steps)
-    first.caveats = tuple(caveat for it in refusals for caveat in it.caveats)
+    first.steps = tuple(step for refusal in refusals for step in refusal.steps)
+    first.caveats = tuple(caveat for refusal in refusals for caveat in refusal.caveats)
     return first
 
 
@@ -329,10 +337,10 @@ class ReviewerReply:
     limits: Limits | None = None  # those in force when it was said
     arguments: Mapping[str, Any] | None = None
     is_timeout: bool = False
-    """Whether nobody answered."""
+    """Whether no reviewer answered."""
     spans: tuple[Passage, ...] = ()
     of: str | None = None
-    """The path of the draft that they saw, in its own search, if nobody asked them about it."""
+    """The path of the draft that they saw, in its own search, if it was no answer to a review."""
 
 
 @value()
@@ -485,14 +493,14 @@ class PartResults(Generic[Reply]):
     @property
     def were_stopped(self) -> bool:
         """Whether any part was stopped."""
-        return any(isinstance(it, Stopped) for it in self.refusals)
+        return any(isinstance(refusal, Stopped) for refusal in self.refusals)
 
     def left_out(self, paths: Sequence[str]) -> tuple[Caveat, ...]:
         """Return a caveat for every part without a result; `paths` are those of the parts."""
         return tuple(
-            Caveat(code="item_dropped", path=path, detail=f"left out: {str(it) or 'stopped'}")
-            for path, it in zip(paths, self.refusals, strict=True)
-            if it is not None
+            Caveat(code="item_dropped", path=path, detail=f"left out: {str(refusal) or 'stopped'}")
+            for path, refusal in zip(paths, self.refusals, strict=True)
+            if refusal is not None
         )
 
     def unless_stopped(self, reason: StopReason) -> StopReason | None:
@@ -525,3 +533,79 @@ async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartRe
     if len(refusals) == len(parts):
         raise first_of([refusals[index] for index in range(len(parts))])
     return PartResults(done, tuple(refusals.get(index) for index in range(len(parts))))
+
+
+LENGTH = 16
+"""Hexadecimal digits of the SHA-256 that are kept: 64 bits."""
+
+COVERED: Mapping[type, tuple[str, ...]] = {
+    Task: ("instruction", "draft", "context", "criteria"),
+    ContextDocument: ("name", "sha256"),
+    Criterion: ("name", "description"),
+    PanelMember: ("name", "perspective", "adversarial"),
+    Critique: ("scores", "strengths", "weaknesses", "suggestions", "findings"),
+    CriterionScore: ("criterion", "score", "reason"),
+    Finding: ("source", "kind", "message", "fix", "quote"),
+}
+"""The fields of shared types that are covered: a field that a later release adds is not.
+
+Of other dataclasses every field is covered that is not `IN_WORDS` and differs from its default.
+"""
+
+
+def about(move: StepMove) -> str:
+    """Return the hash of what a step is about: a recorded reply belongs to one key and one hash.
+
+    The hash has `LENGTH` hexadecimal digits, the same in every process and release. It covers the
+    kind of the step, who is asked, and the drafts and findings given; not the words of a prompt, so
+    that a prompt in other words keeps the replies that were paid for.
+    """
+    return sha256(_encode(_subject(move)).encode()).hexdigest()[:LENGTH]
+
+
+def _subject(move: StepMove) -> Mapping[str, Any]:
+    match move:
+        case Ask():
+            given = move.prompt_request
+            return {"kind": "ask", "asks": move.prompt.name, "seat": move.seat, "given": given}
+        case Check():
+            return {"kind": "check", "of": move.of, "draft": move.draft}
+        case Call():
+            return {"kind": "call", "tool": move.tool, "arguments": dict(move.arguments)}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON cannot write as lists and mappings of such that it can."""
+    return _plainly(type(value))(value)  # type: ignore[arg-type] # mypy: type[Any] is not Hashable
+
+
+@cache
+def _plainly(kind: type) -> Callable[[Any], Any]:
+    """Return what makes the values of a type plain."""
+    if covered := COVERED.get(kind):
+        return attrgetter(*covered)
+    if issubclass(kind, BaseModel):
+        return partial(kind.model_dump, mode="json", exclude_defaults=True)
+    if issubclass(kind, Mapping):
+        return dict
+    if not is_dataclass(kind):
+        raise TypeError(f"{kind.__name__} is no dataclass: its hash would differ between processes")
+    given = [
+        (attribute.name, attribute.default)
+        for attribute in fields(kind)
+        if not attribute.metadata.get(IN_WORDS)
+    ]
+    return partial(_given, given)
+
+
+def _given(fields_: Sequence[tuple[str, Any]], value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that differ from their defaults."""
+    found = {}
+    for name, default in fields_:
+        given = getattr(value, name)
+        if default is MISSING or given != default:
+            found[name] = given
+    return found
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_plain).encode

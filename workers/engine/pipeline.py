@@ -31,6 +31,8 @@ from app.contract.judgement import (
 from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import Output, RefinementRequest
+from app.contract.reviews import ReviewPlan
+from app.contract.status import StopReason
 from app.contract.strategies import STRATEGIES, Strategy
 from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION, PLAYABLE
@@ -45,6 +47,8 @@ from workers.engine.moves import (
     Judged,
     Move,
     MoveCoroutine,
+    Refusal,
+    Rejected,
     Scored,
     StepError,
     Stopped,
@@ -53,13 +57,12 @@ from workers.engine.moves import (
     relayed,
 )
 from workers.engine.prompt_requests import JsonDocument, Prompt, Task
-from workers.engine.prompts.drafting import Derive, Revise
-from workers.engine.prompts.judging import Compare, Judge, ListCriteria
+from workers.engine.prompts import Compare, Derive, Judge, ListCriteria, Revise
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.reviewing import ReviewPolicy, signed_off
-from workers.engine.search import Outcome
+from workers.engine.search import LimitOverrides, Outcome
 from workers.engine.strict_schema import strict
-from workers.engine.sub_search import informed
+from workers.engine.sub_search import below, given_up, informed, ruled
 
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
 """Latin, full width, Arabic and Greek."""
@@ -85,17 +88,17 @@ def criteria_in(reply: ReplyReader) -> tuple[Criterion, ...]:
     listed = listed_in(reply, "criteria", _Listed, "criterion")
     names: set[str] = set()
     criteria: list[Criterion] = []
-    for it in listed:
-        name = it.name.strip()
+    for item in listed:
+        name = item.name.strip()
         if not name or name.casefold() in names:
             reply.drop("criterion", "every criterion needs a unique name")
-        elif not it.description.rstrip().endswith(QUESTION_MARKS):
-            reply.drop("criterion", f"the description of {it.name} is not a question")
+        elif not item.description.rstrip().endswith(QUESTION_MARKS):
+            reply.drop("criterion", f"the description of {item.name} is not a question")
         else:
             names.add(name.casefold())
-            criteria.append(Criterion(name=name, description=it.description.strip()))
+            criteria.append(Criterion(name=name, description=item.description.strip()))
     if not FEWEST_LISTED <= len(criteria) <= MOST_LISTED:
-        reasons = "; ".join(["", *(it.reason for it in reply.dropped)])
+        reasons = "; ".join(["", *(item.reason for item in reply.dropped)])
         raise Unreadable(
             f"criteria: it has {len(criteria)} of them, expected at least {FEWEST_LISTED}"
             f" and at most {MOST_LISTED}{reasons}"
@@ -134,7 +137,7 @@ class Earlier:
     text: str
 
 
-async def compared(task: Task, strategy: MoveCoroutine[Outcome]) -> Outcome:
+async def compared_with_draft(task: Task, strategy: MoveCoroutine[Outcome]) -> Outcome:
     """Play a strategy and compare its result with the client's draft.
 
     Without a client's draft, the result is compared with the first draft that the outermost search
@@ -200,11 +203,13 @@ async def with_outputs(task: Task, outputs: Sequence[Output], outcome: Outcome) 
     """Return the outcome with every further text; texts that fail are listed as missing."""
     text = outcome.best.scored.draft.text
     try:
-        made = await part_replies("outputs", [_derived(task, text, it) for it in outputs])
+        made = await part_replies("outputs", [_derived(task, text, output) for output in outputs])
     except (Stopped, StepError):
         made = (None,) * len(outputs)
-    texts = {it.name: text for it, text in zip(outputs, made, strict=True) if text is not None}
-    missing = tuple(f"outputs/{it.name}" for it in outputs if it.name not in texts)
+    texts = {
+        output.name: text for output, text in zip(outputs, made, strict=True) if text is not None
+    }
+    missing = tuple(f"outputs/{output.name}" for output in outputs if output.name not in texts)
     return replace(outcome, outputs=texts, missing=(*outcome.missing, *missing))
 
 
@@ -231,7 +236,7 @@ async def whole(
     if request.review and request.review.when == "each_iteration":
         task = replace(task, is_reviewed=True)
     played = _played(request, task, limits, strategy, policy)
-    outcome = await (compared(task, played) if request.compare else played)
+    outcome = await (compared_with_draft(task, played) if request.compare else played)
     if request.outputs:
         outcome = await with_outputs(informed(task, outcome.observed), request.outputs, outcome)
     return outcome
@@ -309,9 +314,13 @@ def task_of(
         edits=request.edits,
         locked=in_order(request.draft, request.locked),
         has_validators=bool(request.validators),
-        demanding=sum(it.counts_as() is None for it in request.demanding()),
+        demanding=sum(validator.counts_as() is None for validator in request.demanding()),
         measures=measures_of(request.validators),
-        schemas=tuple(schema for it in request.validators for schema in it.json_schemas().values()),
+        schemas=tuple(
+            schema
+            for validator in request.validators
+            for schema in validator.json_schemas().values()
+        ),
         nonce=nonce,
         grounding=request.grounding,
         instructions=request.instructions,
@@ -324,12 +333,14 @@ def task_of(
 def document_of(request: RefinementRequest) -> JsonDocument | None:
     """Return what one validator demands of the whole text, if the format of a reply can say it."""
     demanding = request.demanding()
-    schemas = [(it, schema) for it in demanding for schema in it.json_schemas().values()]
+    schemas = [
+        (demand, schema) for demand in demanding for schema in demand.json_schemas().values()
+    ]
     if len(schemas) != 1:
         return None
     ((validator, schema),) = schemas
     found = strict(schema)
-    others = (it.in_words() for it in demanding if it is not validator)
+    others = (demand.in_words() for demand in demanding if demand is not validator)
     return None if found is None else JsonDocument(found, tuple(filter(None, others)))
 
 
@@ -364,8 +375,8 @@ def sample_prompts(request: RefinementRequest, nonce: str) -> tuple[Prompt, ...]
     text = request.draft or SAMPLE
     critique = Critique(
         scores=tuple(
-            CriterionScore(criterion=it.name, score=0.5, reason="It meets about half.")
-            for it in task.criteria
+            CriterionScore(criterion=criterion.name, score=0.5, reason="It meets about half.")
+            for criterion in task.criteria
         ),
         findings=(
             Finding(
@@ -379,7 +390,7 @@ def sample_prompts(request: RefinementRequest, nonce: str) -> tuple[Prompt, ...]
     revised = Revise(task, text, failing, critique, ()).prompt()
     first = _first_prompt(strategy_for(request, nonce))
     prompts = (*([] if first is None else [first]), *judged, revised)
-    return tuple({it.name: it for it in reversed(prompts)}.values())[::-1]
+    return tuple({prompt.name: prompt for prompt in reversed(prompts)}.values())[::-1]
 
 
 def _first_prompt(strategy: MoveCoroutine[Any]) -> Prompt | None:
@@ -389,7 +400,7 @@ def _first_prompt(strategy: MoveCoroutine[Any]) -> Prompt | None:
         while isinstance(move, Heard):
             move = strategy.send(None)
         if isinstance(move, Together):
-            prompts = [_first_prompt(it) for it in move.parts]
+            prompts = [_first_prompt(part) for part in move.parts]
             return prompts[0]
         return move.prompt if isinstance(move, Ask) else None
     finally:
@@ -413,3 +424,41 @@ POLICIES: Mapping[int, Policy] = {
     version: partial(strategy_for, engine_version=version) for version in sorted(PLAYABLE)
 }
 """How this release plays a refinement, by the version of the engine that it was made for."""
+
+
+async def refined(
+    path: str,
+    task: Task,
+    limits: Limits,
+    own: LimitOverrides,
+    body: Strategy,
+    review: ReviewPlan | None = None,
+) -> Outcome:
+    """Write or improve a text below `path` with a strategy, under limits of its own.
+
+    The threshold and the stop rules that `own` does not name are those of `limits`. The text is
+    reviewed by its own plan alone. Raises `Stopped` or `StepError` when nothing was judged there,
+    and `Rejected` if a reviewer rejected it.
+    """
+    task = replace(task, is_reviewed=review is not None and review.when == "each_iteration")
+    part = _played_body(task, own.instead_of(limits), body, review)
+    try:
+        done = await below(path, ruled(own, part, path, review))
+        if done.reason is StopReason.REJECTED:
+            raise Rejected
+    except Refusal as refusal:
+        refusal.caveats = refusal.caveats or (given_up(path, refusal),)
+        raise
+    verdict = done.best.scored.caveats  # the whole is judged, and not verified, once more
+    unverified = (caveat.under(done.best.path) for caveat in verdict if caveat.code == "unverified")
+    return replace(done, caveats=(*done.caveats, *unverified)).claiming(task.accepted)
+
+
+async def _played_body(
+    task: Task, limits: Limits, body: Strategy, review: ReviewPlan | None
+) -> Outcome:
+    outcome = await function_of(body.kind)(task, limits, body)
+    if review is not None and review.when == "before_completion":
+        policy = review_policy_of(body)
+        outcome = await signed_off(body, policy, task, limits, outcome, is_part=True)
+    return outcome

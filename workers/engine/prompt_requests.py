@@ -113,7 +113,7 @@ class ItemChecks:
 
     scope: str
     checks: tuple[str, ...]
-    """What they check, in words."""
+    """What the validators check, in words."""
     measures: tuple[ValidatorScore, ...]
     demanding: int = 0
     """How many of them count as passed or failed."""
@@ -190,18 +190,18 @@ class Task:
     @property
     def scopes(self) -> tuple[str, ...]:
         """Whose validators check its drafts: the path of an item, and `` for the request."""
-        return (*([""] if self.has_validators else []), *[it.scope for it in self.own])
+        return (*([""] if self.has_validators else []), *[checks.scope for checks in self.own])
 
     @property
     def counted(self) -> tuple[ValidatorScore, ...]:
         """The scores of validators that check its drafts."""
-        own = [measure for it in self.own for measure in it.measures]
+        own = [measure for checks in self.own for measure in checks.measures]
         return (*(self.measures if self.has_validators else ()), *own)
 
     @property
     def demanded(self) -> int:
         """How many validators that check its drafts count as passed or failed."""
-        return self.demanding * self.has_validators + sum(it.demanding for it in self.own)
+        return self.demanding * self.has_validators + sum(checks.demanding for checks in self.own)
 
     @property
     def document(self) -> JsonDocument | None:

@@ -31,14 +31,13 @@ from workers.engine.lenient_json import (
     SMALL_DIGIT,
     Unparsable,
     Unusable,
-    flaw_in,
-    passages_in,
-    values_in,
+    json_flaw_in,
+    json_passages_in,
+    json_values_in,
 )
+from workers.engine.likeness import ALIKE, known
 from workers.engine.prompt_requests import JsonDocument, PromptRequest, Task
-from workers.engine.text_doubts import doubt_in, settled, unframed
-from workers.engine.text_doubts import flaw_in as flaw_in_text
-from workers.engine.text_likeness import ALIKE, known
+from workers.engine.text_doubts import doubt_in, flaw_in_text, settled, unframed
 from workers.engine.text_replies import (
     OF_DATA,
     NoText,
@@ -167,7 +166,7 @@ class ReplyReader:
         """
         bare, base = draft_of(self.raw), self._given.base
         is_unchanged = base is not None and self.raw.strip() == base.strip()
-        if is_unchanged or (bare.startswith("{") and flaw_in(bare) is None):
+        if is_unchanged or (bare.startswith("{") and json_flaw_in(bare) is None):
             return bare
         try:
             text = without_thinking(self.raw, TextRequest())
@@ -192,7 +191,7 @@ class ReplyReader:
         return TextRequest(
             task=task.instruction or "",
             base=getattr(asked, "draft", None),
-            documents=(task.draft or "", *texts, *[it.text for it in task.context]),
+            documents=(task.draft or "", *texts, *[document.text for document in task.context]),
             nonce=task.nonce,
             mark=self.mark,
             may_be_data=_may_be_data(task),
@@ -202,13 +201,13 @@ class ReplyReader:
 
 def _may_be_data(task: Task) -> bool:
     """Return whether a text may be an object, by the task or by what validators check."""
-    checks = (*task.checks, *[check for it in task.own for check in it.checks])
+    checks = (*task.checks, *[check for own in task.own for check in own.checks])
     wanted = any(map(OF_DATA.search, (task.instruction or "", *checks)))
     return bool(task.schemas) or wanted
 
 
 def _review(asked: PromptRequest) -> str:
-    """Return what a reviser is told of the draft."""
+    """Return the critique of the draft that a reviser reads."""
     critique: Critique = getattr(asked, "critique", NO_CRITIQUE)
     told = (*critique.strengths, *critique.weaknesses, *critique.suggestions)
     return "\n".join((*getattr(asked, "failing", ()), *told))
@@ -218,7 +217,7 @@ def _review(asked: PromptRequest) -> str:
 def _other_texts(kind: type[PromptRequest]) -> tuple[str, ...]:
     """Return the names of the fields that are texts, the draft aside."""
     hints = get_type_hints(kind).items()
-    return tuple(name for name, it in hints if name != "draft" and it in (str, str | None))
+    return tuple(name for name, hint in hints if name != "draft" and hint in (str, str | None))
 
 
 def _text(said: str, asked: TextRequest, *, is_again: bool = False) -> str:
@@ -292,13 +291,15 @@ def _out_of_object(raw: str, task: Task, base: str | None) -> str:
         return _decoded(bare)
     if not bare.endswith("}"):
         return raw
-    found = next(iter(values_in(bare)), None)
+    found = next(iter(json_values_in(bare)), None)
     if isinstance(found, dict) and isinstance(found.get("arguments"), dict):
         found = found["arguments"]
     named = with_plain_names(found) if isinstance(found, dict) else {}
-    texts = [it for name, it in named.items() if name in TEXT_NAMES]
+    texts = [member for name, member in named.items() if name in TEXT_NAMES]
     if not named.keys() <= TEXT_NAMES | NOTE_NAMES:
-        texts = [it for it in named.values() if base is not None and _resembles(it, base)]
+        texts = [
+            member for member in named.values() if base is not None and _resembles(member, base)
+        ]
     return texts[0] if len(texts) == 1 and isinstance(texts[0], str) else raw
 
 
@@ -325,7 +326,7 @@ def _decoded(text: str) -> str:
 def decoded(said: Any) -> Any:
     """Return a member of an object, out of the string that it is encoded in if there is one."""
     if isinstance(said, str) and said.lstrip().startswith(("{", "[")):
-        found = list(values_in(said))
+        found = list(json_values_in(said))
         if len(found) == 1 and not isinstance(found[0], Unparsable):
             return found[0]
     return said
@@ -333,11 +334,15 @@ def decoded(said: Any) -> Any:
 
 def _only(shape: type[Shape], text: str, asked: Callable[[], TextRequest]) -> Shape:
     """Return what the only object of a text is read as, or the only list if there is no object."""
-    values = list(values_in(text))
-    objects = [it for it in values if isinstance(it, dict)]
-    lists = [it for it in values if isinstance(it, list) and it and not any(map(_is_plain, it))]
-    errors = [it for it in values if isinstance(it, Unparsable)]
-    if any(isinstance(it, Unusable) for it in errors):
+    values = list(json_values_in(text))
+    objects = [parsed for parsed in values if isinstance(parsed, dict)]
+    lists = [
+        parsed
+        for parsed in values
+        if isinstance(parsed, list) and parsed and not any(map(_is_plain, parsed))
+    ]
+    errors = [parsed for parsed in values if isinstance(parsed, Unparsable)]
+    if any(isinstance(error, Unusable) for error in errors):
         raise Unreadable(str(errors[-1]))
     found, reasons = _read_as(shape, objects)
     if not found and not errors:
@@ -350,7 +355,7 @@ def _only(shape: type[Shape], text: str, asked: Callable[[], TextRequest]) -> Sh
     if is_refusal(text.strip(), asked()):
         raise Refused("it refuses to answer")
     missing = "it contains no JSON object"
-    reasons += [f"{missing} that can be read: {it}" for it in errors]
+    reasons += [f"{missing} that can be read: {error}" for error in errors]
     raise Unreadable(reasons[0] if reasons else missing)
 
 
@@ -360,7 +365,7 @@ def _document(text: str, asked: TextRequest, document: JsonDocument | None) -> s
     What stands inside of something that cannot be read proves nothing.
     """
     found: dict[str, str] = {}
-    for value, source in passages_in(text):
+    for value, source in json_passages_in(text):
         if isinstance(value, Unparsable):
             raise Unreadable(f"it contains JSON that cannot be read: {value}")
         is_schema = document is not None and value == document.schema
@@ -373,13 +378,13 @@ def _document(text: str, asked: TextRequest, document: JsonDocument | None) -> s
     if len(found) > 1:
         raise Unreadable(f"it contains {len(found)} different JSON objects: give one")
     (source,) = found.values()
-    if flaw := flaw_in(source):
+    if flaw := json_flaw_in(source):
         raise Unreadable(f"it is not JSON: {flaw}")
     return source
 
 
-def _is_plain(it: Any) -> bool:
-    return not isinstance(it, dict | list)
+def _is_plain(item: Any) -> bool:
+    return not isinstance(item, dict | list)
 
 
 def _read_as(shape: type[Shape], values: Sequence[Any]) -> tuple[list[Shape], list[str]]:
@@ -406,8 +411,8 @@ def is_example(value: Any) -> bool:
 
     Keys such as `c1` stand in the form as well, and do not count.
     """
-    texts = [it for it in _leaves(value) if isinstance(it, str) and not KEY.fullmatch(it)]
-    return bool(texts) and all(PLACEHOLDER.fullmatch(it.strip()) for it in texts)
+    texts = [leaf for leaf in _leaves(value) if isinstance(leaf, str) and not KEY.fullmatch(leaf)]
+    return bool(texts) and all(PLACEHOLDER.fullmatch(leaf.strip()) for leaf in texts)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -416,16 +421,16 @@ def _leaves(value: Any) -> Iterator[Any]:
     if not isinstance(value, list):
         yield value
         return
-    for it in value:
-        yield from _leaves(it)
+    for item in value:
+        yield from _leaves(item)
 
 
 @cache
 def _needed(shape: type[ReplyModel]) -> tuple[list[str], set[str]]:
     """Return the members that an object of a shape must have, and those that are lists."""
     members = shape.model_fields.items()
-    needed = [name for name, it in members if it.is_required()]
-    return needed, {name for name, it in members if get_origin(it.annotation) is list}
+    needed = [name for name, attribute in members if attribute.is_required()]
+    return needed, {name for name, attribute in members if get_origin(attribute.annotation) is list}
 
 
 def _forms(value: Any, shape: type[ReplyModel]) -> Iterator[Any]:
@@ -438,12 +443,12 @@ def _forms(value: Any, shape: type[ReplyModel]) -> Iterator[Any]:
             yield {needed[0]: value}
         return
     named = with_plain_names(value)
-    as_lists = {name: flat(it) if name in lists else it for name, it in named.items()}
+    as_lists = {name: flat(member) if name in lists else member for name, member in named.items()}
     yield as_lists
     arguments = value.get("arguments", value.get("parameters", value.get("input")))
     inner = next(iter(value.values())) if len(value) == 1 else arguments
     if isinstance(inner, str) and inner.lstrip().startswith("{"):
-        inner = next(values_in(inner), None)
+        inner = next(json_values_in(inner), None)
     if isinstance(inner, dict):
         yield from _forms(inner, shape)
 
@@ -453,9 +458,9 @@ def flat(said: Any) -> Any:
     if not isinstance(said, Mapping):
         return said
     items: list[Any] = []
-    for it in said.values():
-        items += it if isinstance(it, list) else [it]
-    return items if all(isinstance(it, Mapping) for it in items) else said
+    for member in said.values():
+        items += member if isinstance(member, list) else [member]
+    return items if all(isinstance(item, Mapping) for item in items) else said
 
 
 @lru_cache(1_000)
@@ -466,7 +471,7 @@ def _name(name: str) -> str:
 def first_flaw(error: ValidationError, *within: str) -> str:
     """Return where and what the first error is, in terms of JSON; `within` begins the place."""
     first = error.errors(include_url=False, include_input=False)[0]
-    names = [it for it in map(str, first["loc"]) if not OF_A_TYPE.match(it)]
+    names = [part for part in map(str, first["loc"]) if not OF_A_TYPE.match(part)]
     where = "/".join([*within, *names]) or "the object"
     return f"{where}: {IN_JSON.get(first['type']) or first['msg'].removeprefix('Value error, ')}"
 
@@ -563,7 +568,7 @@ def has_score(said: Mapping[str, Any]) -> bool:
 
 def scale_in(said: Mapping[str, Any]) -> Any:
     """Return what an object says its scores are out of, None if it does not."""
-    return next((it for name, it in said.items() if is_scale(name)), None)
+    return next((member for name, member in said.items() if is_scale(name)), None)
 
 
 def is_scale(name: str) -> bool:
@@ -589,10 +594,10 @@ def _of_object(said: Mapping[str, Any]) -> float | None:
 def _given_scores(said: Mapping[str, Any]) -> set[float]:
     """Return the different scores from 0 to 1 in the members of an object that hold one."""
     found: set[float] = set()
-    for name, it in said.items():
-        if (name in SCORES or LATER.fullmatch(name)) and not isinstance(it, Mapping):
+    for name, member in said.items():
+        if (name in SCORES or LATER.fullmatch(name)) and not isinstance(member, Mapping):
             with suppress(Unreadable):
-                score = score_of(it)
+                score = score_of(member)
                 found |= set() if score is None else {score}
     return found
 
@@ -612,24 +617,24 @@ def _in_range(score: float, said: Any) -> float:
 Item = TypeVar("Item", bound=ReplyModel)
 
 
-def items_in(reply: ReplyReader, said: Any, shape: type[Item], what: str) -> list[Item]:
+def list_items(reply: ReplyReader, said: Any, shape: type[Item], what: str) -> list[Item]:
     """Return the items of a list that have a shape; every other one is dropped."""
     found: list[Item] = []
     items = flat(said)
-    for it in items if isinstance(items, list) else [] if items is None else [items]:
+    for item in items if isinstance(items, list) else [] if items is None else [items]:
         try:
-            found.append(shape.model_validate(with_plain_names(it)))
+            found.append(shape.model_validate(with_plain_names(item)))
         except ValidationError as error:
             reply.drop(what, first_flaw(error, what))
     return found
 
 
-def with_plain_names(it: Any) -> Any:
+def with_plain_names(given: Any) -> Any:
     """Return an object with the names of its members in lower case, if they stay different."""
-    if not isinstance(it, Mapping):
-        return it
-    named = {_name(str(name)): value for name, value in it.items()}
-    return named if len(named) == len(it) else it
+    if not isinstance(given, Mapping):
+        return given
+    named = {_name(str(name)): value for name, value in given.items()}
+    return named if len(named) == len(given) else given
 
 
 @cache
@@ -646,7 +651,7 @@ def listed_in(reply: ReplyReader, name: str, shape: type[Item], what: str) -> li
     said = getattr(reply.read_as(_object_with(name, Any)), name)
     if not isinstance(flat(said), list):
         raise Unreadable(f"{name}: it is not a list")
-    items = items_in(reply, said, shape, what)
+    items = list_items(reply, said, shape, what)
     require_one(reply, items)
     return items
 

@@ -21,7 +21,7 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompt_requests import Task
-from workers.engine.ranking import scores_more
+from workers.engine.quality import scores_more
 from workers.engine.search import (
     GOALS,
     LimitOverrides,
@@ -78,29 +78,29 @@ async def reviewed(
         path = f"reviews/{number}"
         try:
             result = None if is_part else _shown(task, outcome)
-            word = await Review(path, outcome.best, "before_completion", result)
-            before, limits = limits.threshold, word.limits or limits
+            reply = await Review(path, outcome.best, "before_completion", result)
+            before, limits = limits.threshold, reply.limits or limits
             if limits.threshold != before:  # the chance was that of meeting the former one
                 outcome = replace(outcome, estimate=None)
-            outcome = _under(word.limits, outcome)
-            if word.score is not None:
-                outcome = await _rated(outcome, word.score)
-            if word.action == "rate":
+            outcome = _under(reply.limits, outcome)
+            if reply.score is not None:
+                outcome = await _rated(outcome, reply.score)
+            if reply.action == "rate":
                 return outcome
-            if word.action == "approve":
+            if reply.action == "approve":
                 return replace(outcome, reason=StopReason.APPROVED)
-            if word.action == "reject":
+            if reply.action == "reject":
                 return replace(outcome, reason=StopReason.REJECTED, passed=False)
             best = outcome.best
             best = replace(best, path=f"/{best.path}", issues=best.issues.under(""))
-            again = _again(policy, task, limits, RequestedRevision(best, word))
+            again = _again(policy, task, limits, RequestedRevision(best, reply))
             done = await below(path, again)
             if scores_more(top, done.best):
                 why = "a reviewer asked for this draft"
                 done = replace(done, lower=lower_than(top, done.best, why))
             else:
                 top = done.best
-            outcome = done if word.draft is not None else _lacking_as(outcome, done)
+            outcome = done if reply.draft is not None else _lacking_as(outcome, done)
         except Stopped:  # what a part is followed by is not begun any more
             return replace(outcome, reason=None) if is_part else outcome
     return outcome

@@ -15,7 +15,7 @@ from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from app.contract.values import value
 from workers.engine.issue_tracker import IssueTracker
-from workers.engine.judging import averaged, critiqued, errors_in
+from workers.engine.judging import averaged, critiqued, error_weights
 from workers.engine.moves import (
     Heard,
     Judged,
@@ -29,8 +29,7 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompt_requests import Task
-from workers.engine.quality_filter import QualityFilter
-from workers.engine.ranking import Ranking, is_improvement
+from workers.engine.quality import QualityFilter, Ranking, is_improvement
 
 GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)
 
@@ -54,7 +53,7 @@ class Outcome:
     estimate: QualityEstimate | None = None
     """What the best draft is probably worth; None if too little is known."""
     caveats: tuple[Caveat, ...] = ()
-    """What the work on it lacks; what the verdict on the best draft lacks stands there."""
+    """What the work on the draft lacks; the verdict on the best draft has its own lacks."""
     lower: Caveat | None = None
     """Why the best draft has a lower score than another one, if it has."""
 
@@ -70,7 +69,7 @@ class Outcome:
 
     @property
     def every_caveat(self) -> tuple[Caveat, ...]:
-        """What the work on it lacks, and why its score is lower than another draft's."""
+        """What the work on the draft lacks, and why its score is below another draft's."""
         return self.caveats if self.lower is None else (*self.caveats, self.lower)
 
     @property
@@ -103,7 +102,7 @@ class RequestedRevision:
     """What a reviewer asked for next: the draft they saw, and their decision."""
 
     of: Judgement
-    word: ReviewerReply
+    reply: ReviewerReply
 
 
 def lower_than(top: Judgement, best: Judgement, why: str) -> Caveat:
@@ -263,7 +262,7 @@ class Search:
         self.number += len(drafts)
         self._decide_on_samples()
         if taken:
-            best = max(taken, key=lambda it: it.rank)
+            best = max(taken, key=lambda judged: judged.rank)
             await self._reviewed(best, lambda *_: self._decide_on_samples(), first)
 
     def settle(self, reason: StopReason | None) -> None:
@@ -315,7 +314,7 @@ class Search:
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)
         issues = self._issues_of(scored.draft.parent).next(path, findings)
-        judgement = Judgement(scored, number, path, issues, errors_in(scored.findings))
+        judgement = Judgement(scored, number, path, issues, error_weights(scored.findings))
         gain = self._ranking.add(judgement, self._goal, is_beside=is_beside)
         await self._told(judgement)
         return gain, judgement
@@ -341,16 +340,16 @@ class Search:
         """Return a text that a person gave as the first draft while it was paused before it."""
         if not self._hears or self.number != 1 or self.best is not None:
             return None
-        word = await Heard("given", self.number)
-        return None if word is None else word.draft
+        reply = await Heard("given", self.number)
+        return None if reply is None else reply.draft
 
     async def _heard(self, last: Judgement, first: int) -> None:
         """Follow what a person said while it was paused after a draft, or several from `first`."""
         is_over = self.is_last or self.reason is not None
-        word = await Heard(f"iterations/{first}/said", self.number, is_over)
-        if word is not None:
-            self.limits = self._own.instead_of(word.limits or self.limits)
-            self.wish = RequestedRevision(self._ranking.judged_at(word.of) or last, word)
+        reply = await Heard(f"iterations/{first}/said", self.number, is_over)
+        if reply is not None:
+            self.limits = self._own.instead_of(reply.limits or self.limits)
+            self.wish = RequestedRevision(self._ranking.judged_at(reply.of) or last, reply)
             self.reason = None
 
     async def _reviewed(
@@ -366,24 +365,24 @@ class Search:
         if not self._is_reviewed:
             return
         try:
-            word = await Review(f"{judgement.path}/review", judgement, "each_iteration")
+            reply = await Review(f"{judgement.path}/review", judgement, "each_iteration")
         except Stopped:
             self.settle(None)  # the reason is the stop from outside, not a stop rule
             raise
-        self.limits = self._own.instead_of(word.limits or self.limits)
-        if word.score is not None:
-            rated = judgement.rated(word.score)
+        self.limits = self._own.instead_of(reply.limits or self.limits)
+        if reply.score is not None:
+            rated = judgement.rated(reply.score)
             gain = self._ranking.change(judgement, rated, self._goal)
             await self._told(rated)
             decide(gain, rated)
             judgement = rated
-        if word.action == "approve":
+        if reply.action == "approve":
             self._approved, self.decided = judgement, StopReason.APPROVED
-        elif word.action == "reject":
+        elif reply.action == "reject":
             self.decided = StopReason.REJECTED
-        elif word.action != "rate":
-            self.wish = RequestedRevision(judgement, word)
-        if word.action != "rate":
+        elif reply.action != "rate":
+            self.wish = RequestedRevision(judgement, reply)
+        if reply.action != "rate":
             self.reason = self.decided
 
     def outcome(self) -> Outcome:

@@ -54,22 +54,22 @@ def strict(schema: Mapping[str, Any] | bool) -> dict[str, object] | None:
 def unbounded(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema of the subset without bounds on numbers and on the length of lists."""
     found: dict[str, Any] = {}
-    for name, it in schema.items():
+    for name, given in schema.items():
         if name == "properties":
-            found[name] = {member: unbounded(part) for member, part in it.items()}
+            found[name] = {member: unbounded(part) for member, part in given.items()}
         elif name == "items":
-            found[name] = unbounded(it)
+            found[name] = unbounded(given)
         elif name == "anyOf":
-            found[name] = [unbounded(part) for part in it]
+            found[name] = [unbounded(part) for part in given]
         elif name not in BOUNDS | SIZES:
-            found[name] = it
+            found[name] = given
     return found
 
 
 def _without(schema: object, names: frozenset[str]) -> dict[str, Any]:
     if not isinstance(schema, Mapping):
         raise _Outside
-    return {name: it for name, it in schema.items() if name not in names}
+    return {name: member for name, member in schema.items() if name not in names}
 
 
 class _Rewriter:
@@ -101,12 +101,12 @@ class _Rewriter:
             case {"allOf": [only]} if len(schema) == 1:
                 return self.part(only, level, within)
             case {"anyOf": [_, *_] as ways} | {"oneOf": [_, *_] as ways} if len(schema) == 1:
-                found = [self.part(it, level, within) for it in ways]
+                found = [self.part(way, level, within) for way in ways]
                 return _alternatives(found, may_overlap="anyOf" in schema)
             case {"const": _} | {"enum": [_, *_]} if len(schema.keys() - {"type"}) == 1:
                 return self._enumerated(schema)
             case {"type": _} if schema.keys() <= DEMANDING:
-                found = [self._of_type(it, schema, level, within) for it in _kinds(schema)]
+                found = [self._of_type(kind, schema, level, within) for kind in _kinds(schema)]
                 return found[0] if len(found) == 1 else {"anyOf": found}
         raise _Outside
 
@@ -116,7 +116,7 @@ class _Rewriter:
         found = self._root
         if root != "#" or "%" in reference:
             raise _Outside
-        for name in (it.replace("~1", "/").replace("~0", "~") for it in names):
+        for name in (part.replace("~1", "/").replace("~0", "~") for part in names):
             if not isinstance(found, Mapping) or name not in found:
                 raise _Outside
             found = found[name]
@@ -127,8 +127,8 @@ class _Rewriter:
         self._count(len(values))
         allowed = set(_kinds(schema)) if "type" in schema else SCALARS
         allowed |= {"integer"} if "number" in allowed else set()
-        fitting = [it for it in values if _kind(it) in allowed]
-        kinds = sorted({_kind(it) for it in fitting})
+        fitting = [allowed_value for allowed_value in values if _kind(allowed_value) in allowed]
+        kinds = sorted({_kind(allowed_value) for allowed_value in fitting})
         if not kinds:
             raise _Outside
         return {"type": kinds if len(kinds) > 1 else kinds[0], "enum": fitting}
@@ -149,7 +149,9 @@ class _Rewriter:
             raise _Outside
         return {
             "type": kind,
-            "properties": {name: self.part(it, level + 1, within) for name, it in members.items()},
+            "properties": {
+                name: self.part(member, level + 1, within) for name, member in members.items()
+            },
             "required": list(members),
             "additionalProperties": False,
         }
@@ -167,7 +169,9 @@ def _numbers(
     schema: Mapping[str, Any], names: frozenset[str], allowed: Any
 ) -> dict[str, int | float]:
     found = {name: schema[name] for name in sorted(names) if name in schema}
-    if any(isinstance(it, bool) or not isinstance(it, allowed) for it in found.values()):
+    if any(
+        isinstance(member, bool) or not isinstance(member, allowed) for member in found.values()
+    ):
         raise _Outside  # a boolean `exclusiveMinimum` is draft 4
     return found
 
@@ -200,4 +204,4 @@ def _types(schema: Mapping[str, Any]) -> set[str]:
     if "anyOf" in schema:
         return set().union(*map(_types, schema["anyOf"]))
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    return {"number" if it == "integer" else it for it in kinds}
+    return {"number" if kind == "integer" else kind for kind in kinds}

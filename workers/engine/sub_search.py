@@ -40,11 +40,12 @@ async def below(path: str, part: MoveCoroutine[Outcome]) -> Outcome:
     return replace(
         outcome,
         best=seen,
-        caveats=tuple(it.under(path) for it in outcome.caveats),
+        caveats=tuple(caveat.under(path) for caveat in outcome.caveats),
         lower=outcome.lower and outcome.lower.under(path),
-        missing=tuple(f"{path}/{it}" for it in outcome.missing),
+        missing=tuple(f"{path}/{missing_path}" for missing_path in outcome.missing),
         observed=tuple(
-            it.model_copy(update={"name": f"{path}: {it.name}"}) for it in outcome.observed
+            document.model_copy(update={"name": f"{path}: {document.name}"})
+            for document in outcome.observed
         ),
     )
 
@@ -78,15 +79,19 @@ def own_checks_of(scope: str, path: str, done: Outcome) -> tuple[Caveat, ...]:
 
     The text as a whole is not checked by them again.
     """
-    own = [it for it in done.best.scored.findings if it.source.startswith(f"{VALIDATORS}{scope}/")]
+    own = [
+        finding
+        for finding in done.best.scored.findings
+        if finding.source.startswith(f"{VALIDATORS}{scope}/")
+    ]
     return tuple(
         Caveat(
-            code="validator_skipped" if it.skipped else "goal_not_met",
+            code="validator_skipped" if finding.skipped else "goal_not_met",
             path=path,
-            detail=f"{it.source}: {it.message}",
+            detail=f"{finding.source}: {finding.message}",
         )
-        for it in own
-        if it.skipped or it.on_fail is OnFail.VETO
+        for finding in own
+        if finding.skipped or finding.on_fail is OnFail.VETO
     )
 
 
@@ -166,7 +171,7 @@ async def ruled(
             case Review(plan=None):
                 return move.changed(plan=review)
             case Together():
-                parts = tuple(ruled(own, it, path, review) for it in move.parts)
+                parts = tuple(ruled(own, part, path, review) for part in move.parts)
                 return replace(move, parts=parts)
             case _:
                 return move
@@ -199,7 +204,7 @@ def _anchored(move: Judged, path: str) -> Judged:
 
 def starting_from(task: Task, text: str) -> Task:
     """Return the task with a draft that the strategy made, and the locked texts in that draft."""
-    locked = tuple(it for it in task.locked if it in text)
+    locked = tuple(words for words in task.locked if words in text)
     return replace(task, draft=text, is_clients_draft=False, locked=locked)
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from textwrap import dedent
 
-from workers.engine.text_likeness import (
+from workers.engine.likeness import (
     ACCENTS,
     ALIKE,
     FEW,
@@ -20,7 +20,7 @@ from workers.engine.text_likeness import (
     first_and_last,
     known,
     repeats_itself,
-    words_of,
+    words_and_signs,
 )
 from workers.engine.text_replies import (
     BLANK,
@@ -137,7 +137,7 @@ def _without_delimiters(text: str, asked: TextRequest, base: str) -> str:
     first, _, rest = text.partition("\n")
     body, _, last = rest.rpartition("\n")
     first, last = first.strip(), last.strip()
-    lines = {it.strip() for it in base.splitlines()}
+    lines = {line.strip() for line in base.splitlines()}
     if not body.strip() or first in lines or last in lines:
         return _without_last_fence(text, base)
     if DELIMITER.fullmatch(first) and DELIMITER.fullmatch(last) and _are_a_pair(first, last):
@@ -149,7 +149,7 @@ def _without_delimiters(text: str, asked: TextRequest, base: str) -> str:
 def _are_a_pair(first: str, last: str) -> bool:
     if not A_WORD.search(first) or not A_WORD.search(last):
         return first == last and first[:1] not in "`~"
-    named, closed = words_of(first), words_of(last)
+    named, closed = words_and_signs(first), words_and_signs(last)
     return (
         named == closed
         or named[1:] == closed[1:]
@@ -168,12 +168,12 @@ def _without_last_fence(text: str, base: str) -> str:
 
 def _without_quote_marks(text: str, asked: TextRequest, base: str) -> str:
     """Remove the marks of a blockquote from every line, if no line of the draft has one."""
-    lines = [it for it in text.split("\n") if it.strip()]
-    if any(it.lstrip().startswith(">") for it in base.split("\n")):
+    lines = [line for line in text.split("\n") if line.strip()]
+    if any(line.lstrip().startswith(">") for line in base.split("\n")):
         return text
-    if not all(it.startswith(">") for it in lines):
+    if not all(line.startswith(">") for line in lines):
         return text
-    return "\n".join(re.sub(r"\A> ?", "", it) for it in text.split("\n"))
+    return "\n".join(re.sub(r"\A> ?", "", line) for line in text.split("\n"))
 
 
 def _without_indent(text: str, asked: TextRequest, base: str) -> str:
@@ -252,10 +252,12 @@ def _is_certain_before(
 
 def _is_certain(blocks: Sequence[str], asked: TextRequest, base: KnownText) -> bool:
     """Return whether blocks at an end of a reply can only be about the text."""
-    if all(_is_foreign_prose(it, base) or not A_WORD.search(it) for it in blocks):
+    if all(_is_foreign_prose(block, base) or not A_WORD.search(block) for block in blocks):
         return True
     said = "\n\n".join(blocks)
-    return _hints(said, asked) >= MOST_HINTS or any(_is_about_the_work(it) for it in blocks[:2])
+    return _hints(said, asked) >= MOST_HINTS or any(
+        _is_about_the_work(block) for block in blocks[:2]
+    )
 
 
 def _is_foreign_prose(block: str, base: KnownText) -> bool:
@@ -268,7 +270,7 @@ def _is_about_the_work(block: str) -> bool:
         return WORK.search(block) is not None
     if NOTE.match(block):
         return DID.search(block) is not None
-    return any(it.match(block) for it in (CHANGES, DID, THIS_VERSION))
+    return any(pattern.match(block) for pattern in (CHANGES, DID, THIS_VERSION))
 
 
 def _has_hint(blocks: Sequence[str], asked: TextRequest, base: KnownText) -> bool:
@@ -278,11 +280,11 @@ def _has_hint(blocks: Sequence[str], asked: TextRequest, base: KnownText) -> boo
     )
     return (
         bool(is_label)
-        or any(REMARK.match(it.strip()) for it in blocks)
+        or any(REMARK.match(block.strip()) for block in blocks)
         or _hints(said, asked) > 0
         or PERSONAL.search(said) is not None
-        or any(base.may_be_foreign(it) or base.is_foreign(it) for it in blocks)
-        or not {*words_of(said)}.isdisjoint(I_AND_YOU - base.words)
+        or any(base.may_be_foreign(block) or base.is_foreign(block) for block in blocks)
+        or not {*words_and_signs(said)}.isdisjoint(I_AND_YOU - base.words)
     )
 
 
@@ -290,16 +292,16 @@ def _hints(said: str, asked: TextRequest) -> int:
     """Return how many different words are about the text or its review, and not in the draft."""
     own = known(asked.base or asked.task).words
     reviewed = known(asked.review or "").words
-    found = {it[0].casefold() for it in ABOUT_TEXTS.finditer(said)}
-    found |= {it for it in words_of(said) if len(it) > 4 and it in reviewed}
-    return len([it for it in found if it not in own])
+    found = {mention[0].casefold() for mention in ABOUT_TEXTS.finditer(said)}
+    found |= {word for word in words_and_signs(said) if len(word) > 4 and word in reviewed}
+    return len([word for word in found if word not in own])
 
 
-def flaw_in(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
+def flaw_in_text(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
     """Return why a reply is certainly no text, None if it may be one."""
     if asked.is_passage:
         return None
-    if repeats_itself(text) and not any(repeats_itself(it) for it in asked.texts):
+    if repeats_itself(text) and not any(repeats_itself(given) for given in asked.texts):
         return "it repeats itself without end: give the text once"
     if NO_WORDS.fullmatch(text) and (asked.base is None or A_WORD.search(asked.base)):
         return "it contains no words"
@@ -332,7 +334,7 @@ def _flaw_of_revision(text: str, asked: TextRequest, base: KnownText) -> str | N
         review = known(asked.review or "")
         if review.length > 5 and review.likeness(text) > max(likeness, 0.4):
             flaw = "it repeats the review: give the revised text"
-        elif 3 * len(words_of(text)) < 2 * base.length and _hints(text, asked) >= 3:
+        elif 3 * len(words_and_signs(text)) < 2 * base.length and _hints(text, asked) >= 3:
             flaw = "it is about the text and not the text"
     return flaw
 
@@ -351,22 +353,28 @@ def _is_diff(text: str, base: KnownText) -> bool:
         return True
     if "\n+" not in f"\n{text}":
         return False
-    lines = [it for it in text.splitlines() if it.strip()]
-    added = [it for it in lines if re.match(r"\+(?!\d)", it)]
-    removed = [it for it in lines if it.startswith("-") and base.share_of(words_of(it)) >= 0.8]
-    marked = [it for it in lines if it[:1] in "+-@ "]
+    lines = [line for line in text.splitlines() if line.strip()]
+    added = [line for line in lines if re.match(r"\+(?!\d)", line)]
+    removed = [
+        line
+        for line in lines
+        if line.startswith("-") and base.share_of(words_and_signs(line)) >= 0.8
+    ]
+    marked = [line for line in lines if line[:1] in "+-@ "]
     return bool(added and removed) and 2 * len(marked) >= len(lines)
 
 
 def _has_variants(blocks: Sequence[str], base: KnownText) -> bool:
     """Return whether most blocks of the draft have two blocks that say the same."""
-    long = [it for it in base.blocks if len(words_of(it)) >= 2 * 8][:20]
+    long = [block for block in base.blocks if len(words_and_signs(block)) >= 2 * 8][:20]
     if len(long) < 1 or len(blocks) > 400:
         return False
     twice = 0
-    for it in long:
-        own = KnownText(it)
-        alike = [one for one in blocks if own.likeness(one) >= 0.4 and len(words_of(one)) >= 8]
+    for block in long:
+        own = KnownText(block)
+        alike = [
+            one for one in blocks if own.likeness(one) >= 0.4 and len(words_and_signs(one)) >= 8
+        ]
         twice += len(alike) > sum(own.likeness(one) >= 0.4 for one in base.blocks)
     return 2 * twice > len(long) and (len(long) > 1 or twice == len(long))
 
@@ -412,10 +420,10 @@ def _doubt_between_marks(text: str, asked: TextRequest, base: KnownText) -> str 
 def _speaks_of(draft: str, text: str, base: KnownText) -> bool:
     """Return whether a reply quotes the draft, and has little in common with it besides."""
     rest, quoted = text, 0
-    for it in QUOTED.finditer(text):
-        words = it[0][1:-1].strip(" .,;:!?…")
-        if words and words in draft and it[0] not in draft:
-            rest, quoted = rest.replace(it[0], " "), quoted + 1
+    for quotation in QUOTED.finditer(text):
+        words = quotation[0][1:-1].strip(" .,;:!?…")
+        if words and words in draft and quotation[0] not in draft:
+            rest, quoted = rest.replace(quotation[0], " "), quoted + 1
     return quoted > 0 and base.likeness(rest) < ALIKE
 
 
@@ -483,8 +491,8 @@ def _place_of(block: str, blocks: Sequence[str], at: int, *, is_last: bool = Fal
     """
     alike = [
         number
-        for number, it in enumerate(blocks)
-        if abs(number - at) <= MOST_AROUND and are_alike(block, it)
+        for number, other in enumerate(blocks)
+        if abs(number - at) <= MOST_AROUND and are_alike(block, other)
     ]
     return alike[-1 if is_last else 0] if alike else at
 
@@ -492,22 +500,24 @@ def _place_of(block: str, blocks: Sequence[str], at: int, *, is_last: bool = Fal
 def _breaks_off(text: str) -> bool:
     """Return whether a text ends within a sentence: its last line is prose without an end."""
     line = text.rstrip().rpartition("\n")[2]
-    is_prose = re.match(r"\s*(?:[-+*>#|]|\d+[.)])", line) is None and len(words_of(line)) >= FEW
+    is_prose = (
+        re.match(r"\s*(?:[-+*>#|]|\d+[.)])", line) is None and len(words_and_signs(line)) >= FEW
+    )
     return is_prose and re.search(rf"[\w{ACCENTS},;:、，；：]\Z", line) is not None
 
 
 def _begins_later(line: str, base: KnownText) -> bool:
     """Return whether a first line has the first words of the draft behind others."""
-    start, words = words_of(base.blocks[0].partition("\n")[0])[:3], words_of(line)
+    start, words = words_and_signs(base.blocks[0].partition("\n")[0])[:3], words_and_signs(line)
     places = [at for at in range(len(words)) if words[at : at + len(start)] == start]
     return ROLE.match(line) is not None or (places[:1] > [0] and len(start) == 3)
 
 
 def _doubt_by_size(text: str, asked: TextRequest, base: KnownText) -> str | None:
-    words = words_of(text)
+    words = words_and_signs(text)
     if len(words) * 10 < base.length:
         return "it has less than a tenth of the draft's words: give the whole revised text"
-    if len(words) > 3 and base.share_of([it for it in words if len(it) > 3] or words) < 0.1:
+    if len(words) > 3 and base.share_of([word for word in words if len(word) > 3] or words) < 0.1:
         return "it has nothing in common with the draft: give the revised text of the draft"
     if len(words) * 3 < base.length and _hints(text, asked):
         return ABOUT
@@ -552,7 +562,7 @@ def settled(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
         return text if _may_be_anew(text, asked, base) else None
     is_wrapped = _is_wrapped(text, asked) and text.rstrip()[-1:] not in ".!?。"
     is_odd = is_marked or is_wrapped or _begins_later(_first_line(text), base)
-    return None if is_odd or any(_says_it_is_none(it, asked, base) for it in around) else text
+    return None if is_odd or any(_says_it_is_none(block, asked, base) for block in around) else text
 
 
 def _says_it_is_none(blocks: Sequence[str], asked: TextRequest, base: KnownText) -> bool:
@@ -568,9 +578,9 @@ def _may_be_anew(text: str, asked: TextRequest, base: KnownText) -> bool:
         return False
     blocks = blocks_of(text)
     is_odd = any(map(NO_WORDS.fullmatch, blocks)) or REMARK.match(blocks[-1].strip()) is not None
-    if is_odd or len(words_of(text)) < FEWEST:
+    if is_odd or len(words_and_signs(text)) < FEWEST:
         return False
-    return base.likeness(text) >= ALIKE or 2 * len(words_of(text)) >= base.length
+    return base.likeness(text) >= ALIKE or 2 * len(words_and_signs(text)) >= base.length
 
 
 def _without_probable_edges(text: str, asked: TextRequest, base: KnownText) -> str:
@@ -602,13 +612,13 @@ def _is_probable(blocks: Sequence[str], label: str, asked: TextRequest, base: Kn
     `label` is the block that would be their heading, or the text's.
     """
     said = "\n\n".join(blocks)
-    if 3 * len(words_of(said)) > base.length or asked.contains(said.strip()):
+    if 3 * len(words_and_signs(said)) > base.length or asked.contains(said.strip()):
         return False
     is_label = ENDS_IN_COLON.search(label) or A_LABEL.match(label.partition("\n")[0])
     hints = _hints(said, asked)
     if hints > 1:
         return is_label is not None or PERSONAL.search(said) is not None
-    is_opening = OPENING.match(said) is not None and len(words_of(said)) <= FEW
+    is_opening = OPENING.match(said) is not None and len(words_and_signs(said)) <= FEW
     return is_label is not None and (hints > 0 or is_opening)
 
 
@@ -658,7 +668,7 @@ def _without_first_edges(text: str, blocks: Sequence[str], asked: TextRequest) -
 
 def _is_probable_of_first(block: str, rest: str, asked: TextRequest) -> bool:
     """Return whether a first or last block of a first draft is about it."""
-    if 3 * len(words_of(block)) > len(words_of(rest)) or NO_PROSE.match(block):
+    if 3 * len(words_and_signs(block)) > len(words_and_signs(rest)) or NO_PROSE.match(block):
         return False
     if asked.contains(block):
         return False
@@ -688,8 +698,8 @@ def _may_be_around(block: str, others: Sequence[str], asked: TextRequest) -> boo
     hints, said = _hints(block, asked), PERSONAL.search(block)
     if _is_foreign_part(block, known("\n\n".join(others))) or hints >= (2 if said else MOST_HINTS):
         return True
-    words = sorted(len(words_of(it)) for it in others)
-    is_short = 2 * len(words_of(block)) < words[len(words) // 2]
+    words = sorted(len(words_and_signs(block)) for block in others)
+    is_short = 2 * len(words_and_signs(block)) < words[len(words) // 2]
     is_said = said or ENDS_IN_COLON.search(block) or REMARK.match(block)
     is_prose = not (block.startswith("#") or UNDERLINE.search(block) or NO_PROSE.match(block))
     return is_short and bool(hints or (is_said and is_prose))

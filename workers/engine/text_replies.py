@@ -262,12 +262,12 @@ class TextRequest:
 
     def has(self, pattern: re.Pattern[str]) -> bool:
         """Return whether a given text matches a pattern somewhere."""
-        return any(pattern.search(it) for it in self.texts)
+        return any(pattern.search(given) for given in self.texts)
 
     def contains(self, words: str) -> bool:
         """Return whether a given text contains these words."""
         folded = words.casefold()
-        return any(folded in it.casefold() for it in self.texts)
+        return any(folded in given.casefold() for given in self.texts)
 
     def starts_with(self, pattern: re.Pattern[str]) -> bool:
         """Return whether the draft to be revised matches a pattern at its start."""
@@ -304,7 +304,7 @@ def marked_text(reply: str, asked: TextRequest) -> str | None:
     except UnclosedMark:
         end = marks(asked.mark)[1]
         raise Unfinished(f"it was cut off: {end} does not follow the text") from None
-    texts = list(dict.fromkeys(it.strip(BLANK) for it in texts))
+    texts = list(dict.fromkeys(between.strip(BLANK) for between in texts))
     if len(texts) > 1:
         raise NoText("it gives more than one text: give one")
     if not texts:
@@ -320,7 +320,7 @@ def _between_marks(said: str, mark: str, asked: TextRequest) -> list[str]:
 
     What a text says of thinking stays: it is only looked for where the marks are no single pair.
     """
-    any_number = not any(has_marks(it) for it in asked.texts)
+    any_number = not any(has_marks(given) for given in asked.texts)
     before = said.partition(marks(mark)[0])[0]
     if len(OPENED.findall(before)) <= len(CLOSED.findall(before)):
         with suppress(UnclosedMark):
@@ -410,8 +410,8 @@ def _finals(text: str) -> list[re.Match[str]]:
 
 def _last_unopened(text: str) -> int:
     """Return the end of the last closing tag before which no thinking is open, 0 without one."""
-    marks = [(it.start(), it.end(), 1) for it in OPENED.finditer(text)]
-    marks += [(it.start(), it.end(), -1) for it in CLOSED.finditer(text)]
+    marks = [(tag.start(), tag.end(), 1) for tag in OPENED.finditer(text)]
+    marks += [(tag.start(), tag.end(), -1) for tag in CLOSED.finditer(text)]
     depth, last = 0, 0
     for _, end, change in sorted(marks):
         if change < 0 and depth <= 0:
@@ -422,8 +422,8 @@ def _last_unopened(text: str) -> int:
 
 def _end_of_thought(text: str, at: int) -> int:
     depth = 1
-    marks = [(it.start(), it.end(), 1) for it in OPENED.finditer(text, at)]
-    marks += [(it.start(), it.end(), -1) for it in CLOSED.finditer(text, at)]
+    marks = [(tag.start(), tag.end(), 1) for tag in OPENED.finditer(text, at)]
+    marks += [(tag.start(), tag.end(), -1) for tag in CLOSED.finditer(text, at)]
     last = 0
     for _, end, change in sorted(marks):
         depth += change
@@ -454,7 +454,7 @@ def _without_tokens(text: str, asked: TextRequest) -> str:
         )
         text = text.lstrip(BLANK)
     while ends := [
-        it for it in TOKENS.finditer(text, max(0, len(text) - 40)) if it.end() == len(text)
+        token for token in TOKENS.finditer(text, max(0, len(text) - 40)) if token.end() == len(text)
     ]:
         text = text[: ends[0].start()].rstrip(BLANK)
     return text
@@ -540,7 +540,7 @@ def _without_work_before(text: str, asked: TextRequest) -> str:
     """Remove what stands before a label such as "Revised text:", if it is about the revision."""
     if asked.base is None or not BEFORE_LABEL.match(text):
         return text
-    labels = [it for it in LABEL_INSIDE.finditer(text) if it.start() > 0]
+    labels = [label for label in LABEL_INSIDE.finditer(text) if label.start() > 0]
     if len(labels) != 1:
         return text
     name, rest = labels[0]["name"].strip(" *_[]()#:"), text[labels[0].end() :].strip(BLANK)
@@ -594,7 +594,7 @@ def _without_fence(text: str, asked: TextRequest) -> str:
     after = text[last.end() :].strip(BLANK)
     if last["info"].strip() or (after and not (len(marks) == 2 and _is_note(after))):
         return text
-    fences = [it for it in inner[:-1] if it["marks"].startswith(first["marks"])]
+    fences = [fence for fence in inner[:-1] if fence["marks"].startswith(first["marks"])]
     if not fences or (_is_prose(first) and _are_pairs(fences)):
         return text[first.end() : last.start()].strip("\n")
     return text
@@ -609,7 +609,7 @@ def _is_prose(fence: re.Match[str]) -> bool:
 
 def _are_pairs(fences: Sequence[re.Match[str]]) -> bool:
     """Return whether fences open and close in turn, each with a language where it opens."""
-    turns = [bool(it["info"].strip()) for it in fences]
+    turns = [bool(fence["info"].strip()) for fence in fences]
     return turns == [True, False] * (len(turns) // 2)
 
 
@@ -666,7 +666,7 @@ def _is_note(note: str) -> bool:
     """Return whether a paragraph after a framed text is about that text."""
     if OFFER.match(note):
         return WORK.search(note) is not None and len(note) <= SHORT and "\n\n" not in note
-    is_remark = any(it.match(note) for it in (NOTE, CHANGES, DID, THIS_VERSION))
+    is_remark = any(pattern.match(note) for pattern in (NOTE, CHANGES, DID, THIS_VERSION))
     return is_remark and len(note) <= 3 * SHORT
 
 
@@ -817,7 +817,7 @@ ADDED_LINE = re.compile(r"^\+", re.MULTILINE)
 
 def _removes_lines(text: str, base: str) -> bool:
     lines = base.splitlines()
-    removed = {f"-{it}" for it in lines if it.strip()}.difference(lines)  # "---" and "----"
+    removed = {f"-{line}" for line in lines if line.strip()}.difference(lines)  # "---" and "----"
     return not removed.isdisjoint(text.splitlines())
 
 

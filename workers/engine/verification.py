@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,7 +13,7 @@ from app.contract.tools import Tool
 from app.contract.values import value
 from workers.engine.asking import ask, question, text_in
 from workers.engine.judging import is_valid, judge
-from workers.engine.matching import Source
+from workers.engine.likeness import Source
 from workers.engine.moves import (
     Call,
     Check,
@@ -26,18 +26,309 @@ from workers.engine.moves import (
     play_parts,
     within,
 )
-from workers.engine.prompt_requests import Task, canonical
-from workers.engine.prompts.verification import Answer, Contradict, LookUp, Question
+from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest, Task, canonical
+from workers.engine.prompts import (
+    SCORES,
+    TEXT,
+    VERDICT,
+    assembled,
+    closed,
+    described,
+    each,
+    object_with_list,
+    tagged_text,
+)
 from workers.engine.replies import (
     Arguments,
     ReplyModel,
     ReplyReader,
     Unreadable,
     first_flaw,
-    items_in,
+    list_items,
     listed_in,
     require_one,
 )
+
+QUESTIONS_VERSION = 3
+QUESTIONS = """\
+You ask the questions by which the statements of fact in a draft are verified. You did
+not write it. Take the statements that matter most and are likeliest to be wrong: numbers, dates,
+names, causes, conditions, what is promised. For each of them copy the claim, word for word as it
+stands in the draft, and ask one question whose answer confirms or refutes it.
+Whoever answers has never seen the draft and must not learn from the question what it says. So name
+what the question is about, never speak of a draft or a text, and ask openly: "How many days do
+customers have?", not "Do customers have 30 days?".
+Opinions, advice and wording need no question. Ask at least one question.
+Answer with one JSON object and nothing else:
+{"questions": [{"claim": "<words of the draft>", "question": "<open question>"}]}"""
+
+QUESTIONS_SCHEMA = object_with_list("questions", closed({"claim": TEXT, "question": TEXT}))
+
+
+@value(slots=True)
+class Question(PromptRequest):
+    """Ask at most `most` open questions about what a draft states."""
+
+    draft: str
+    most: int
+
+    def prompt(self) -> Prompt:
+        return assembled(
+            self.task,
+            "questions",
+            QUESTIONS_VERSION,
+            QUESTIONS,
+            tagged_text(self.task, "draft", self.draft),
+            f"Ask at most {self.most}, the most important first.",
+            role="critic",
+            schema=QUESTIONS_SCHEMA,
+            temperature=VERDICT,
+        )
+
+
+LOOKUPS_VERSION = 1
+LOOKUPS = """\
+You decide which questions of fact are looked up, and how. Each question is answered afterwards by
+somebody who sees the task, the documents and, if you ask for it, the result of one call of a tool.
+Ask for a call where a tool can settle the question and the documents do not. Its arguments are what
+the parameters of the tool ask for. They hold what the question, the task or the documents say, and
+nothing that is guessed: where an argument is not known, nothing is looked up.
+Give every question, q1 for question 1, the name of a tool and the arguments, written as the text of
+a JSON object; null and null where nothing is looked up. Answer with one JSON object and nothing
+else:
+{"lookups": {"q1": {"tool": "<name>", "arguments": "<JSON object>"},
+  "q2": {"tool": null, "arguments": null}}}"""
+
+_LOOKED_UP = closed(
+    {"tool": {"type": ["string", "null"]}, "arguments": {"type": ["string", "null"]}}
+)
+
+
+@value(slots=True)
+class LookUp(PromptRequest):
+    """Say which tool is called, with which arguments, before each question is answered."""
+
+    questions: tuple[str, ...]
+
+    def prompt(self) -> Prompt:
+        questions = (
+            tagged_text(self.task, f"question {number}", asked)
+            for number, asked in enumerate(self.questions, 1)
+        )
+        return assembled(
+            self.task,
+            "lookups",
+            LOOKUPS_VERSION,
+            LOOKUPS,
+            *(described(self.task, tool) for tool in self.task.tools),
+            *questions,
+            role="critic",
+            schema=closed({"lookups": each("q", len(self.questions), _LOOKED_UP)}),
+            temperature=VERDICT,
+            with_aim=False,
+        )
+
+
+ANSWER_VERSION = 3
+ANSWER = """\
+You answer one question of fact. Answer from {sources} where
+they say it, else from what you know for certain. Answer in one to three sentences with the fact
+itself. If you do not know for certain, answer with this one English word: unknown"""
+
+
+@value(slots=True)
+class Answer(PromptRequest):
+    """Answer one question without seeing the draft it is about."""
+
+    question: str
+    call: str = ""
+    """The call that answers the question: the tool and its arguments."""
+    found: str = ""
+    """The result of that call."""
+
+    def prompt(self) -> Prompt:
+        found, sources = list[str](), "the task and the documents"
+        if self.call:
+            found = [tagged_text(self.task, "looked up", f"{self.call}\n\n{self.found}")]
+            sources = "the task, the documents and what was looked up"
+        return assembled(
+            self.task,
+            "answer",
+            ANSWER_VERSION,
+            ANSWER.format(sources=sources),
+            *found,
+            tagged_text(self.task, "question", self.question),
+            role="critic",
+            temperature=VERDICT,
+            with_aim=False,
+        )
+
+
+CONTRADICTIONS_VERSION = 2
+CONTRADICTIONS = """\
+You compare a draft with answers given by somebody who has not seen it. Report every
+statement of the draft that an answer contradicts: both cannot be true. An answer that says less, or
+more, or the same in other words contradicts nothing; nor does one that is unsure. Where a
+document settles the matter, it is right, whatever draft and answer say.
+For each contradiction copy the claim word for word as it stands in the draft, say what
+contradicts what, and how the draft is to be mended. Every answer has a list, a1 for answer 1, which
+is empty when the answer contradicts nothing. Answer with one JSON object and nothing else:
+{"answers": {"a1": [{"claim": "<words of the draft>",
+  "contradiction": "<what contradicts what>", "fix": "<what to write instead>"}], "a2": []}}"""
+
+_CONTRADICTIONS: dict[str, object] = {
+    "type": "array",
+    "items": closed({"claim": TEXT, "contradiction": TEXT, "fix": TEXT}),
+}
+
+
+@value(slots=True)
+class Contradict(PromptRequest):
+    """Say where a draft and independent answers (question, answer) contradict each other."""
+
+    draft: str
+    answered: tuple[tuple[str, str], ...]
+
+    def prompt(self) -> Prompt:
+        answers = [
+            tagged_text(self.task, f"answer {number}", f"{asked}\n\n{answer}")
+            for number, (asked, answer) in enumerate(self.answered, 1)
+        ]
+        return assembled(
+            self.task,
+            "contradictions",
+            CONTRADICTIONS_VERSION,
+            CONTRADICTIONS,
+            tagged_text(self.task, "draft", self.draft),
+            *answers,
+            role="critic",
+            schema=closed({"answers": each("a", len(self.answered), _CONTRADICTIONS)}),
+            temperature=VERDICT,
+        )
+
+
+STEPS_VERSION = 3
+STEPS = """\
+You check an argument in numbered steps that you did not write. Go through it step by
+step, from the first. Work each one out for yourself from the task, the documents and the
+steps before it, then compare. A step is faulty when it states something false, calculates wrongly,
+does not follow from what stands before it, or leaves the task behind. Wording, length and an
+unusual way are no faults. What a calculator says of an equation is exact; whether it is the right
+equation is for you to say.
+Say of each step in a sentence why it holds or what is wrong with it, and whether it is correct.
+What follows from a faulty step is not correct either: one word why is enough then.
+Answer with one JSON object and nothing else, with a verdict on every step, s1 for step 1:
+{"steps": {"s1": {"why": "<why it holds, or what is wrong>", "correct": true}}}"""
+
+_CHECKED = closed({"why": TEXT, "correct": {"type": "boolean"}})
+
+
+@value(slots=True)
+class CheckSteps(PromptRequest):
+    """Say of each numbered step whether it is correct."""
+
+    draft: str
+    count: int = field(default=0, metadata={IN_WORDS: True})
+    """The number of its steps."""
+    calculated: str = field(default="", metadata={IN_WORDS: True})
+    """What a calculator says of the equations in the steps, a line each."""
+
+    def prompt(self) -> Prompt:
+        known = [tagged_text(self.task, "calculator", self.calculated)] if self.calculated else []
+        return assembled(
+            self.task,
+            "steps",
+            STEPS_VERSION,
+            STEPS,
+            tagged_text(self.task, "steps", self.draft),
+            *known,
+            role="critic",
+            schema=closed({"steps": each("s", self.count, _CHECKED)}),
+            temperature=VERDICT,
+            with_aim=False,
+        )
+
+
+VOTE_VERSION = 2
+VOTE = """\
+You are given several answers to one task, written independently of each other. Put
+those into one group that give the same answer: whoever acts on one would act the same on the other.
+How it is worded, how long it is and how it was reasoned makes no difference; another result,
+another decision or a contradicting fact does. Do not judge which answer is right.
+Give every answer the number of its group, a1 for answer 1: answers that are the same have the same
+number, and an answer that no other shares has a number of its own.
+Answer with one JSON object and nothing else: {"groups": {"a1": 1, "a2": 2, "a3": 1}}"""
+
+
+@value(slots=True)
+class Vote(PromptRequest):
+    """Say which of several answers to a task are the same."""
+
+    answers: tuple[str, ...]
+
+    def prompt(self) -> Prompt:
+        count = len(self.answers)
+        group: dict[str, object] = {"type": "integer", "enum": list(range(1, count + 1))}
+        answers = (
+            tagged_text(self.task, f"answer {number}", text)
+            for number, text in enumerate(self.answers, 1)
+        )
+        return assembled(
+            self.task,
+            "vote",
+            VOTE_VERSION,
+            VOTE,
+            *answers,
+            role="critic",
+            schema=closed({"groups": each("a", count, group)}),
+            temperature=VERDICT,
+            with_aim=False,
+        )
+
+
+WEIGH_VERSION = 1
+WEIGH = """\
+You are given different answers to one task, each with the reasoning that led to it. At
+most one of them is right. Check each reasoning from its beginning: what the task says, each
+calculation, each conclusion. Do not trust how sure it sounds, how long it is, or its place in the
+order. Then say of each answer how likely it is right, as a score from 0 (certainly wrong) to 1
+(certainly right): `why` first, in one sentence that names the fault or what you have verified.
+Answer with one JSON object and nothing else:
+{"a1": {"why": "<one sentence>", "score": 0.9}, "a2": {"why": "<one sentence>", "score": 0.1}}"""
+
+
+@value(slots=True)
+class Weigh(PromptRequest):
+    """Say how likely each of several different answers is right, from the reasoning behind it."""
+
+    answers: tuple[str, ...]
+    reasoning: tuple[str, ...]
+    """What was thought before each answer; empty where that is not known."""
+
+    def prompt(self) -> Prompt:
+        verdict = closed({"why": TEXT, "score": {"type": "number", "enum": SCORES}})
+        shown = (
+            block
+            for number, (answer, why) in enumerate(
+                zip(self.answers, self.reasoning, strict=True), 1
+            )
+            for block in (
+                tagged_text(self.task, f"answer {number}", answer),
+                *([tagged_text(self.task, f"reasoning {number}", why)] if why else ()),
+            )
+        )
+        return assembled(
+            self.task,
+            "weigh",
+            WEIGH_VERSION,
+            WEIGH,
+            *shown,
+            role="critic",
+            schema=each("a", len(self.answers), verdict),
+            temperature=VERDICT,
+            with_aim=False,
+        )
+
 
 SOURCE = "verification"
 UNREADABLE = "unreadable_verification"
@@ -130,7 +421,7 @@ class AnsweredQuestion:
 
     @property
     def shown(self) -> Answered:
-        """The question and the answer, with what it was looked up by."""
+        """The question and the answer, with the call that looked it up."""
         if self.call is None or self.failure is not None:
             return self.asked, self.answer
         return self.asked, f"{self.answer}\n[looked up: {self.call.in_words[:MOST_SHOWN]}]"
@@ -145,7 +436,7 @@ class Verification:
 
     def under(self, prefix: str) -> "Verification":
         """Return it with the paths of its caveats below `prefix`."""
-        return replace(self, caveats=tuple(it.under(prefix) for it in self.caveats))
+        return replace(self, caveats=tuple(caveat.under(prefix) for caveat in self.caveats))
 
 
 def unverified(path: str, detail: str) -> Verification:
@@ -185,12 +476,12 @@ async def verified(
 
 
 def _not_verified(task: Task, caveats: Sequence[Caveat]) -> Iterator[Finding]:
-    for it in caveats:
-        if it.code == UNVERIFIED and UNVERIFIED not in task.accepted:
+    for caveat in caveats:
+        if caveat.code == UNVERIFIED and UNVERIFIED not in task.accepted:
             yield Finding(
                 source=SOURCE,
                 kind=UNVERIFIED,
-                message=it.detail,
+                message=caveat.detail,
                 on_fail=OnFail.VETO,
                 skipped=True,
             )
@@ -218,7 +509,7 @@ async def contradictions(task: Task, draft: str, most: int) -> Verification:
     asking = zip(questions, calls, strict=True)
     parts = [_answered(unseeing, number, *each) for number, each in enumerate(asking, 1)]
     answers = (await play_parts("answers", parts)).replies
-    known = [it.shown for it in answers if it is not None and it.is_known]
+    known = [answer.shown for answer in answers if answer is not None and answer.is_known]
     if not known:
         detail = f"no question about the draft could be answered: {'; '.join(questions)[:500]}"
         nothing = unverified("answers", detail)
@@ -230,9 +521,11 @@ async def contradictions(task: Task, draft: str, most: int) -> Verification:
 
 
 def _failed_calls(answers: Sequence[AnsweredQuestion | None]) -> Iterator[Caveat]:
-    for number, it in enumerate(answers, 1):
-        if it is not None and it.call is not None and it.failure is not None:
-            detail = f"the look-up {it.call.in_words[:MOST_SHOWN]} failed: {it.failure[:500]}"
+    for number, answer in enumerate(answers, 1):
+        if answer is not None and answer.call is not None and answer.failure is not None:
+            detail = (
+                f"the look-up {answer.call.in_words[:MOST_SHOWN]} failed: {answer.failure[:500]}"
+            )
             yield Caveat(code="item_dropped", path=f"answers/{number}/call", detail=detail)
 
 
@@ -293,16 +586,18 @@ async def _look_ups(task: Task, questions: tuple[str, ...]) -> tuple[LookUps, tu
 
 
 async def _require_arguments_that_fit(path: str, calls: LookUps) -> None:
-    made = [{"tool": it.tool, "arguments": dict(it.arguments)} for it in calls if it is not None]
+    made = [
+        {"tool": call.tool, "arguments": dict(call.arguments)} for call in calls if call is not None
+    ]
     if made:
         checked = await Check(f"{path}/check", json.dumps(made, ensure_ascii=False), "calls")
         if checked.findings:
-            raise Unreadable("; ".join(it.message for it in checked.findings))
+            raise Unreadable("; ".join(finding.message for finding in checked.findings))
 
 
 def look_ups_in(task: Task, count: int) -> Callable[[ReplyReader], LookUps]:
     """Return a function that reads what is called for each of `count` questions."""
-    names = [it.name for it in task.tools]
+    names = [tool.name for tool in task.tools]
 
     def read(reply: ReplyReader) -> LookUps:
         said = reply.read_as(_LookUps).lookups
@@ -340,7 +635,7 @@ def questions_in(draft: str, most: int) -> Callable[[ReplyReader], tuple[str, ..
     def read(reply: ReplyReader) -> tuple[str, ...]:
         said = listed_in(reply, "questions", _Question, "question")[:most]
         source = Source(draft)
-        used = tuple(it.question.strip() for it in said if _is_usable(reply, it, source))
+        used = tuple(asked.question.strip() for asked in said if _is_usable(reply, asked, source))
         require_one(reply, used)
         if not used:
             raise Unreadable(NO_QUESTION)
@@ -372,9 +667,11 @@ def contradictions_in(
 ) -> Callable[[ReplyReader], tuple[Finding, ...]]:
     def read(reply: ReplyReader) -> tuple[Finding, ...]:
         source, found = Source(draft), list[Finding]()
-        for it in _contradictions(reply, len(answered)):
+        for contradiction in _contradictions(reply, len(answered)):
             try:
-                found.append(_finding(it, source, *_answer(answered, it.answer)))
+                found.append(
+                    _finding(contradiction, source, *_answer(answered, contradiction.answer))
+                )
             except Unreadable as error:
                 reply.drop("contradiction", str(error))
         require_one(reply, found)
@@ -395,15 +692,15 @@ def _contradictions(reply: ReplyReader, count: int) -> list[_Contradiction]:
     if said.answers is None:
         if said.contradictions is None:
             raise Unreadable("contradictions: Field required")
-        return items_in(reply, said.contradictions, _Contradiction, "contradiction")
+        return list_items(reply, said.contradictions, _Contradiction, "contradiction")
     items: list[Any] = []
     for number in range(1, count + 1):
         about = said.answers.get(f"a{number}", ...)
         if about is ...:
             raise Unreadable(f"nothing is said about answer {number}")
         given = about if isinstance(about, list) else [] if about is None else [about]
-        items += [{**it, "answer": number} if isinstance(it, dict) else it for it in given]
-    return items_in(reply, items, _Contradiction, "contradiction")
+        items += [{**item, "answer": number} if isinstance(item, dict) else item for item in given]
+    return list_items(reply, items, _Contradiction, "contradiction")
 
 
 def _quoted(claim: str, source: Source) -> Quotation:

@@ -36,7 +36,7 @@ from workers.models.remote import (
     unwanted_stream,
     user_text,
 )
-from workers.models.streaming import failed, text_in
+from workers.models.responses import content_text, failed
 from workers.outbound.transport import Request
 
 VERSION = "2023-06-01"
@@ -174,13 +174,15 @@ class _Events:
         found = event.get(_HOLDERS.get(str(kind), ""))
         found = found if isinstance(found, dict) else {}
         if kind in {"message_start", "message_delta"}:
-            self._known |= {it: found[it] for it in ("model", "stop_reason") if found.get(it)}
+            self._known |= {
+                name: found[name] for name in ("model", "stop_reason") if found.get(name)
+            }
             self.is_complete = "stop_reason" in self._known
             usage = found.get("usage") if kind == "message_start" else event.get("usage")
             if isinstance(usage, dict):
-                self._usage |= {name: it for name, it in usage.items() if it is not None}
+                self._usage |= {name: count for name, count in usage.items() if count is not None}
         elif kind in {"content_block_start", "content_block_delta"}:
-            text = text_in([found | {"type": _IS_TEXT.get(str(found.get("type")), "")}])
+            text = content_text([found | {"type": _IS_TEXT.get(str(found.get("type")), "")}])
             self._texts += [text] if text else []
             return len(text)
         return 0

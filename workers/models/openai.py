@@ -35,7 +35,7 @@ from workers.models.remote import (
     unwanted_stream,
     user_text,
 )
-from workers.models.streaming import failed, text_in
+from workers.models.responses import content_text, failed
 from workers.outbound.transport import MOST_SHOWN, Request
 
 TEXT_PARTS = frozenset({"text", "output_text"})
@@ -234,9 +234,9 @@ class _Chunks:
         delta = choice.get("delta") or choice.get("message")
         if not isinstance(delta, dict):
             return 0
-        if text := text_in(delta.get("content")):
+        if text := content_text(delta.get("content")):
             self._texts.append(text)
-        if refusal := text_in(delta.get("refusal")):
+        if refusal := content_text(delta.get("refusal")):
             self._refusals.append(refusal)
         return len(text) + len(refusal)
 

@@ -8,12 +8,14 @@ are). Even a free model is approached gradually: `RAMP_CALLS` at first, twice as
 """
 
 import asyncio
+import heapq
 import logging
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Protocol
 
 from redis.exceptions import RedisError
@@ -21,13 +23,46 @@ from redis.exceptions import RedisError
 from app.contract.waiting import OF_KEY, WaitReason
 from app.store.limits import PermitExchange, PermitReport, Permits
 from app.telemetry import current_span, metrics
-from workers.models.call_queue import CallQueue
-from workers.models.port import (
-    ModelReply,
-    ModelWaits,
-    NotServed,
-    ReportedLimit,
-)
+from workers.models.port import ModelReply, ModelWaits, NotServed, ReportedLimit
+
+
+class CallQueue:
+    """Futures by tenant; one that is done or discarded is skipped."""
+
+    def __init__(self) -> None:
+        self._tenants: dict[str, list[tuple[int, int, asyncio.Future[None]]]] = {}
+        self._numbers = count()
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def push(self, tenant: str, progress: int, waiting: asyncio.Future[None]) -> None:
+        """Add a call; among those with the same progress the first one goes first."""
+        calls = self._tenants.setdefault(tenant, [])
+        heapq.heappush(calls, (-progress, next(self._numbers), waiting))
+        self._length += 1
+
+    def discard(self) -> None:
+        """Count one less: a future was cancelled."""
+        self._length -= 1
+
+    def pop(self) -> asyncio.Future[None] | None:
+        """Return the next call; its tenant goes to the end of the line."""
+        while self._tenants:
+            tenant = next(iter(self._tenants))
+            calls = self._tenants.pop(tenant)
+            found = None
+            while calls and found is None:
+                *_, waiting = heapq.heappop(calls)
+                found = None if waiting.done() else waiting
+            if calls:
+                self._tenants[tenant] = calls
+            if found is not None:
+                self._length -= 1
+                return found
+        return None
+
 
 WAIT_S = 5.0
 NOTED_WAIT_S = 0.05
@@ -228,20 +263,22 @@ class ModelGate:
 
     def hear(self, limits: Sequence[ReportedLimit]) -> None:
         """Learn what the server reports of its limits."""
-        for it in limits:
-            is_low = it.remaining <= max(LOW * it.limit, 2 * self.in_flight)
+        for limit in limits:
+            is_low = limit.remaining <= max(LOW * limit.limit, 2 * self.in_flight)
             if is_low or not self.is_free:
-                self._limits[it.of] = {
-                    "limit": it.limit,
-                    "remaining": it.remaining,
-                    "reset": it.reset_s * 1000,
+                self._limits[limit.of] = {
+                    "limit": limit.limit,
+                    "remaining": limit.remaining,
+                    "reset": limit.reset_s * 1000,
                 }
             if is_low and self.is_free:
                 self._hurry()
 
     def report(self, parked: int, now: float) -> PermitReport:
         """Return what happened since the last report, and start another."""
-        for call in [it for it in self._unsure.values() if now - it.started >= ACCEPTED_S]:
+        for call in [
+            unsure for unsure in self._unsure.values() if now - unsure.started >= ACCEPTED_S
+        ]:
             self._accept(call)
         self._number += 1
         report = replace(

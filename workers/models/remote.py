@@ -33,8 +33,15 @@ from workers.models.port import (
     ReplyCutOff,
     UnreadableReply,
 )
-from workers.models.refusals import failure_in, failure_of, is_bad_generation, reported_limits
-from workers.models.streaming import ResponseInParts, StreamParts, well_formed
+from workers.models.responses import (
+    ResponseInParts,
+    StreamParts,
+    failure_in,
+    failure_of,
+    is_bad_generation,
+    reported_limits,
+    well_formed,
+)
 from workers.outbound.transport import (
     Request,
     RequestAttempts,
@@ -166,7 +173,7 @@ def effort_of(call: ModelCall, unwanted: Unwanted) -> ReasoningEffort | None:
         return None
     at = EFFORTS.index(asked)
     nearest = (*EFFORTS[at:], *reversed(EFFORTS[:at]))
-    return next((it for it in nearest if f"{EFFORT}={it}" not in unwanted), None)
+    return next((effort for effort in nearest if f"{EFFORT}={effort}" not in unwanted), None)
 
 
 def refused_effort(said: str, call: ModelCall, unwanted: Unwanted) -> str | None:
@@ -201,8 +208,8 @@ def allowed_output(said: str, asked: int) -> int | None:
         return left if 0 < left < asked else None
     if not NAMES_OF_LIMIT.search(said):
         return None
-    bounds = [int(it[1]) - bool(it[2]) for it in BOUND.finditer(said)]
-    return max((it for it in bounds if FEWEST_OUTPUT <= it < asked), default=None)
+    bounds = [int(bound[1]) - bool(bound[2]) for bound in BOUND.finditer(said)]
+    return max((bound for bound in bounds if FEWEST_OUTPUT <= bound < asked), default=None)
 
 
 FEWEST_OUTPUT = 512
@@ -298,7 +305,7 @@ NO_EXPERIENCE = _Experience()
 
 
 READ_AGAIN_S = 10.0
-"""How long a worker goes by what it has read of what servers rejected."""
+"""How long a worker uses what it has read of the rejections of servers."""
 MOST_OUTPUT = "most_output="
 
 
@@ -453,7 +460,7 @@ class Remote:
                 await asyncio.shield(reading)
 
     async def _read_shared(self, name: str) -> None:
-        """Replace what is known for a name: it was forgotten if nobody was told for a day."""
+        """Replace what is known for a name; a name is forgotten after a day without news."""
         assert self._shared is not None
         found = await self._shared.read(name)
         del self._reading[name]
@@ -463,7 +470,7 @@ class Remote:
         if found is None:
             return
         key = name.partition(":")[2]
-        limits = {it for it in found if it.startswith(MOST_OUTPUT)}
+        limits = {rejection for rejection in found if rejection.startswith(MOST_OUTPUT)}
         if " " in key:
             self._unwanted_with.pop(key, None)
             self._unwanted_with |= {key: found} if found else {}
@@ -471,7 +478,7 @@ class Remote:
             known = self._experience(key)
             known.unwanted = found - limits
             known.most_output = min(
-                (int(it.removeprefix(MOST_OUTPUT)) for it in limits), default=None
+                (int(rejection.removeprefix(MOST_OUTPUT)) for rejection in limits), default=None
             )
 
     def _experience(self, model: str) -> _Experience:
@@ -521,7 +528,7 @@ class Remote:
             known.unstreamed_until = now + UNSTREAMED_S
 
     def _reader(self, call: ModelCall, received: list[ResponseInParts]) -> ResponseInParts:
-        """Return the reader of one try; whoever follows the text begins anew."""
+        """Return the reader of one try; watchers of the text begin anew."""
         reader = ResponseInParts(self._dialect.parts)
         received.append(reader)
         if call.follower is not None:
@@ -555,10 +562,10 @@ def _estimated(call: ModelCall, said: ChatReply) -> TokenCount:
 
 def _lost(call: ModelCall, received: Sequence[ResponseInParts], *, has_begun: bool) -> Usage:
     """Return what a reply consumed that broke off or was none, as far as it is known."""
-    streams = [it for it in received if it.is_stream]
-    has_come = any(it.has_events for it in streams) if streams else has_begun
+    streams = [stream for stream in received if stream.is_stream]
+    has_come = any(stream.has_events for stream in streams) if streams else has_begun
     asked = tokens_in(call.prompt.system + call.prompt.user)
-    written = sum(tokens_in(it.text()) for it in streams)
+    written = sum(tokens_in(stream.text()) for stream in streams)
     return Usage(input_tokens=asked if has_come else 0, output_tokens=written)
 
 

@@ -39,7 +39,7 @@ from workers.outbound.http_client import (
     HttpResponse,
     NotConnected,
     UntrustedPeer,
-    is_loopback,
+    is_loopback_host,
     open_session,
     proxy_url,
 )
@@ -113,7 +113,7 @@ def may_be_public(host: str) -> bool:
     try:
         found = socket.getaddrinfo(name, None, flags=socket.AI_NUMERICHOST)
     except OSError:  # a name: nothing is looked up
-        return not is_loopback(name)
+        return not is_loopback_host(name)
     return all(is_public(str(address[0])) for *_, address in found)
 
 
@@ -345,7 +345,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 def _request(endpoint: Endpoint, body: bytes, message_id: str, signing: EndpointSigning) -> Request:
     given = endpoint.secret
     secrets = (given.get_secret_value(),) if given else signing.secrets
-    fields = signed([*map(signing_key, secrets)], body, message_id, int(signing.at))
+    fields = signature_fields([*map(signing_key, secrets)], body, message_id, int(signing.at))
     own = own_fields(endpoint)
     return Request(endpoint.url, own | fields, body, more_secrets=_masked(own.values()))
 
@@ -368,8 +368,13 @@ def _masked(values: Iterable[str]) -> tuple[str, ...]:
 
     Shorter ones are no secrets, and to mask them would make an error unreadable.
     """
-    whole = (it for it in values if len(it) >= SHORTEST_SECRET)
-    parts = (part for it in whole for part in (it, *it.split()) if len(part) >= SHORTEST_SECRET)
+    whole = (secret for secret in values if len(secret) >= SHORTEST_SECRET)
+    parts = (
+        part
+        for secret in whole
+        for part in (secret, *secret.split())
+        if len(part) >= SHORTEST_SECRET
+    )
     return tuple(sorted(parts, key=len, reverse=True))
 
 
@@ -411,12 +416,16 @@ async def open_endpoints(
         yield GuardedClient(Sessions(guarded, unguarded), signing_of, targets, proxy)
 
 
-def signed(keys: Sequence[bytes], body: bytes, message_id: str, timestamp: int) -> dict[str, str]:
+def signature_fields(
+    keys: Sequence[bytes], body: bytes, message_id: str, timestamp: int
+) -> dict[str, str]:
     """Return the header fields of Standard Webhooks, with a signature under each key."""
     content = f"{message_id}.{timestamp}.".encode() + body
     digests = (hmac.digest(key, content, "sha256") for key in keys)
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": " ".join(f"v1,{base64.b64encode(it).decode()}" for it in digests),
+        "webhook-signature": " ".join(
+            f"v1,{base64.b64encode(digest).decode()}" for digest in digests
+        ),
     }

@@ -141,7 +141,7 @@ def proxies_of_environment() -> ProxyOf:
         except ValueError:  # the client says what is wrong with it
             return None
         proxy = proxies.get(target.scheme)
-        if not proxy or is_loopback(host) or proxy_bypass(f"{host}:{port}"):
+        if not proxy or is_loopback_host(host) or proxy_bypass(f"{host}:{port}"):
             return None
         try:
             return proxy_url(proxy)
@@ -159,7 +159,7 @@ def proxy_url(text: str) -> URL:
     return url
 
 
-def is_loopback(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     """Return whether a host, by its name or address alone, is this machine (RFC 6761, 6.3)."""
     try:
         return ip_address(host).is_loopback
@@ -275,7 +275,7 @@ class _ClosedResponse(aiohttp.ClientResponse):
         """Wait for the head of the response."""
         protocol = connection.protocol
         if protocol is not None and (end := protocol.closed):
-            end.add_done_callback(lambda it: it.cancelled() or it.exception())
+            end.add_done_callback(lambda closing: closing.cancelled() or closing.exception())
             self._end = end
         return await super().start(connection)
 

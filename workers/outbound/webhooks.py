@@ -136,8 +136,8 @@ class WebhookSender:
         """Start sending what is due; return how much that is."""
         free = self._pace.in_flight - len(self._sending)
         taken = await self._webhooks.take(free, self._pace.margin_s) if free else []
-        for it in taken:
-            task = asyncio.create_task(self._send_safely(it))
+        for webhook in taken:
+            task = asyncio.create_task(self._send_safely(webhook))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
         return len(taken)
@@ -238,7 +238,9 @@ class WebhookSender:
         return to_json({"type": told["type"], "timestamp": told["at"], "data": told["data"]})
 
 
-async def serve(settings: Settings, pace: Pace = Pace(), traces: Traces = NO_TRACES) -> None:
+async def send_webhooks(
+    settings: Settings, pace: Pace = Pace(), traces: Traces = NO_TRACES
+) -> None:
     """Send webhooks until a signal arrives."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -275,7 +277,7 @@ def main() -> int:
         configure_logs("webhooks", settings.log_format, settings.log_level)
         metrics.serve_metrics(settings.metrics_host, settings.metrics_port)
         with open_traces("webhooks") as traces:
-            uvloop.run(serve(settings, traces=traces))
+            uvloop.run(send_webhooks(settings, traces=traces))
     except (UnusableRedis, ValidationError) as error:
         log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback
         return 1

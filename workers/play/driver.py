@@ -33,29 +33,35 @@ from workers.engine.moves import (
     StepMove,
     Stopped,
     Together,
+    about,
 )
 from workers.engine.search import Outcome
-from workers.engine.step_hash import about
 from workers.play.budget import BudgetGuard
-from workers.play.executor import StepExecutor, StepWaits
+from workers.play.executor import (
+    StepExecutor,
+    StepWaits,
+    describe_ending,
+    describe_entry,
+    step_span,
+)
 from workers.play.journal_writer import (
     Ending,
     InsightScope,
     JournalUnwritable,
     JournalWriter,
     JudgedDraft,
+    learning_kind,
+    outcome_additions,
 )
-from workers.play.lessons import additions_of, kind_of
 from workers.play.replay import (
     RecordedStep,
     Replay,
     interrupted,
-    refused,
+    refused_entry,
     spared,
     unasked,
     unwaited,
 )
-from workers.play.step_spans import describe_ending, describe_entry, step_span
 from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
 
 
@@ -67,7 +73,7 @@ class AwaitingReview(Exception):
     """Reviewers are asked: this claim ends, and a new claim continues after the review."""
 
     def __init__(self, *moves: Review | Approval) -> None:
-        super().__init__(*(it.path for it in moves))
+        super().__init__(*(move.path for move in moves))
         self.moves = moves
 
 
@@ -133,18 +139,22 @@ async def play_moves(
         part.close()
 
 
-def joined(done: Sequence[Any]) -> tuple[Any, ...]:
+def results_of_parts(done: Sequence[Any]) -> tuple[Any, ...]:
     """Return what parts side by side returned; raise the error that stops the whole, if any.
 
     Reviews wait for everything else: those that are left are asked for together.
     """
-    errors = [it for it in done if isinstance(it, BaseException) and not isinstance(it, Refusal)]
-    reviews = [it for it in errors if isinstance(it, AwaitingReview)]
+    errors = [
+        result
+        for result in done
+        if isinstance(result, BaseException) and not isinstance(result, Refusal)
+    ]
+    reviews = [error for error in errors if isinstance(error, AwaitingReview)]
     if len(reviews) < len(errors):
-        raise next(it for it in errors if not isinstance(it, AwaitingReview))
+        raise next(error for error in errors if not isinstance(error, AwaitingReview))
     if reviews:
-        raise AwaitingReview(*(move for it in reviews for move in it.moves))
-    if refusals := [it for it in done if isinstance(it, Refusal)]:
+        raise AwaitingReview(*(move for review in reviews for move in review.moves))
+    if refusals := [result for result in done if isinstance(result, Refusal)]:
         raise moves.first_of(refusals)
     return tuple(done)
 
@@ -223,12 +233,12 @@ class Rehearsal:
         return self._recorded_reply(move, self._recorded.words.get(move.path))
 
     def _word(self, move: Heard) -> moves.ReviewerReply | None:
-        word = self._recorded.words.get(move.path)
+        reply = self._recorded.words.get(move.path)
         self._last.discard(move.path)
-        if word is None:
+        if reply is None:
             self._last.add(move.path)
-        self._heard[move.scope] = move if word is None else move.changed(is_over=False)
-        return word
+        self._heard[move.scope] = move if reply is None else move.changed(is_over=False)
+        return reply
 
     async def _together(self, move: Together) -> tuple[Any, ...]:
         """Play every part; what one of them asks for says nothing about the others."""
@@ -239,7 +249,7 @@ class Rehearsal:
             last |= self._last - before
             before = before & self._last
         self._last = last | before
-        return joined(done)
+        return results_of_parts(done)
 
     async def _part(self, part: MoveCoroutine[Any]) -> Any:
         try:
@@ -321,7 +331,7 @@ class Driver:
         self._is_leaving = False
         self._is_rehearsed = False
         self._engine_version = submitted.engine_version
-        self._tenant, self._kind = claimed.tenant, kind_of(submitted)
+        self._tenant, self._kind = claimed.tenant, learning_kind(submitted)
         self._leaves_after_step = leaves_after_step
         self.is_giving_up = False
         """Whether it pauses or ends: after a review or a retry another claim may exist already."""
@@ -370,14 +380,14 @@ class Driver:
         if ending.status is Status.SUCCEEDED:
             age_s = metrics.since(self._journal.id, self._time.time_in(0))
             metrics.RESULT.observe(age_s)
-        told = {
+        facts = {
             "status": str(ending.status),
             "outcome": None if ending.outcome is None else str(ending.outcome),
             "stop_reason": None if reason is None else str(reason),
             "error": None if error is None else error.code,
             "strategy": self._request.strategy.kind,
             "score": None if result is None else result.score,
-            "caveats": sorted({it.code for it in result.caveats}) if result else None,
+            "caveats": sorted({caveat.code for caveat in result.caveats}) if result else None,
             "iterations": len(self._replay.iterations),
             "calls": spent.calls,
             "tokens": spent.input_tokens + spent.output_tokens,
@@ -387,9 +397,9 @@ class Driver:
         log.log(
             logging.WARNING if ending.status is Status.FAILED else logging.INFO,
             "refinement paused" if ending.status is Status.PAUSED else "refinement ended",
-            extra={**about, **told},
+            extra={**about, **facts},
         )
-        describe_ending(current_span(), told)
+        describe_ending(current_span(), facts)
 
     async def look(self) -> None:
         """Read and apply commands: cancel and finish abort the calls in flight."""
@@ -444,7 +454,7 @@ class Driver:
         if isinstance(why, EveryBranchWaits):
             return Ending.parked(why)
         if isinstance(why, AwaitingReview):
-            return Ending.awaiting([self._pause(it) for it in why.moves])
+            return Ending.awaiting([self._pause(move) for move in why.moves])
         state = await self._writer.write()  # what is done
         assert state.pause is not None
         return Ending.paused_on_request(state.pause, self._replay, await self._place())
@@ -458,7 +468,7 @@ class Driver:
 
     def _additions(self, outcome: Outcome) -> tuple[Addition, ...]:
         judged = self._replay.iterations | self._writer.unwritten
-        return additions_of(self._tenant, self._kind, outcome, judged)
+        return outcome_additions(self._tenant, self._kind, outcome, judged)
 
     async def _rehearse(self) -> None:
         """Check, once per claim, that the strategy goes on from the journal."""
@@ -493,7 +503,7 @@ class Driver:
         self._waits.split(len(move.parts))
         try:
             parts = map(self._play_part, move.parts)
-            return joined(await asyncio.gather(*parts, return_exceptions=True))
+            return results_of_parts(await asyncio.gather(*parts, return_exceptions=True))
         finally:
             self._budget_guard.branches += 1
             self._waits.join()
@@ -526,9 +536,9 @@ class Driver:
         return self._replay.words.get(move.path)
 
     async def _review(self, move: Review | Approval) -> moves.ReviewerReply:
-        word = self._replay.words.get(move.path)
-        if word is not None:
-            return word
+        reply = self._replay.words.get(move.path)
+        if reply is not None:
+            return reply
         if (step := self._replay.steps.get(move.path)) is not None:
             left_out: moves.ReviewerReply = step.reply()
             return left_out
@@ -565,7 +575,7 @@ class Driver:
 
     async def _perform(self, move: moves.StepMove) -> StepCompleted | StepFailed:
         is_single = isinstance(move, Call) and not move.is_repeatable
-        if isinstance(move, Call) and is_single and move.path in self._replay.begun:
+        if isinstance(move, Call) and is_single and move.path in self._replay.maybe_sent:
             return interrupted(move)
         if isinstance(move, Call) and is_single:  # once begun, it is sent at once
             self._admit(move)
@@ -577,7 +587,7 @@ class Driver:
             raise PauseRequested
         granted = self._granted(move)
         if granted is None:
-            return refused(move)
+            return refused_entry(move)
         move = granted
         self._writer.under_way[move.path] = None
         try:
@@ -646,7 +656,7 @@ class Driver:
                     self._budget_guard.settle(move.path)
                     granted = self._granted(move)
                     if granted is None:
-                        return refused(move)
+                        return refused_entry(move)
                     move = granted
             else:
                 has_more = tries or spent.calls

@@ -1,4 +1,10 @@
-"""Performs steps: model calls, checks of a draft, and tool calls."""
+"""Performs steps: model calls, checks of a draft, and tool calls. Each has a span.
+
+Spans follow OpenTelemetry's conventions for generative AI (semantic conventions 1.4x). One span is
+one step: the call of a model with its waits, refusals and fallbacks as events, a check of a draft,
+or the call of a tool. A step that is replayed has none. Texts are added only if the process is
+asked for them, and the request lets them be stored.
+"""
 
 import json
 from asyncio import get_running_loop
@@ -6,6 +12,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from app.contract.drafts import sha256_of
@@ -21,19 +28,19 @@ from app.contract.events import (
     Tried,
 )
 from app.contract.judgement import Finding, FindingsReply, Usage
-from app.contract.models import seat_at
+from app.contract.models import ModelChoice, seat_at
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
-from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
 from app.contract.values import value
 from app.contract.waiting import in_words, own_key_name
+from app.telemetry import TraceSpan, current_span
 from app.telemetry.metrics import count_call
-from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
+from app.telemetry.spans import Attribute, Attributes
+from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult, about
 from workers.engine.prompt_requests import Prompt
-from workers.engine.prompts.drafting import Amend, RevisePassages
+from workers.engine.prompts import Amend, RevisePassages
 from workers.engine.replies import ReplyReader, Unreadable
-from workers.engine.step_hash import about
 from workers.models.port import (
     ModelCall,
     ModelError,
@@ -48,11 +55,10 @@ from workers.outbound.guarded_client import (
     EndpointUnavailable,
     EndpointWaits,
 )
-from workers.play.bulkhead import RefinementCalls
 from workers.play.live_text import TextPublisher
 from workers.play.replay import UNKNOWN
-from workers.play.step_spans import describe_refusal, describe_reply
-from workers.validators.check_process import shared
+from workers.play.waiting import RefinementCalls
+from workers.validators.check_process import shared_check_process
 from workers.validators.violation import ValidatorUnavailable
 
 Complete = Callable[[str, ModelCall], Awaitable[ModelReply]]
@@ -78,10 +84,10 @@ class StepWaits(Exception):
     """
 
     def __init__(self, waits: Sequence[ModelWaits], usage: Usage) -> None:
-        self.wait = min(waits, key=lambda it: it.wait_s)
-        words = (in_words(it.model, it.reason, it.detail) for it in waits)
+        self.wait = min(waits, key=lambda wait: wait.wait_s)
+        words = (in_words(wait.model, wait.reason, wait.detail) for wait in waits)
         super().__init__(" ".join(words))
-        self.models = tuple(it.model for it in waits)
+        self.models = tuple(wait.model for wait in waits)
         self.usage = usage
 
 
@@ -133,7 +139,7 @@ def _taken(usage: Usage) -> Usage:
 
 def _all_failed(last: ModelError, tried: tuple[Tried, ...], spent: Usage) -> ModelError:
     if len(tried) > 1:
-        last.detail = "; ".join(f"{it.model}: {it.detail}" for it in tried)
+        last.detail = "; ".join(f"{wait.model}: {wait.detail}" for wait in tried)
     last.usage = spent
     return last
 
@@ -208,11 +214,11 @@ class Tools:
         written = json.dumps(arguments, ensure_ascii=False)
         if (name, written) not in self._checked:
             schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)
-            check_process = shared(is_slow=True)
+            check_process = shared_check_process(is_slow=True)
             found = await get_running_loop().run_in_executor(
                 check_process.executor, check_process.check, schema, written
             )
-            self._checked[name, written] = tuple(it.message for it in found)
+            self._checked[name, written] = tuple(finding.message for finding in found)
         return self._checked[name, written]
 
 
@@ -453,3 +459,164 @@ def _failed(
 def _reference(prompt: Prompt) -> PromptRef:
     sha256 = sha256_of(f"{prompt.system}\n\n{prompt.user}")
     return PromptRef(name=prompt.name, version=prompt.version, sha256=sha256)
+
+
+PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "vertex": "gcp.vertex_ai",
+    "xai": "x_ai",
+}
+"""Well-known names of the convention for providers that are usually named otherwise."""
+
+
+def step_span(
+    move: StepMove, choices: Mapping[str, ModelChoice]
+) -> AbstractContextManager[TraceSpan]:
+    """Begin the span of a step; it is the current one until the context ends."""
+    now = current_span()
+    if not now.is_recorded:
+        return nullcontext(now)
+    path: Attributes = {"hone.step": move.path}
+    match move:
+        case Ask():
+            choice = choices[seat_at(choices, move.seat, move.path)]
+            prompt, most = move.prompt, move.max_output_tokens or choice.max_output_tokens
+            heat = prompt.temperature if choice.temperature is None else choice.temperature
+            is_text = prompt.schema is None
+            name, asked = _asked(choice.model, prompt.name, move.role, heat, most, is_text)
+            return now.child(name, "client", path, asked)
+        case Call():
+            attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": move.tool}
+            return now.child(f"execute_tool {move.tool}", "client", path, attributes)
+        case Check():
+            return now.child("check", "internal", path)
+
+
+@lru_cache(1_024, typed=True)
+def _asked(
+    model: str, prompt: str, role: str, heat: float | None, most: int | None, is_text: bool
+) -> tuple[str, Attributes]:
+    """Return name and first attributes of the span of a call."""
+    attributes: Attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": _provider_in(model),
+        "gen_ai.request.model": _name_in(model),
+        "gen_ai.request.temperature": heat,
+        "gen_ai.request.max_tokens": most,
+        "gen_ai.output.type": "text" if is_text else "json",
+        "gen_ai.prompt.name": prompt,
+        "hone.role": role,
+    }
+    return f"chat {_name_in(model)}", attributes
+
+
+def describe_entry(
+    span: TraceSpan, move: StepMove, entry: StepCompleted | StepFailed, *, is_stored: bool
+) -> None:
+    """Add to the span of a step what came of it, texts if they are wanted and may be stored."""
+    if not span.is_recorded:
+        return
+    if isinstance(move, Ask):
+        used = entry.usage
+        span.set(
+            {
+                "gen_ai.usage.input_tokens": used.input_tokens,
+                "gen_ai.usage.output_tokens": used.output_tokens,
+                "gen_ai.usage.cache_read.input_tokens": used.cached_tokens or None,
+                "gen_ai.usage.reasoning.output_tokens": used.thinking_tokens or None,
+                "hone.requests": used.calls if used.calls != 1 else None,
+                "hone.cost_usd": used.cost_usd,
+            }
+        )
+    if span.has_content and is_stored:
+        span.set(_texts(move, entry))
+    if isinstance(entry, StepFailed):
+        span.set({}, error=entry.code)
+        return
+    match entry.reply:
+        case TextReply() if entry.model is not None:
+            is_fallback = bool(entry.tried)
+            span.set(_answered(entry.model, is_fallback=is_fallback))
+        case FindingsReply():
+            span.set({"hone.findings": len(entry.reply.findings)})
+        case ToolReply(ok=False):
+            span.set({}, error="tool_failed")
+
+
+@lru_cache(1_024)
+def _answered(model: str, *, is_fallback: bool) -> Attributes:
+    """Return which model answered; a fallback may be of another provider."""
+    attributes: dict[str, Attribute] = {"gen_ai.response.model": _name_in(model)}
+    if is_fallback:
+        attributes["gen_ai.provider.name"] = _provider_in(model)
+    return attributes
+
+
+def describe_reply(reply: ModelReply) -> None:
+    """Add why the model stopped, which no journal has, to the step that goes on."""
+    span = current_span()
+    if span.is_recorded and reply.finish_reason is not None:
+        span.set({"gen_ai.response.finish_reasons": (reply.finish_reason,)})
+
+
+def describe_refusal(model: str, error: ModelError | ModelWaits) -> None:
+    """Note that a model did not answer, as an event of the step that goes on."""
+    span = current_span()
+    if not span.is_recorded:
+        return
+    if isinstance(error, ModelError):
+        span.event("model failed", {"gen_ai.request.model": model, "error.type": error.code})
+        return
+    attributes: Attributes = {
+        "gen_ai.request.model": model,
+        "hone.reason": error.reason,
+        "hone.wait_s": round(error.wait_s, 3),
+        "hone.breaker_open": error.is_open,
+    }
+    span.event("model does not serve now", attributes)
+
+
+def describe_ending(span: TraceSpan, attributes: Mapping[str, Any]) -> None:
+    """Add to the span of a claim how the refinement ended, or that it was paused."""
+    if span.is_recorded:
+        ending = {f"hone.{name}": value for name, value in attributes.items()}
+        span.set(ending, error=attributes["error"])
+
+
+def _texts(move: StepMove, entry: StepCompleted | StepFailed) -> dict[str, str]:
+    """Return what was said to a model or a tool and what it answered."""
+    reply = entry.reply if isinstance(entry, StepCompleted) else None
+    if isinstance(move, Call):
+        attributes = {"gen_ai.tool.call.arguments": json.dumps(move.arguments, ensure_ascii=False)}
+        if isinstance(reply, ToolReply):
+            attributes["gen_ai.tool.call.result"] = reply.text
+        return attributes
+    if not isinstance(move, Ask):
+        return {}
+    attributes = {
+        "gen_ai.system_instructions": json.dumps([_part(move.prompt.system)], ensure_ascii=False),
+        "gen_ai.input.messages": _messages("user", move.prompt.user),
+    }
+    if isinstance(reply, TextReply):
+        attributes["gen_ai.output.messages"] = _messages("assistant", reply.text)
+    return attributes
+
+
+def _messages(role: str, text: str) -> str:
+    return json.dumps([{"role": role, "parts": [_part(text)]}], ensure_ascii=False)
+
+
+def _part(text: str) -> dict[str, str]:
+    return {"type": "text", "content": text}
+
+
+def _provider_in(model: str) -> str:
+    provider = model.partition(":")[0]
+    return PROVIDERS.get(provider, provider)
+
+
+def _name_in(model: str) -> str:
+    return model.partition(":")[2]

@@ -150,12 +150,12 @@ class ForkServer:
         """Take the server's reports: `started PID`, `failed ERRNO` and `ended PID STATUS`."""
         with suppress(ConnectionError):  # it died before it had read everything
             async for line in reader:
-                word, number, *status = line.decode().split()
-                if word == "started":
+                report, number, *status = line.decode().split()
+                if report == "started":
                     ended = asyncio.get_running_loop().create_future()
                     self._children[int(number)] = ended
                     self._started.put_nowait((int(number), ended))
-                elif word == "failed":
+                elif report == "failed":
                     self._started.put_nowait(OSError(int(number), os.strerror(int(number))))
                 else:
                     self._children.pop(int(number)).set_result(int(status[0]))

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Self
 
@@ -39,16 +39,68 @@ from app.store import (
     Parking,
     StaleLimits,
     State,
+    Submitted,
     insight_additions,
 )
 from app.store.connection import until_answered
+from app.store.learning import Agreement, Hypotheses, Kind, agreements, lessons
 from app.store.prompts import KeptPrompt, PromptKeeper
 from app.telemetry import metrics
+from workers.engine.judging import error_weights
 from workers.engine.moves import Approval, Judged, Judgement, Rejected, Review
+from workers.engine.quality import HYPOTHESES
 from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
-from workers.play.replay import RecordedStep, Replay, score_of
+from workers.play.replay import RecordedStep, Replay, iteration_score
 from workers.play.waiting import EveryBranchWaits
+
+OF_THE_BANK = Hypotheses(
+    noise=tuple(hypothesis.noise for hypothesis in HYPOTHESES),
+    gain=tuple(hypothesis.gain for hypothesis in HYPOTHESES),
+    prior=tuple(hypothesis.prior for hypothesis in HYPOTHESES),
+)
+
+VALIDATORS_WEIGHT = 0.25
+"""What a pair compared by validators weighs, against 1 by a person: they see a part of it."""
+
+
+def learning_kind(submitted: Submitted) -> Kind | None:
+    """Return the kind of a refinement; None if it neither learns nor is learnt from."""
+    models = {seat: choice.model for seat, choice in submitted.models.items()}
+    return Kind.of(submitted.request, models) if submitted.request.learn else None
+
+
+def outcome_additions(
+    tenant: str, kind: Kind | None, outcome: Outcome, judged: Mapping[str, IterationCompleted]
+) -> tuple[Addition, ...]:
+    """Return what an outcome adds; `judged` has every judged draft by its path."""
+    if kind is None:
+        return ()
+    lesson = outcome.lesson
+    learnt = () if lesson is None else lessons(tenant, kind, lesson, OF_THE_BANK)
+    return (*learnt, *agreements(tenant, kind.critic, agreements_in(judged)))
+
+
+def agreements_in(judged: Mapping[str, IterationCompleted]) -> Iterator[Agreement]:
+    """Yield how the critic agrees with the validators about each revision and its parent.
+
+    The better of the two has fewer and lighter findings. Pairs without such a difference, and those
+    that critics did not score, say nothing.
+    """
+    for draft in judged.values():
+        parent = judged.get(draft.parent or "")
+        if parent is None or {draft.score_from, parent.score_from} != {"critique"}:
+            continue
+        if draft.score is None or parent.score is None:
+            continue
+        if not (draft.findings or parent.findings):
+            continue
+        fewer = sum(error_weights(parent.findings)) - sum(error_weights(draft.findings))
+        if fewer:
+            apparent = draft.score - parent.score
+            agrees = apparent * fewer > 0
+            yield Agreement.of_preference(apparent, agrees=agrees, weight=VALIDATORS_WEIGHT)
+
 
 log = logging.getLogger(__name__)
 
@@ -74,9 +126,9 @@ MOST_CAVEATS = 50
 """Caveats of a result; those that keep it from passing go first."""
 
 
-def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
+def unique_caveats(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
     """Return the caveats of a result, as many as fit, each once."""
-    known = sorted(dict.fromkeys(caveats), key=lambda it: it.code not in BLOCKING)
+    known = sorted(dict.fromkeys(caveats), key=lambda caveat: caveat.code not in BLOCKING)
     return tuple(known[:MOST_CAVEATS])
 
 
@@ -103,8 +155,8 @@ def result_of(
         sha256=scored.draft.sha256,
         missing=missing,
         estimate=estimate,
-        caveats=in_order(
-            (*caveats, *(it.under(path) for it in scored.caveats), *request.caveats())
+        caveats=unique_caveats(
+            (*caveats, *(caveat.under(path) for caveat in scored.caveats), *request.caveats())
         ),
     )
 
@@ -121,11 +173,11 @@ class Ending:
     asked: tuple[Paused, ...] = ()
     parking: Parking | None = None
     additions: tuple[Addition, ...] = ()
-    """What it adds to the sums of its tenant."""
+    """What the ending adds to the sums of the tenant."""
 
     @property
     def outcome(self) -> RefinementOutcome | None:
-        """What comes of it; None if it does not end. A cancel that is under way overrules it."""
+        """The outcome; None if the refinement goes on. A cancel that is under way overrules it."""
         if self.status is None or not self.status.is_terminal:
             return None
         if self.status is not Status.SUCCEEDED:
@@ -202,8 +254,8 @@ class Ending:
     @classmethod
     def awaiting(cls, pauses: Sequence[Self]) -> Self:
         """Return one pause for several reviews that are open at a time."""
-        asked = tuple(it for each in pauses for it in each.asked)
-        changes = {**pauses[0].changes, "phase": tuple(it.key for it in asked)}
+        asked = tuple(review for each in pauses for review in each.asked)
+        changes = {**pauses[0].changes, "phase": tuple(review.key for review in asked)}
         return cls(Status.PAUSED, changes, asked)
 
     @classmethod
@@ -277,7 +329,7 @@ class Ending:
         """
         changes: dict[str, Any] = {"stop_reason": StopReason.REJECTED, "best_passed": False}
         if result is not None:
-            caveats = in_order((*rejection.caveats, *result.caveats))
+            caveats = unique_caveats((*rejection.caveats, *result.caveats))
             changes["result"] = result.model_copy(update={"caveats": caveats})
         return cls(Status.SUCCEEDED, changes)
 
@@ -351,13 +403,13 @@ class JudgedDraft:
         request: RefinementRequest,
     ) -> Self:
         """Return the journal entry of a judged draft, with absolute paths and the given limits."""
-        it, scored = move.judgement, move.judgement.scored
-        prefix = move.path.removesuffix(it.path)
+        judgement, scored = move.judgement, move.judgement.scored
+        prefix = move.path.removesuffix(judgement.path)
         parent = scored.draft.parent
         threshold = limits.threshold if move.threshold is None else move.threshold
         best, best_path = move.best, prefix + move.best.path
         entry = IterationCompleted(
-            iteration=it.iteration,
+            iteration=judgement.iteration,
             path=move.path,
             sha256=scored.draft.sha256,
             parent=None if parent is None else _absolute(prefix, parent),
@@ -374,7 +426,7 @@ class JudgedDraft:
             edits=scored.draft.edits,
             escape=scored.draft.escape,
             fixes=scored.draft.fixes,
-            issues=_notes(it, prefix),
+            issues=_notes(judgement, prefix),
             best=best_of(best, best_path),
             estimate=move.estimate,
             limits=limits,
@@ -394,8 +446,8 @@ def _absolute(prefix: str, path: str) -> str:
 
 def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
     return tuple(
-        IssueNote(id=_absolute(prefix, it.id), state=it.state, finding=it.position)
-        for it in judgement.issues.issues
+        IssueNote(id=_absolute(prefix, issue.id), state=issue.state, finding=issue.position)
+        for issue in judgement.issues.issues
     )
 
 
@@ -412,7 +464,7 @@ class InsightScope:
 
     def additions(self, gains: Gains, usage: Usage) -> tuple[Addition, ...]:
         """Return what the gains add to the sums of this day."""
-        named = {it.name for rubric in self.request.rubrics() for it in rubric}
+        named = {criterion.name for rubric in self.request.rubrics() for criterion in rubric}
         added = additions_of(gains, self.request.strategy.kind, usage, named)
         return insight_additions(self.tenant, self.now().date(), added)
 
@@ -478,7 +530,11 @@ class JournalWriter:
     @property
     def unwritten(self) -> dict[str, IterationCompleted]:
         """The judged drafts of the next append, by path."""
-        return {it.entry.path: it.entry for it in self._pending if isinstance(it, JudgedDraft)}
+        return {
+            change.entry.path: change.entry
+            for change in self._pending
+            if isinstance(change, JudgedDraft)
+        }
 
     def add(self, done: RecordedStep | JudgedDraft) -> None:
         """Journal a step or a judged draft with the next append."""
@@ -506,7 +562,9 @@ class JournalWriter:
         """Drop the entries that a replay under other limits will produce again."""
         self.state = state
         self.under_way.clear()
-        self._pending = [it for it in self._pending if isinstance(it, Stopping | Waiting)]
+        self._pending = [
+            change for change in self._pending if isinstance(change, Stopping | Waiting)
+        ]
 
     async def write(self, ending: Ending | None = None) -> State:
         """Append the collected entries, the steps under way, and the ending if there is one."""
@@ -516,7 +574,7 @@ class JournalWriter:
             pending, under_way = tuple(self._pending), tuple(self.under_way)
             if ending is None and not pending and under_way == self._announced:
                 return self.state
-            judgings = [it for it in pending if isinstance(it, JudgedDraft)]
+            judgings = [change for change in pending if isinstance(change, JudgedDraft)]
             return await self._send(
                 _Append(
                     pending,
@@ -565,7 +623,7 @@ class JournalWriter:
             if judging.result:
                 fields |= {"result": judging.result, "best_passed": judging.best_passed}
         if judgings:
-            new = {judging.entry.path: score_of(judging.entry) for judging in judgings}
+            new = {judging.entry.path: iteration_score(judging.entry) for judging in judgings}
             scores = self._replay.scores | new
             fields["scores"] = tuple(scores.values())
             if self._drawn:
@@ -579,12 +637,12 @@ class JournalWriter:
 
     def _achieved(self, judgings: Sequence[JudgedDraft]) -> dict[str, tuple[float, float | None]]:
         """Return gain and cost of what was drawn, by seat; that of a stage that began."""
-        judged = [*self._replay.judgements, *(it.entry for it in judgings)]
+        judged = [*self._replay.judgements, *(judging.entry for judging in judgings)]
         paid = self._replay.paid
         achieved: dict[str, tuple[float, float | None]] = {}
         for seat in self._drawn:
             stage = seat.partition("/")[2]
-            steps = [it.usage for it in paid if it.key.startswith(f"{stage}/")]
+            steps = [step.usage for step in paid if step.key.startswith(f"{stage}/")]
             if stage and not steps:
                 continue
             spent = sum(steps, Usage()) if stage else self._replay.spent
@@ -599,7 +657,7 @@ class JournalWriter:
         result = ending.changes.get("result")
         try:
             gains = gains_of(
-                [*self._replay.judgements, *(it.entry for it in judgings)],
+                [*self._replay.judgements, *(judging.entry for judging in judgings)],
                 self._replay.paid,
                 result.path if result else None,
                 lost_from(result),
@@ -662,7 +720,7 @@ def _entries(
     entries = [_entry(done, under_way) for done in pending]
     if ending and ending.status:
         last = LAST_TYPE[ending.status]
-        entries += [Entry(last, it) for it in ending.asked or (None,)]
+        entries += [Entry(last, review) for review in ending.asked or (None,)]
     elif not entries and not ending:
         entries.append(Entry(EventType.STEP_STARTED, StepStarted(next=under_way)))
     return entries

@@ -1,6 +1,6 @@
-"""Publishes the texts that models are writing, for as long as somebody watches them.
+"""Publishes the texts that models are writing, while clients watch them.
 
-Nothing is sent, and no timer runs, while nobody does. Ten times a second at most, one text of a
+Without watchers nothing is sent and no timer runs. Ten times a second at most, one text of a
 refinement that has grown is published; several side by side take turns. Thinking is withheld, and
 so is what stands outside of the marks that a text was asked for between.
 """
@@ -29,7 +29,7 @@ Publish = Callable[[str, str, int, str | None], "asyncio.Future[Any]"]
 """Sends a piece: id, key, offset, and the text from there, or None at the end of the step."""
 
 
-def shown(text: str, mark: str | None = None) -> str:
+def visible_text(text: str, mark: str | None = None) -> str:
     """Return a text without what its model thought, and without the beginning of a tag at its end.
 
     A closing tag alone ends thinking too: some servers leave the opening one in the prompt. Of a
@@ -80,7 +80,7 @@ class PublishedText:
 
     def news(self) -> tuple[int, str] | None:
         """Return offset and text of what is new, None if nothing is."""
-        now = shown(self._text(), self._mark)
+        now = visible_text(self._text(), self._mark)
         if not now.startswith(self.sent):
             self.sent = ""
         offset = len(self.sent)
@@ -106,7 +106,7 @@ class TextPublisher:
         """Take an announcement: what is watched, and whether texts are needed from their start."""
         now = self._loop.time()
         if now > self._forget_at:
-            self._watched_until = {it: at for it, at in self._watched_until.items() if at > now}
+            self._watched_until = {key: at for key, at in self._watched_until.items() if at > now}
             self._forget_at = now + WATCHED_FOR_S
         for refinement_id, needs_whole in ids.items():
             self._watched_until[refinement_id] = now + WATCHED_FOR_S

@@ -83,7 +83,7 @@ class SuspectProcess:
         self.is_open = is_open
         self.is_ready = False
         self.is_shared = len(suspects) > 1  # now or before
-        self.suspects = {it.refinement_id: it for it in suspects}
+        self.suspects = {suspect.refinement_id: suspect for suspect in suspects}
         self._process: Process | None = None
         self._silent_s = 0.0
         self._is_closed = False
@@ -107,7 +107,7 @@ class SuspectProcess:
             self._process.stdin.close()
 
     async def run(self, start: Start, stall_s: float) -> str | None:
-        """Run the process to its end; return how it died, or None if it ended as it was told to.
+        """Run the process to its end; return how it died, or None if it ended on request.
 
         A child whose event loop stands still for `stall_s` seconds is killed. Cancelled, it kills
         the child and waits for it.
@@ -141,8 +141,8 @@ class SuspectProcess:
             if not self._is_closed:  # from then on it has `stall_s` seconds to end
                 self._silent_s = 0.0
             self.is_ready = True
-            word, _, refinement_id = line.decode(errors="replace").strip().partition(" ")
-            if word == "ended" and (suspect := self.suspects.pop(refinement_id, None)):
+            report, _, refinement_id = line.decode(errors="replace").strip().partition(" ")
+            if report == "ended" and (suspect := self.suspects.pop(refinement_id, None)):
                 suspect.is_done.set()
             if not self.suspects:
                 self.close()
@@ -242,7 +242,10 @@ class Quarantine:
     def leave(self) -> None:
         """Start no more calls; calls in flight may finish."""
         self._is_leaving = True
-        for suspect in [*self._newcomers, *(it for group in self._groups for it in group)]:
+        for suspect in [
+            *self._newcomers,
+            *(member for group in self._groups for member in group),
+        ]:
             suspect.is_done.set()  # no worker holds it
         self._newcomers.clear()
         self._groups.clear()
@@ -300,12 +303,12 @@ class Quarantine:
         if is_evidence and not child.is_shared:
             detail = f"it was alone in a child process of a worker, which died: {how}"
         ended = await asyncio.gather(
-            *(self._store.blame(it.refinement_id, child.name, detail) for it in left)
+            *(self._store.blame(suspect.refinement_id, child.name, detail) for suspect in left)
         )
         for suspect, has_ended in zip(left, ended, strict=True):
             if has_ended or self._is_leaving:
                 suspect.is_done.set()
-        group = [it for it in left if not it.is_done.is_set()]
+        group = [suspect for suspect in left if not suspect.is_done.is_set()]
         if is_evidence:
             self._failures = 0
             middle = (len(group) + 1) // 2

@@ -28,14 +28,14 @@ from app.telemetry import (
 )
 from app.telemetry.spans import Attributes
 from workers.engine.pipeline import POLICIES, Policy
-from workers.play.bulkhead import Bulkhead
 from workers.play.driver import Driver, WorkerLeaving
 from workers.play.endpoints import EndpointLimiter, LimitedEndpoints, PermitSource
 from workers.play.executor import ModelCaller, StepExecutor, Tools
-from workers.play.lessons import kind_of
+from workers.play.journal_writer import learning_kind
 from workers.play.live_text import TextPublisher
 from workers.play.quarantine import Quarantine
-from workers.play.replay import read
+from workers.play.replay import replay_of
+from workers.play.waiting import Bulkhead
 from workers.validators.running import NO_RESOURCES, ServerResources, compile_validators
 
 log = logging.getLogger(__name__)
@@ -67,8 +67,8 @@ class HeldRefinement:
 
 def are_exact(models: Mapping[str, ModelChoice]) -> bool:
     """Return whether every critic measures without noise, by the models of the seats."""
-    critics = (it for seat, it in models.items() if seat.partition("/")[0] == CRITIC)
-    return all(set(it.names()) == {EDITOR} for it in critics)
+    critics = (choice for seat, choice in models.items() if seat.partition("/")[0] == CRITIC)
+    return all(set(choice.names()) == {EDITOR} for choice in critics)
 
 
 class Refinements:
@@ -148,7 +148,7 @@ class Refinements:
                 job_id,
                 self._nonce,
                 takes_suspects=self._quarantine is None,
-                kind=kind_of(loaded.submitted),
+                kind=learning_kind(loaded.submitted),
             )
         except Suspected:
             assert self._quarantine
@@ -170,7 +170,7 @@ class Refinements:
         another worker goes on with it after a crash.
         """
         strategy = loaded.submitted.request.strategy.kind
-        told: Attributes = {
+        attributes: Attributes = {
             "gen_ai.operation.name": "invoke_workflow",
             "gen_ai.workflow.name": strategy,
             "hone.refinement.id": claimed.id,
@@ -181,7 +181,7 @@ class Refinements:
         }
         trace_id = int.from_bytes(metrics.ulid_of(claimed.id).bytes)
         name = f"invoke_workflow {strategy}"
-        return self._traces.span(origin, name, "consumer", told, trace_id=trace_id)
+        return self._traces.span(origin, name, "consumer", attributes, trace_id=trace_id)
 
     async def _play_claimed(self, claimed: Claimed, loaded: Loaded, how: str) -> None:
         refinement_id = claimed.id
@@ -288,7 +288,7 @@ class Refinements:
             locked=request.locked,
         )
         tools = Tools(request.tools, self._resources.endpoints, claimed.tenant)
-        recorded = read(loaded.events)
+        recorded = replay_of(loaded.events)
         executor = StepExecutor(
             claimed.id,
             self._models,
@@ -375,8 +375,8 @@ async def recover(
                 log.info("recovered what was due or lost", extra={"refinements": recovered})
             if orphaned := store.orphaned - before:
                 metrics.ORPHANED.inc(orphaned)
-                told = {"refinements": orphaned}
-                log.warning("took over what a worker held that is gone", extra=told)
+                counts = {"refinements": orphaned}
+                log.warning("took over what a worker held that is gone", extra=counts)
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
         await asyncio.sleep(RECOVER_EVERY_S)

@@ -31,8 +31,8 @@ from app.contract.status import StopReason
 from app.contract.usage import NO_USE, UNKNOWN_MODEL, ModelUse
 from app.contract.waiting import Waiting
 from workers.engine import moves
+from workers.engine.moves import about
 from workers.engine.prompt_requests import Prompt
-from workers.engine.step_hash import about
 
 REFUSED = "budget_exhausted"
 """The code of a call that the budget did not allow beside the calls in flight."""
@@ -86,7 +86,7 @@ class Replay:
     """What reviewers said, by the key of the review; during a requested pause, by its place."""
     shown: dict[str, PlannedCall | None] = field(default_factory=dict)
     """The calls of tools that reviewers were shown, by the key of the review."""
-    begun: set[str] = field(default_factory=set)
+    maybe_sent: set[str] = field(default_factory=set)
     """Keys of the steps that earlier claims have begun, and may have sent."""
     limits: dict[tuple[str, ScoreFrom], Limits] = field(default_factory=dict)
     scores: dict[str, IterationScore] = field(default_factory=dict)
@@ -147,16 +147,16 @@ class Replay:
 
     @property
     def spent_usd(self) -> float:
-        """What of it is known or can be estimated."""
+        """The cost that is known or can be estimated."""
         return self.known_cost_usd + sum(map(_estimated_usd, self.lost.values()))
 
-    def heard(self, word: moves.ReviewerReply, asked: Paused) -> None:
-        """Record what a reviewer said, or somebody whom nobody asked: that has a place."""
-        if word.action == "resume":
+    def heard(self, reply: moves.ReviewerReply, asked: Paused) -> None:
+        """Record the reply of a reviewer; one that answers no review has a place."""
+        if reply.action == "resume":
             return
         seen = asked.path and f"iterations/{asked.path.rpartition('iterations/')[2]}"
         is_asked = asked.place is None
-        self.words[asked.place or asked.key] = word if is_asked else replace(word, of=seen)
+        self.words[asked.place or asked.key] = reply if is_asked else replace(reply, of=seen)
 
     def give_up(self) -> None:
         """Count what was lost by steps that begin anew, after a retry."""
@@ -168,19 +168,19 @@ class Replay:
     def judged(self, iteration: IterationCompleted) -> None:
         """Record that a draft was judged, and the limits that were the reply."""
         self.limits[iteration.path, iteration.score_from] = iteration.limits
-        self.scores[iteration.path] = score_of(iteration)
+        self.scores[iteration.path] = iteration_score(iteration)
         self.best = iteration.best
         self.judgements.append(iteration)
 
     @property
     def iterations(self) -> dict[str, IterationCompleted]:
         """Every judged draft by its path, as it was judged last."""
-        return {it.path: it for it in self.judgements}
+        return {judged.path: judged for judged in self.judgements}
 
     @property
     def paid(self) -> list[StepCompleted | StepFailed]:
         """All steps, those that a retry voided included."""
-        return [*self.void_steps, *(it.entry for it in self.steps.values())]
+        return [*self.void_steps, *(step.entry for step in self.steps.values())]
 
     def void(self, step: StepCompleted | StepFailed) -> None:
         """Record that a retry voided a step; its usage stays counted."""
@@ -201,11 +201,11 @@ class Replay:
     def dropped(self, path: str) -> tuple[Caveat, ...]:
         """Return what was dropped of the replies about the draft at `path`, or about all drafts."""
         return tuple(
-            Caveat(code="item_dropped", path=key, detail=f"{it.item}: {it.reason}"[:MOST_TOLD])
+            Caveat(code="item_dropped", path=key, detail=f"{item.item}: {item.reason}"[:MOST_TOLD])
             for key, step in self.steps.items()
             if key.startswith(f"{path}/") or "iterations/" not in key
             if isinstance(step.entry, StepCompleted)
-            for it in step.entry.dropped
+            for item in step.entry.dropped
         )
 
     def part_of(self, refusal: moves.Refusal) -> tuple[str, ...]:
@@ -229,13 +229,13 @@ def _estimated_usd(wait: Waiting) -> float:
     return cost_usd(wait.model, lost.input_tokens, lost.output_tokens) or 0.0
 
 
-def read(events: Sequence[Event]) -> Replay:
+def replay_of(events: Sequence[Event]) -> Replay:
     """Return the replay of a journal, without what retries have voided.
 
     A reviewer's decision carries the limits then in force: a change after it counts from the next
     judged draft on, whenever and however often the journal is replayed.
     """
-    recorded = Replay(begun=_maybe_sent(events))
+    recorded = Replay(maybe_sent=_maybe_sent(events))
     limits: Limits | None = None
     counting = standing(events)
     numbers = {event.event for event in counting}
@@ -276,23 +276,23 @@ def _maybe_sent(events: Sequence[Event]) -> set[str]:
     did not send. `poisoned` are those whose workers died.
     """
     sent: set[str] = set()
-    begun: set[str] = set()
+    under_way: set[str] = set()
     for event in events:
         match event.data:
             case Started() | Resumed():
-                sent |= begun
-                begun = set()
+                sent |= under_way
+                under_way = set()
             case StepStarted():
-                begun |= {*event.data.next}
+                under_way |= {*event.data.next}
             case StepCompleted() | StepFailed():
                 sent.add(event.data.key)
-                begun |= {*event.data.next}
+                under_way |= {*event.data.next}
             case Retried() if event.data.reason.code != "poisoned":
-                begun = set()
-    return sent | begun
+                under_way = set()
+    return sent | under_way
 
 
-def refused(move: moves.StepMove) -> StepFailed:
+def refused_entry(move: moves.StepMove) -> StepFailed:
     """Return the journal entry of a call that the budget does not allow beside the others."""
     detail = "the rest of the budget is reserved for calls in flight and the first draft"
     return _not_performed(move, REFUSED, detail)
@@ -338,7 +338,7 @@ def _not_performed(move: moves.StepMove, code: str, detail: str) -> StepFailed:
     )
 
 
-def score_of(entry: IterationCompleted) -> IterationScore:
+def iteration_score(entry: IterationCompleted) -> IterationScore:
     """Return the snapshot's entry for the score of a judged draft."""
     return IterationScore(iteration=entry.iteration, path=entry.path, score=entry.score)
 

@@ -1,12 +1,14 @@
-"""Waits for models and endpoints: which branches wait, until when, and the limits of time."""
+"""Waits for models and endpoints: which branches and refinements wait, for what, and until when."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from app.contract.limits import Limits, TimeLimit
 from app.store import Claimed
+from workers.models.port import ModelWaits
 
 PARK_AFTER_S = 5.0
 """A refinement whose branches all wait for as long as this needs no worker meanwhile."""
@@ -114,7 +116,7 @@ class BranchWaits:
         self._branches += parts - 1
 
     def ended(self) -> None:
-        """Count a part that has ended; it may be the one that kept the others here."""
+        """Count a part that has ended: the others may all wait from now on."""
         self._branches -= 1
         self._look()
 
@@ -159,6 +161,189 @@ class BranchWaits:
             return
         soonest = min(until for until, _ in self._waits.values())
         if soonest - self._loop.time() >= PARK_AFTER_S:
-            models = dict.fromkeys(it for _, models in self._waits.values() for it in models)
+            models = dict.fromkeys(model for _, models in self._waits.values() for model in models)
             self._parked = EveryBranchWaits(tuple(self._waits), tuple(models))
             self._interrupted.set()
+
+
+SLOW_S = 2.0
+"""A refinement that has only waited for replies for as long as this needs no slot meanwhile."""
+PROBE_EVERY_S = 10.0
+
+
+class Bulkhead:
+    """Divides what a worker can hold among models.
+
+    A worker plays up to `slots` refinements at once, and holds up to `most_held`: those of which
+    nothing but calls is under way, for `SLOW_S` or longer, need no slot. Those that wait for one
+    model may be at most `slots / (most_held - slots)` times as many as the worker can still take:
+    as many as `slots` for one such model, fewer for the next, so that however many models hang
+    there is room for those of another one ("dynamic thresholds": Choudhury and Hahne, IEEE/ACM
+    Transactions on Networking 6(2), 1998). If they are, no other refinement begins to call it,
+    until a call has ended; but every reply that comes within `SLOW_S` lets another one in, and one
+    tries it every `PROBE_EVERY_S`. Of a model that has just replied so quickly only those count
+    that have waited for longer.
+
+    With `most_held` equal to `slots` nothing is held back.
+    """
+
+    def __init__(self, slots: int, most_held: int, timeout_s: float = 120.0) -> None:
+        self._slots, self._most_held, self._timeout_s = slots, most_held, timeout_s
+        self._held = 0
+        self._calling: dict[RefinementCalls, None] = {}
+        self._slow: dict[RefinementCalls, tuple[str, ...]] = {}
+        self._slow_of: Counter[str] = Counter()
+        self._calls_to: Counter[str] = Counter()
+        self._quick_at: dict[str, float] = {}
+        self._lining_up: set[str] = set()
+        self._more: Counter[str] = Counter()
+        self._probe_at: dict[str, float] = {}
+
+    def waiting(self) -> int:
+        """Return how many of the refinements that it holds need no slot now."""
+        self._look()
+        return len(self._slow)
+
+    def calls(self) -> "RefinementCalls":
+        """Return what counts the calls of a claimed refinement."""
+        return RefinementCalls(self)
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Count a refinement as held."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+
+    def holds_back(self, model: str) -> bool:
+        """Return whether a refinement must wait before it calls a model for the first time."""
+        waiting = self.waiting_for(model)
+        if self._is_full(waiting):
+            self._lining_up.add(model)
+        return waiting > 0 and model in self._lining_up
+
+    def held_back(self) -> list[str]:
+        """Return the models that are held back."""
+        return [model for model in self._calls_to if self.holds_back(model)]
+
+    def parked(self, models: Collection[str]) -> None:
+        """Learn for which models refinements wait without a worker: newer ones wait behind them."""
+        self._lining_up.intersection_update(models)
+
+    def room(self, model: str) -> int:
+        """Return how many refinements that wait for a model without a worker it can take now."""
+        waiting = self.waiting_for(model)
+        if not waiting or self._most_held == self._slots:
+            self._probe_at.pop(model, None)
+            del self._more[model]
+            return self._most_held
+        now = asyncio.get_running_loop().time()
+        if self._is_full(waiting) and now >= self._probe_at.setdefault(model, now + PROBE_EVERY_S):
+            self._probe_at[model] = now + PROBE_EVERY_S
+            self._more[model] = max(self._more[model], 1)
+        left, others = self._most_held - self._held, self._most_held - self._slots
+        room = (self._slots * left - waiting * others) // self._most_held
+        return max(0, room, self._more[model])
+
+    def resumed(self, model: str, refinements: int) -> None:
+        """Count refinements that were resumed to call a model."""
+        self._more[model] = max(0, self._more[model] - refinements)
+
+    def waiting_for(self, model: str) -> int:
+        """Return how many refinements count as waiting for a model."""
+        self._look()
+        since = asyncio.get_running_loop().time() - SLOW_S
+        is_quick = self._quick_at.get(model, since - 1) >= since
+        return (self._slow_of if is_quick else self._calls_to)[model]
+
+    def _is_full(self, waiting: int) -> bool:
+        left = self._most_held - self._held
+        return 0 < waiting * (self._most_held - self._slots) >= self._slots * left
+
+    def changed(self, calls: "RefinementCalls", model: str, by: int) -> None:
+        """Learn that a refinement makes a call more or less, and one more or less calls a model."""
+        self._calls_to[model] += by
+        if not self._calls_to[model]:
+            del self._calls_to[model]
+        self._calling.pop(calls, None)
+        if calls in self._slow:
+            self._slow_of.subtract(self._slow.pop(calls))
+        if calls.models:
+            self._calling[calls] = None  # as the last one: they are in the order of their times
+
+    def answered_quickly(self, model: str, now: float) -> None:
+        """Learn that a model replied within `SLOW_S`: another refinement is let in."""
+        self._quick_at[model] = now
+        if model in self._probe_at:
+            self._more[model] += 1
+
+    def _look(self) -> None:
+        """Find those that have only waited for `SLOW_S` by now."""
+        if not self._calling:
+            return
+        since = asyncio.get_running_loop().time() - SLOW_S
+        while self._calling and (calls := next(iter(self._calling))).changed_at <= since:
+            del self._calling[calls]
+            self._slow[calls] = models = tuple(calls.models)
+            self._slow_of.update(models)
+
+    def waits(self, model: str) -> ModelWaits:
+        """Return the error for a call that waits, at the latest until the oldest times out."""
+        now = asyncio.get_running_loop().time()
+        oldest = next((calls.changed_at for calls, of in self._slow.items() if model in of), now)
+        wait_s = max(2 * PARK_AFTER_S, oldest + self._timeout_s - now)
+        words = f"{model} has not answered the calls of {self._calls_to[model]} refinements"
+        return ModelWaits(model, "slow", wait_s, words)
+
+
+class RefinementCalls:
+    """The calls under way of one claimed refinement, and the models that it may go on calling."""
+
+    def __init__(self, bulkhead: Bulkhead) -> None:
+        self._bulkhead = bulkhead
+        self._admitted: set[str] = set()
+        self.models: Counter[str] = Counter()
+        self.changed_at = 0.0
+
+    def calling(self, model: str, *, has_permit: bool = False) -> "CallOfModel":
+        """Return a context for `with`, during which a call counts as under way.
+
+        Raises `ModelWaits` if the model is held back, unless the refinement has a permit or has
+        called it since it was claimed.
+        """
+        if not has_permit and model not in self._admitted and self._bulkhead.holds_back(model):
+            raise self._bulkhead.waits(model)
+        self._admitted.add(model)
+        return CallOfModel(self, model)
+
+    def count(self, model: str, by: int) -> float:
+        """Count a call that begins or ends; return the time."""
+        self.changed_at = asyncio.get_running_loop().time()
+        before = self.models.pop(model, 0)
+        if before + by:
+            self.models[model] = before + by
+        self._bulkhead.changed(self, model, bool(before + by) - bool(before))
+        return self.changed_at
+
+    def end(self, model: str, began: float, *, is_answered: bool) -> None:
+        """Count a call that ends, and learn whether the model replied quickly."""
+        ended = self.count(model, -1)
+        if is_answered and ended - began < SLOW_S:
+            self._bulkhead.answered_quickly(model, ended)
+
+
+class CallOfModel:
+    """A call under way of one refinement."""
+
+    __slots__ = ("_began", "_calls", "_model")
+
+    def __init__(self, calls: RefinementCalls, model: str) -> None:
+        self._calls, self._model = calls, model
+
+    def __enter__(self) -> None:
+        self._began = self._calls.count(self._model, 1)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._calls.end(self._model, self._began, is_answered=kind is None)

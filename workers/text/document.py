@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 
-from workers.text.tables import listed
+from workers.text.tables import word_list
 
 MASK = "\ufffc"
 """Replaces every protected character, so that positions stay the same."""
@@ -289,19 +289,19 @@ def _is_prose(paragraph: str) -> bool:
     if _LIKE_CODE.search(paragraph) or _NORM.search(paragraph):
         return False
     read = [match[0].lower() for match in WORD.finditer(paragraph)]
-    common = sum(word in listed("common") for word in read)
+    common = sum(word in word_list("common") for word in read)
     return len(read) < FEWEST_WORDS or common >= LEAST_ENGLISH * len(read)
 
 
 WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
-ABBREVIATIONS = listed("abbreviations")
+ABBREVIATIONS = word_list("abbreviations")
 _END = re.compile(
     rf"(?<![\w\u2019'.!?…)\]{MASK}%])(?P<before>(?:[\w\u2019')\]{MASK}%]|\.(?=\w))*)[.!?…]+"
     r"[\"”\u2019'»)\]*_]*(?=\s+[\"“\u2018'«(\[*_]*(?P<next>\S))"
 )
 _GAP = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*\ufffc)")
 _STANDS_ALONE = re.compile(r"^[^\n]{0,40}\b(?P<last>\w+)[:)]?$(?=\n[A-Z])", re.MULTILINE)
-_OPENERS = listed("openers")
+_OPENERS = word_list("openers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +334,7 @@ _CARRIAGE_RETURN = re.compile(r"\r(?P<pair>(?=\n))?")
 def _with_plain_lines(text: str) -> str:
     """Return a text of the same length whose lines end with a line feed, and without a mark."""
     if "\r" in text:
-        text = _CARRIAGE_RETURN.sub(lambda it: "\n" if it["pair"] is None else " ", text)
+        text = _CARRIAGE_RETURN.sub(lambda end: "\n" if end["pair"] is None else " ", text)
     return text if text[:1] != "\ufeff" else f" {text[1:]}"
 
 
@@ -347,9 +347,9 @@ class Document:
         self.protected = protected(plain)
         self._starts = [span.start for span in self.protected]
         self.masked = mask(plain, self.protected)
-        self._readable = mask(plain, [it for it in self.protected if it.why not in _READ])
+        self._readable = mask(plain, [span for span in self.protected if span.why not in _READ])
         self._divided = mask(
-            plain, [it for it in self.protected if it.why is not Protection.VERBATIM]
+            plain, [span for span in self.protected if span.why is not Protection.VERBATIM]
         )
 
     @cached_property
@@ -404,7 +404,7 @@ class Document:
 
     def sentence_at(self, position: int) -> Sentence | None:
         """Return the sentence that holds a position."""
-        at = bisect_right(self.sentences, position, key=lambda it: it.start)
+        at = bisect_right(self.sentences, position, key=lambda sentence: sentence.start)
         found = self.sentences[at - 1] if at else None
         return found if found and position <= found.end else None
 

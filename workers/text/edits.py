@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from workers.text.document import MASK, Document, Word
-from workers.text.tables import known_words, listed
+from workers.text.tables import known_words, word_list
 
 LONGEST_WORD = 1_000
 """Characters without a space beside an edit; what has more is no prose, and is left alone."""
@@ -20,13 +20,13 @@ MOST_ATTEMPTS = 100
 SHORTEST_UNKNOWN = 4
 """Letters up to which a word that is not in the tables is no sign of a name."""
 
-NEGATIONS = listed("negations")
+NEGATIONS = word_list("negations")
 _TOKEN = re.compile(
     r"(?<![\w.,:%/$€£+-])[$€£+-]*\w*\d[\w%]*(?:[.,:/\u2019'-]\w*\d[\w%]*)*|[^\W\d_]+(?:['\u2019][^\W\d_]+)*"
 )
 
 
-def facts(text: str, names: frozenset[str]) -> tuple[str, ...]:
+def facts_in(text: str, names: frozenset[str]) -> tuple[str, ...]:
     """Return the numbers, negations and names of a stretch of prose, in order.
 
     A contraction counts as the same negation with and without its apostrophe.
@@ -37,7 +37,7 @@ def facts(text: str, names: frozenset[str]) -> tuple[str, ...]:
 def fingerprint(document: Document, names: frozenset[str]) -> tuple[object, ...]:
     """Return everything about a text that no edit may change."""
     spans = tuple(document.text[span.start : span.end] for span in document.protected)
-    return (spans, facts(document.masked, names), len(_EMPTY_LINE.findall(document.text)))
+    return (spans, facts_in(document.masked, names), len(_EMPTY_LINE.findall(document.text)))
 
 
 _EMPTY_LINE = re.compile(r"(?:\r\n?+|\n)[ \t]*+(?=[\r\n])")
@@ -48,9 +48,9 @@ def _facts(text: str, names: frozenset[str]) -> Iterator[str]:
         word = match[0]
         lower = word.lower()
         bare = lower.replace("'", "").replace("\u2019", "")
-        if bare in listed("contracted"):
+        if bare in word_list("contracted"):
             yield bare
-        elif lower in NEGATIONS or lower in listed("numbers") or _has_digit(word):
+        elif lower in NEGATIONS or lower in word_list("numbers") or _has_digit(word):
             yield lower
         elif word in names or not _is_plain(re.split("['\u2019]", word)[0]):
             yield word
@@ -160,12 +160,12 @@ def checked(document: Document, edit: Edit | None) -> Edit | None:
     start, end = whole
     old = document.masked[start:end]
     new = document.masked[start : edit.start] + edit.new + document.masked[edit.end : end]
-    if old == new or facts(old, document.names) != facts(new, document.names):
+    if old == new or facts_in(old, document.names) != facts_in(new, document.names):
         return None
     return edit if len(_EMPTY_LINE.findall(old)) == len(_EMPTY_LINE.findall(new)) else None
 
 
-def applied(document: Document, edits: Sequence[Edit]) -> str:
+def with_edits(document: Document, edits: Sequence[Edit]) -> str:
     """Return the text with the edits applied; earlier ones in the sequence take precedence.
 
     An edit that overlaps an earlier one, or would change the fingerprint, is left out.
@@ -240,7 +240,7 @@ def _may_be_small_name(word: Word) -> bool:
     return (
         len(word.text) > SHORTEST_UNKNOWN
         and word.lower not in known_words()
-        and word.lower not in listed("common")
+        and word.lower not in word_list("common")
     )
 
 

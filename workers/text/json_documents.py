@@ -83,7 +83,7 @@ def unfenced(text: str) -> str:
     return fenced["body"] if fenced else text
 
 
-def flaw_of(text: str) -> JsonFlaw | None:
+def json_flaw(text: str) -> JsonFlaw | None:
     """Return what is wrong with a JSON document (RFC 8259), or None when it parses."""
     body = unfenced(text)
     flaw = _flaw(body)
@@ -110,13 +110,15 @@ def repaired(text: str, schemas: Sequence[Any] = ()) -> str | None:
 def enclosed(text: str, schemas: Sequence[Any] = ()) -> str | None:
     """Return the JSON document inside prose, repaired if necessary, or None."""
     # Nothing after the last closing fence is searched for one: that would take quadratic time.
-    closed = max((it.end() for it in re.finditer(r"^```[ \t]*$", text, re.MULTILINE)), default=0)
+    closed = max(
+        (fence.end() for fence in re.finditer(r"^```[ \t]*$", text, re.MULTILINE)), default=0
+    )
     fenced = re.compile(r"^```[^\n]*\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE)
     fences = fenced.findall(text[:closed])
     opening = re.search(r"[\[{]", text)
     closing = max(text.rfind("]"), text.rfind("}"))
     candidates = [*fences, *([text[opening.start() : closing + 1]] if opening else [])]
-    found = [it for it in candidates if looks_like_json(it)]
+    found = [candidate for candidate in candidates if looks_like_json(candidate)]
     return repaired(max(found, key=len), schemas) if found else None
 
 
@@ -147,10 +149,10 @@ def _of_types(schema: Any) -> Any:
         return [*map(_of_types, schema)]
     if not isinstance(schema, Mapping):
         return schema
-    kept = {name: _of_types(it) for name, it in schema.items() if name in TYPED}
+    kept = {name: _of_types(member) for name, member in schema.items() if name in TYPED}
     for name in NAMED:
         if isinstance(schema.get(name), Mapping):
-            kept[name] = {key: _of_types(it) for key, it in schema[name].items()}
+            kept[name] = {key: _of_types(member) for key, member in schema[name].items()}
     if str(schema.get("$ref", "")).startswith("#"):
         kept["$ref"] = schema["$ref"]
     return kept

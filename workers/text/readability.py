@@ -15,7 +15,7 @@ from math import sqrt
 import pyphen
 
 from workers.text.document import Sentence
-from workers.text.tables import listed
+from workers.text.tables import word_list
 
 _VOWELS = re.compile(r"[aeiouy]+")
 _PARTED = re.compile(
@@ -33,7 +33,7 @@ _SILENT_INSIDE = re.compile(r"[aeiouy](?:[^aeiouy]+|[gq]u)e$")
 _KNOWN = {
     word: count
     for count, name in enumerate(("one", "two", "three", "four"), 1)
-    for word in listed(f"{name} syllable{'s' if count > 1 else ''}")
+    for word in word_list(f"{name} syllable{'s' if count > 1 else ''}")
 }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from workers.text.document import Document, Word
 from workers.text.edits import Edit, IssueKind, TextIssue, article_for, checked, substitute
-from workers.text.tables import alternatives, corrections, known_words, listed
+from workers.text.tables import alternatives, known_words, misspellings, word_list
 
 _MODAL_OF = re.compile(r"\b(could|should|would|must|might)\s+(of)\s+(?!course\b)(?=[a-z])")
 _SMALL_I = re.compile(
@@ -19,7 +19,7 @@ _PLAIN_START = re.compile(r"h[aeiouy]|[aeiou]")
 
 def spelling(document: Document) -> Iterator[TextIssue]:
     """Report misspellings that mean one word, wrong articles, "could of" and "i"."""
-    table = corrections()
+    table = misspellings()
     for word in document.words:
         right = table.get(word.lower)
         if right is not None and word.is_free and _may_be_misspelled(document, word):
@@ -45,13 +45,13 @@ def repetitions(document: Document) -> Iterator[TextIssue]:
             continue
         gap = document.masked[first.end : second.start]
         is_close = gap == " " or (
-            gap.strip(" ") == "\n" and first.lower in listed("repeated across lines")
+            gap.strip(" ") == "\n" and first.lower in word_list("repeated across lines")
         )
         if not is_close or second.text[0].isupper() or len(first.text) < 2:
             continue
         if not _is_repeated_in_vain(document, first, second):
             continue
-        is_common = first.lower in listed("common") | listed("repeated across lines")
+        is_common = first.lower in word_list("common") | word_list("repeated across lines")
         yield TextIssue(
             IssueKind.SPELLING,
             first.start,
@@ -64,16 +64,18 @@ def repetitions(document: Document) -> Iterator[TextIssue]:
 
 def _is_repeated_in_vain(document: Document, first: Word, second: Word) -> bool:
     """Tell whether a repeated word is a slip, by the words beside it if it may be none."""
-    if first.lower not in listed("may repeat"):
+    if first.lower not in word_list("may repeat"):
         return True
     before, after = document.word_before(first.start), document.word_after(second.end)
     if first.lower == "is":  # "the file is is", but "what it is is" and "all there is is"
         sentence = document.sentence_at(first.start)
         opening = sentence.words if sentence else ()
-        return listed("before is is").isdisjoint(it.lower for it in opening if it.end < first.start)
+        return word_list("before is is").isdisjoint(
+            word.lower for word in opening if word.end < first.start
+        )
     if first.lower in {"in", "on"}:  # "in in", but "log in in time"
-        return before is not None and before.lower not in listed("takes a particle")
-    return first.lower == "that" and after is not None and after.lower in listed("after that")
+        return before is not None and before.lower not in word_list("takes a particle")
+    return first.lower == "that" and after is not None and after.lower in word_list("after that")
 
 
 def _may_be_misspelled(document: Document, word: Word) -> bool:
@@ -109,7 +111,7 @@ def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
     is_spoken = word in known_words() or (
         len(word) > 3 and word[0] in "aeiouh" and _PLAIN_START.match(word) is not None
     )
-    return is_alone and is_spoken and word not in listed("common")
+    return is_alone and is_spoken and word not in word_list("common")
 
 
 def _misspelled(start: int, end: int, wrong: str, right: str, edit: Edit | None) -> TextIssue:

@@ -31,7 +31,7 @@ def lines(name: str) -> list[str]:
 
 
 @cache
-def corrections() -> dict[str, str]:
+def misspellings() -> dict[str, str]:
     """Return the misspellings of `misspellings.txt`, each with the one word that it stands for."""
     table: dict[str, str] = {}
     for line in lines("misspellings.txt"):
@@ -43,7 +43,7 @@ def corrections() -> dict[str, str]:
 @cache
 def known_words() -> frozenset[str]:
     """Return the words of which `misspellings.txt` knows misspellings, without the commonest."""
-    return frozenset(corrections().values()) - listed("common")
+    return frozenset(misspellings().values()) - word_list("common")
 
 
 @cache
@@ -67,17 +67,17 @@ def verbs_by_participle() -> dict[str, Verb]:
 def participles() -> frozenset[str]:
     """Return the participles of irregular verbs."""
     irregular = {known.participle for known in verbs().values() if not known.past.endswith("ed")}
-    return listed("participles") | irregular
+    return word_list("participles") | irregular
 
 
-def listed(name: str) -> frozenset[str]:
+def word_list(name: str) -> frozenset[str]:
     """Return one of the lists of `words.txt`."""
     return _lists()[name]
 
 
 def alternatives(*names: str) -> str:
     """Return a regular expression for any word of some lists of `words.txt`."""
-    found = sorted(frozenset[str]().union(*map(listed, names)))
+    found = sorted(frozenset[str]().union(*map(word_list, names)))
     return "|".join(found).replace("'", "['\u2019]")
 
 

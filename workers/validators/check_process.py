@@ -14,8 +14,7 @@ from functools import cache
 from typing import Any, Self
 
 from app.contract.validators import AnyValidator
-from workers.children.child_process import ChildProcess
-from workers.children.process_tree import cpu_time_s
+from workers.children.child_process import ChildProcess, cpu_time_s
 from workers.children.turns import Turns
 from workers.text.edits import Edit
 from workers.validators import Documents
@@ -120,7 +119,7 @@ def too_expensive(kind: str) -> Violation:
 
 
 @cache
-def shared(*, is_slow: bool = False) -> CheckProcess:
+def shared_check_process(*, is_slow: bool = False) -> CheckProcess:
     """Return a check process of this process: the quick one, or that of checks which take long.
 
     They end together with this process.

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
-from workers.children.cpu_limit import OutOfTime, cpu_limit, limit_memory
+from workers.children.child_process import OutOfTime, cpu_limit, limit_memory
 from workers.text.edits import Edit
 from workers.validators import check_of, corrections, violations
 from workers.validators.check_process import too_expensive

@@ -12,14 +12,14 @@ from unicodedata import normalize
 
 from app.contract.requests import ContextDocument
 from app.contract.validators.citations import CitationsValidator
-from workers.validators.violation import Violation, shortened, violation_at
+from workers.validators.violation import Violation, abbreviated, violation_at
 
 WORD = re.compile(r"\w+")
 LEFT_OUT = re.compile(r"\[[^\[\]]*\]\w*|\.{3,}|…")
 """An ellipsis, or what an editor put in brackets."""
 
 
-def words_of(text: str) -> list[str]:
+def normalized_words(text: str) -> list[str]:
     """Return the words of a text in the form in which they are compared."""
     return WORD.findall(normalize("NFKC", text).casefold().replace("\u2019", "").replace("'", ""))
 
@@ -28,14 +28,14 @@ class QuotedWords:
     """Documents as words; each is split at its first use."""
 
     def __init__(self, documents: Mapping[str, str]) -> None:
-        self._read = cache(lambda name: f" {' '.join(words_of(documents[name]))} ")
+        self._read = cache(lambda name: f" {' '.join(normalized_words(documents[name]))} ")
 
     def missing(self, quotation: str, names: Sequence[str]) -> str | None:
         """Return `None` if a document has the quotation, else where the closest document differs.
 
         An omission may stand for any words, as long as the parts of the quotation are in order.
         """
-        parts = [words for part in LEFT_OUT.split(quotation) if (words := words_of(part))]
+        parts = [words for part in LEFT_OUT.split(quotation) if (words := normalized_words(part))]
         best = 0
         for name in names:
             matched = self._matched(parts, self._read(name))
@@ -122,13 +122,13 @@ def _flaws(
             yield violation_at(
                 draft,
                 start + marker.start(),
-                f"[{shortened(marker['name'])}] names no document of the context",
+                f"[{abbreviated(marker['name'])}] names no document of the context",
                 _closest(marker["name"], named),
                 len(marker[0]),
             )
     for quotation in QUOTATION.finditer(body):
         cited = _attributed(quotation, markers, body, named)
-        is_short = len(words_of(LEFT_OUT.sub(" ", quotation[0]))) < min_quote_words
+        is_short = len(normalized_words(LEFT_OUT.sub(" ", quotation[0]))) < min_quote_words
         if not cited or is_short or (reason := sources.missing(quotation[0], cited)) is None:
             continue
         yield violation_at(

@@ -24,9 +24,9 @@ from workers.validators.violation import (
     HIDES_OTHERS,
     MAX_DEPTH,
     Violation,
-    body_of,
+    abbreviated,
+    document_in,
     offset_of,
-    shortened,
     violation_at,
 )
 
@@ -54,7 +54,7 @@ def check_yaml(validator: YamlValidator, draft: str) -> Iterator[Violation]:
 
     The events of the parser are enough for that: nothing is constructed, so no alias is expanded.
     """
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     count = 0
     try:
         for at, length, message, fix in _yaml_flaws(body):
@@ -68,7 +68,7 @@ def check_yaml(validator: YamlValidator, draft: str) -> Iterator[Violation]:
         yield violation_at(
             draft,
             offset + (mark.index if mark else 0),
-            f"the draft is not YAML: {shortened(said, 200)}",
+            f"the draft is not YAML: {abbreviated(said, 200)}",
             "correct the syntax there; quote values with `: `, ` #` or a sign at the start",
             weight=HIDES_OTHERS,
         )
@@ -137,7 +137,7 @@ def _repeated_keys(event: events.NodeEvent, inside: _Collection) -> Iterator[tup
     # Several merge keys in one mapping are common, and harmless.
     if key in inside.keys and key != (None, True, "<<"):
         yield (
-            f"the mapping has the key {shortened(event.value)!r} twice",
+            f"the mapping has the key {abbreviated(event.value)!r} twice",
             "keep one of the two, or rename one",
         )
     inside.keys.add(key)
@@ -149,7 +149,7 @@ TOML_FIX = "correct the syntax there; answer with one TOML document and nothing 
 
 def check_toml(validator: TomlValidator, draft: str) -> Iterator[Violation]:
     """Yield the first error (TOML 1.0), which may be a duplicate key or table."""
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     try:
         tomllib.loads(body)
     except tomllib.TOMLDecodeError as error:
@@ -188,7 +188,7 @@ class _HasDtd(Exception):
 
 def check_xml(validator: XmlValidator, draft: str) -> Iterator[Violation]:
     """Yield the first error (XML 1.0, Namespaces in XML 1.0); a DOCTYPE is an error too."""
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     data = body.encode()
     # The encoding in the declaration is that of a file; a draft is text.
     parser = expat.ParserCreate("utf-8", namespace_separator=" ")
@@ -329,7 +329,7 @@ class _Page:
             if (level, text) not in there if level else text not in texts:
                 at_level = f" at level {level}" if level and text in texts else ""
                 yield Violation(
-                    f"the heading {shortened(heading)!r} is missing{at_level}",
+                    f"the heading {abbreviated(heading)!r} is missing{at_level}",
                     f"add a section with the heading: {heading}",
                 )
 

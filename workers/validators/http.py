@@ -9,7 +9,7 @@ from app.contract.judgement import Span
 from app.contract.validators.http import HttpValidator
 from workers.engine.replies import first_flaw
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, EndpointWaits
-from workers.validators.violation import Measurement, ValidatorUnavailable, Violation, shortened
+from workers.validators.violation import Measurement, ValidatorUnavailable, Violation, abbreviated
 
 MAX_VIOLATIONS = 20
 MAX_WORDS = 500
@@ -75,7 +75,7 @@ def _fields(form: type[EndpointVerdict]) -> str:
 
 def _measured(verdict: EndpointVerdict) -> Iterator[Measurement]:
     if isinstance(verdict, ScoringVerdict):
-        yield Measurement(verdict.score, shortened(verdict.reason, MAX_WORDS))
+        yield Measurement(verdict.score, abbreviated(verdict.reason, MAX_WORDS))
 
 
 def _violations(verdict: EndpointVerdict, draft: str) -> Iterator[Violation]:
@@ -91,8 +91,8 @@ def _violation(found: Found, draft: str) -> Violation:
     span = found.span
     is_within = span is not None and span.start <= span.end <= len(draft)
     return Violation(
-        shortened(found.message, MAX_WORDS),
-        shortened(found.fix, MAX_WORDS) if found.fix else "meet the endpoint's requirement",
+        abbreviated(found.message, MAX_WORDS),
+        abbreviated(found.fix, MAX_WORDS) if found.fix else "meet the endpoint's requirement",
         span=(span.start, span.end) if span and is_within else None,
         quote=found.quote
         if found.quote and len(found.quote) <= 200 and found.quote in draft

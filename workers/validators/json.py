@@ -20,8 +20,8 @@ from workers.validators.violation import (
     HIDES_OTHERS,
     MAX_DEPTH,
     Violation,
-    body_of,
-    shortened,
+    abbreviated,
+    document_in,
     violation_at,
 )
 
@@ -45,7 +45,7 @@ class _Short:
 
         jsonschema quotes the whole instance in every message, which would be quadratic.
         """
-        return shortened(_outline(self, 12))
+        return abbreviated(_outline(self, 12))
 
 
 class Text(_Short, str):
@@ -66,7 +66,7 @@ class Object(_Short, dict[str, Any]):
     __slots__ = ()
 
 
-def read(text: str) -> Any:
+def parsed_json(text: str) -> Any:
     """Return the document. Raises `NotJson`, also for NaN and numbers too large for a double."""
     try:
         return short(json.loads(text, parse_constant=_refuse, parse_float=_number))
@@ -119,7 +119,7 @@ def _refuse(constant: str) -> NoReturn:
 
 def _number(digits: str) -> float:
     if math.isinf(number := float(digits)):
-        raise NotJson(f"{shortened(digits, 20)} is too large for a double")
+        raise NotJson(f"{abbreviated(digits, 20)} is too large for a double")
     return number
 
 
@@ -128,9 +128,9 @@ def check_json(validator: JsonValidator, draft: str) -> Iterator[Violation]:
 
     The document may stand in one code fence.
     """
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     try:
-        read(body)
+        parsed_json(body)
     except NotJson as reason:
         yield not_json(reason, draft, offset)
     else:
@@ -143,7 +143,7 @@ def fix_json(validator: JsonValidator, draft: str) -> Iterator[Edit]:
 
 
 def _rewritten(draft: str, schemas: Sequence[Any]) -> Iterator[Edit]:
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     fixed = repaired(body, schemas) if looks_like_json(body) else None
     if fixed is not None:
         yield Edit(offset, offset + len(body), fixed)
@@ -169,12 +169,12 @@ def _repeated(body: str, draft: str, offset: int) -> Iterator[Violation]:
     objects: list[set[str]] = []
     for token in TOKEN.finditer(body):
         if token["is_name"]:
-            name = read(token["string"])
+            name = parsed_json(token["string"])
             if name in objects[-1]:
                 yield violation_at(
                     draft,
                     offset + token.start(),
-                    f"the object has the name {shortened(token['string'])} twice, again",
+                    f"the object has the name {abbreviated(token['string'])} twice, again",
                     "keep one of the two, or rename one",
                     len(token["string"]),
                 )
@@ -190,9 +190,9 @@ def check_json_schema(validator: JsonSchemaValidator, draft: str) -> Iterator[Vi
 
     The document may stand in one code fence. A draft that is not JSON is one violation.
     """
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     try:
-        document = read(body)
+        document = parsed_json(body)
     except NotJson as reason:
         yield not_json(reason, draft, offset)
         return
@@ -203,7 +203,7 @@ def check_json_schema(validator: JsonSchemaValidator, draft: str) -> Iterator[Vi
     except RecursionError:
         yield _unusable("its references are infinitely recursive")
     except (Unresolvable, PatternError, ArithmeticError, NotJson) as failure:
-        yield _unusable(shortened(str(failure), 300))
+        yield _unusable(abbreviated(str(failure), 300))
 
 
 def fix_json_schema(validator: JsonSchemaValidator, draft: str) -> Iterator[Edit]:
@@ -224,8 +224,8 @@ def _violation(error: ValidationError, draft: str) -> Violation:
     written = _as_written(closest.instance, draft)
     at = draft.find(written) if written and draft.count(written) == 1 else -1
     return Violation(
-        f"at {where}: {shortened(closest.message, 500)}",
-        f"change {where} so that it satisfies {shortened(_rule(closest), 200)}",
+        f"at {where}: {abbreviated(closest.message, 500)}",
+        f"change {where} so that it satisfies {abbreviated(_rule(closest), 200)}",
         span=(at, at + len(written)) if at >= 0 else None,
         quote=written if written and written in draft else None,
     )

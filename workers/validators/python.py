@@ -29,9 +29,9 @@ from workers.validators.violation import (
     Measurement,
     ValidatorUnavailable,
     Violation,
-    body_of,
+    abbreviated,
+    document_in,
     offset_of,
-    shortened,
     violation_at,
 )
 
@@ -76,18 +76,23 @@ async def check_python_cases(
     validator: PythonCasesValidator, draft: str, sandbox: Sandbox, _key: str = ""
 ) -> tuple[Violation | Measurement, ...]:
     """Return a violation for every case that fails, and the share of those that pass."""
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     cases, function = validator.cases, validator.function
-    given = {"inputs": [it.input for it in cases], "function": function, "most": MAX_ANSWER}
+    given = {"inputs": [case.input for case in cases], "function": function, "most": MAX_ANSWER}
     ran = await sandbox.run("run_cases", body, given, validator.timeout_s)
-    verdicts = [_verdict(*it, function) for it in zip(cases, ran.said, strict=False)]
-    passed = sum(it.passed for it in verdicts)
+    verdicts = [_verdict(*said, function) for said in zip(cases, ran.said, strict=False)]
+    passed = sum(verdict.passed for verdict in verdicts)
     found = list(_failed_cases(validator, verdicts))
-    if len(cases) == len(found) and len(alike := {(it.did, it.line) for it in verdicts}) == 1:
+    if (
+        len(cases) == len(found)
+        and len(alike := {(verdict.did, verdict.line) for verdict in verdicts}) == 1
+    ):
         ((did, line),) = alike  # such as a syntax error
         found = [(f"each of {len(cases)} cases {did}", line)] if verdicts[0].is_error else found
     weight = 1 if len(found) > 1 or passed else HIDES_OTHERS
-    said = tuple(_violation(*it, body, draft, offset, weight) for it in found[:MAX_VIOLATIONS])
+    said = tuple(
+        _violation(*failed, body, draft, offset, weight) for failed in found[:MAX_VIOLATIONS]
+    )
     if missing := len(cases) - len(verdicts):
         why = f"{missing} of {len(cases)} cases were not run: {ran.ended}"
         said = (*said[: MAX_VIOLATIONS - 1], _unfinished(why, validator.timeout_s))
@@ -97,16 +102,19 @@ async def check_python_cases(
 def _failed_cases(
     validator: PythonCasesValidator, verdicts: Sequence[CaseVerdict]
 ) -> Iterator[tuple[str, int | None]]:
-    for number, (case, it) in enumerate(zip(validator.cases, verdicts, strict=False), 1):
-        if it.passed:
+    for number, (case, verdict) in enumerate(zip(validator.cases, verdicts, strict=False), 1):
+        if verdict.passed:
             continue
         if validator.visible:
             expected = case.raises or repr(case.expected)
-            question = shortened(case.question(validator.function), MOST_SHOWN)
-            yield f"{question} {it.did}; expected {shortened(expected, MOST_SHOWN)}", it.line
+            question = abbreviated(case.question(validator.function), MOST_SHOWN)
+            yield (
+                f"{question} {verdict.did}; expected {abbreviated(expected, MOST_SHOWN)}",
+                verdict.line,
+            )
         else:
-            did = it.did if it.is_error else "gave another answer than expected"
-            yield f"hidden case {number} {did}", it.line
+            did = verdict.did if verdict.is_error else "gave another answer than expected"
+            yield f"hidden case {number} {did}", verdict.line
 
 
 def _verdict(case: PythonCase, said: Any, function: str | None) -> CaseVerdict:
@@ -126,10 +134,10 @@ def _verdict(case: PythonCase, said: Any, function: str | None) -> CaseVerdict:
 def _of_program(case: PythonCase, ran: CaseRun) -> CaseVerdict:
     if ran.status:
         *_, last = ran.errors.strip().splitlines() or [f"the status {ran.status}"]
-        lines = [int(it) for it in LINE_OF_DRAFT.findall(ran.errors)]
+        lines = [int(line) for line in LINE_OF_DRAFT.findall(ran.errors)]
         return CaseVerdict(False, f"ended with {last[:400]}", lines[-1] if lines else None, True)
     passed = _printed(ran.answer) == _printed(str(case.expected))
-    return CaseVerdict(passed, f"printed {shortened(repr(ran.answer), MOST_SHOWN)}")
+    return CaseVerdict(passed, f"printed {abbreviated(repr(ran.answer), MOST_SHOWN)}")
 
 
 def _printed(text: str) -> list[str]:
@@ -140,10 +148,12 @@ def _printed(text: str) -> list[str]:
 def _of_function(case: PythonCase, answer: FunctionAnswer) -> CaseVerdict:
     if answer.error:
         did = f"raised {answer.error[:400]}" if answer.raised else answer.error[:400]
-        passed = case.raises is not None and any(_is_a(it, case.raises) for it in answer.raised[:2])
+        passed = case.raises is not None and any(
+            _is_a(name, case.raises) for name in answer.raised[:2]
+        )
         return CaseVerdict(passed, did, answer.line, True)
     passed = case.raises is None and is_same(case.expected, answer.returned)
-    return CaseVerdict(passed, f"returned {shortened(repr(answer.returned), MOST_SHOWN)}")
+    return CaseVerdict(passed, f"returned {abbreviated(repr(answer.returned), MOST_SHOWN)}")
 
 
 def _is_a(raised: str, expected: str) -> bool:
@@ -204,24 +214,24 @@ async def check_python_tests(
 
     Raises `ValidatorUnavailable` for tests that cannot be run.
     """
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     given = {"tests": validator.tests}
     ran = await sandbox.run("run_tests", body, given, validator.timeout_s)
     try:
-        lines = [TestsSaid.model_validate(it) for it in ran.said]
+        lines = [TestsSaid.model_validate(said) for said in ran.said]
     except ValidationError:
         lines = []
     if lines and lines[0].broken:  # said before the draft was imported
         raise ValidatorUnavailable(lines[0].broken[:300])
-    unloadable = [it.unloadable for it in lines if it.unloadable]
-    failures = [it.failure for it in lines if it.failure]
-    collected = {name for it in lines for name in it.collected}
-    passed = collected & {it.passed for it in lines} - {it.failed for it in lines}
-    missing = collected - passed - {it.failed for it in lines}
+    unloadable = [line.unloadable for line in lines if line.unloadable]
+    failures = [line.failure for line in lines if line.failure]
+    collected = {name for line in lines for name in line.collected}
+    passed = collected & {line.passed for line in lines} - {line.failed for line in lines}
+    missing = collected - passed - {line.failed for line in lines}
     weight = HIDES_OTHERS if unloadable else 1
     said = tuple(
-        _violation(_failed_test(it), it.line, body, draft, offset, weight)
-        for it in (*unloadable, *failures)[:MAX_VIOLATIONS]
+        _violation(_failed_test(failure), failure.line, body, draft, offset, weight)
+        for failure in (*unloadable, *failures)[:MAX_VIOLATIONS]
     )
     reasons = [f"{len(missing)} of {len(collected)} tests were not run"] if missing else []
     reasons += [ran.ended] if ran.ended else []
@@ -234,9 +244,11 @@ async def check_python_tests(
     return (*said, *_measured(validator, count, len(collected), "tests"))
 
 
-def _failed_test(it: TestFailure) -> str:
-    assertion = f" (`{it.assertion[:MOST_SHOWN]}`)" if it.assertion else ""
-    return f"{it.test[:MOST_SHOWN].removeprefix('test_draft.')}: {it.error[:400]}{assertion}"
+def _failed_test(failure: TestFailure) -> str:
+    assertion = f" (`{failure.assertion[:MOST_SHOWN]}`)" if failure.assertion else ""
+    return (
+        f"{failure.test[:MOST_SHOWN].removeprefix('test_draft.')}: {failure.error[:400]}{assertion}"
+    )
 
 
 def _violation(
@@ -360,7 +372,7 @@ def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
     ruff supports the syntax of every version. Code that it accepts is also compiled, if this
     server's Python is not older than the requested version.
     """
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     try:
         found = remarks(body, validator.version, (*COMPILES, *validator.ruff))
     except RuffFailed as reason:
@@ -372,7 +384,7 @@ def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
         yield violation_at(
             draft,
             offset + offset_of(body, *remark.start),
-            f"{shortened(remark.message, 300)} ({remark.code or 'syntax'})",
+            f"{abbreviated(remark.message, 300)} ({remark.code or 'syntax'})",
             remark.fix or (fix if _is_error(remark) else f"follow ruff's rule {remark.code}"),
             max(1, offset_of(body, *remark.end) - offset_of(body, *remark.start)),
             HIDES_OTHERS if _is_error(remark) else 1,

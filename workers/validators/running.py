@@ -26,14 +26,14 @@ from app.store import open_signing
 from workers.outbound.guarded_client import EndpointClient, EndpointWaits, open_endpoints
 from workers.text.edits import Edit
 from workers.validators import Documents, start, violations
-from workers.validators.check_process import CheckProcess, shared, too_expensive
+from workers.validators.check_process import CheckProcess, shared_check_process, too_expensive
 from workers.validators.sandbox import Sandbox, open_sandbox
 from workers.validators.violation import (
     HIDES_OTHERS,
     Measurement,
     ValidatorUnavailable,
     Violation,
-    shortened,
+    abbreviated,
 )
 
 T = TypeVar("T")
@@ -113,14 +113,14 @@ class RequestValidators:
         """
         findings: list[Finding] = []
         scores: list[CriterionScore] = []
-        validators = list(chain.from_iterable(self._sources[it].items() for it in scopes))
+        validators = list(chain.from_iterable(self._sources[scope].items() for scope in scopes))
         text, fixes = await self._fixed(validators if corrects else (), draft, key)
         for source, validator in validators:
-            for it in await self._check(source, validator, text, key):
-                if isinstance(it, Violation):
-                    findings.append(_finding(source, validator, it))
+            for finding in await self._check(source, validator, text, key):
+                if isinstance(finding, Violation):
+                    findings.append(_finding(source, validator, finding))
                 else:
-                    scores.append(_score(validator, it))
+                    scores.append(_score(validator, finding))
         return FindingsReply(
             findings=tuple(findings),
             scores=tuple(scores),
@@ -140,9 +140,9 @@ class RequestValidators:
             if validator.on_fail is not OnFail.FIX:
                 continue
             # Not the quick one, in which a correction would be left out for want of time.
-            process = self._check_process or shared(is_slow=True)
+            process = self._check_process or shared_check_process(is_slow=True)
             edits = await self._asked(process, key, process.fix, validator, text)
-            changed, made = corrected(text, edits)
+            changed, made = corrected_text(text, edits)
             if made and not set(lacking(changed, self._locked)) - set(lacking(text, self._locked)):
                 shown = tuple(made[:MOST_CHANGES])
                 fix = FixMade(source=source, kind=validator.kind, count=len(made), changes=shown)
@@ -185,12 +185,12 @@ class RequestValidators:
         """
         documents = self._documents if validator.reads_documents else ()
         if not (self._check_process or self._is_slow):
-            process = shared()
+            process = shared_check_process()
             found = await self._asked(process, key, process.check, validator, draft, documents)
             if found != (too_expensive(validator.kind),):
                 return found
             self._is_slow = True
-        process = self._check_process or shared(is_slow=True)
+        process = self._check_process or shared_check_process(is_slow=True)
         return await self._asked(process, key, process.check, validator, draft, documents)
 
     async def _asked(
@@ -242,22 +242,24 @@ def compile_validators(
     Expensive checks run in the check process that all requests share; checks that need a resource
     of the server use `resources`. No correction changes a `locked` text.
     """
-    sources = {"": {f"validators/{index}": it for index, it in enumerate(validators)}}
+    sources = {"": {f"validators/{index}": validator for index, validator in enumerate(validators)}}
     for item in items:
-        sources[item.scope] = {item.source(n): it for n, it in enumerate(item.validators)}
+        sources[item.scope] = {
+            item.source(n): validator for n, validator in enumerate(item.validators)
+        }
     return RequestValidators(sources, context, check_process, resources, locked)
 
 
-def corrected(text: str, edits: Iterable[Edit]) -> tuple[str, list[TextChange]]:
+def corrected_text(text: str, edits: Iterable[Edit]) -> tuple[str, list[TextChange]]:
     """Return the text with all edits that change it and do not overlap, and what they changed."""
     parts, made, end = list[str](), list[TextChange](), 0
-    for it in sorted(edits, key=lambda it: (it.start, it.end)):
-        old = text[it.start : it.end]
-        if it.start < end or old == it.new:
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        old = text[edit.start : edit.end]
+        if edit.start < end or old == edit.new:
             continue
-        parts += text[end : it.start], it.new
-        end = it.end
-        made.append(_change(old, it.new))
+        parts += text[end : edit.start], edit.new
+        end = edit.end
+        made.append(_change(old, edit.new))
     return "".join((*parts, text[end:])), made
 
 
@@ -267,7 +269,7 @@ def _change(old: str, new: str) -> TextChange:
     if max(len(old), len(new)) > SHOWN:
         same = (n for n, (one, other) in enumerate(zip(old, new, strict=False)) if one != other)
         at = next(same, min(len(old), len(new)))
-    return TextChange(before=shortened(old[at:], SHOWN), after=shortened(new[at:], SHOWN))
+    return TextChange(before=abbreviated(old[at:], SHOWN), after=abbreviated(new[at:], SHOWN))
 
 
 def _score(validator: AnyValidator, measured: Measurement) -> CriterionScore:

@@ -19,9 +19,9 @@ from app.contract.validators.sql import Rows, SqlValidator
 from workers.validators.violation import (
     HIDES_OTHERS,
     Violation,
-    body_of,
+    abbreviated,
+    document_in,
     offset_of,
-    shortened,
     violation_at,
 )
 
@@ -208,11 +208,11 @@ def check_sql(validator: SqlValidator, draft: str) -> Iterator[Violation]:
         is_sound = False
         yield violation
     if is_sound and validator.rows is not None:
-        yield from islice(_run(validator, body_of(draft)[0], ends), MAX_VIOLATIONS)
+        yield from islice(_run(validator, document_in(draft)[0], ends), MAX_VIOLATIONS)
 
 
 def _parsed(validator: SqlValidator, draft: str) -> Iterator[Violation]:
-    body, offset = body_of(draft)
+    body, offset = document_in(draft)
     try:
         statements = [each for each in sqlglot.parse(body, dialect=validator.dialect) if each]
         yield from islice(_flaws(validator, statements, draft, offset), MAX_VIOLATIONS)
@@ -221,7 +221,7 @@ def _parsed(validator: SqlValidator, draft: str) -> Iterator[Violation]:
     except ParseError as error:
         yield _syntax(error, body, draft, offset)
     except SqlglotError as error:
-        said = f"the draft is not SQL: {shortened(str(error), 200)}"
+        said = f"the draft is not SQL: {abbreviated(str(error), 200)}"
         yield Violation(said, FIX, weight=HIDES_OTHERS)
     except RecursionError:
         yield Violation("the draft is nested too deeply", "nest it less", weight=HIDES_OTHERS)
@@ -234,7 +234,7 @@ def _flaws(
     for statement in statements:
         if isinstance(statement, exp.Condition | exp.Alias | exp.Tuple):
             yield Violation(
-                f"this is not an SQL statement: {shortened(statement.sql(validator.dialect))!r}",
+                f"this is not an SQL statement: {abbreviated(statement.sql(validator.dialect))!r}",
                 FIX,
             )
         elif isinstance(statement, exp.Command):
@@ -260,7 +260,7 @@ def _syntax(error: ParseError, body: str, draft: str, offset: int) -> Violation:
     # The column is that of the last character.
     end = offset_of(body, int(first.get("line") or 1), int(first.get("col") or 1)) + 1
     length = max(1, len(highlight))
-    message = f"the draft is not SQL: {shortened(said, 200)}"
+    message = f"the draft is not SQL: {abbreviated(said, 200)}"
     return violation_at(draft, offset + max(0, end - length), message, FIX, length, HIDES_OTHERS)
 
 
@@ -306,7 +306,7 @@ def _run(validator: SqlValidator, body: str, ends: float) -> Iterator[Violation]
 
 
 def _failed(error: Exception) -> Violation:
-    said, fix = shortened(str(error), 200), "correct the statement; SQLite runs it"
+    said, fix = abbreviated(str(error), 200), "correct the statement; SQLite runs it"
     if "interrupted" in said:
         said, fix = f"it takes more than {RUN_S:g} s", "make it faster"
     elif isinstance(error, MemoryError):
@@ -368,7 +368,7 @@ def _quoted(name: str) -> str:
 
 def _wrong_rows(found: Rows, expected: Rows, *, in_order: bool) -> Iterator[Violation]:
     """Yield each row that is missing or too many; in order, each that differs from its place."""
-    are, wanted = [_comparable(it) for it in found], [_comparable(it) for it in expected]
+    are, wanted = [_comparable(row) for row in found], [_comparable(row) for row in expected]
     if in_order and len(are) == len(wanted):
         for number, (one, other) in enumerate(zip(are, wanted, strict=True), 1):
             if one != other:
@@ -384,7 +384,7 @@ def _wrong_rows(found: Rows, expected: Rows, *, in_order: bool) -> Iterator[Viol
 
 def _comparable(row: Sequence[Any]) -> tuple[Any, ...]:
     """Return a row in which equal numbers are equal: SQLite has no booleans."""
-    return tuple(_number(it) if isinstance(it, int | float) else it for it in row)
+    return tuple(_number(cell) if isinstance(cell, int | float) else cell for cell in row)
 
 
 def _number(value: float) -> float | int:
@@ -394,4 +394,6 @@ def _number(value: float) -> float | int:
 
 
 def _shown(row: Sequence[Any]) -> str:
-    return shortened(f"({', '.join('NULL' if it is None else repr(it) for it in row)})", 200)
+    return abbreviated(
+        f"({', '.join('NULL' if cell is None else repr(cell) for cell in row)})", 200
+    )

@@ -22,7 +22,7 @@ from workers.text.edits import Edit
 from workers.text.readability import TextCounts, flesch_kincaid_grade, flesch_reading_ease
 from workers.text.spelling import repetitions, spelling
 from workers.text.words import sentences, words
-from workers.validators.violation import Violation, excess, shortened, spot, violation_at
+from workers.validators.violation import Violation, abbreviated, excess, spot, violation_at
 
 MAX_VIOLATIONS = 20
 
@@ -68,7 +68,7 @@ def check_contains(validator: ContainsValidator, draft: str) -> Iterator[Violati
         if in_any_case and not validator.case_sensitive:
             continue
         yield Violation(
-            f"the draft does not contain {shortened(text)!r}"
+            f"the draft does not contain {abbreviated(text)!r}"
             + (" with this capitalization" if in_any_case else ""),
             f"add exactly this text: {text}",
         )
@@ -81,7 +81,7 @@ def check_excludes(validator: ExcludesValidator, draft: str) -> Iterator[Violati
 
 def fix_excludes(validator: ExcludesValidator, draft: str) -> Iterator[Edit]:
     """Yield the replacement of every forbidden text; a capital at its start is kept."""
-    new = {it.casefold(): after for it, after in validator.replacements.items()}
+    new = {before.casefold(): after for before, after in validator.replacements.items()}
     exact = validator.replacements if validator.case_sensitive else {}
     for found in _everywhere(validator, draft):
         if found.span is not None:
@@ -99,7 +99,7 @@ def _everywhere(validator: ExcludesValidator, draft: str) -> Iterator[Violation]
             last = at + len(wanted) - 1
             start, end = (starts[at], starts[last] + 1) if starts else (at, last + 1)
             yield Violation(
-                f"the draft contains the forbidden text {shortened(text)!r}",
+                f"the draft contains the forbidden text {abbreviated(text)!r}",
                 "remove or reword it",
                 span=(start, end),
                 quote=draft[start:end] if end - start <= 200 else None,
@@ -134,7 +134,7 @@ def check_regex(validator: RegexValidator, draft: str) -> Iterator[Violation]:
         for found in islice(pattern.finditer(draft), MAX_VIOLATIONS):
             start, end = found.span()
             yield Violation(
-                f"{shortened(draft[start:end])!r} matches the forbidden {validator.pattern!r}",
+                f"{abbreviated(draft[start:end])!r} matches the forbidden {validator.pattern!r}",
                 "remove or reword it",
                 span=(start, end),
                 quote=draft[start:end] if end - start <= 200 else None,
@@ -149,7 +149,7 @@ def check_regex(validator: RegexValidator, draft: str) -> Iterator[Violation]:
 FORMULA: Mapping[ReadabilityMeasure, tuple[str, Callable[[TextCounts], float]]] = {
     "reading_ease": ("Flesch reading ease", flesch_reading_ease),
     "grade": ("Flesch-Kincaid grade", flesch_kincaid_grade),
-    "sentence_words": ("mean sentence length in words", lambda it: it.words_per_sentence),
+    "sentence_words": ("mean sentence length in words", lambda counts: counts.words_per_sentence),
 }
 EASIER = "split long sentences and use shorter words; begin with the sentence at {}"
 HARDER = "join sentences that belong together, and use the exact words of the subject"
@@ -204,7 +204,7 @@ def check_spelling(validator: SpellingValidator, draft: str) -> Iterator[Violati
     allowed = {word.casefold() for word in validator.allow}
     document = Document(draft)
     issues = sorted((*spelling(document), *repetitions(document)), key=lambda issue: issue.start)
-    wrong = (it for it in issues if not _is_allowed(draft[it.start : it.end], allowed))
+    wrong = (issue for issue in issues if not _is_allowed(draft[issue.start : issue.end], allowed))
     for issue in islice(wrong, MAX_VIOLATIONS):
         yield violation_at(
             draft,
@@ -219,9 +219,9 @@ def fix_spelling(validator: SpellingValidator, draft: str) -> Iterator[Edit]:
     """Yield the correction of every misspelled or repeated word that has only one."""
     allowed = {word.casefold() for word in validator.allow}
     document = Document(draft)
-    for it in (*spelling(document), *repetitions(document)):
-        if it.edit is not None and not _is_allowed(draft[it.start : it.end], allowed):
-            yield it.edit
+    for issue in (*spelling(document), *repetitions(document)):
+        if issue.edit is not None and not _is_allowed(draft[issue.start : issue.end], allowed):
+            yield issue.edit
 
 
 def _is_allowed(text: str, allowed: set[str]) -> bool:

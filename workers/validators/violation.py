@@ -45,12 +45,12 @@ class Measurement:
     reason: str
 
 
-def shortened(text: str, most: int = 80) -> str:
+def abbreviated(text: str, most: int = 80) -> str:
     """Return the text, or its beginning and an ellipsis, in at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def body_of(draft: str) -> tuple[str, int]:
+def document_in(draft: str) -> tuple[str, int]:
     """Return the document of a draft, without a code fence around it, and where it begins."""
     body = draft_of(draft)
     return body, draft.find(body)

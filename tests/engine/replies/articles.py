@@ -12,9 +12,9 @@ from functools import cached_property
 from app.contract.criteria import Criterion
 from app.contract.drafts import marks
 from app.contract.judgement import Critique
-from workers.engine.asking import question, reader
+from workers.engine.asking import question, reply_reader
 from workers.engine.prompt_requests import Prompt, PromptRequest, Task
-from workers.engine.prompts.drafting import Revise, Write
+from workers.engine.prompts import Revise, Write
 from workers.engine.replies import Doubtful, Unreadable
 
 TASK = "Write an article for a garden club's newsletter on how to start a compost heap."
@@ -304,7 +304,7 @@ class ArticleReply:
         again once, and no draft when it comes again."""
         move = question("revise", "generator", self.asked)
         try:
-            read = replace(reader(move, self.said), is_again=is_again).text()
+            read = replace(reply_reader(move, self.said), is_again=is_again).text()
         except Doubtful:
             return "doubted"
         except Unreadable:

@@ -9,11 +9,10 @@ from app.contract.criteria import Criterion
 from app.contract.judgement import Critique
 from workers.engine.asking import text_in
 from workers.engine.drafting import edits_in
-from workers.engine.judging import reader
+from workers.engine.judging import critique_reader
 from workers.engine.pipeline import criteria_in, preference_in
 from workers.engine.prompt_requests import PromptRequest, Task
-from workers.engine.prompts.drafting import Revise, Write
-from workers.engine.prompts.judging import Judge
+from workers.engine.prompts import Judge, Revise, Write
 from workers.engine.replies import Doubtful, Refused, ReplyReader, Unreadable
 from workers.engine.strategies.plan_execute import plan_reader
 from workers.engine.strategies.reasoning_revision import first_faulty_in
@@ -81,7 +80,7 @@ class Case:
 
 
 def _scores(reply: ReplyReader) -> tuple[float | None, ...]:
-    return tuple(it.score for it in reader(CRITERIA, DRAFT)(reply).scores)
+    return tuple(it.score for it in critique_reader(CRITERIA, DRAFT)(reply).scores)
 
 
 def _faulty(reply: ReplyReader) -> int | None:

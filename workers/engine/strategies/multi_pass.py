@@ -8,9 +8,9 @@ from app.contract.limits import Limits
 from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from app.contract.strategies.parts import MultiPassStrategy, Pass
-from workers.engine.bodies import refined
 from workers.engine.judging import with_own_checks
 from workers.engine.moves import Refusal, Stopped
+from workers.engine.pipeline import refined
 from workers.engine.prompt_requests import Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
@@ -54,14 +54,14 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
     observed: tuple[ContextDocument, ...] = ()
     is_cut = False
     for each in plan.passes:
-        begun = task if last is None else starting_from(task, last.best.scored.draft.text)
-        own_task = _task(begun, each, met, is_last=each is plan.passes[-1])
+        start = task if last is None else starting_from(task, last.best.scored.draft.text)
+        own_task = _task(start, each, met, is_last=each is plan.passes[-1])
         threshold = limits.threshold if each.threshold is None else each.threshold
         own = LimitOverrides(threshold=threshold, max_iterations=each.max_iterations)
         path = f"passes/{each.focus}"
         try:
-            begun = informed(own_task, observed)
-            last = await refined(path, begun, limits, own, each.body, each.review)
+            start = informed(own_task, observed)
+            last = await refined(path, start, limits, own, each.body, each.review)
         except Refusal as refusal:
             refused[path] = refusal
             missing += (path,)
@@ -75,9 +75,9 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
     if last is None:
         first, *later = refused
         refused[first].steps += tuple(later)
-        refused[first].caveats = tuple(it for one in refused.values() for it in one.caveats)
+        refused[first].caveats = tuple(caveat for one in refused.values() for caveat in one.caveats)
         raise refused[first]
-    is_cut = is_cut or any(isinstance(it, Stopped) for it in refused.values())
+    is_cut = is_cut or any(isinstance(refusal, Stopped) for refusal in refused.values())
     reason = StopReason.INCOMPLETE if refused else StopReason.COMPLETED
     reason_known = None if is_cut else reason
     return replace(last, reason=reason_known, missing=missing, caveats=caveats, observed=observed)
@@ -94,9 +94,9 @@ def _task(task: Task, each: Pass, met: tuple[Criterion, ...], *, is_last: bool) 
 
 def _met(done: Outcome, criteria: tuple[Criterion, ...], threshold: float) -> tuple[Criterion, ...]:
     """Return the criteria that the pass met, each with at least the threshold as its floor."""
-    scores = {it.criterion: it.score for it in done.best.scored.scores}
+    scores = {given.criterion: given.score for given in done.best.scored.scores}
     return tuple(
-        it.model_copy(update={"floor": max(threshold, it.floor or 0.0)})
-        for it in criteria
-        if (score := scores.get(it.name)) is not None and score >= threshold
+        criterion.model_copy(update={"floor": max(threshold, criterion.floor or 0.0)})
+        for criterion in criteria
+        if (score := scores.get(criterion.name)) is not None and score >= threshold
     )

@@ -1,20 +1,44 @@
-"""The parts of a larger text, each refined with another strategy."""
+"""The parts of a larger text, each refined with another strategy, or one after the other.
 
-from collections.abc import Iterator, Sequence
+Parts in sequence have an outline, and each is shown those before it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from app.contract.caveats import Caveat
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
-from app.contract.sections import MOST_SECTIONS, Sections
+from app.contract.sections import MOST_SECTIONS, Sections, items_of
 from app.contract.status import StopReason
-from app.contract.strategies.parts import AUTO_PARTS, BODY, Enough, NestedStrategy
-from workers.engine.judging import check, corrected, skipped_in, with_own_checks
-from workers.engine.moves import Draft, PartResults, Scored, Stopped, play_parts
-from workers.engine.prompt_requests import Place, Task
-from workers.engine.search import Outcome, Search
-from workers.engine.sequence import PartsPlayed, Piece, in_sequence, outlined, refined_piece
+from app.contract.strategies.parts import AUTO_PARTS, BODY, UNTIL, Enough, NestedStrategy
+from app.contract.values import value
+from workers.engine.asking import ask, question, text_in
+from workers.engine.judging import (
+    corrected_draft,
+    critiqued,
+    skipped_in,
+    validator_findings,
+    with_own_checks,
+)
+from workers.engine.moves import (
+    Check,
+    Draft,
+    PartResults,
+    Refusal,
+    Scored,
+    StepError,
+    Stopped,
+    first_of,
+    play_parts,
+    within,
+)
+from workers.engine.pipeline import refined
+from workers.engine.prompt_requests import Place, Prompt, PromptRequest, Task
+from workers.engine.prompts import assembled, grounded, tagged_text
+from workers.engine.replies import ReplyReader, Unreadable
+from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
     closing,
     given_up,
@@ -28,6 +52,233 @@ from workers.engine.sub_search import (
     titles_of,
     with_instruction,
 )
+
+LONG = 1_500
+"""Characters from which later parts are shown a summary of a part, and its end, instead of it."""
+
+SUMMARY = 1_200
+"""Characters of a summary that are shown at most."""
+
+ENDING = 400
+"""Characters at the end of the part right before that are shown as they are."""
+
+OUTLINE_VERSION = 2
+OUTLINE = """\
+Plan a text that is written in parts. List its parts in their order: at most {most}, and no more
+than the text needs. Give each part one item of a list: its title, a colon, and in a sentence or two
+what it says, and no list within it. {grounded}"""
+
+
+@value(slots=True)
+class Outline(PromptRequest):
+    """List the parts of a text."""
+
+    most: int
+
+    def prompt(self) -> Prompt:
+        words = OUTLINE.format(most=self.most, grounded=grounded(self.task))
+        return assembled(self.task, "outline", OUTLINE_VERSION, words, answer="the list alone")
+
+
+SUMMARIZE_VERSION = 2
+SUMMARIZE = """\
+Sum up one part of a text for those who write the parts after it, in at most 150 words and in the
+language of the part. Keep what a later part must not contradict or repeat: who and what there is,
+what happened or was said, how it ends. Add nothing."""
+
+
+@value(slots=True)
+class Summarize(PromptRequest):
+    """Sum up a part for those who write the parts after it."""
+
+    text: str
+
+    def prompt(self) -> Prompt:
+        given = tagged_text(self.task, "finished text", self.text)
+        return assembled(
+            self.task,
+            "summarize",
+            SUMMARIZE_VERSION,
+            SUMMARIZE,
+            given,
+            with_aim=False,
+            answer="the summary",
+        )
+
+
+@value(slots=True)
+class Piece:
+    """One part to refine; `text` is its present text, if there is one."""
+
+    name: str
+    task: Task
+    threshold: float
+    text: str | None = None
+    own: float | None = None
+    """The threshold that the request names for this part."""
+    has_rubric: bool = False
+    """Whether the request names criteria for this part."""
+
+    @property
+    def path(self) -> str:
+        return f"parts/{self.name}"
+
+
+@value(slots=True)
+class PartsPlayed:
+    """The parts that were played, in their order, and what came of each."""
+
+    pieces: tuple[Piece, ...]
+    results: PartResults[Outcome]
+    caveats: tuple[Caveat, ...] = ()
+
+
+async def outlined(task: Task, plan: NestedStrategy) -> tuple[str, ...]:
+    """Return what each part says, by the request's outline or that of a model.
+
+    Raises `StepError` (`unreadable_outline`).
+    """
+    if plan.outline is not None:
+        return items_of(plan.outline)
+
+    def read(reply: ReplyReader) -> tuple[str, ...]:
+        found = items_of(reply.text())
+        if len(found) > plan.max_parts:
+            raise Unreadable(f"it has {len(found)} parts; at most {plan.max_parts} are allowed")
+        return found
+
+    asked = question("outline", "generator", Outline(task, plan.max_parts))
+    return await ask(asked, read, "unreadable_outline")
+
+
+async def refined_piece(piece: Piece, limits: Limits, plan: NestedStrategy) -> Outcome:
+    """Refine one part to its own threshold."""
+    own = LimitOverrides(piece.threshold, plan.max_iterations)
+    return await refined(piece.path, piece.task, limits, own, plan.body, plan.review)
+
+
+async def in_sequence(
+    task: Task, limits: Limits, plan: NestedStrategy, pieces: Iterable[Piece]
+) -> PartsPlayed:
+    """Refine parts one after the other; each is shown those before it, long ones summed up.
+
+    With `until` it ends when the text so far is enough, or with a part that fails, since the next
+    one would build on it. Raises the first refusal, made up of all, if all were refused.
+    """
+    played: list[Piece] = []
+    outcomes: list[Outcome | None] = []
+    refusals: list[Refusal | None] = []
+    finished = _Finished(task)
+    enough = plan.enough()
+    is_whole = enough is None
+    for piece in pieces:
+        outcome, refusal = None, None
+        placed = await finished.placed(piece)
+        try:
+            outcome = await refined_piece(placed, limits, plan)
+        except Refusal as refused:
+            refusal = refused
+        played.append(placed)
+        outcomes.append(outcome)
+        refusals.append(refusal)
+        finished.add(piece, outcome)
+        if enough is not None:
+            if outcome is None:
+                break
+            text = plan.separator.join(finished.texts)
+            at = f"whole/{len(played)}"
+            is_enough = len(played) >= (enough.min_parts or 0)
+            is_whole = is_enough and await within(
+                at, _is_whole(task, enough, text, limits.threshold)
+            )
+            if is_whole:
+                break
+    known = [refusal for refusal in refusals if refusal is not None]
+    if len(known) == len(played):
+        raise first_of(known)
+    caveats = [*finished.caveats]
+    if enough is not None and not (is_whole or known):
+        caveats.append(_unfinished(enough, len(played)))
+    results = PartResults(tuple(outcomes), tuple(refusals))
+    return PartsPlayed(tuple(played), results, tuple(caveats))
+
+
+def _unfinished(enough: Enough, number: int) -> Caveat:
+    wanted = enough.in_words()
+    detail = f"with {number} parts, as many as there may be, it is not a text that {wanted}"
+    return Caveat(code="goal_not_met", path="parts", detail=detail)
+
+
+async def _is_whole(task: Task, enough: Enough, text: str, threshold: float) -> bool:
+    """Return whether a text passes what says that it is whole; not if that cannot be asked.
+
+    Critics are asked last: a check costs nothing.
+    """
+    try:
+        if enough.validators:
+            scopes = (f"{task.scope}{UNTIL}",)
+            checked = await Check("check", text, scopes=scopes, corrects=False)
+            if any(
+                finding.skipped or finding.on_fail is not OnFail.WARN
+                for finding in checked.findings
+            ):
+                return False
+        if (criterion := enough.criterion) is None:
+            return True
+        critique, _ = await critiqued(replace(task, criteria=(criterion,)), text)
+    except Refusal:
+        return False
+    goal = threshold if criterion.floor is None else criterion.floor
+    return any(given.score is not None and given.score >= goal for given in critique.scores)
+
+
+class _Finished:
+    """The parts that are finished, as later ones are shown them."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.texts: list[str] = []
+        self.caveats: list[Caveat] = []
+        self._shown: list[str] = []
+        self._last: Piece | None = None
+        """The part that was added last, until it is shown."""
+
+    def add(self, piece: Piece, outcome: Outcome | None) -> None:
+        """Record a part; one that failed has the client's text, if it has any."""
+        text = piece.text if outcome is None else outcome.best.scored.draft.text
+        if text is not None:
+            self.texts.append(text)
+            self._last = piece
+
+    async def placed(self, piece: Piece) -> Piece:
+        """Return a part with what it is shown of those before it."""
+        ending = ""
+        if self._last is not None:
+            text = self.texts[-1]
+            self._shown.append(text if len(text) < LONG else await self._summed_up(self._last))
+        if self.texts and len(self.texts[-1]) >= LONG:
+            ending = f"\n\n[It ends:] ...{self.texts[-1][-ENDING:]}"
+        self._last = None
+        place = piece.task.place
+        assert place is not None  # every part has one
+        if place.is_open:
+            place = replace(place, titles=titles_of(self.texts))
+        before = "\n\n".join(self._shown) + ending
+        return replace(piece, task=replace(piece.task, place=replace(place, before=before)))
+
+    async def _summed_up(self, piece: Piece) -> str:
+        """Return a summary of a long part; of one that cannot be had, how the part begins."""
+        text = self.texts[-1]
+        asked = question(f"{piece.path}/summary", "generator", Summarize(self._task, text))
+        try:
+            summary = await ask(asked, text_in, "empty_summary")
+        except Refusal as refusal:
+            if isinstance(refusal, StepError):
+                detail = f"it was not summed up for the parts after it: {refusal}"
+                self.caveats.append(Caveat(code="item_dropped", path=piece.path, detail=detail))
+            return f"[It begins:] {text[:SUMMARY]}..."
+        return f"[Summed up:] {summary[:SUMMARY]}"
+
 
 NOT_CHECKED = Caveat(
     code="validator_skipped", path="parts/check", detail="stopped before the whole was checked"
@@ -47,11 +298,11 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
             return whole.outcome()
-        begun = going_on(task, whole)
+        start = going_on(task, whole)
         sections = None
-        if begun.draft is not None:
-            sections = sections_of(begun, begun.draft, MOST_SECTIONS)
-        played = await _played(begun, limits, plan, await _pieces(begun, limits, plan, sections))
+        if start.draft is not None:
+            sections = sections_of(start, start.draft, MOST_SECTIONS)
+        played = await _played(start, limits, plan, await _pieces(start, limits, plan, sections))
         return await _joined(task, limits, plan, whole, sections, played)
     return whole.outcome()
 
@@ -61,7 +312,7 @@ async def _played(
 ) -> PartsPlayed:
     if plan.order == "sequence":
         return await in_sequence(task, limits, plan, pieces)
-    results = await play_parts("parts", [refined_piece(it, limits, plan) for it in pieces])
+    results = await play_parts("parts", [refined_piece(piece, limits, plan) for piece in pieces])
     return PartsPlayed(tuple(pieces), results)
 
 
@@ -75,14 +326,14 @@ async def _pieces(
         return _open_ended(within, limits, enough, plan.max_parts)
     if plan.parts == AUTO_PARTS:
         items = await outlined(task, plan)
-        titles = titles_of([it.partition(":")[0] for it in items])
+        titles = titles_of([item.partition(":")[0] for item in items])
         return tuple(
-            Piece(f"part-{n}", _part(within, it, Place(n, titles)), limits.threshold)
-            for n, it in enumerate(items, 1)
+            Piece(f"part-{n}", _part(within, item, Place(n, titles)), limits.threshold)
+            for n, item in enumerate(items, 1)
         )
     if sections is not None:
         texts = sections.texts
-        titles, before = titles_of(texts), ("", *(it[-BEFORE:] for it in texts))
+        titles, before = titles_of(texts), ("", *(text[-BEFORE:] for text in texts))
         return tuple(
             Piece(
                 f"section-{number}",
@@ -148,11 +399,11 @@ async def _joined(
         piece.text if outcome is None else outcome.best.scored.draft.text
         for piece, outcome in zip(pieces, made.replies, strict=True)
     ]
-    done = [it for it in made.replies if it is not None]
+    done = [part for part in made.replies if part is not None]
     missing = tuple(piece.path for piece, text in zip(pieces, texts, strict=True) if text is None)
-    missing += tuple(path for it in done for path in it.missing)
-    observed = tuple(document for it in done for document in it.observed)
-    known = [it for it in texts if it is not None]
+    missing += tuple(path for part in done for path in part.missing)
+    observed = tuple(document for part in done for document in part.observed)
+    known = [text for text in texts if text is not None]
     text = sections.joined(known) if sections else plan.separator.join(known)
     draft = Draft(text, sha256_of(text), is_reply=False)
     reason = _reason(made, missing)
@@ -182,7 +433,7 @@ def _lacking(task: Task, pieces: tuple[Piece, ...], made: PartResults[Outcome]) 
 
 def _reason(made: PartResults[Outcome], missing: tuple[str, ...]) -> StopReason | None:
     """Return why the whole ends with these parts; None when one was stopped from outside."""
-    if any(it is not None and it.reason is None for it in made.replies):
+    if any(part is not None and part.reason is None for part in made.replies):
         return None
     failed = None in made.replies or bool(missing)
     return made.unless_stopped(StopReason.INCOMPLETE if failed else StopReason.COMPLETED)
@@ -196,16 +447,16 @@ async def _from_parts(
     is_checked = True
     if task.scopes:
         try:
-            checked = await check(task, draft.text, f"iterations/{number}/parts/check")
-            draft, findings = corrected(draft, checked), checked.findings
+            checked = await validator_findings(task, draft.text, f"iterations/{number}/parts/check")
+            draft, findings = corrected_draft(draft, checked), checked.findings
         except Stopped:  # an endpoint that checks it is away
             findings, is_checked = (), False
-    scores = [it.best.scored.score for it in parts if it.best.scored.score is not None]
+    scores = [part.best.scored.score for part in parts if part.best.scored.score is not None]
     scored = Scored(
         draft=draft,
         score=min(scores, default=None),
         scores=(),
-        valid=is_checked and all(it.on_fail is not OnFail.VETO for it in findings),
+        valid=is_checked and all(finding.on_fail is not OnFail.VETO for finding in findings),
         floors_met=False,  # floors were not checked
         critique=Critique(scores=()),
         findings=findings,

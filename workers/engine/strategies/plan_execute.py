@@ -27,7 +27,7 @@ from workers.engine.asking import (
 )
 from workers.engine.drafting import propose
 from workers.engine.judging import judge
-from workers.engine.matching import Source, even
+from workers.engine.likeness import Source, even
 from workers.engine.moves import (
     Approval,
     Ask,
@@ -51,7 +51,7 @@ from workers.engine.prompt_requests import (
     Task,
     canonical,
 )
-from workers.engine.prompts import assembled, at_least, closed, described, fenced, grounded
+from workers.engine.prompts import assembled, at_least, closed, described, grounded, tagged_text
 from workers.engine.replies import Arguments, ReplyModel, ReplyReader, Unreadable
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
@@ -96,17 +96,23 @@ class Plan(PromptRequest):
         schema = closed({"steps": at_least(("first",), closed(STEP))})
         instruction = PLAN.format(rule=f"{STEPS_RULE} {NEEDS_RULE}", step=ONE_STEP)
         return assembled(
-            self.task, "plan", PLAN_VERSION, instruction, *material(self.task), most, schema=schema
+            self.task,
+            "plan",
+            PLAN_VERSION,
+            instruction,
+            *plan_material(self.task),
+            most,
+            schema=schema,
         )
 
 
-def material(task: Task) -> list[str]:
+def plan_material(task: Task) -> list[str]:
     """Return what a plan is made from besides the task: the tools, and the draft if any."""
     tools = [described(task, tool) for tool in task.tools]
-    return tools if task.draft is None else [*tools, fenced(task, "draft", task.draft)]
+    return tools if task.draft is None else [*tools, tagged_text(task, "draft", task.draft)]
 
 
-def written(step: PlannedStep) -> str:
+def step_text(step: PlannedStep) -> str:
     """Return a step in words."""
     lines = [step.name, step.instruction]
     if step.tool is not None:
@@ -148,33 +154,33 @@ class Replan(PromptRequest):
             "replan",
             REPLAN_VERSION,
             REPLAN.format(rule=f"{STEPS_RULE} {NEEDS_RULE}", step=ONE_STEP),
-            *material(self.task),
-            *(observed(self.task, it) for it in self.observations),
-            fenced(self.task, "remaining plan", "\n\n".join(remaining or ["no step"])),
+            *plan_material(self.task),
+            *(observed(self.task, observation) for observation in self.observations),
+            tagged_text(self.task, "remaining plan", "\n\n".join(remaining or ["no step"])),
             _what_happened(self.observations[self.since :]),
             f"At most {self.most} more steps are carried out.",
             schema=_schema(),
         )
 
 
-def observed(task: Task, it: Observation) -> str:
+def observed(task: Task, observation: Observation) -> str:
     """Return a step and its result, in words."""
-    outcome = "observed" if it.ok else "FAILED"
-    step = fenced(task, f"step {it.number}", written(it.step))
-    return f"{step}\n{fenced(task, f'step {it.number} {outcome}', it.text)}"
+    outcome = "observed" if observation.ok else "FAILED"
+    step = tagged_text(task, f"step {observation.number}", step_text(observation.step))
+    return f"{step}\n{tagged_text(task, f'step {observation.number} {outcome}', observation.text)}"
 
 
 def _with_needs(step: PlannedStep, plan: Sequence[PlannedStep]) -> str:
     if not step.needs:
-        return written(step)
-    return f"{written(step)}\nneeds: {', '.join(plan[it].title for it in step.needs)}"
+        return step_text(step)
+    return f"{step_text(step)}\nneeds: {', '.join(plan[place].title for place in step.needs)}"
 
 
 def _what_happened(seen: Sequence[Observation]) -> str:
-    if failed := [it.number for it in seen if not it.ok]:
+    if failed := [observation.number for observation in seen if not observation.ok]:
         which = _steps_in_words(failed)
         return f"{which} failed; what went wrong stands above. The plan has to change."
-    done = [it.number for it in seen]
+    done = [observation.number for observation in seen]
     return f"{_steps_in_words(done)} {'was' if len(done) == 1 else 'were'} carried out."
 
 
@@ -212,9 +218,9 @@ class Do(PromptRequest):
             "do",
             DO_VERSION,
             DO.format(grounded=grounded(task, "what was observed")),
-            *([] if task.draft is None else [fenced(task, "draft", task.draft)]),
-            *(observed(task, it) for it in self.observations),
-            fenced(task, "step to carry out", written(self.step)),
+            *([] if task.draft is None else [tagged_text(task, "draft", task.draft)]),
+            *(observed(task, observation) for observation in self.observations),
+            tagged_text(task, "step to carry out", step_text(self.step)),
             answer="the result of the step alone",
         )
 
@@ -288,13 +294,16 @@ def repeated(steps: Sequence[PlannedStep], observations: Sequence[Observation]) 
 
 def failed_before(step: PlannedStep, observations: Sequence[Observation]) -> bool:
     """Return whether the same call, arguments included, has failed."""
-    failed = {it.step.call for it in observations if not it.ok}
+    failed = {observation.step.call for observation in observations if not observation.ok}
     return step.call is not None and step.call in failed
 
 
 def _unproven(evidence: Sequence[_Evidence], observations: Sequence[Observation]) -> str | None:
-    seen = {it.number: it.text for it in observations if it.ok}
-    if any(it.step in seen and _proves(it.quote, seen[it.step]) for it in evidence):
+    seen = {observation.number: observation.text for observation in observations if observation.ok}
+    if any(
+        evidence_given.step in seen and _proves(evidence_given.quote, seen[evidence_given.step])
+        for evidence_given in evidence
+    ):
         return None
     return (
         "goal_met.met needs evidence: at least one quote that stands, character for character,"
@@ -320,7 +329,7 @@ def _bare(text: str) -> str:
 
 def _words(quote: str) -> int:
     """Return how many words a quotation has; a figure counts as two."""
-    return sum(2 if any(map(str.isdigit, it)) else 1 for it in WORD.findall(quote))
+    return sum(2 if any(map(str.isdigit, word)) else 1 for word in WORD.findall(quote))
 
 
 def _steps(
@@ -335,7 +344,7 @@ def _steps(
             raise Unreadable(f"step {number}: unknown tool {step.tool!r}; known tools: {known}")
         if step.tool is None and step.arguments:
             raise Unreadable(f"step {number} has arguments but no tool")
-    needs = _needs(said, {it.step.name for it in observations})
+    needs = _needs(said, {observation.step.name for observation in observations})
     return tuple(map(_planned, said, needs))
 
 
@@ -359,10 +368,12 @@ def _needs(said: Sequence[_Step], done: Collection[str]) -> list[tuple[int, ...]
     `done` are the names of steps that were carried out: what needs them waits for nothing. Raises
     `Unreadable` for a need that is no step of the plan, or two, and for steps that need each other.
     """
-    titles = [it.title for it in said]
+    titles = [planned.title for planned in said]
     found = [
-        tuple(range(place)) if it.needs is None else _places(place, it.needs, titles, done)
-        for place, it in enumerate(said)
+        tuple(range(place))
+        if planned.needs is None
+        else _places(place, planned.needs, titles, done)
+        for place, planned in enumerate(said)
     ]
     try:
         TopologicalSorter(dict(enumerate(found))).prepare()
@@ -391,10 +402,15 @@ def _places(
 
 def without(steps: Sequence[PlannedStep], gone: Collection[int]) -> tuple[PlannedStep, ...]:
     """Return what remains of a plan without the steps at these positions; none needs them more."""
-    left = {old: new for new, old in enumerate(it for it in range(len(steps)) if it not in gone)}
+    left = {
+        old: new
+        for new, old in enumerate(place for place in range(len(steps)) if place not in gone)
+    }
     return tuple(
-        replace(steps[it], needs=tuple(left[need] for need in steps[it].needs if need in left))
-        for it in left
+        replace(
+            steps[place], needs=tuple(left[need] for need in steps[place].needs if need in left)
+        )
+        for place in left
     )
 
 
@@ -425,9 +441,13 @@ class Pursuit:
     def caveats(self) -> tuple[Caveat, ...]:
         """The failed steps, and the goal if it is not met."""
         failed = (
-            Caveat(code="item_dropped", path=f"steps/{it.number}", detail=f"it failed: {it.text}")
-            for it in self.observations
-            if not it.ok
+            Caveat(
+                code="item_dropped",
+                path=f"steps/{observation.number}",
+                detail=f"it failed: {observation.text}",
+            )
+            for observation in self.observations
+            if not observation.ok
         )
         if self.shortfall is None:
             return tuple(failed)
@@ -477,15 +497,17 @@ async def _until_revision(
     can be carried out as it stands, before a call that was planned before the last observation,
     and after `max_steps` steps.
     """
-    begun = len(observations)
+    before = len(observations)
     while due := _due(
-        task, steps, plan.max_steps - len(observations), with_calls=len(observations) == begun
+        task, steps, plan.max_steps - len(observations), with_calls=len(observations) == before
     ):
         chosen, since = [steps[place] for place in due], len(observations)
         await _carried_out(task, plan, chosen, observations)
         steps = without(steps, due)
         done = observations[since:]
-        is_learnt = [it.step for it in done] != chosen or not all(it.ok for it in done)
+        is_learnt = [observation.step for observation in done] != chosen or not all(
+            observation.ok for observation in done
+        )
         if is_learnt or plan.revise == "each_step":
             break
     return steps
@@ -500,8 +522,8 @@ def _due(task: Task, steps: Sequence[PlannedStep], most: int, *, with_calls: boo
     with_effects = _with_effects(task)
     ready = [
         place
-        for place, it in enumerate(steps)
-        if not it.needs and not it.is_open and (with_calls or not it.tool)
+        for place, planned in enumerate(steps)
+        if not planned.needs and not planned.is_open and (with_calls or not planned.tool)
     ]
     harmless = [place for place in ready if steps[place].tool not in with_effects]
     first = {steps[place].call or place: place for place in reversed(harmless)}
@@ -521,10 +543,12 @@ def as_documents(task: Task, observations: Sequence[Observation]) -> tuple[Conte
     with_effects = _with_effects(task)
     return tuple(
         ContextDocument(
-            name=f"Step {it.number}{'' if it.ok else ', failed'}: {it.step.title}", text=it.text
+            name=f"Step {observation.number}{'' if observation.ok else ', failed'}: "
+            f"{observation.step.title}",
+            text=observation.text,
         )
-        for it in observations
-        if it.ok or it.step.tool in with_effects
+        for observation in observations
+        if observation.ok or observation.step.tool in with_effects
     )
 
 
@@ -548,9 +572,11 @@ async def _carried_out(
         done = PartResults((await parts[0],), (None,))
     else:
         done = await play_parts("steps", parts)
-    observations.extend(_cut([it for it in done.replies if it is not None]))
-    if refusals := [it for it in done.refusals if it is not None]:
-        raise first_of([it for it in refusals if isinstance(it, Stopped)] or refusals)
+    observations.extend(_cut([reply for reply in done.replies if reply is not None]))
+    if refusals := [refusal for refusal in done.refusals if refusal is not None]:
+        raise first_of(
+            [refusal for refusal in refusals if isinstance(refusal, Stopped)] or refusals
+        )
 
 
 def _cut(seen: Sequence[Observation]) -> list[Observation]:
@@ -560,7 +586,8 @@ def _cut(seen: Sequence[Observation]) -> list[Observation]:
     """
     found, room = list(seen), MAX_RESULT
     calls = sorted(
-        (place for place, it in enumerate(seen) if it.step.tool), key=lambda it: len(seen[it].text)
+        (place for place, observation in enumerate(seen) if observation.step.tool),
+        key=lambda place_seen: len(seen[place_seen].text),
     )
     for left, place in zip(range(len(calls), 0, -1), calls, strict=True):
         text, most = seen[place].text, room // left
@@ -584,7 +611,7 @@ async def _observation(
     before: tuple[Observation, ...],
 ) -> Observation:
     """Carry out a step; return a tool's result or failure, or a writer's text."""
-    tool = next((it for it in task.tools if it.name == step.tool), None)
+    tool = next((offered for offered in task.tools if offered.name == step.tool), None)
     if tool is not None:
         if tool.effects and plan.approval == "before_call":
             step, refused = await _approved(step, number, plan.approval_timeout_s)
@@ -610,12 +637,12 @@ async def _approved(
         call = PlannedCall(
             tool=step.tool or "", arguments=dict(step.arguments or {}), why=step.instruction
         )
-        word = await Approval(path, call, timeout_s, error)
-        if word.action == "approve":
+        reply = await Approval(path, call, timeout_s, error)
+        if reply.action == "approve":
             return step, None
-        if word.arguments is None:
-            return step, _refused(word)
-        given = replace(step, arguments=word.arguments)
+        if reply.arguments is None:
+            return step, _refused(reply)
+        given = replace(step, arguments=reply.arguments)
         try:
             await _require_arguments_that_fit(path, [given])
         except Unreadable as unreadable:
@@ -625,10 +652,10 @@ async def _approved(
     return step, f"not called: the reviewer's arguments could not be sent: {error}"
 
 
-def _refused(word: ReviewerReply) -> str:
-    if word.is_timeout:
+def _refused(reply: ReviewerReply) -> str:
+    if reply.is_timeout:
         return "not called: it needs an approval, and nobody answered in time"
-    return f"not called: a reviewer refused it. {word.feedback or 'No reason was given.'}"
+    return f"not called: a reviewer refused it. {reply.feedback or 'No reason was given.'}"
 
 
 async def _plan(task: Task, most: int) -> Revision:
@@ -681,7 +708,9 @@ async def _asked(
             if revision.is_met or not error:
                 return revision
             if attempt == AGAIN:
-                failed = [n for n, it in enumerate(revision.steps) if failed_before(it, seen)]
+                failed = [
+                    n for n, planned in enumerate(revision.steps) if failed_before(planned, seen)
+                ]
                 return Revision(without(revision.steps, failed))
         asked = replace(again(question, attempt + 1, reply, error), room=asked.room)
     detail = f"asked {AGAIN + 1} times; the last reply: {error}"
@@ -693,13 +722,17 @@ async def _require_arguments_that_fit(path: str, steps: Sequence[PlannedStep]) -
 
     Open ones are checked when they are given.
     """
-    calls = [{"tool": it.tool, "arguments": it.arguments} for it in steps if it.call is not None]
+    calls = [
+        {"tool": planned.tool, "arguments": planned.arguments}
+        for planned in steps
+        if planned.call is not None
+    ]
     if not calls:
         return
     checked = await Check(f"{path}/check", json.dumps(calls, ensure_ascii=False), "calls")
     found = checked.findings
     if found:
-        raise Unreadable("; ".join(it.message for it in found))
+        raise Unreadable("; ".join(finding.message for finding in found))
 
 
 def _question(path: str, prompt_request: PromptRequest) -> Ask:

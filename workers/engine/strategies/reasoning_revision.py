@@ -21,14 +21,14 @@ from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, Scored, within
 from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import Reason, Redo
-from workers.engine.prompts.verification import CheckSteps
+from workers.engine.prompts import Reason, Redo
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
 from workers.engine.verification import (
     SOURCE,
     UNREADABLE,
+    CheckSteps,
     Verification,
     is_unverified,
     verified,
@@ -37,7 +37,7 @@ from workers.engine.verification import (
 UNREADABLE_STEPS = "unreadable_steps"
 CALCULATOR = "calculator"
 MOST_TOLD = 100
-"""Equations of which a critic is told what the calculator says."""
+"""Equations whose calculated results a critic reads."""
 
 
 class _Step(ReplyModel):
@@ -84,11 +84,18 @@ async def faults(task: Task, text: str, *, calculates: bool = False) -> Verifica
         return Verification((_fault("steps", str(error), fix),))
     count = len(chain.starts)
     calculated = _calculated(chain) if calculates else ()
-    told = "\n".join(f"step {step}: {it}" for step, it in calculated[:MOST_TOLD])
+    told = "\n".join(f"step {step}: {calculation}" for step, calculation in calculated[:MOST_TOLD])
     asked = question("verify", "critic", CheckSteps(task, text, count, told))
     faulty = await ask(asked, first_faulty_in(count), UNREADABLE)
     last = count if faulty is None else faulty.step
-    wrong = next((it for it in calculated if not it[1].is_right and it[0] <= last), None)
+    wrong = next(
+        (
+            calculation
+            for calculation in calculated
+            if not calculation[1].is_right and calculation[0] <= last
+        ),
+        None,
+    )
     if wrong is not None:
         step, calculation = wrong
         fix = f"calculate anew from {calculation.left} = {calculation.value}"
@@ -149,7 +156,11 @@ def _kept(scored: Scored) -> tuple[int, str]:
 
 def _first_fault(chain: Chain, findings: tuple[Finding, ...]) -> int:
     sources = (SOURCE, CALCULATOR)
-    spans = [it.span for it in findings if it.source in sources and it.span is not None]
+    spans = [
+        finding.span
+        for finding in findings
+        if finding.source in sources and finding.span is not None
+    ]
     return chain.step_at(spans[0].start) if spans else 1
 
 
@@ -188,9 +199,9 @@ def first_faulty_in(count: int) -> Callable[[ReplyReader], _Step | None]:
 
     def read(reply: ReplyReader) -> _Step | None:
         said = _verdicts(reply)
-        faulty = next((it for it in said if not it.correct), None)
+        faulty = next((verdict for verdict in said if not verdict.correct), None)
         last = count if faulty is None else faulty.step
-        numbers = [it.step for it in (said if faulty is None else said[: max(last, 0)])]
+        numbers = [verdict.step for verdict in (said if faulty is None else said[: max(last, 0)])]
         if not 1 <= last <= count or numbers != list(range(1, last + 1)):
             raise Unreadable(
                 f"say of each step from 1 to {count} in order whether it is correct, or"
@@ -206,8 +217,8 @@ def _verdicts(reply: ReplyReader) -> list[_Step]:
     if isinstance(said, list):
         return said
     return [
-        _Step(step=number, why=it.why, correct=it.correct)
-        for number, (name, it) in enumerate(said.items(), 1)
+        _Step(step=number, why=verdict.why, correct=verdict.correct)
+        for number, (name, verdict) in enumerate(said.items(), 1)
         if name == f"s{number}"
     ]
 

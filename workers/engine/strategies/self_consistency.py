@@ -15,7 +15,7 @@ from app.contract.strategies.reasoning import SelfConsistencyStrategy, answer_in
 from app.contract.values import value
 from workers.engine.asking import ask, question
 from workers.engine.drafting import propose
-from workers.engine.judging import check, corrected, skipped_in
+from workers.engine.judging import corrected_draft, skipped_in, validator_findings
 from workers.engine.moves import (
     Draft,
     PartResults,
@@ -26,11 +26,11 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompt_requests import Task
-from workers.engine.prompts.drafting import CLOSES, OPENS, Solve
-from workers.engine.prompts.verification import Vote, Weigh
+from workers.engine.prompts import CLOSES, OPENS, Solve
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, score_of
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
+from workers.engine.verification import Vote, Weigh
 
 SOURCE = "agreement"
 SHOWN = 200
@@ -82,8 +82,8 @@ async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
     """Validate a draft and extract its answer; a vetoed draft has no vote."""
     findings: tuple[Finding, ...] = ()
     if task.has_validators:
-        checked = await check(task, draft.text)
-        draft, findings = corrected(draft, checked), checked.findings
+        checked = await validator_findings(task, draft.text)
+        draft, findings = corrected_draft(draft, checked), checked.findings
     answer = answer_in(draft.text, pattern)
     if answer is None or not normalized(answer):
         findings, answer = (*findings, NO_ANSWER), None
@@ -96,7 +96,7 @@ def still_to_draw(samples: Sequence[Sample], left: int, threshold: float) -> int
     `left` more can be drawn. It is decided when they can change neither the answer nor whether its
     share reaches the threshold: so no answer and no verdict differ from those of all samples.
     """
-    answers = [it.answer for it in samples if it.answer is not None]
+    answers = [sample.answer for sample in samples if sample.answer is not None]
     sizes = [len(group) for group in same(answers)]
     leading = max(sizes, default=0)
     leader = sizes.index(leading) if sizes else 0
@@ -157,7 +157,9 @@ class Tally:
         """Return the share of samples in a group, weighed if there are weights."""
         if self.weights is None or not any(self.weights):
             return len(self.groups[group]) / self.made
-        votes = [len(it) * weight for it, weight in zip(self.groups, self.weights, strict=True)]
+        votes = [
+            len(group) * weight for group, weight in zip(self.groups, self.weights, strict=True)
+        ]
         voted = sum(map(len, self.groups)) / self.made  # vetoed samples count as votes for nothing
         return votes[group] / sum(votes) * voted
 
@@ -167,7 +169,7 @@ class Tally:
         A vetoed sample agrees with none. A single one has no other to agree with: its score is
         null.
         """
-        group = next((at for at, it in enumerate(self.groups) if number in it), None)
+        group = next((at for at, members in enumerate(self.groups) if number in members), None)
         agreeing = 0 if group is None else len(self.groups[group])
         share = 0.0 if group is None else round(self.share_of(group), 6)
         shown = "" if sample.answer is None else f": {' '.join(sample.answer.split())[:SHOWN]}"
@@ -194,7 +196,10 @@ async def weighed(
     if len(groups) < 2:
         return None
     first = [samples[group[0]] for group in groups]
-    answers, reasoning = [it.answer or "" for it in first], [it.reasoning for it in first]
+    answers, reasoning = (
+        [sample.answer or "" for sample in first],
+        [sample.reasoning for sample in first],
+    )
     asked = question("weigh", "critic", Weigh(task, tuple(answers), tuple(reasoning)))
     try:
         return await ask(asked, weights_in(len(groups)), "unreadable_vote")
@@ -210,7 +215,7 @@ def weights_in(count: int) -> Callable[[ReplyReader], tuple[float, ...]]:
         weights = [score_of(said.get(f"a{number}")) for number in range(1, count + 1)]
         if None in weights:
             raise Unreadable(f"say of each answer from a1 to a{count} how likely it is right")
-        return tuple(it for it in weights if it is not None)
+        return tuple(weight for weight in weights if weight is not None)
 
     return read
 
@@ -300,7 +305,7 @@ async def _drawn(
     """Draw the samples of these iterations; where it is allowed, only as many as matter."""
 
     async def draw(which: Sequence[str], at: str) -> PartResults[Sample]:
-        return await play_parts(at, [within(it, _sample(task, search, plan)) for it in which])
+        return await play_parts(at, [within(path, _sample(task, search, plan)) for path in which])
 
     all_at_once = not plan.stop_early or plan.weigh or plan.vote == "judge"
     if all_at_once:
@@ -347,10 +352,10 @@ async def solved(pattern: str | None, tell: Callable[[str], None], task: Task) -
 
 
 def _reasoned_in(reply: ReplyReader) -> tuple[str, str]:
-    return reply.raw.rpartition(CLOSES)[0].rpartition(OPENS)[0].strip(), marked_in(reply)
+    return reply.raw.rpartition(CLOSES)[0].rpartition(OPENS)[0].strip(), last_marked_text(reply)
 
 
-def marked_in(reply: ReplyReader) -> str:
+def last_marked_text(reply: ReplyReader) -> str:
     """Return the text between the last marks in a reply. Raises `Unreadable` without one."""
     before, closes, _ = reply.raw.rpartition(CLOSES)
     _, opens, text = before.rpartition(OPENS)

@@ -8,10 +8,10 @@ from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from app.contract.strategies.parts import MOST_WRITTEN, Stage, StepwiseStrategy
 from workers.engine.asking import WrittenText
-from workers.engine.bodies import refined
 from workers.engine.drafting import write
 from workers.engine.judging import with_own_checks
 from workers.engine.moves import StepError, Stopped, Together, within
+from workers.engine.pipeline import refined
 from workers.engine.prompt_requests import Place, Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
@@ -132,7 +132,7 @@ async def _together(path: str, task: Task, text: str) -> str:
         for number, section in enumerate(sections, 1)
     )
     written: tuple[WrittenText, ...] = await Together(path, parts)
-    return "\n\n".join(it.text for it in written)
+    return "\n\n".join(text.text for text in written)
 
 
 def _section(task: Task, section: str) -> Task:

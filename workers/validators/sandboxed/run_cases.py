@@ -29,14 +29,14 @@ def called(function: str, given: Any) -> Any:
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
     except BaseException as error:  # noqa: BLE001 - whatever the draft raises
-        return json.dumps(failure(error))
+        return json.dumps(failed_case(error))
     try:
         return json.dumps({"returned": value})
     except (TypeError, ValueError, RecursionError) as error:
         return json.dumps({"error": f"returned what is no JSON: {error}"})
 
 
-def failure(error: BaseException) -> dict[str, Any]:
+def failed_case(error: BaseException) -> dict[str, Any]:
     """Return an error, its class and the nearest built-in one, and its line in the draft."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [it.lineno for it in frames if it.filename.endswith("/draft.py")]
@@ -53,7 +53,7 @@ def failure(error: BaseException) -> dict[str, Any]:
     }
 
 
-def answer(function: str | None, given: Any, answers: Any, errors: Any) -> None:
+def write_answers(function: str | None, given: Any, answers: Any, errors: Any) -> None:
     """Write what the draft answers: in a process that ends with it."""
     os.setsid()
     if function is not None:
@@ -79,7 +79,7 @@ def begin_anew(draft: str) -> None:
         file.write(draft)
 
 
-def written(file: Any, most: int, *, is_end: bool = False) -> str:
+def file_part(file: Any, most: int, *, is_end: bool = False) -> str:
     """Return the beginning or the end of what was written to a file."""
     file.seek(max(0, os.fstat(file.fileno()).st_size - most) if is_end else 0)
     return str(file.read(most).decode(errors="replace"))
@@ -94,11 +94,14 @@ def main(asked: dict[str, Any], report: Callable[[Any], None], channel: int) -> 
             if not pid:
                 try:
                     os.close(channel)
-                    answer(asked["function"], given, answers, errors)
+                    write_answers(asked["function"], given, answers, errors)
                 finally:
                     os._exit(0)
             status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             with suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
-            said, errors_said = written(answers, asked["most"]), written(errors, MOST, is_end=True)
+            said, errors_said = (
+                file_part(answers, asked["most"]),
+                file_part(errors, MOST, is_end=True),
+            )
             report({"status": status, "answer": said, "errors": errors_said})

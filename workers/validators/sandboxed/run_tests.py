@@ -26,14 +26,14 @@ class Outcomes(unittest.TestResult):
         self._report({"passed": test.id()})
 
     def addError(self, test: Any, err: Any) -> None:  # noqa: N802
-        self._report({"failed": test.id(), "failure": failure(test, err[1])})
+        self._report({"failed": test.id(), "failure": failed_test(test, err[1])})
 
     def addFailure(self, test: Any, err: Any) -> None:  # noqa: N802
         self.addError(test, err)
 
     def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
         if err is not None:
-            self._report({"failed": test.id(), "failure": failure(subtest, err[1])})
+            self._report({"failed": test.id(), "failure": failed_test(subtest, err[1])})
 
     def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
         self.addError(test, (None, AssertionError(f"it was skipped: {reason}")))
@@ -54,7 +54,7 @@ class Function(unittest.FunctionTestCase):
         return f"test_draft.{self.name}"
 
 
-def failure(test: Any, error: BaseException) -> dict[str, Any]:
+def failed_test(test: Any, error: BaseException) -> dict[str, Any]:
     """Return an error, and where it was raised in the draft and in the tests."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [it.lineno for it in frames if it.filename.endswith("/draft.py")]
@@ -85,7 +85,7 @@ def names(suite: Any) -> list[str]:
     return [suite.id()]
 
 
-def load(tests: str, report: Report) -> unittest.TestSuite | None:
+def load_tests(tests: str, report: Report) -> unittest.TestSuite | None:
     """Return the tests, and report their names; report why if they cannot be loaded."""
     with open("test_draft.py", "w", encoding="utf-8") as file:  # noqa: PTH123
         file.write(tests)
@@ -97,7 +97,7 @@ def load(tests: str, report: Report) -> unittest.TestSuite | None:
     try:
         suite = collected(import_module("test_draft"))
     except BaseException as error:  # noqa: BLE001 - whatever the draft raises
-        report({"unloadable": failure("the tests cannot be loaded", error)})
+        report({"unloadable": failed_test("the tests cannot be loaded", error)})
         return None
     report({"collected": names(suite)})
     return suite
@@ -105,5 +105,5 @@ def load(tests: str, report: Report) -> unittest.TestSuite | None:
 
 def main(asked: dict[str, Any], report: Report, _channel: int) -> None:
     """Run `asked["tests"]`."""
-    if suite := load(asked["tests"], report):
+    if suite := load_tests(asked["tests"], report):
         suite.run(Outcomes(report))

@@ -1,1 +1,0 @@
-"""An RQ worker that runs many coroutine jobs on one event loop."""
