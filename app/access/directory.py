@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Self
 from uuid import uuid4
 
-from app.access.keys import Hashing, id_in, secrets_of
+from app.access.keyring import Hashing, id_in, secrets_of
 from app.access.signed import ConsoleSession, ReadToken, Signing
 from app.contract.access import LONGEST_TOKEN_S, OPERATOR, WITHOUT_ADMIN, Quotas, Scope
 from app.contract.errors import HoneError, Unauthenticated

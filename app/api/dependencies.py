@@ -19,11 +19,11 @@ from app.contract.errors import MalformedHeader
 from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.invalid_values import A_DATE, A_TIME, suggested
 from app.contract.limits import LimitsChange
-from app.contract.listing import Selected
 from app.contract.outcome import RefinementOutcome
 from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
+from app.contract.snapshot import Selected
 from app.contract.status import Status
 from app.service import ModelRoles, Service, Watching
 from app.store import Store

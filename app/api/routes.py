@@ -93,6 +93,7 @@ from app.api.responses import (
 )
 from app.contract import patterns
 from app.contract.access import OPERATOR
+from app.contract.budget import RefinementEstimate
 from app.contract.calibration import CalibrationList
 from app.contract.continuations import Continuation
 from app.contract.errors import (
@@ -106,7 +107,6 @@ from app.contract.errors import (
     RefinementNotFound,
     TooManyRequests,
 )
-from app.contract.estimates import RefinementEstimate
 from app.contract.insights import InsightList
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import Health, ModelList, OfferList, Readiness

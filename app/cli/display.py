@@ -20,7 +20,6 @@ from rich.text import Text
 from app.cli.contract_client import ContractClient, path_of
 from app.contract.batches import Batch
 from app.contract.calibration import CalibratedKind, CalibrationList
-from app.contract.caveats import BLOCKING
 from app.contract.events import (
     Changed,
     Event,
@@ -36,7 +35,7 @@ from app.contract.events import (
 )
 from app.contract.insights import Insight, InsightList, MeanGain
 from app.contract.judgement import CriterionScore, Usage
-from app.contract.outcome import RefinementOutcome
+from app.contract.outcome import BLOCKING, RefinementOutcome
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Diff, Result, Snapshot
 from app.contract.status import Status

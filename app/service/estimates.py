@@ -5,10 +5,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf
 
-from app.contract.budget import REWRITTEN_BYTES_PER_TOKEN, usual_prompt_tokens
+from app.contract.budget import (
+    REWRITTEN_BYTES_PER_TOKEN,
+    Cap,
+    Consumption,
+    RefinementEstimate,
+    usual_prompt_tokens,
+)
 from app.contract.calls import CONFIRMED, at_most, questions
 from app.contract.criteria import AUTO, CRITIC, MOST_LISTED
-from app.contract.estimates import Cap, Consumption, RefinementEstimate
 from app.contract.models import ModelChoice
 from app.contract.output_tokens import (
     CHECKLIST,

@@ -7,7 +7,7 @@ from app.contract.events import Event, IterationCompleted, Queued, standing
 from app.contract.ratings import Rated, RatingRequest
 from app.contract.requests import RefinementRequest
 from app.store import Addition
-from app.store.learning import (
+from app.store.statistics import (
     Agreement,
     Kind,
     agreements,

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.contract.access import Quotas
+from app.contract.budget import RefinementEstimate
 from app.contract.continuations import Continuation
 from app.contract.drafts import in_order, lacking, spans_of
 from app.contract.editor import EDITOR
@@ -23,7 +24,6 @@ from app.contract.errors import (
     InvalidRequest,
     PreconditionFailed,
 )
-from app.contract.estimates import RefinementEstimate
 from app.contract.events import Event, Queued
 from app.contract.insights import Dimension, InsightList, ranked
 from app.contract.invalid_values import sentence_of

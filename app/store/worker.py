@@ -34,7 +34,6 @@ from app.store.codec import (
 from app.store.committer import Committer
 from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
-from app.store.learning import Kind, decode_learnt
 from app.store.live_texts import decode_watched, encode_piece
 from app.store.packing import pack_record
 from app.store.scripts import (
@@ -73,6 +72,7 @@ from app.store.state import (
     Suspected,
     UnreadableRecord,
 )
+from app.store.statistics import Kind, decode_learnt
 from app.store.wakeups import messages
 
 ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poisoned`

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from app.contract.caveats import Caveat
 from app.contract.drafts import Escape
 from app.contract.events import (
     Event,
@@ -23,6 +22,7 @@ from app.contract.events import (
 from app.contract.gains import Gains, gains_of
 from app.contract.judgement import CriterionScore, QualityEstimate, ScoreFrom, Usage
 from app.contract.limits import Limits
+from app.contract.outcome import Caveat
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
 from app.service.report import Story

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from app.contract.caveats import Caveat
 from app.contract.drafts import sha256_of
 from app.contract.events import (
     Event,
@@ -13,6 +12,7 @@ from app.contract.events import (
     StepFailed,
 )
 from app.contract.judgement import Usage
+from app.contract.outcome import Caveat
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
 from app.contract.status import Status

@@ -9,11 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from app.contract.caveats import BLOCKING
 from app.contract.drafts import Escape
 from app.contract.judgement import Comparison, IssueState, ScoreFrom
 from app.contract.limits import Limits
-from app.contract.outcome import ENDED_BY
+from app.contract.outcome import BLOCKING, ENDED_BY
 from app.contract.reviews import PausedOnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status, StopReason
 from app.service.report import wording

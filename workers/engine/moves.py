@@ -5,7 +5,6 @@ from dataclasses import field, replace
 from types import coroutine
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from app.contract.caveats import Caveat
 from app.contract.drafts import EditsMade, Escape, Passage
 from app.contract.judgement import (
     CriterionScore,
@@ -20,6 +19,7 @@ from app.contract.judgement import (
 )
 from app.contract.limits import Limits
 from app.contract.models import Role
+from app.contract.outcome import Caveat
 from app.contract.reviews import PlannedCall, ReviewAction, ReviewPlan, ReviewWhen
 from app.contract.status import StopReason
 from app.contract.values import value

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from pydantic import Field
 
 from app.contract import plugins
-from app.contract.caveats import Caveat
+from app.contract.calibration import Learnt
 from app.contract.criteria import (
     AUTO,
     FEWEST_LISTED,
@@ -28,8 +28,8 @@ from app.contract.judgement import (
     Side,
     Verdict,
 )
-from app.contract.learnt import Learnt
 from app.contract.limits import Limits
+from app.contract.outcome import Caveat
 from app.contract.requests import Output, RefinementRequest
 from app.contract.strategies import STRATEGIES, Strategy
 from app.contract.values import value

@@ -1,7 +1,7 @@
 """Ranks the judged drafts of a search: which is the best, and which is revised next."""
 
+from app.contract.calibration import Learnt
 from app.contract.judgement import QualityEstimate
-from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.matching import is_same_text, likeness

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from app.contract.caveats import Caveat
 from app.contract.judgement import OnFail
 from app.contract.limits import Limits
+from app.contract.outcome import Caveat
 from app.contract.sections import items_of
 from app.contract.strategies.parts import UNTIL, Enough, NestedStrategy
 from app.contract.values import value

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Self
 
-from app.contract.caveats import BLOCKING, Caveat
 from app.contract.criteria import Criterion
 from app.contract.events import (
     EventType,
@@ -22,7 +21,7 @@ from app.contract.gains import Gains, achieved_by, gains_of, lost_from
 from app.contract.insights import additions_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
-from app.contract.outcome import RefinementOutcome, Shortfall
+from app.contract.outcome import BLOCKING, Caveat, RefinementOutcome, Shortfall
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, PendingPause, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result

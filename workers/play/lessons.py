@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from app.contract.events import IterationCompleted
 from app.store import Addition, Submitted
-from app.store.learning import Agreement, Hypotheses, Kind, agreements, lessons
+from app.store.statistics import Agreement, Hypotheses, Kind, agreements, lessons
 from workers.engine.judging import errors_in
 from workers.engine.quality_filter import HYPOTHESES
 from workers.engine.search import Outcome

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.contract.caveats import Caveat
 from app.contract.events import (
     Changed,
     Event,
@@ -24,6 +23,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
+from app.contract.outcome import Caveat
 from app.contract.providers import cost_usd
 from app.contract.reviews import Paused, PlannedCall, Reviewed
 from app.contract.snapshot import Best, IterationScore

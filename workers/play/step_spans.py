@@ -15,7 +15,7 @@ from app.contract.events import StepCompleted, StepFailed, TextReply, ToolReply
 from app.contract.judgement import FindingsReply
 from app.contract.models import ModelChoice, seat_at
 from app.telemetry import TraceSpan, current_span
-from app.telemetry.spans import Attribute, Attributes
+from app.telemetry.traces import Attribute, Attributes
 from workers.engine.moves import Ask, Call, Check, StepMove
 from workers.models.port import ModelError, ModelReply, ModelWaits
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from app.contract.caveats import Caveat
 from app.contract.criteria import AUTO
 from app.contract.drafts import Passage, draft_of
 from app.contract.events import (
@@ -26,7 +25,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import Comparison, Finding, FixMade, Issue, IssueState
 from app.contract.limits import Limits
-from app.contract.outcome import ended_by
+from app.contract.outcome import Caveat, ended_by
 from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed, ReviewPlan

@@ -24,9 +24,9 @@ from app.cli.root import (
     print_text,
     write_file,
 )
+from app.contract.budget import Consumption
 from app.contract.calibration import CalibrationList
 from app.contract.criteria import CRITIC
-from app.contract.estimates import Consumption
 from app.legible import on_one_line
 from hone_extras.compare.comparison import SAME, ComparedSettings, PairedDifference, texts_text
 from hone_extras.compare.comparison_page import page_of_comparison

@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.contract.requests import RefinementRequest
-from app.html_page import html_page
 from app.legible import legible
 from hone_extras.compare.comparison import SAME, PairedDifference, dollars, texts_text, with_sign
 from hone_extras.compare.comparison_run import (
@@ -29,6 +28,31 @@ from hone_extras.compare.comparison_tables import (
     reach,
     settings_table,
 )
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+{body}</main>
+</body>
+</html>
+"""
+
+
+def html_page(title: str, style: str, body: str) -> str:
+    """Return the page; the title is a text, the style and the body are what they are."""
+    return _PAGE.format(title=escape(title), style=style, body=body)
+
 
 MASK = "**********"
 OPEN_TEXTS = 2
