@@ -67,7 +67,7 @@ class Caller:
 
 
 @lru_cache
-def is_loopback(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     """Return whether only this machine can reach a server that listens on `host`."""
     try:
         return ip_address(host).is_loopback
@@ -101,7 +101,7 @@ class Directory:
         self._quotas: dict[str, Quotas] = {}
         self._ended: set[str] = set()
         self._anybody = Caller(OPERATOR, frozenset(WITHOUT_ADMIN))
-        self._is_local = is_loopback(settings.host)
+        self._is_local = is_loopback_host(settings.host)
         self._used: dict[str, int] = {}
         self._clock = asyncio.get_running_loop().time
         self._noted_at = self._read_at = float("-inf")

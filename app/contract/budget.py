@@ -112,7 +112,7 @@ class Estimate:
 Models = Mapping[str, ModelChoice]
 
 
-def estimate(choice: ModelChoice, input_tokens: int, output_tokens: int) -> Estimate:
+def call_estimate(choice: ModelChoice, input_tokens: int, output_tokens: int) -> Estimate:
     """Return what a call with that input and output consumes.
 
     The estimate is for the most expensive of the model and its fallbacks; a model with an unknown
@@ -152,7 +152,9 @@ def to_judge(
     most = MOST_LISTED if request.criteria == AUTO else max(map(len, request.rubrics()))
     size = critique_size(most)
     return tuple(
-        estimate(models[key], asked, output_bounds(models[key], size, thought=thought).expected)
+        call_estimate(
+            models[key], asked, output_bounds(models[key], size, thought=thought).expected
+        )
         for key in critics.seats() * critics.samples
     )
 
@@ -176,7 +178,7 @@ def first_draft(request: RefinementRequest, models: Models) -> tuple[Estimate, .
     if request.strategy.prepared():
         return _first_prepared(request, models)
     generator, written = models["generator"], _first_draft(request, models)
-    return (estimate(generator, prompt_tokens(request), written), *to_judge(request, models))
+    return (call_estimate(generator, prompt_tokens(request), written), *to_judge(request, models))
 
 
 def _to_follow(request: RefinementRequest, models: Models, draft: str) -> tuple[Estimate, ...]:
@@ -187,7 +189,9 @@ def _to_follow(request: RefinementRequest, models: Models, draft: str) -> tuple[
     asked = prompt_tokens(request) + tokens_in(draft) + tokens_in(request.feedback)
     size = as_long_as(tokens_in(marked or draft))
     return (
-        estimate(models["generator"], asked, output_bounds(models["generator"], size).expected),
+        call_estimate(
+            models["generator"], asked, output_bounds(models["generator"], size).expected
+        ),
     )
 
 
@@ -197,7 +201,7 @@ def _to_list(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]
         return ()
     draft = (request.draft or "") if request.task is None else ""
     critic, asked = models["critic"], prompt_tokens(request) + tokens_in(draft)
-    return (estimate(critic, asked, output_bounds(critic, CHECKLIST).expected),)
+    return (call_estimate(critic, asked, output_bounds(critic, CHECKLIST).expected),)
 
 
 def to_write(
@@ -210,7 +214,7 @@ def to_write(
     added = max(0, material - prompt_tokens(request))
     written = _first_draft(request, models)
     judged = to_judge(request, models, added + read_again(written))
-    return (estimate(models["generator"], material, written), *judged)
+    return (call_estimate(models["generator"], material, written), *judged)
 
 
 def _first_prepared(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]:
@@ -219,7 +223,7 @@ def _first_prepared(request: RefinementRequest, models: Models) -> tuple[Estimat
     generator, asked = models["generator"], prompt_tokens(request)
     replied = output_bounds(generator, ORDINARY).expected
     sizes = [asked + number * read_again(replied) for number in range(request.strategy.prepared())]
-    before = (estimate(generator, it, replied) for it in sizes)
+    before = (call_estimate(generator, it, replied) for it in sizes)
     return (*before, *to_write(request, models, sizes[-1], replied))
 
 

@@ -24,7 +24,7 @@ from app.contract.output_tokens import (
 )
 from app.contract.providers import cost_usd
 from app.contract.requests import RefinementRequest
-from app.service.model_roles import Choices, playing
+from app.service.model_roles import Choices, model_keys
 
 GENERATOR = "generator"
 COMPARED = 300
@@ -52,7 +52,7 @@ class _Calls:
 
 def estimated(request: RefinementRequest, choices: Choices) -> RefinementEstimate:
     """Return what a request that was admitted would consume; `choices` are the models by role."""
-    used = {seat: choices[seat] for seat in playing(request)}
+    used = {seat: choices[seat] for seat in model_keys(request)}
     stop, calls = request.stop, at_most(request)
     long = _sum(_Play(request, choices, is_usual=False).calls())
     return RefinementEstimate(

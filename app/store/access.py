@@ -20,7 +20,7 @@ from app.contract.values import value
 from app.store import keys
 from app.store.codec import number_of
 from app.store.committer import Committer
-from app.store.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS, SPEND, run
+from app.store.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS, SPEND, run_script
 from app.store.statistics import unlist_usage
 
 MOST_KEYS = 10_000
@@ -382,7 +382,7 @@ async def report_spending(
     A report that is sent again with its number adds nothing.
     """
     words = [word for name, it in spent.items() for word in (name, it.tokens, f"{it.cost_usd:.9f}")]
-    left_ms, *found = await run(client, SPEND, worker, number, *words)
+    left_ms, *found = await run_script(client, SPEND, worker, number, *words)
     sums = zip(spent, found[::3], found[1::3], found[2::3], strict=True)
     return {
         name: DaySpending(

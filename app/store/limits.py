@@ -16,7 +16,7 @@ from app.contract.values import value
 from app.contract.waiting import WaitReason
 from app.store import keys
 from app.store.committer import Committer
-from app.store.scripts import PERMITS, run
+from app.store.scripts import PERMITS, run_script
 
 MOST_SHOWN = 500
 
@@ -103,7 +103,7 @@ class SharedLimits:
     async def exchange(self, model: str, provider: str, report: PermitReport) -> Permits:
         """Report and receive permits, by the time of Redis."""
         words = permit_words(model, provider, self.worker, report)
-        return permits_in(await run(self.client, PERMITS, *words))
+        return permits_in(await run_script(self.client, PERMITS, *words))
 
 
 def permit_words(

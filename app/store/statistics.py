@@ -346,7 +346,7 @@ def drawn_in(new: NewRefinement) -> bytes | None:
     return to_json({"kind": kind, "models": {seat: it.picked for seat, it in draws.items()}})
 
 
-async def achieved_by(
+async def achievements(
     committer: Committer, tenant: str, kind: str, candidates: Candidates
 ) -> dict[str, dict[str, Achieved]]:
     """Return by seat and model what has been achieved in the last 30 days."""
@@ -390,7 +390,7 @@ def insight_additions(tenant: str, day: date, added: Mapping[Key, Sums]) -> tupl
     by: defaultdict[Dimension, dict[str, Sums]] = defaultdict(dict)
     for (dimension, group), sums in added.items():
         by[dimension][group] = sums
-    return tuple([Addition(keys.insights(tenant, day, of), sums) for of, sums in by.items()])
+    return tuple([Addition(keys.insight_sums(tenant, day, of), sums) for of, sums in by.items()])
 
 
 def insight_keys(
@@ -399,7 +399,7 @@ def insight_keys(
     """Yield the keys of the sums of every day, the last one included."""
     for dimension in by:
         for number in range((until - since).days + 1):
-            yield dimension, keys.insights(tenant, since + timedelta(days=number), dimension)
+            yield dimension, keys.insight_sums(tenant, since + timedelta(days=number), dimension)
 
 
 def decode_insights(

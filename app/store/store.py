@@ -75,11 +75,11 @@ from app.store.codec import (
     snapshot_json,
     stored_event,
 )
-from app.store.committer import PROBE_MS, Committer, in_order
+from app.store.committer import PROBE_MS, Committer, replies_in_order
 from app.store.connection import RETRY_AFTER_S, refusals
 from app.store.endpoints import EndpointSecrets
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
-from app.store.inspection import ServerFacts, inspect, standing
+from app.store.inspection import ServerFacts, inspect, workload
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
 from app.store.packing import Entries, packed_record, unpack_record, unpacked, with_unpacked
@@ -130,7 +130,7 @@ from app.store.statistics import (
     Candidates,
     Cells,
     TenantDay,
-    achieved_by,
+    achievements,
     agreements_of,
     calibrations,
     decode_insights,
@@ -210,7 +210,7 @@ def _lists(
         lists.append(keys.listed_by_batch(tenant, batch))
     if status is not None:
         lists.append(keys.listed_by_status(tenant, status))
-    return lists or [keys.listed(tenant)]
+    return lists or [keys.refinement_list(tenant)]
 
 
 def _bounds(selected: Selected, below: str | None) -> tuple[str | None, str | None]:
@@ -704,7 +704,7 @@ class Store:
         self, tenant: str, kind: str, candidates: Candidates
     ) -> Mapping[str, Mapping[str, Achieved]]:
         """Return by seat what models have achieved in the tasks of a kind they were drawn for."""
-        return await achieved_by(self._committer, tenant, kind, candidates)
+        return await achievements(self._committer, tenant, kind, candidates)
 
     @refusing
     async def agreements(self, tenant: str, critics: Sequence[str]) -> Mapping[str, Agreement]:
@@ -743,7 +743,7 @@ class Store:
     async def standing(self) -> Mapping[str, float]:
         """Return how many refinements, webhooks and workers stand in Redis, by what they are."""
         waiting, overdue = await self.waiting(), await self.webhooks.overdue()
-        found = await standing(self._committer)
+        found = await workload(self._committer)
         return {**found, "waiting": waiting, "webhooks_overdue": overdue}
 
     async def used_memory(self) -> float:
@@ -813,7 +813,7 @@ class Store:
         while True:
             # In this order, so that no entry is newer than what is known of the refinement.
             page = (f"({min(after, LAST)}-0", "+", "COUNT", limit + 1)
-            entries, fields = await in_order(
+            entries, fields = await replies_in_order(
                 self._committer.execute("XRANGE", journal, *page),
                 self._committer.execute("HMGET", key, *ENDED_FIELDS),
             )

@@ -198,7 +198,7 @@ def wants_traces(environ: Mapping[str, str | None]) -> bool:
     return exporter != "none" and bool(exporter or any(map(environ.get, ENDPOINTS)))
 
 
-def flaw_in(environ: Mapping[str, str]) -> str | None:
+def export_flaw(environ: Mapping[str, str]) -> str | None:
     """Return why traces that the variables ask for cannot be exported; None if they can."""
     if not wants_traces(environ):
         return None
@@ -221,7 +221,7 @@ def open_traces(process: str, environ: Mapping[str, str] = os.environ) -> Iterat
     if not wants_traces(environ):
         yield NO_TRACES
         return
-    if flaw := flaw_in(environ):
+    if flaw := export_flaw(environ):
         log.error("traces are not exported", extra={"why": flaw})
         yield NO_TRACES
         return

@@ -17,7 +17,7 @@ from app.contract.events import (
     Queued,
     StepCompleted,
     TextReply,
-    standing,
+    unvoided,
 )
 from app.contract.gains import Gains, gains_of
 from app.contract.judgement import CriterionScore, QualityEstimate, ScoreFrom, Usage
@@ -46,7 +46,7 @@ def of_journal(name: str) -> tuple[Gains, list[Event]]:
         for at, it in stored["journal"][:-1]
     ]
     events = [it for it in entries if it is not None]
-    judged = [it.data for it in standing(events) if isinstance(it.data, IterationCompleted)]
+    judged = [it.data for it in unvoided(events) if isinstance(it.data, IterationCompleted)]
     steps = [it.data for it in events if isinstance(it.data, StepCompleted)]
     result = Result.model_validate_json(stored["summary"]["result"])
     return gains_of(judged, steps, result.path, result.missing), events

@@ -18,7 +18,7 @@ from app.contract.criteria import (
     MOST_LISTED,
     Criterion,
 )
-from app.contract.drafts import in_order, sha256_of
+from app.contract.drafts import locked_in_order, sha256_of
 from app.contract.judgement import (
     Comparison,
     CriterionScore,
@@ -282,7 +282,7 @@ def review_policy_of(strategy: Strategy) -> ReviewPolicy:
 
 @cache
 def _module(kind: str) -> ModuleType:
-    return plugins.playing(strategies.__name__, "strategies", kind)
+    return plugins.playing_module(strategies.__name__, "strategies", kind)
 
 
 def task_of(
@@ -307,7 +307,7 @@ def task_of(
         critics=request.critics,
         tools=request.tools,
         edits=request.edits,
-        locked=in_order(request.draft, request.locked),
+        locked=locked_in_order(request.draft, request.locked),
         has_validators=bool(request.validators),
         demanding=sum(it.counts_as() is None for it in request.demanding()),
         measures=measures_of(request.validators),

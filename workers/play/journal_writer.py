@@ -17,8 +17,8 @@ from app.contract.events import (
     Stopping,
     TextReply,
 )
-from app.contract.gains import Gains, achieved_by, gains_of, lost_from
-from app.contract.insights import additions_of
+from app.contract.gains import Gains, gains_of, lost_from, score_gain
+from app.contract.insights import insights_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.outcome import BLOCKING, Caveat, RefinementOutcome, Shortfall
@@ -412,7 +412,7 @@ class InsightScope:
     def additions(self, gains: Gains, usage: Usage) -> tuple[Addition, ...]:
         """Return what the gains add to the sums of this day."""
         named = {it.name for rubric in self.request.rubrics() for it in rubric}
-        added = additions_of(gains, self.request.strategy.kind, usage, named)
+        added = insights_of(gains, self.request.strategy.kind, usage, named)
         return insight_additions(self.tenant, self.now().date(), added)
 
 
@@ -587,7 +587,7 @@ class JournalWriter:
             if stage and not steps:
                 continue
             spent = sum(steps, Usage()) if stage else self._replay.spent
-            achieved[seat] = achieved_by(stage, judged, paid), spent.cost_usd
+            achieved[seat] = score_gain(stage, judged, paid), spent.cost_usd
         return achieved
 
     def _additions(self, judgings: Sequence[JudgedDraft], ending: Ending) -> tuple[Addition, ...]:

@@ -19,7 +19,7 @@ from app.contract.events import (
     Stopping,
     TextReply,
     ToolReply,
-    standing,
+    unvoided,
 )
 from app.contract.judgement import ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
@@ -237,7 +237,7 @@ def read(events: Sequence[Event]) -> Replay:
     """
     recorded = Replay(begun=_maybe_sent(events))
     limits: Limits | None = None
-    counting = standing(events)
+    counting = unvoided(events)
     numbers = {event.event for event in counting}
     voided_at: dict[str, int] = {}
     paused: dict[str, Paused] = {}

@@ -204,7 +204,7 @@ def _read(path: Path) -> str:
         raise ComparisonInvalid(f"{path} is not UTF-8 text") from None
 
 
-def check(settings: Mapping[str, Fields], judge: Fields) -> None:
+def check_settings(settings: Mapping[str, Fields], judge: Fields) -> None:
     """Raise ComparisonInvalid for settings that cannot be compared."""
     for name, fields in settings.items():
         if found := OF_DRAFT & fields.keys():
