@@ -29,7 +29,7 @@ from app.api.boundary import Boundary
 from app.api.observing import Observed
 from app.api.server import ApiServer, configured
 from app.contract.errors import HoneError, Unavailable
-from app.contract.plugins import PluginFailed, installed, load
+from app.contract.plugins import PluginFailed, installed, load_entry
 from app.queue import RefinementQueue
 from app.service import Admission, Batches, ModelRoles, Selection, Service, Shutdown, Watching
 from app.service.admission import switched_off
@@ -133,12 +133,12 @@ def create_app(
     app.add_middleware(Boundary, settings=settings)
     app.add_middleware(Observed, traces=traces)
     problems.install(app)
-    for router in (*ROUTERS, *map(load, installed("hone.routes"))):
+    for router in (*ROUTERS, *map(load_entry, installed("hone.routes"))):
         app.include_router(router)
     return app
 
 
-def serve(settings: Settings) -> int:
+def serve_api(settings: Settings) -> int:
     """Serve until a signal arrives and return 0; log the error and return 1 if startup fails.
 
     Waits up to 30 seconds for an unreachable Redis; rejects a Redis that would lose records.

@@ -77,7 +77,7 @@ LAYERS = (
             *("workers/engine/quality.py", "workers/engine/likeness.py"),
             *("workers/engine/issue_tracker.py", "workers/play/journal_writer.py"),
             *("app/contract/gains.py", "app/contract/insights.py"),
-            *("app/store/learning.py", "app/store/insights.py"),
+            "app/store/statistics.py",
         ),
     ),
     Layer("strategy and prompts", "the refinement itself", ("workers/engine/",)),

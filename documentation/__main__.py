@@ -8,7 +8,7 @@ import re
 import shutil
 from pathlib import Path, PurePosixPath
 
-from app.cli.server_commands import shown
+from app.cli.server_commands import setting_rows
 from app.settings import Settings
 from documentation import clients, codes, commands, http
 from documentation.pages import MOVED
@@ -50,7 +50,7 @@ def settings() -> str:
         "| variable | default | |",
         "|---|---|---|",
     ]
-    for it in shown(Settings()):
+    for it in setting_rows(Settings()):
         default = f"`{it.default}`" if it.default else ""
         lines.append(f"| `{it.variable}` | {cell(default)} | {cell(it.meaning)} |")
     return "\n".join([*lines, "", "How to choose them: [operations](../operations.md).", ""])

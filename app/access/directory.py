@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Self
 from uuid import uuid4
 
-from app.access.keys import Hashing, id_in, secrets_of
+from app.access.keyring import Hashing, id_in, secrets_of
 from app.access.signed import ConsoleSession, ReadToken, Signing
 from app.contract.access import LONGEST_TOKEN_S, OPERATOR, WITHOUT_ADMIN, Quotas, Scope
 from app.contract.errors import HoneError, Unauthenticated
@@ -67,7 +67,7 @@ class Caller:
 
 
 @lru_cache
-def is_loopback(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     """Return whether only this machine can reach a server that listens on `host`."""
     try:
         return ip_address(host).is_loopback
@@ -101,7 +101,7 @@ class Directory:
         self._quotas: dict[str, Quotas] = {}
         self._ended: set[str] = set()
         self._anybody = Caller(OPERATOR, frozenset(WITHOUT_ADMIN))
-        self._is_local = is_loopback(settings.host)
+        self._is_local = is_loopback_host(settings.host)
         self._used: dict[str, int] = {}
         self._clock = asyncio.get_running_loop().time
         self._noted_at = self._read_at = float("-inf")

@@ -18,7 +18,7 @@ PAGE = 100
 EVENTS = 1_000
 
 
-async def exported(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+async def exported_tenant(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
     """Yield all that is stored of a tenant, ready for JSON: refinements first, oldest last.
 
     Each has `kind`: `refinement` with `snapshot`, `request` and `events` unless its
@@ -100,7 +100,7 @@ async def _events(store: Store, tenant: str, refinement_id: str) -> AsyncIterato
         after = events[-1].number
 
 
-async def erase(store: Store, tenant: str) -> int:
+async def erase_tenant(store: Store, tenant: str) -> int:
     """Erase everything of a tenant but its audit log; return how many refinements there were.
 
     Its keys are revoked first. Raises Unavailable: called again, it goes on.

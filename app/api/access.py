@@ -13,8 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access import Caller, Directory, KeyEnded, Metering, RequestsLeft, session_in
-from app.api.boundary import HOST, HostNames
-from app.api.origins import Sender, sender_of
+from app.api.boundary import HOST, HostNames, Sender, sender_of
 from app.api.problems import RATE_LIMIT, CrossSite, response_of
 from app.contract import access
 from app.contract.errors import Forbidden, HoneError, Unauthenticated

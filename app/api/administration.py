@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from app.access import Caller, Directory, Keyring, Tenants
 from app.api import examples
 from app.api.access import MANAGED
-from app.api.bodies import RequestBody, body_of
+from app.api.bodies import RequestBody, body_as
 from app.api.dependencies import (
     JSON,
     Absent,
@@ -23,7 +23,7 @@ from app.api.dependencies import (
 )
 from app.api.openapi import ACTIONS, LISTED, UNREADABLE, body, problems
 from app.api.problems import NotAcceptable
-from app.api.responses import NEGOTIATED, listed
+from app.api.responses import NEGOTIATED, page_response
 from app.contract import patterns
 from app.contract.access import (
     TENANT_NAME,
@@ -87,8 +87,8 @@ Managing = Annotated[Callable[[str], None], Depends(_managing)]
 TheTenants = Annotated[Tenants, Depends(_tenants)]
 TenantPath = Annotated[str, Path(pattern=TENANT_NAME, examples=["acme"])]
 ProviderPath = Annotated[str, Path(pattern=patterns.PROVIDER_IN_PATH.regex, examples=["openai"])]
-ProviderKeyBody = Annotated[RequestBody[ProviderKeyRequest], Depends(body_of(ProviderKeyRequest))]
-QuotasBody = Annotated[RequestBody[Quotas], Depends(body_of(Quotas))]
+ProviderKeyBody = Annotated[RequestBody[ProviderKeyRequest], Depends(body_as(ProviderKeyRequest))]
+QuotasBody = Annotated[RequestBody[Quotas], Depends(body_as(Quotas))]
 OfTenant = Annotated[
     str | Absent,
     Query(
@@ -114,9 +114,9 @@ TheDirectory = Annotated[Directory, Depends(_directory)]
 TheCaller = Annotated[Caller, Depends(_caller)]
 TheKeyring = Annotated[Keyring, Depends(_keyring)]
 KeyId = Annotated[str, Path(pattern=patterns.KEY_ID.regex, examples=["key_3f8k2m9q7w1x"])]
-KeyBody = Annotated[RequestBody[KeyRequest], Depends(body_of(KeyRequest, is_required=False))]
-TokenBody = Annotated[RequestBody[TokenRequest], Depends(body_of(TokenRequest, is_required=False))]
-RotationBody = Annotated[RequestBody[KeyRotation], Depends(body_of(KeyRotation, is_required=False))]
+KeyBody = Annotated[RequestBody[KeyRequest], Depends(body_as(KeyRequest, is_required=False))]
+TokenBody = Annotated[RequestBody[TokenRequest], Depends(body_as(TokenRequest, is_required=False))]
+RotationBody = Annotated[RequestBody[KeyRotation], Depends(body_as(KeyRotation, is_required=False))]
 
 
 @keys.post(
@@ -153,7 +153,7 @@ async def list_(
 
     Keys that were revoked or have expired are listed too.
     """
-    return listed(request, response, await keyring.page(admin, limit, cursor))
+    return page_response(request, response, await keyring.page(admin, limit, cursor))
 
 
 @keys.get("/{key_id}", operation_id="getKey", responses=problems(NotFound))
@@ -222,7 +222,7 @@ async def list_tenants(
     limit: PageLimit = 100,
 ) -> TenantList:
     """List the tenants with their quotas and what they use; outside `default` only the own one."""
-    return listed(request, response, await known.page(admin, limit, cursor))
+    return page_response(request, response, await known.page(admin, limit, cursor))
 
 
 @tenants.get("/{tenant_id}", operation_id="getTenant", responses=problems(NotFound))

@@ -13,11 +13,11 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import from_json, to_json
 
 from app.api import examples
-from app.api.bodies import MAX_VALUES, parsed, values_in
+from app.api.bodies import MAX_VALUES, parsed, value_count
 from app.api.dependencies import ApiKeyId, Cursor, IdempotencyKey, Limit, Tenant, TheStore
 from app.api.openapi import BATCH_RESULTS, BATCH_SUBMITTED, LISTED, UNREADABLE, batch_body, problems
 from app.api.problems import PresetUsed, UnsupportedMediaType
-from app.api.responses import listed, replayed
+from app.api.responses import page_response, replayed
 from app.api.routes import TheReceiver
 from app.api.webhooks import WebhookId
 from app.contract import Contract
@@ -45,7 +45,7 @@ from app.contract.errors import (
 from app.contract.requests import DEFAULT_PRESET, PRESET_NAME, RefinementRequest
 from app.contract.webhooks import DeliveryList
 from app.service import Batches
-from app.service.batches import BatchEnd, BatchLine, Received, refused
+from app.service.batches import BatchEnd, BatchLine, Received, refused_line
 from app.settings import Settings
 
 MEDIA_TYPE = "application/jsonl"
@@ -67,7 +67,7 @@ C = TypeVar("C", bound=Contract)
 batches = APIRouter(prefix="/v1/batches", tags=["batches"])
 
 
-async def lines_of(chunks: AsyncIterator[bytes], longest: int) -> AsyncIterator[bytes | None]:
+async def lines_in(chunks: AsyncIterator[bytes], longest: int) -> AsyncIterator[bytes | None]:
     """Yield lines without their ends, and None for a line of more than `longest` bytes."""
     held, is_long = bytearray(), False
     async for chunk in chunks:
@@ -119,7 +119,7 @@ class BatchBody:
         options: BatchOptions | None = None
         number = requests = 0
         ahead = await self._read_ahead()
-        async for raw in lines_of(self._hashed(), self._longest):
+        async for raw in lines_in(self._hashed(), self._longest):
             number += 1
             if number > MAX_LINES:
                 raise InvalidRequest(f"a batch must have at most {MAX_LINES} lines")
@@ -161,11 +161,11 @@ class BatchBody:
             why = BodyTooLarge(
                 f"a line must have at most {self._longest} bytes; HONE_MAX_BODY_BYTES sets how many"
             )
-            return refused(number, None, why)
+            return refused_line(number, None, why)
         try:
             item = await _parsed(BatchItem, raw)
         except InvalidRequest as why:
-            return refused(number, _custom_id(raw), why)
+            return refused_line(number, _custom_id(raw), why)
         fields, used = {**self._usual, **defaults, **item.request}, None
         try:
             if isinstance(name := fields.get("preset"), str) and PRESET_NAME.fullmatch(name):
@@ -176,7 +176,7 @@ class BatchBody:
             request = await _parsed(RefinementRequest, content)
         except InvalidRequest as why:
             named = used.named_in(why) if used else why
-            return refused(number, item.custom_id, named, "/request")
+            return refused_line(number, item.custom_id, named, "/request")
         return BatchLine(number, item.custom_id, request, sha256(content).hexdigest())
 
     async def _fields_of(self, name: str) -> Mapping[str, Any]:
@@ -211,7 +211,7 @@ def _head(number: int, raw: bytes) -> BatchOptions | None:
 
 def _members(raw: bytes) -> Mapping[str, Any]:
     """Return the members of a JSON object; none if it is no object, or too large to be one."""
-    if values_in(raw) > MAX_VALUES:
+    if value_count(raw) > MAX_VALUES:
         return {}
     try:
         tree = from_json(raw, allow_inf_nan=False)
@@ -307,7 +307,7 @@ async def list_(
 ) -> BatchPage:
     """List batches, newest first."""
     page = await store.batch_page(tenant, limit, cursor)
-    return listed(request, response, page)
+    return page_response(request, response, page)
 
 
 @batches.get("/{batch_id}", operation_id="getBatch", responses=problems(BatchNotFound))

@@ -73,7 +73,7 @@ def submission_of(
     return read
 
 
-def body_of(
+def body_as(
     contract: type[C], *, is_required: bool = True
 ) -> Callable[[Request], Awaitable[RequestBody[C]]]:
     """Return a dependency that parses a body as `contract`; unless required, none is `{}`."""
@@ -108,7 +108,7 @@ def _require_json(request: Request) -> None:
 
 def json_in(raw: bytes) -> Any:
     """Return the JSON of a body, else raise InvalidRequest; its limits are those of `parsed`."""
-    if (values := values_in(raw)) > MAX_VALUES:
+    if (values := value_count(raw)) > MAX_VALUES:
         raise _refusal(f"the body must have at most {MAX_VALUES} values")
     tree = _json_of(raw)
     if values > FEW_VALUES:
@@ -130,7 +130,7 @@ def parsed(contract: type[C], raw: bytes) -> C:
         return content
     except ValidationError as invalid:
         found = _built(invalid)
-    if values_in(raw) <= FEW_VALUES:
+    if value_count(raw) <= FEW_VALUES:
         found = _all_errors(contract, raw)
     wrong = _by_pointer(found, tree)
     errors = (
@@ -171,7 +171,7 @@ def _own_errors(found: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     ]
 
 
-def values_in(raw: bytes) -> int:
+def value_count(raw: bytes) -> int:
     """Return how many values the JSON has, or a higher number, in about 10 ns per byte.
 
     Parsed, a value takes up to 150 times its size.

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from app.access import Caller
-from app.api.bodies import RequestBody, body_of, submission_of
+from app.api.bodies import RequestBody, body_as, submission_of
 from app.api.problems import NotAcceptable, invalid_query
 from app.contract import patterns
 from app.contract.batches import BATCH_ID
@@ -19,11 +19,11 @@ from app.contract.errors import MalformedHeader
 from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.invalid_values import A_DATE, A_TIME, suggested
 from app.contract.limits import LimitsChange
-from app.contract.listing import Selected
 from app.contract.outcome import RefinementOutcome
 from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
+from app.contract.snapshot import Selected
 from app.contract.status import Status
 from app.service import ModelRoles, Service, Watching
 from app.store import Store
@@ -107,7 +107,7 @@ def idempotency_key(value: str | None) -> str | None:
     return key
 
 
-def accepted(accept: list[str], offered: tuple[str, ...]) -> str | None:
+def preferred_type(accept: list[str], offered: tuple[str, ...]) -> str | None:
     """Return the offered media type with the highest quality in `Accept` (RFC 9110).
 
     Of equals it is the first; None if none is acceptable. Without the header all are acceptable.
@@ -131,7 +131,7 @@ def chosen_format(
     sentence about what there is.
     """
     if format_ is None:
-        media_type = accepted(accept, tuple(offered))
+        media_type = preferred_type(accept, tuple(offered))
         if media_type is None:
             raise NotAcceptable(f"{what} available as {' or '.join(offered)}")
         return offered[media_type]
@@ -286,7 +286,7 @@ async def _after(
 async def event_media_type(
     accept: Annotated[list[str], Header(include_in_schema=False)] = [],  # noqa: B006
 ) -> str:
-    media_type = accepted(accept, (EVENT_STREAM, JSON))
+    media_type = preferred_type(accept, (EVENT_STREAM, JSON))
     if media_type is None:
         raise NotAcceptable(f"events are available as {EVENT_STREAM} or {JSON}")
     return media_type
@@ -319,12 +319,12 @@ RefinementId = Annotated[
 ]
 submission_in = submission_of(_preset, _has_default)
 Submission = Annotated[RequestBody[RefinementRequest], Depends(submission_in)]
-ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_of(ReviewDecision))]
-RatingBody = Annotated[RequestBody[RatingRequest], Depends(body_of(RatingRequest))]
-ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_of(Continuation))]
-Change = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange))]
-PauseBody = Annotated[RequestBody[PauseRequest], Depends(body_of(PauseRequest, is_required=False))]
-RetryBody = Annotated[RequestBody[LimitsChange], Depends(body_of(LimitsChange, is_required=False))]
+ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_as(ReviewDecision))]
+RatingBody = Annotated[RequestBody[RatingRequest], Depends(body_as(RatingRequest))]
+ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_as(Continuation))]
+Change = Annotated[RequestBody[LimitsChange], Depends(body_as(LimitsChange))]
+PauseBody = Annotated[RequestBody[PauseRequest], Depends(body_as(PauseRequest, is_required=False))]
+RetryBody = Annotated[RequestBody[LimitsChange], Depends(body_as(LimitsChange, is_required=False))]
 IdempotencyKey = Annotated[str | None, Depends(_idempotency_key)]
 PreferredWait = Annotated[int | None, Depends(_prefer)]
 Versions = Annotated[frozenset[int] | None, Depends(_versions)]

@@ -99,7 +99,7 @@ async def docs() -> HTMLResponse:
 
 
 @router.get("/docs/errors")
-async def errors() -> HTMLResponse:
+async def error_page() -> HTMLResponse:
     """Return the page with the cause of each error, and what to do."""
     sections = "\n".join(map(_section, KINDS))
     policy = {"Content-Security-Policy": ERRORS_POLICY}

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 
 from app.api import examples
-from app.api.bodies import RequestBody, body_of
+from app.api.bodies import RequestBody, body_as
 from app.api.dependencies import Tenant, TheStore
 from app.api.openapi import UNREADABLE, body, problems
 from app.contract import patterns
@@ -17,7 +17,7 @@ presets = APIRouter(prefix="/v1/presets", tags=["presets"])
 PresetPath = Annotated[
     str, Path(pattern=patterns.PRESET_NAME.regex, examples=[examples.PRESET_NAME])
 ]
-PresetBody = Annotated[RequestBody[PresetRequest], Depends(body_of(PresetRequest))]
+PresetBody = Annotated[RequestBody[PresetRequest], Depends(body_as(PresetRequest))]
 
 
 @presets.put(

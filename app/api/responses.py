@@ -97,7 +97,7 @@ def replayed(response: Response, answer: Answer, *, is_replayed: bool) -> Answer
     return answer
 
 
-def shown(response: Response, news: News, receiver: Receiver) -> Snapshot | Response:
+def snapshot_response(response: Response, news: News, receiver: Receiver) -> Snapshot | Response:
     """Return 200 with the snapshot, or 304 if the client has it already."""
     tag = etag(news.snapshot)
     if not news.is_new:
@@ -106,7 +106,7 @@ def shown(response: Response, news: News, receiver: Receiver) -> Snapshot | Resp
     return received(response, news.snapshot, receiver)
 
 
-def listed(request: Request, response: Response, page: Page) -> Page:
+def page_response(request: Request, response: Response, page: Page) -> Page:
     """Return the page, with a link to the next one."""
     if page.next_cursor is not None:
         response.headers["Link"] = _next(request, cursor=page.next_cursor)

@@ -86,13 +86,14 @@ from app.api.responses import (
     accepted,
     event_page,
     excerpted,
-    listed,
+    page_response,
     replayed,
     reported,
-    shown,
+    snapshot_response,
 )
 from app.contract import patterns
 from app.contract.access import OPERATOR
+from app.contract.budget import RefinementEstimate
 from app.contract.calibration import CalibrationList
 from app.contract.continuations import Continuation
 from app.contract.errors import (
@@ -106,7 +107,6 @@ from app.contract.errors import (
     RefinementNotFound,
     TooManyRequests,
 )
-from app.contract.estimates import RefinementEstimate
 from app.contract.insights import InsightList
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import Health, ModelList, OfferList, Readiness
@@ -300,7 +300,7 @@ async def list_(
     page = await store.page(
         tenant, metadata=metadata, selected=selected, batch=batch, limit=limit, cursor=cursor
     )
-    return listed(request, response, page if result else page.without_results())
+    return page_response(request, response, page if result else page.without_results())
 
 
 @refinements.get(
@@ -325,7 +325,9 @@ async def get(
     with 304. With `wait` the server holds the request until a new event follows the one in
     `If-None-Match` (or else the current one), and answers 304 if there is none in time.
     """
-    return shown(response, await watching.news(tenant, refinement_id, seen, wait), receiver)
+    return snapshot_response(
+        response, await watching.news(tenant, refinement_id, seen, wait), receiver
+    )
 
 
 @refinements.patch(
@@ -807,13 +809,13 @@ async def estimate(
 @server.get("/v1/strategies", tags=["offers"], operation_id="listStrategies")
 async def strategies() -> OfferList:
     """Return the strategies, each with its JSON Schema and defaults."""
-    return offers.strategies()
+    return offers.strategy_offers()
 
 
 @server.get("/v1/validators", tags=["offers"], operation_id="listValidators")
 async def validators() -> OfferList:
     """Return the validators, each with its JSON Schema and defaults."""
-    return offers.validators()
+    return offers.validator_offers()
 
 
 @server.get(
@@ -824,7 +826,7 @@ async def models(model_roles: TheModelRoles, store: TheStore, tenant: Tenant) ->
 
     Limits name the models that any tenant has used: only tenant `default` is told them.
     """
-    return offers.models(model_roles, await _limits(store, tenant))
+    return offers.model_offers(model_roles, await _limits(store, tenant))
 
 
 async def _limits(store: Store, tenant: str) -> tuple[StoredLimit, ...]:
@@ -866,4 +868,4 @@ async def readiness(store: TheStore, model_roles: TheModelRoles, tenant: Tenant)
     workers, unplayable = await store.workers(), await store.unplayable()
     limits, overdue = await _limits(store, tenant), await store.webhooks.overdue()
     waiting = await store.waiting()
-    return offers.readiness(workers, unplayable, model_roles, limits, overdue, waiting)
+    return offers.readiness_of(workers, unplayable, model_roles, limits, overdue, waiting)

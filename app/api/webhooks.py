@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 
 from app.api import examples
-from app.api.bodies import RequestBody, body_of
+from app.api.bodies import RequestBody, body_as
 from app.api.dependencies import IdempotencyKey, RefinementId, Tenant, TheStore
 from app.api.openapi import UNREADABLE, body, problems
 from app.contract import patterns
@@ -33,9 +33,9 @@ WebhookId = Annotated[str, Path(pattern=patterns.WEBHOOK_ID.regex, examples=[exa
 EndpointId = Annotated[
     str, Path(pattern=patterns.ENDPOINT_ID.regex, examples=[examples.ENDPOINT_ID])
 ]
-EndpointBody = Annotated[RequestBody[EndpointRequest], Depends(body_of(EndpointRequest))]
+EndpointBody = Annotated[RequestBody[EndpointRequest], Depends(body_as(EndpointRequest))]
 RotationBody = Annotated[
-    RequestBody[SecretRotation], Depends(body_of(SecretRotation, is_required=False))
+    RequestBody[SecretRotation], Depends(body_as(SecretRotation, is_required=False))
 ]
 
 

@@ -253,10 +253,10 @@ def set_quotas(
 @tenants.command()
 def export(tenant: TenantArgument) -> None:
     """Print everything that is stored of a tenant, as JSON Lines."""
-    from app.access.erasure import exported  # noqa: PLC0415
+    from app.access.erasure import exported_tenant  # noqa: PLC0415
 
     async def print_all(store: "Store") -> None:
-        async for it in exported(store, tenant):
+        async for it in exported_tenant(store, tenant):
             print(json.dumps(it))
 
     on_store(print_all, "tenants export", tenant)
@@ -268,7 +268,7 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Erase a tenant: its keys, refinements, quotas and all that was learnt; not its audit log."""
-    from app.access.erasure import erase as erase_all  # noqa: PLC0415
+    from app.access.erasure import erase_tenant as erase_all  # noqa: PLC0415
 
     if not yes:
         typer.confirm(f"Erase everything of the tenant {tenant}?", abort=True)

@@ -31,7 +31,7 @@ from app.cli.contract_client import (
 from app.cli.display import (
     coloured,
     is_animated,
-    plain,
+    plain_text,
     say,
     show_calibration,
     show_ending,
@@ -1004,7 +1004,7 @@ def report(
     with connected(server) as client:
         text = client.report(refinement_id)
     if output is None:
-        print_text(plain(text).plain)
+        print_text(plain_text(text).plain)
         return
     write_file(output, [text.encode()])
 

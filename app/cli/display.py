@@ -20,7 +20,6 @@ from rich.text import Text
 from app.cli.contract_client import ContractClient, path_of
 from app.contract.batches import Batch
 from app.contract.calibration import CalibratedKind, CalibrationList
-from app.contract.caveats import BLOCKING
 from app.contract.events import (
     Changed,
     Event,
@@ -36,7 +35,7 @@ from app.contract.events import (
 )
 from app.contract.insights import Insight, InsightList, MeanGain
 from app.contract.judgement import CriterionScore, Usage
-from app.contract.outcome import RefinementOutcome
+from app.contract.outcome import BLOCKING, RefinementOutcome
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Diff, Result, Snapshot
 from app.contract.status import Status
@@ -52,10 +51,10 @@ MOST_CHARACTERS = 1_000
 def say(console: Console, text: str, style: str = "", *, wraps: bool = False) -> None:
     """Print a text as it is: without markup and escape sequences, on a terminal wrapped or not."""
     is_wrapped = wraps and console.file.isatty()
-    console.print(plain(text, style), soft_wrap=not is_wrapped, highlight=False)
+    console.print(plain_text(text, style), soft_wrap=not is_wrapped, highlight=False)
 
 
-def plain(text: str, style: str = "") -> Text:
+def plain_text(text: str, style: str = "") -> Text:
     """Return a text with its control characters replaced, which a terminal would interpret."""
     return Text(legible(text), style)
 
@@ -246,7 +245,7 @@ def coloured(unified: str) -> Iterator[Text]:
     """Yield the lines of a diff, unchanged but coloured: removed ones red, added ones green."""
     for line in unified.removesuffix("\n").split("\n"):
         style = "cyan" if HEADER.match(line) else {"-": "red", "+": "green"}.get(line[:1], "")
-        yield plain(line, style)
+        yield plain_text(line, style)
 
 
 AROUND = 12
@@ -312,10 +311,10 @@ def _change(removed: str, added: str) -> Iterator[tuple[str, str]]:
 
 def _marked(kind: str, words: str, *, is_coloured: bool) -> Text:
     if kind == "=":
-        return plain(words)
+        return plain_text(words)
     if is_coloured:
-        return plain(words, "strike red" if kind == "-" else "bold green")
-    return plain(f"[-{words}-]" if kind == "-" else f"{{+{words}+}}")
+        return plain_text(words, "strike red" if kind == "-" else "bold green")
+    return plain_text(f"[-{words}-]" if kind == "-" else f"{{+{words}+}}")
 
 
 def _shortened(text: str, *, is_first: bool = False, is_last: bool = False) -> str:
@@ -485,7 +484,7 @@ def say_table(rows: Sequence[tuple[str, ...]], console: Console) -> None:
         for name, *cells in others:
             say(console, f"{head[0]}: {name}", "bold")
             told = zip(head[1:], cells, strict=True)
-            words = plain(", ".join(f"{title} {cell}" for title, cell in told))
+            words = plain_text(", ".join(f"{title} {cell}" for title, cell in told))
             console.print(Padding(words, (0, 0, 0, 2)), highlight=False)
         return
     for number, (name, *cells) in enumerate(rows):
@@ -626,12 +625,12 @@ def table_of(progress: Progress, refinement_id: str, width: int) -> tuple[Table 
 
     The table has a column for each iteration, and a row for each criterion.
     """
-    head = Text.assemble((refinement_id, "bold"), "\n", plain(_models(progress)))
-    asked = map(plain, (*_waits(progress), *_asked(progress, refinement_id)))
+    head = Text.assemble((refinement_id, "bold"), "\n", plain_text(_models(progress)))
+    asked = map(plain_text, (*_waits(progress), *_asked(progress, refinement_id)))
     texts = [] if progress.final else list(map(_last_lines, progress.texts.items()))
     judged = [_scores_of(progress, width)] if progress.rows else []
     steps = [] if progress.final else [_steps(progress.phase)]
-    return head, plain(_summary(progress)), *asked, Text(), *judged, *steps, *texts
+    return head, plain_text(_summary(progress)), *asked, Text(), *judged, *steps, *texts
 
 
 def _scores_of(progress: Progress, width: int) -> Table:
@@ -645,11 +644,11 @@ def _scores_of(progress: Progress, width: int) -> Table:
     table.add_column("iteration", width=name_width, no_wrap=True, overflow="ellipsis")
     for number, _ in shown:
         table.add_column(str(number), justify="right", width=SCORE_CELLS - 2, no_wrap=True)
-    table.add_row(plain("score", "bold"), *(_score(row) for _, row in shown))
+    table.add_row(plain_text("score", "bold"), *(_score(row) for _, row in shown))
     for name in names:
         scores = ({it.criterion: it.score for it in row.scores} for _, row in shown)
         table.add_row(name_of(name), *(score_text(it[name]) if name in it else "" for it in scores))
-    table.add_row(plain("threshold", "dim"), plain(score_text(progress.threshold), "dim"))
+    table.add_row(plain_text("threshold", "dim"), plain_text(score_text(progress.threshold), "dim"))
     return table
 
 
@@ -662,14 +661,14 @@ def _score(row: Row) -> Text:
 def _steps(keys: tuple[str, ...]) -> Text:
     """Return the steps under way; of many, the first ones."""
     more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
-    return plain(f"now: {', '.join(keys[:3])}{more}" if keys else "now: waiting")
+    return plain_text(f"now: {', '.join(keys[:3])}{more}" if keys else "now: waiting")
 
 
 def _last_lines(writing: tuple[str, str]) -> Text:
     """Return the end of a text that is being written, below the key of its step."""
     key, text = writing
     lines = text[-MOST_CHARACTERS:].splitlines()[-MOST_LINES:]
-    return Text.assemble((f"{key}\n", "bold"), plain("\n".join(lines), "dim"))
+    return Text.assemble((f"{key}\n", "bold"), plain_text("\n".join(lines), "dim"))
 
 
 def lines_of(progress: Progress, refinement_id: str) -> list[str]:

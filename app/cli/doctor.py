@@ -26,7 +26,7 @@ from app.contract.offers import Readiness
 from app.contract.providers import PROVIDERS, added, provider_of
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import PROVIDER_VARIABLE, Settings
-from app.telemetry.traces import ENDPOINTS, flaw_in, wants_traces
+from app.telemetry.traces import ENDPOINTS, export_flaw, wants_traces
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,11 +89,11 @@ def doctor(
     if as_json:
         print(json.dumps([asdict(it) for it in diagnoses], indent=2))
     else:
-        show(diagnoses, console())
+        show_diagnoses(diagnoses, console())
     raise typer.Exit(int(any(it.level is Level.FAILURE for it in diagnoses)))
 
 
-def show(diagnoses: Sequence[Diagnosis], console: "Console") -> None:
+def show_diagnoses(diagnoses: Sequence[Diagnosis], console: "Console") -> None:
     """Print diagnoses, one per line, and below each what to change."""
     for it in diagnoses:
         say(console, f"{it.level:<8} {it.subject:<14} {it.text}", STYLES[it.level], wraps=True)
@@ -161,7 +161,7 @@ def _configuration(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
 
 def _traces(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Say whether spans are exported; nothing while no variable asks for it."""
-    if flaw := flaw_in(environ):
+    if flaw := export_flaw(environ):
         yield Diagnosis("traces", Level.WARNING, f"not exported: {flaw}", "change the variable")
     elif wants_traces(environ):
         where = next((environ[it] for it in ENDPOINTS if environ.get(it)), None)
@@ -172,7 +172,7 @@ def _traces(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
 
 
 def _access_settings(settings: Settings) -> Iterator[Diagnosis]:
-    from app.access.directory import is_loopback  # noqa: PLC0415 - importing the store takes time
+    from app.access.directory import is_loopback_host  # noqa: PLC0415 - importing the store takes time
 
     if settings.secret_key is None or not settings.secret_key.get_secret_value():
         yield Diagnosis(
@@ -183,7 +183,7 @@ def _access_settings(settings: Settings) -> Iterator[Diagnosis]:
             'set it to 32 random characters, such as `python -c "import secrets;'
             ' print(secrets.token_urlsafe(24))"`, the same for API and workers',
         )
-    if is_loopback(settings.host):
+    if is_loopback_host(settings.host):
         return
     if settings.auth == "off":
         yield Diagnosis(
@@ -302,13 +302,13 @@ def _workers(server: "ServerFacts") -> Iterator[Diagnosis]:
 
 
 def _keys(seen: Seen, settings: Settings, server: str) -> Iterator[Diagnosis]:
-    from app.access.directory import is_loopback  # noqa: PLC0415 - importing the store takes time
+    from app.access.directory import is_loopback_host  # noqa: PLC0415 - importing the store takes time
 
     if settings.auth == "off":
         return
     if seen.keys:
         yield Diagnosis("access", Level.OK, f"{seen.keys} API keys work")
-    elif is_loopback(settings.host) and settings.auth == "auto":
+    elif is_loopback_host(settings.host) and settings.auth == "auto":
         yield _open(settings, server)
     else:
         yield Diagnosis(

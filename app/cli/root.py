@@ -26,9 +26,9 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from app.cli.contract_client import CliError
-from app.cli.display import plain, say
+from app.cli.display import plain_text, say
 from app.contract.invalid_values import in_one, sentence_of
-from app.contract.plugins import PluginFailed, installed, load, missing_requirements
+from app.contract.plugins import PluginFailed, installed, load_entry, missing_requirements
 from app.contract.reviews import ReviewWhen
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import Settings
@@ -144,7 +144,7 @@ def _added_command(name: str) -> Any:
         return None
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     try:
-        alone.command(name)(load(entry))
+        alone.command(name)(load_entry(entry))
     except PluginFailed as failed:
         alone.command(name, help="Cannot be loaded.")(_failing(failed))
     return get_command(alone)
@@ -237,7 +237,7 @@ def errors(*, quiet: bool = False) -> Console:
 def print_text(text: str) -> None:
     """Print a text to standard output: to the letter, but on a terminal wrapped and made safe."""
     if sys.stdout.isatty():
-        console().print(plain(text.removesuffix("\n")), highlight=False)
+        console().print(plain_text(text.removesuffix("\n")), highlight=False)
     else:
         sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.cli.contract_client import ContractClient, ServiceFailed
-from app.cli.display import plain, say, show_ending, watch
+from app.cli.display import plain_text, say, show_ending, watch
 from app.cli.processes import (
     SENDER,
     SERVER,
@@ -73,7 +73,7 @@ def demo(settings: Settings, console: Console) -> Snapshot:
         ):
             wait_until_ready(client, lambda: crashes.look(supervisor))
             hook = {"url": receiver.url, "secret": receiver.secret}
-            submitted = client.submit(**(request() | {"webhook": hook}))
+            submitted = client.submit(**(demo_request() | {"webhook": hook}))
             say(
                 console, f"Refining a rough text of {len(rough_text().split())} words with {MODEL}."
             )
@@ -135,7 +135,7 @@ def rough_text() -> str:
     return files("app.cli").joinpath("demo.txt").read_text(encoding="utf-8").strip()
 
 
-def request() -> dict[str, Any]:
+def demo_request() -> dict[str, Any]:
     """Return the request of the demonstration."""
     return {
         "task": "Make this message easy to read. Keep every fact.",
@@ -229,7 +229,7 @@ class Setting:
     meaning: str
 
 
-def shown(settings: Settings) -> Iterator[Setting]:
+def setting_rows(settings: Settings) -> Iterator[Setting]:
     """Yield every setting."""
     for name, field in Settings.model_fields.items():
         meaning = field.description or ""
@@ -247,14 +247,14 @@ def shown(settings: Settings) -> Iterator[Setting]:
 def show_settings(settings: Settings, console: Console) -> None:
     """Print the settings: as a table on a terminal, else as the lines of a `.env` file."""
     if not console.is_terminal:
-        for setting in shown(settings):
+        for setting in setting_rows(settings):
             say(console, f"# {setting.meaning} Default: {setting.default or 'none'}")
             say(console, f"{setting.variable}={setting.value}\n")
         return
     table = Table("variable", "value", "default", "meaning")
-    for setting in shown(settings):
+    for setting in setting_rows(settings):
         cells = (setting.variable, setting.value, setting.default, setting.meaning)
-        table.add_row(*(plain(cell) for cell in cells))
+        table.add_row(*(plain_text(cell) for cell in cells))
     console.print(table)
 
 
@@ -287,7 +287,7 @@ def api() -> None:
 
     settings = read_settings()
     configure_logs("api", settings.log_format, settings.log_level)
-    raise typer.Exit(main.serve(settings))
+    raise typer.Exit(main.serve_api(settings))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""What model calls are expected to consume, known before the calls.
+"""What model calls are expected to consume, known before the calls, and the answer to an estimate.
 
 Input is estimated as rarely too low, output as what a reply of its kind takes, thinking included.
 `offline:editor` consumes nothing.
@@ -7,7 +7,11 @@ Input is estimated as rarely too low, output as what a reply of its kind takes, 
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
+from pydantic import Field
+
+from app.contract import Contract
 from app.contract.criteria import AUTO, LONGEST_NAME, LONGEST_QUESTION, MOST_LISTED
+from app.contract.models import ModelName
 from app.contract.output_tokens import (
     BYTES_PER_TOKEN,
     CHECKLIST,
@@ -24,6 +28,51 @@ from app.contract.providers import cost_usd, provider_of
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.tools import MAX_RESULT
 from app.contract.values import value
+
+
+class Consumption(Contract):
+    """Model calls, their tokens and their cost."""
+
+    calls: int = Field(ge=0)
+    input_tokens: int = Field(ge=0)
+    output_tokens: int = Field(ge=0, description="Thinking included.")
+    tokens: int = Field(ge=0, description="Input and output together.")
+    cost_usd: float | None = Field(
+        ge=0, description="At list prices, without discounts of a cache; null if one is unknown."
+    )
+
+
+class Cap(Contract):
+    """What a refinement cannot exceed; null is without a limit.
+
+    Not counted are what reviewers ask for, later changes of the limits, and replies that were lost
+    or refused on the way and are repeated.
+    """
+
+    calls: int = Field(ge=0, description="If every reply has to be asked for as often as may be.")
+    max_tokens: int | None = Field(description="`stop.max_tokens` of the request.")
+    max_cost_usd: float | None = Field(description="`stop.max_cost_usd` of the request.")
+
+
+class RefinementEstimate(Contract):
+    """What a request would consume; nothing was run."""
+
+    strategy: str
+    models: dict[str, ModelName] = Field(
+        description="The model of every role and critic that it can call; the first candidate for a"
+        " generator that is drawn."
+    )
+    expected: Consumption = Field(
+        description="As such requests usually go: loops end halfway, replies can be read, and texts"
+        " keep about their length."
+    )
+    p95: Consumption = Field(
+        description="What 95 of 100 such refinements stay within: loops take all their turns, one"
+        " reply in ten is asked for again, and texts, replies and thinking are half as long again"
+        " as expected. `max_tokens` and `max_cost_usd` count."
+    )
+    cap: Cap
+
 
 PROMPT_BYTES = 3_000
 """Bytes of instructions around a client's texts; a test keeps every prompt below it."""
@@ -63,7 +112,7 @@ class Estimate:
 Models = Mapping[str, ModelChoice]
 
 
-def estimate(choice: ModelChoice, input_tokens: int, output_tokens: int) -> Estimate:
+def call_estimate(choice: ModelChoice, input_tokens: int, output_tokens: int) -> Estimate:
     """Return what a call with that input and output consumes.
 
     The estimate is for the most expensive of the model and its fallbacks; a model with an unknown
@@ -103,7 +152,9 @@ def to_judge(
     most = MOST_LISTED if request.criteria == AUTO else max(map(len, request.rubrics()))
     size = critique_size(most)
     return tuple(
-        estimate(models[key], asked, output_bounds(models[key], size, thought=thought).expected)
+        call_estimate(
+            models[key], asked, output_bounds(models[key], size, thought=thought).expected
+        )
         for key in critics.seats() * critics.samples
     )
 
@@ -127,7 +178,7 @@ def first_draft(request: RefinementRequest, models: Models) -> tuple[Estimate, .
     if request.strategy.prepared():
         return _first_prepared(request, models)
     generator, written = models["generator"], _first_draft(request, models)
-    return (estimate(generator, prompt_tokens(request), written), *to_judge(request, models))
+    return (call_estimate(generator, prompt_tokens(request), written), *to_judge(request, models))
 
 
 def _to_follow(request: RefinementRequest, models: Models, draft: str) -> tuple[Estimate, ...]:
@@ -138,7 +189,9 @@ def _to_follow(request: RefinementRequest, models: Models, draft: str) -> tuple[
     asked = prompt_tokens(request) + tokens_in(draft) + tokens_in(request.feedback)
     size = as_long_as(tokens_in(marked or draft))
     return (
-        estimate(models["generator"], asked, output_bounds(models["generator"], size).expected),
+        call_estimate(
+            models["generator"], asked, output_bounds(models["generator"], size).expected
+        ),
     )
 
 
@@ -148,7 +201,7 @@ def _to_list(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]
         return ()
     draft = (request.draft or "") if request.task is None else ""
     critic, asked = models["critic"], prompt_tokens(request) + tokens_in(draft)
-    return (estimate(critic, asked, output_bounds(critic, CHECKLIST).expected),)
+    return (call_estimate(critic, asked, output_bounds(critic, CHECKLIST).expected),)
 
 
 def to_write(
@@ -161,7 +214,7 @@ def to_write(
     added = max(0, material - prompt_tokens(request))
     written = _first_draft(request, models)
     judged = to_judge(request, models, added + read_again(written))
-    return (estimate(models["generator"], material, written), *judged)
+    return (call_estimate(models["generator"], material, written), *judged)
 
 
 def _first_prepared(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]:
@@ -170,7 +223,7 @@ def _first_prepared(request: RefinementRequest, models: Models) -> tuple[Estimat
     generator, asked = models["generator"], prompt_tokens(request)
     replied = output_bounds(generator, ORDINARY).expected
     sizes = [asked + number * read_again(replied) for number in range(request.strategy.prepared())]
-    before = (estimate(generator, it, replied) for it in sizes)
+    before = (call_estimate(generator, it, replied) for it in sizes)
     return (*before, *to_write(request, models, sizes[-1], replied))
 
 

@@ -1,4 +1,4 @@
-"""What was learnt about the scores of a tenant's refinements, as clients see it."""
+"""What was learnt from the scores of ended refinements: as numbers only, and as clients see it."""
 
 from pydantic import Field
 
@@ -43,3 +43,40 @@ class CalibrationList(Contract):
     """What was learnt, by kind: those that were added to last come first."""
 
     data: tuple[CalibratedKind, ...]
+
+
+class Learnt(Contract):
+    """Sums over refinements of one kind; a refinement adds its own at its end.
+
+    Each addition first multiplies what is there by 0.99, so that about the latest 100 count.
+    """
+
+    bank: int = Field(ge=1, description="Version of the hypotheses; others' sums are not read.")
+    refinements: float = Field(0, ge=0, description="How many refinements, decayed.")
+    evidence: tuple[float, ...] = Field(
+        (),
+        description="Log-likelihood of the scores under each hypothesis, relative to what was"
+        " expected before.",
+    )
+    is_own: bool = Field(
+        True, description="Whether they are of its kind alone, not of all kinds with its models."
+    )
+    trust: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="Share of an apparent change of quality that is believed; no sum, never added.",
+    )
+    first_drafts: tuple[float, float, float] = Field(
+        (0, 0, 0), description="Number, sum and sum of squares of the scores of first drafts."
+    )
+    predicted: tuple[float, float] = Field(
+        (0, 0),
+        description="Number of scores of revisions, and of those within two standard deviations of"
+        " what was expected before.",
+    )
+    rated: tuple[float, float, float, float] = Field(
+        (0, 0, 0, 0),
+        description="Number of results that people scored, of those that met their threshold by"
+        " that; and sums of the chances predicted, and of the variances of such an outcome.",
+    )

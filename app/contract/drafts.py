@@ -91,7 +91,7 @@ class EditsReport(EditsMade):
 def lacking(text: str, locked: Sequence[str]) -> tuple[str, ...]:
     """Return the locked texts that a text lacks; it must have all of them verbatim and in order.
 
-    `locked` is in the order of the draft that it was taken from, as `in_order` returns it.
+    `locked` is in the order of the draft that it was taken from, as `locked_in_order` has it.
     """
     gone, at = [], 0
     for it in locked:
@@ -102,7 +102,7 @@ def lacking(text: str, locked: Sequence[str]) -> tuple[str, ...]:
     return tuple(gone)
 
 
-def in_order(draft: str | None, locked: Sequence[str]) -> tuple[str, ...]:
+def locked_in_order(draft: str | None, locked: Sequence[str]) -> tuple[str, ...]:
     """Return locked texts in the order of their positions in the draft."""
     return tuple(sorted(locked, key=(draft or "").find))
 

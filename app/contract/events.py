@@ -362,7 +362,7 @@ class EventPage(Contract):
     next_after: int
 
 
-def standing(events: Iterable[Event]) -> list[Event]:
+def unvoided(events: Iterable[Event]) -> list[Event]:
     """Return the events that still count: those that no retry voided.
 
     A retry voids the steps that it names, the judgements made from them, and what stopped the work:

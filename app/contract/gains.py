@@ -121,9 +121,7 @@ def gains_of(
     return _Lineage(judged, paid).gains(result, missing)
 
 
-def achieved_by(
-    stage: str, judged: Sequence[IterationCompleted], paid: Sequence[PaidStep]
-) -> float:
+def score_gain(stage: str, judged: Sequence[IterationCompleted], paid: Sequence[PaidStep]) -> float:
     """Return the score that the search of a stage reached, minus that of a text it was given.
 
     `stage` is its path, empty for the whole. 0 if it is lower, or if nothing was judged.

@@ -71,7 +71,7 @@ class _Case:
     usage: Usage
 
 
-def additions_of(
+def insights_of(
     gains: Gains, strategy: str, usage: Usage, named: Collection[str]
 ) -> Mapping[Key, Sums]:
     """Return what one ended refinement adds to the sums of its tenant.

@@ -176,7 +176,9 @@ class SchemaError(ValueError):
     """The schema cannot be used; the message says why."""
 
 
-def errors_in(schema: JsonSchema, max_values: int = MAX_VALUES) -> tuple[tuple[Error, ...], int]:
+def schema_errors(
+    schema: JsonSchema, max_values: int = MAX_VALUES
+) -> tuple[tuple[Error, ...], int]:
     """Return the errors in a schema, at most `MAX_ERRORS`, and the number of its values.
 
     A valid schema has at most `max_values` values, `MAX_DEPTH` levels and no infinity, names a

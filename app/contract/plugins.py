@@ -47,7 +47,7 @@ def installed(group: str) -> EntryPoints:
     return entry_points(group=group)
 
 
-def load(entry: EntryPoint) -> Any:
+def load_entry(entry: EntryPoint) -> Any:
     """Return what an entry point names. Raises `PluginFailed`."""
     try:
         return entry.load()
@@ -69,7 +69,7 @@ def added_modules(group: str, room: str) -> dict[str, ModuleType]:
         if name in found and place == room:
             raise PluginFailed(entry, "another package has an entry point of this name")
         if place == room:
-            found[name] = load(entry)
+            found[name] = load_entry(entry)
     return found
 
 
@@ -85,7 +85,7 @@ def modules(package: str, path: Sequence[str], room: str) -> Iterator[tuple[str,
         yield name, module
 
 
-def playing(package: str, room: str, name: str) -> ModuleType:
+def playing_module(package: str, room: str, name: str) -> ModuleType:
     """Return the module that plays what is declared: an installed package's, or the product's."""
     return added_modules(PLAY, room).get(name) or import_module(f"{package}.{name}")
 

@@ -1,4 +1,4 @@
-"""The resource as a client sees it: a summary of its journal."""
+"""The resource as a client sees it: a summary of its journal; and which ones a list has."""
 
 from datetime import datetime
 from typing import Annotated, Literal, Self
@@ -6,7 +6,6 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field
 
 from app.contract import Contract
-from app.contract.caveats import Caveat
 from app.contract.drafts import EditsReport, Escape
 from app.contract.judgement import (
     Comparison,
@@ -19,10 +18,11 @@ from app.contract.judgement import (
     ScoreFrom,
     Usage,
 )
-from app.contract.outcome import StoredOutcome
+from app.contract.outcome import Caveat, StoredOutcome
 from app.contract.ratings import Rating
 from app.contract.reviews import LastReview, PendingReview
 from app.contract.status import StoredReason, StoredStatus
+from app.contract.values import value
 from app.contract.waiting import Waiting
 
 StoredPriority = Annotated[str, Field(json_schema_extra={"enum": ["interactive", "batch"]})]
@@ -247,3 +247,54 @@ class Diff(Contract):
     to_iteration: int
     operations: tuple[DiffOperation, ...]
     unified: str
+
+
+@value(slots=True)
+class Selected:
+    """Properties that each refinement of a list has; None and empty sets select all.
+
+    Bounds are inclusive. One without a judged draft has no score, and one whose cost is unknown no
+    cost: they are within no bounds. A refinement of a batch was submitted with the batch, before
+    its `created_at`; any other one at its `created_at`.
+    """
+
+    statuses: frozenset[str] = frozenset()
+    outcomes: frozenset[str] = frozenset()
+    strategies: frozenset[str] = frozenset()
+    min_score: float | None = None
+    max_score: float | None = None
+    min_cost_usd: float | None = None
+    max_cost_usd: float | None = None
+    submitted_from: datetime | None = None
+    submitted_to: datetime | None = None
+    parent: str | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether each refinement is selected."""
+        return self == EVERYTHING
+
+    def has(self, snapshot: Snapshot, submitted_at: datetime) -> bool:
+        """Return whether a refinement is selected."""
+        score = snapshot.best.score if snapshot.best else None
+        return (
+            (not self.statuses or snapshot.status in self.statuses)
+            and (not self.outcomes or snapshot.outcome in self.outcomes)
+            and (not self.strategies or snapshot.strategy in self.strategies)
+            and (self.parent is None or snapshot.parent == self.parent)
+            and (self.submitted_from is None or submitted_at >= self.submitted_from)
+            and (self.submitted_to is None or submitted_at <= self.submitted_to)
+            and _is_within(self.min_score, score, self.max_score)
+            and _is_within(self.min_cost_usd, snapshot.usage.cost_usd, self.max_cost_usd)
+        )
+
+
+EVERYTHING = Selected()
+
+
+def _is_within(least: float | None, value: float | None, most: float | None) -> bool:
+    if least is None and most is None:
+        return True
+    return (
+        value is not None and (least is None or value >= least) and (most is None or value <= most)
+    )

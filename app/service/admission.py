@@ -19,7 +19,7 @@ from app.contract.budget import Rewriting, first_judgement, least_tokens, rewrit
 from app.contract.criteria import AUTO, CRITIC, PanelMember
 from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest
-from app.contract.json_schemas import MAX_VALUES, Error, errors_in
+from app.contract.json_schemas import MAX_VALUES, Error, schema_errors
 from app.contract.models import ROLES
 from app.contract.providers import capacity_of, cost_usd
 from app.contract.regexes import PatternError, compile_pattern
@@ -27,7 +27,7 @@ from app.contract.requests import ModelChoice, ModelName, RefinementRequest
 from app.contract.resources import ENDPOINTS, RESOURCES, Resource
 from app.contract.tools import Tool
 from app.contract.validators import AnyValidator, Regex, Schema
-from app.service.model_roles import Choices, ModelRoles, playing
+from app.service.model_roles import Choices, ModelRoles, model_keys
 from app.settings import Settings
 
 MAX_ERRORS = 10
@@ -61,7 +61,7 @@ def _errors(
         if isinstance(given, Regex):
             yield from _regex_error(pointer, given)
         else:
-            errors, size = errors_in(given, allowed)
+            errors, size = schema_errors(given, allowed)
             allowed -= size
             yield from _at(pointer, errors)
 
@@ -186,7 +186,7 @@ class Admission:
         `own_keys` returns the providers for which the tenant has a key of its own, if it matters.
         """
         choices = self._model_roles.choices(request)
-        used: Choices = {seat: choices[seat] for seat in playing(request)}
+        used: Choices = {seat: choices[seat] for seat in model_keys(request)}
         refused: Sequence[FieldError] = ()
         if self._lacks_a_key(used):
             refused = tuple(self._uncallable(request, used, await own_keys()))
@@ -283,7 +283,7 @@ def require_allowed(request: RefinementRequest, choices: Choices, quotas: Quotas
     """Raise InvalidRequest for models that the tenant may not use."""
     if quotas.models is None:
         return
-    used: Choices = {seat: choices[seat] for seat in playing(request)}
+    used: Choices = {seat: choices[seat] for seat in model_keys(request)}
     named = [(pointer_of(request, seat), it.model) for seat, it in _named(request, used).items()]
     named += [(pointer, it.model) for pointer, _, it in _stand_ins(request, used)]
     errors = tuple(

@@ -38,7 +38,7 @@ class BatchEnd:
 Received = BatchOptions | BatchLine | RefusedLine | BatchEnd
 
 
-def refused(line: int, custom_id: str | None, why: HoneError, prefix: str = "") -> RefusedLine:
+def refused_line(line: int, custom_id: str | None, why: HoneError, prefix: str = "") -> RefusedLine:
     """Return a line as refused; `prefix` goes before the pointers of its errors."""
     errors = tuple(
         FieldError(pointer=prefix + it.pointer, detail=it.detail) for it in why.errors[:MAX_ERRORS]
@@ -132,7 +132,7 @@ class Batches:
             new = replace(new, origin=origin_of_request(as_link=True))
             await upload.add(it.line, it.custom_id, new)
         except InvalidRequest as why:
-            await _refuse(upload, refused(it.line, it.custom_id, why, "/request"))
+            await _refuse(upload, refused_line(it.line, it.custom_id, why, "/request"))
 
     def _require_signing(self, options: BatchOptions) -> None:
         if options.webhook is not None and not self._store.webhooks.can_sign:
@@ -143,7 +143,7 @@ class Batches:
 def _repeated(it: BatchLine) -> RefusedLine:
     error = FieldError(pointer="/custom_id", detail="an earlier line has the same custom_id")
     why = InvalidRequest.at(error)
-    return refused(it.line, it.custom_id, why)
+    return refused_line(it.line, it.custom_id, why)
 
 
 async def _refuse(upload: BatchUpload, line: RefusedLine) -> None:

@@ -5,10 +5,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf
 
-from app.contract.budget import REWRITTEN_BYTES_PER_TOKEN, usual_prompt_tokens
+from app.contract.budget import (
+    REWRITTEN_BYTES_PER_TOKEN,
+    Cap,
+    Consumption,
+    RefinementEstimate,
+    usual_prompt_tokens,
+)
 from app.contract.calls import CONFIRMED, at_most, questions
 from app.contract.criteria import AUTO, CRITIC, MOST_LISTED
-from app.contract.estimates import Cap, Consumption, RefinementEstimate
 from app.contract.models import ModelChoice
 from app.contract.output_tokens import (
     CHECKLIST,
@@ -19,7 +24,7 @@ from app.contract.output_tokens import (
 )
 from app.contract.providers import cost_usd
 from app.contract.requests import RefinementRequest
-from app.service.model_roles import Choices, playing
+from app.service.model_roles import Choices, model_keys
 
 GENERATOR = "generator"
 COMPARED = 300
@@ -47,7 +52,7 @@ class _Calls:
 
 def estimated(request: RefinementRequest, choices: Choices) -> RefinementEstimate:
     """Return what a request that was admitted would consume; `choices` are the models by role."""
-    used = {seat: choices[seat] for seat in playing(request)}
+    used = {seat: choices[seat] for seat in model_keys(request)}
     stop, calls = request.stop, at_most(request)
     long = _sum(_Play(request, choices, is_usual=False).calls())
     return RefinementEstimate(

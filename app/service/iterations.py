@@ -15,7 +15,7 @@ from app.contract.events import (
     StepCompleted,
     StepFailed,
     TextReply,
-    standing,
+    unvoided,
 )
 from app.contract.gains import WRITERS
 from app.contract.judgement import Finding, Issue, IssueNote, Usage
@@ -27,7 +27,7 @@ IssueWording = Mapping[tuple[str | None, str], Finding]
 """The finding of an issue, by the path of an iteration and the id of the issue."""
 
 
-def words_of(judged: Sequence[IterationCompleted]) -> IssueWording:
+def wording_of(judged: Sequence[IterationCompleted]) -> IssueWording:
     """Return the findings of the open issues of every iteration."""
     return {
         (one.path, note.id): one.findings[note.finding]
@@ -68,11 +68,11 @@ def iterations_of(events: Sequence[Event], request: RefinementRequest) -> tuple[
 
     What a retry voided is left out, but its usage counts.
     """
-    counting = standing(events)
+    counting = unvoided(events)
     paid, steps = _steps(events), _steps(counting)
     found = [event.data for event in counting if isinstance(event.data, IterationCompleted)]
     judged = [*{one.path: one for one in found}.values()]  # a rated one is in the journal twice
-    words = words_of(judged)
+    words = wording_of(judged)
     ratings = [rating_of(event) for event in events if isinstance(event.data, Rated)]
     return tuple(
         _iteration(one, paid, steps, request, words).model_copy(
@@ -93,7 +93,7 @@ def _is_of(rating: Rating, judged: IterationCompleted) -> bool:
     return (rating.path, rating.sha256) == (judged.path, judged.sha256)
 
 
-def within(iterations: Sequence[Iteration], path: str) -> tuple[Iteration, ...]:
+def iterations_at(iterations: Sequence[Iteration], path: str) -> tuple[Iteration, ...]:
     """Return the iterations of the search at `path`, such as `stages/outline`; "" is the outermost.
 
     Raises NotFound if nothing was judged there.
@@ -131,7 +131,7 @@ def compared_at(
     """
     if request.feedback is not None and request.draft is not None and (path, number) == ("", 0):
         return GivenDraft(request.draft)
-    return numbered(within(iterations, path), number)
+    return numbered(iterations_at(iterations, path), number)
 
 
 def both_at(

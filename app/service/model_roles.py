@@ -86,7 +86,7 @@ class ModelRoles:
         return _choice_of(getattr(request.models, role) or self.default)
 
 
-def playing(request: RefinementRequest) -> tuple[str, ...]:
+def model_keys(request: RefinementRequest) -> tuple[str, ...]:
     """Return the keys of the models that the request can call: roles and critics."""
     found = dict.fromkeys(_playing(request))
     if request.compare or request.criteria == AUTO:
@@ -159,7 +159,7 @@ class Selection:
         trusted = await self._store.agreements(
             tenant, [critics(it) for it in seats.get(CRITIC, ())]
         )
-        others = [models[it].model for it in playing(request) if it not in roles]
+        others = [models[it].model for it in model_keys(request) if it not in roles]
         counts_cost = request.models.select == "auto"
         draws = {
             seat: draw(

@@ -35,23 +35,23 @@ UNREADABLE = "refinements of a later release wait: workers that were asked could
 NO_WORKER = "no worker is running: submitted refinements wait for one"
 
 
-def strategies() -> OfferList:
+def strategy_offers() -> OfferList:
     """Return every strategy a request can name."""
     return OfferList(data=tuple(map(_offer, STRATEGIES.values())))
 
 
-def validators() -> OfferList:
+def validator_offers() -> OfferList:
     """Return every validator a request can name."""
     return OfferList(data=tuple(map(_offer, VALIDATORS.values())))
 
 
-def models(model_roles: ModelRoles, limits: Sequence[StoredLimit]) -> ModelList:
+def model_offers(model_roles: ModelRoles, limits: Sequence[StoredLimit]) -> ModelList:
     """Return every provider: the setting it lacks, known prices, and limits that are in force."""
     offers = tuple(_models_of(it, model_roles, limits) for it in model_roles.providers())
     return ModelList(default=model_roles.default.model, data=offers)
 
 
-def readiness(
+def readiness_of(
     workers: int,
     unplayable: Sequence[str],
     model_roles: ModelRoles,

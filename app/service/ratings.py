@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from app.contract.errors import FieldError, InvalidRequest
-from app.contract.events import Event, IterationCompleted, Queued, standing
+from app.contract.events import Event, IterationCompleted, Queued, unvoided
 from app.contract.ratings import Rated, RatingRequest
 from app.contract.requests import RefinementRequest
 from app.store import Addition
-from app.store.learning import (
+from app.store.statistics import (
     Agreement,
     Kind,
     agreements,
@@ -28,7 +28,7 @@ def rated_of(rating: RatingRequest, journal: Sequence[Event]) -> Rated:
     return Rated(sha256=judged[rating.path].sha256, **rating.model_dump())
 
 
-def additions_of(
+def rating_additions(
     tenant: str, rated: Rated, request: RefinementRequest, journal: Sequence[Event]
 ) -> tuple[Addition, ...]:
     """Return what a rating adds to the sums of the tenant; nothing if the request does not learn.
@@ -53,7 +53,7 @@ def _predictions(
     tenant: str, kind: Kind, rated: Rated, journal: Sequence[Event]
 ) -> Iterator[Addition]:
     """Yield how the prediction ended that the draft is worth its threshold, if there was one."""
-    for it in reversed([*standing(journal)]):
+    for it in reversed([*unvoided(journal)]):
         judged = it.data
         if not isinstance(judged, IterationCompleted) or judged.best.path != rated.path:
             continue
@@ -65,7 +65,7 @@ def _predictions(
 
 
 def _judged(journal: Sequence[Event], score_from: str) -> dict[str, IterationCompleted]:
-    judged = (it.data for it in standing(journal) if isinstance(it.data, IterationCompleted))
+    judged = (it.data for it in unvoided(journal) if isinstance(it.data, IterationCompleted))
     return {it.path: it for it in judged if score_from in ("any", it.score_from)}
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.contract.access import Quotas
+from app.contract.budget import RefinementEstimate
 from app.contract.continuations import Continuation
-from app.contract.drafts import in_order, lacking, spans_of
+from app.contract.drafts import lacking, locked_in_order, spans_of
 from app.contract.editor import EDITOR
 from app.contract.endpoints import REVEALED
 from app.contract.errors import (
@@ -23,7 +24,6 @@ from app.contract.errors import (
     InvalidRequest,
     PreconditionFailed,
 )
-from app.contract.estimates import RefinementEstimate
 from app.contract.events import Event, Queued
 from app.contract.insights import Dimension, InsightList, ranked
 from app.contract.invalid_values import sentence_of
@@ -38,9 +38,16 @@ from app.contract.strategies.loops import DEFAULT
 from app.contract.usage import UsageGrouping, UsageGroups, UsageReport
 from app.service.admission import Admission, require_allowed
 from app.service.estimates import estimated
-from app.service.iterations import both_at, diff_of, iterations_of, numbered, rating_of, within
-from app.service.model_roles import Choices, Selection, playing
-from app.service.ratings import additions_of, rated_of
+from app.service.iterations import (
+    both_at,
+    diff_of,
+    iterations_at,
+    iterations_of,
+    numbered,
+    rating_of,
+)
+from app.service.model_roles import Choices, Selection, model_keys
+from app.service.ratings import rated_of, rating_additions
 from app.service.report import markdown_of, story_of
 from app.service.steps import ended_steps, replies_in, step_of
 from app.service.watching import Watching
@@ -237,7 +244,7 @@ class Service:
         admitted = await self._choices(tenant, request)
         request = self._admission.settled(request, admitted)
         models, draws = await self._selection.pick(tenant, request, admitted)
-        playing_models = {seat: models[seat] for seat in (*playing(request), *draws)}
+        playing_models = {seat: models[seat] for seat in (*model_keys(request), *draws)}
         limits = request.limits()
         return NewRefinement(
             tenant=tenant,
@@ -328,7 +335,7 @@ class Service:
         request = await self._store.request(tenant, refinement_id)
         journal = await self._journal(tenant, refinement_id)
         found = await asyncio.to_thread(iterations_of, journal, request)
-        return found if path is None else within(found, path)
+        return found if path is None else iterations_at(found, path)
 
     async def iteration(self, tenant: str, refinement_id: str, number: int, path: str) -> Iteration:
         """Return one iteration of the search at `path`, else raise NotFound."""
@@ -444,7 +451,7 @@ class Service:
         A part of the text keeps those of the part.
         """
         request = await self._store.request(tenant, refinement_id)
-        locked = in_order(request.draft, request.locked)
+        locked = locked_in_order(request.draft, request.locked)
         now = await self._store.snapshot(tenant, refinement_id)
         pending = meant(review, now.reviews)
         if locked and pending and pending.path and not pending.path.startswith(AS_A_WHOLE):
@@ -491,7 +498,7 @@ class Service:
         request = await self._store.request(tenant, refinement_id)
         journal = await self._journal(tenant, refinement_id)
         rated = rated_of(rating, journal)
-        adds = additions_of(tenant, rated, request, journal)
+        adds = rating_additions(tenant, rated, request, journal)
         event, is_replayed = await self._store.rate(tenant, refinement_id, rated, adds, key)
         return rating_of(event), is_replayed and key is not None
 

@@ -11,7 +11,7 @@ from app.contract.events import (
     StepCompleted,
     StepFailed,
     TextReply,
-    standing,
+    unvoided,
 )
 from app.contract.steps import Step, StepPrompt
 from app.store import KeptPrompt
@@ -34,7 +34,7 @@ class EndedStep:
 
 def ended_steps(journal: Sequence[Event], path: str | None) -> Iterator[EndedStep]:
     """Yield the steps in the order in which they ended: all, or the one at `path` and below it."""
-    counting = {event.event for event in standing(journal)}
+    counting = {event.event for event in unvoided(journal)}
     below = "" if path is None else f"{path.rstrip('/')}/"
     for event in journal:
         match event.data:

@@ -7,7 +7,16 @@ from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
 from app.settings import Settings
-from app.store.access import AccessState, AccessStore, KeyRecord
+from app.store.access import (
+    NOTHING_SPENT,
+    AccessState,
+    AccessStore,
+    DaySpending,
+    KeyRecord,
+    ReportSpending,
+    Spent,
+    report_spending,
+)
 from app.store.batches import BatchStore, BatchUpload
 from app.store.committer import Committer, ReplicatedCommitter
 from app.store.connection import (
@@ -16,29 +25,18 @@ from app.store.connection import (
     api_client,
     check_server,
     listening_client,
+    refusals,
     renewal_client,
     worker_client,
 )
 from app.store.endpoints import EndpointSecrets, SigningSecrets
 from app.store.enqueue import Enqueuer, Queue
-from app.store.insights import insight_additions
 from app.store.inspection import ServerFacts, WorkerFacts
-from app.store.learning import Agreement, critic_of
-from app.store.limits import PermitExchange, SharedLimits, StoredLimit
+from app.store.limits import PermitExchange, Rejections, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
 from app.store.provider_keys import TenantKeys
-from app.store.refusals import refusals
-from app.store.rejections import Rejections
 from app.store.sealing import sealer_of
-from app.store.selection import Achieved, kind_of_task
-from app.store.spending import (
-    NOTHING_SPENT,
-    DaySpending,
-    ReportSpending,
-    Spent,
-    report_spending,
-)
 from app.store.state import (
     Addition,
     Claimed,
@@ -56,6 +54,7 @@ from app.store.state import (
     Suspected,
     UnreadableRecord,
 )
+from app.store.statistics import Achieved, Agreement, critic_of, insight_additions, kind_of_task
 from app.store.store import Clock, Creation, Store
 from app.store.wakeups import ChangeSignal, EventBuffer, Wakeups
 from app.store.worker import LATER, Journal, WorkerStore, renew

@@ -1,12 +1,17 @@
-"""The records of API keys and tenants, and what every API process must know about them."""
+"""The records of API keys and tenants, what every API process must know about them, and quotas.
+
+Workers report what tenants spend in a day, and learn what is left of the quotas.
+"""
 
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, field, fields
 from datetime import UTC, datetime
 from uuid import uuid4
+
+from redis.asyncio import Redis
 
 from app.contract.access import OPERATOR, AuditEntry, AuditPage, Quotas, Scope, TenantUse
 from app.contract.errors import Conflict
@@ -15,8 +20,8 @@ from app.contract.values import value
 from app.store import keys
 from app.store.codec import number_of
 from app.store.committer import Committer
-from app.store.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS
-from app.store.usage import unlist_usage
+from app.store.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS, SPEND, run_script
+from app.store.statistics import unlist_usage
 
 MOST_KEYS = 10_000
 MOST_KEYS_OF_TENANT = 1_000
@@ -330,3 +335,58 @@ class AccessStore:
 
 def _words(before: KeyRecord | None, after: KeyRecord) -> tuple[str, str, str]:
     return after.id, before.stored if before else "", after.encode()
+
+
+@value(slots=True)
+class Spent:
+    """Tokens, and dollars as far as costs are known."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+NOTHING_SPENT = Spent()
+
+
+@value(slots=True)
+class DaySpending:
+    """What a tenant has spent today, and when the day of UTC ends."""
+
+    spent: Spent
+    quotas: Quotas
+    ends_in_s: float
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a quota of the day."""
+        return (self.quotas.tokens_per_day, self.quotas.cost_usd_per_day) != (None, None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a quota of the day is reached."""
+        tokens, cost_usd = self.quotas.tokens_per_day, self.quotas.cost_usd_per_day
+        return (tokens is not None and self.spent.tokens >= tokens) or (
+            cost_usd is not None and self.spent.cost_usd >= cost_usd
+        )
+
+
+ReportSpending = Callable[[int, Mapping[str, Spent]], Awaitable[dict[str, DaySpending]]]
+"""Takes the number of a report and what was spent since the last one; raises redis errors."""
+
+
+async def report_spending(
+    client: Redis, worker: str, number: int, spent: Mapping[str, Spent]
+) -> dict[str, DaySpending]:
+    """Add what a worker has spent; return the sums of these tenants over all workers.
+
+    A report that is sent again with its number adds nothing.
+    """
+    words = [word for name, it in spent.items() for word in (name, it.tokens, f"{it.cost_usd:.9f}")]
+    left_ms, *found = await run_script(client, SPEND, worker, number, *words)
+    sums = zip(spent, found[::3], found[1::3], found[2::3], strict=True)
+    return {
+        name: DaySpending(
+            Spent(int(tokens), float(cost_usd)), decode_quotas(quotas or None), int(left_ms) / 1000
+        )
+        for name, tokens, cost_usd, quotas in sums
+    }

@@ -38,8 +38,8 @@ from app.store.codec import (
     snapshot_json,
 )
 from app.store.committer import Committer
+from app.store.connection import RETRY_AFTER_S, refusals
 from app.store.enqueue import Word
-from app.store.refusals import RETRY_AFTER_S, refusals
 from app.store.scripts import BATCH_CANCEL, BATCH_COMMIT, BATCH_ERASE, BATCH_LOOK, BATCH_STAGE
 from app.store.sealing import Sealer
 from app.store.state import NewRefinement

@@ -131,7 +131,7 @@ class _Link(asyncio.Protocol):
         self._writable()
 
 
-async def in_order(*answers: asyncio.Future[Any]) -> list[Any]:
+async def replies_in_order(*answers: asyncio.Future[Any]) -> list[Any]:
     """Return the answers to commands that were sent one after the other; raise the first error.
 
     `gather` would not know that they come in this order, and takes 20 times as many steps.

@@ -13,13 +13,13 @@ from redis.asyncio import Redis
 from app.contract.endpoints import PREFIX
 from app.contract.values import value
 from app.store import keys
-from app.store.refusals import refusals
+from app.store.connection import refusals
 
 READ_AGAIN_S = 5.0
 MOST_REMEMBERED = 1_000
 
 
-def endpoint_name(url: str) -> str:
+def endpoint_address(url: str) -> str:
     """Return scheme, host, port and path of a URL: what an endpoint is."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path or '/'}"
@@ -27,7 +27,7 @@ def endpoint_name(url: str) -> str:
 
 def endpoint_id(tenant: str, url: str) -> str:
     """Return the id of a tenant's endpoint."""
-    named = f"{tenant}\n{endpoint_name(url)}"
+    named = f"{tenant}\n{endpoint_address(url)}"
     return f"ep_{sha256(named.encode()).hexdigest()[:24]}"
 
 
@@ -43,7 +43,7 @@ class EndpointSecrets:
 
     def secret(self, tenant: str, url: str, number: int, *, key: int = 0) -> str:
         """Return one secret of an endpoint; they are numbered from 0."""
-        about = f"{tenant}\n{endpoint_name(url)}\n{number}"
+        about = f"{tenant}\n{endpoint_address(url)}\n{number}"
         digest = hmac.digest(self._keys[key], about.encode(), "sha256")
         return PREFIX + base64.b64encode(digest).decode()
 

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 
 from app.contract.values import value
 from app.store.committer import Committer
-from app.store.scripts import ENQUEUE, TAKE_JOBS, run
+from app.store.scripts import ENQUEUE, TAKE_JOBS, run_script
 from app.store.state import Job
 
 Word = str | bytes | int | float
@@ -99,5 +99,5 @@ class JobSource:
         commands that enqueue a job. Raises redis errors; the jobs may have been moved then.
         """
         args = (self._worker, free, most, *self._places, template, *moved)
-        left, *found = await run(client, TAKE_JOBS, *args)
+        left, *found = await run_script(client, TAKE_JOBS, *args)
         return Taken(tuple(zip(found[::2], found[1::2], strict=True)), left)

@@ -59,7 +59,7 @@ async def inspect(committer: Committer, worker_key: Callable[[str], str]) -> Ser
     )
 
 
-async def standing(committer: Committer) -> dict[str, float]:
+async def workload(committer: Committer) -> dict[str, float]:
     """Return how many workers there are, and how many refinements they hold or a model parks."""
     seconds, _ = await committer.execute("TIME")
     parked = [it.decode() for it in await committer.execute("SMEMBERS", keys.PARKED)]

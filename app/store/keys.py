@@ -250,7 +250,7 @@ def entries(refinement_id: str) -> str:
     return f"{ENTRIES_OF}{refinement_id}"
 
 
-def listed(tenant: str) -> str:
+def refinement_list(tenant: str) -> str:
     """Return the key of the list of all refinements of a tenant."""
     return f"{LIST}{tenant}"
 
@@ -288,7 +288,7 @@ def achieved(tenant: str, kind: str, day: date) -> str:
     return f"{ACHIEVED}{tenant}:{kind}:{(day - date(1970, 1, 1)).days}"
 
 
-def insights(tenant: str, day: date, by: str) -> str:
+def insight_sums(tenant: str, day: date, by: str) -> str:
     """Return the key of the sums of gains of a tenant's refinements that ended on a day."""
     return f"{INSIGHTS}{tenant}:{day.isoformat()}:{by}"
 

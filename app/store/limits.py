@@ -1,20 +1,22 @@
-"""What workers share of the limits and outages of models."""
+"""What workers share of the limits and outages of models, and of what their servers reject."""
 
 import asyncio
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Protocol, cast
 
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from app.contract.offers import ModelLimit, OpenBreaker
 from app.contract.values import value
 from app.contract.waiting import WaitReason
 from app.store import keys
 from app.store.committer import Committer
-from app.store.scripts import PERMITS, run
+from app.store.scripts import PERMITS, run_script
 
 MOST_SHOWN = 500
 
@@ -101,7 +103,7 @@ class SharedLimits:
     async def exchange(self, model: str, provider: str, report: PermitReport) -> Permits:
         """Report and receive permits, by the time of Redis."""
         words = permit_words(model, provider, self.worker, report)
-        return permits_in(await run(self.client, PERMITS, *words))
+        return permits_in(await run_script(self.client, PERMITS, *words))
 
 
 def permit_words(
@@ -195,3 +197,38 @@ def _has_recovered(state: dict[str, str], provider: dict[str, str]) -> bool:
 
 def _time(milliseconds: str) -> datetime:
     return datetime.fromtimestamp(float(milliseconds) / 1000, UTC)
+
+
+KEPT_S = 86_400
+"""A server may accept later what it rejects now."""
+
+_log = logging.getLogger(__name__)
+
+
+@value(slots=True)
+class Rejections:
+    """What workers share of one server, whose address and key `fingerprint` stands for."""
+
+    client: Redis
+    fingerprint: str
+
+    async def read(self, name: str) -> frozenset[str] | None:
+        """Return what was rejected for a name within a day; None while Redis is away."""
+        try:
+            found = await self.client.smembers(self._key(name))
+        except (RedisError, OSError, TimeoutError):
+            return None
+        return frozenset(it.decode() for it in found if isinstance(it, bytes))
+
+    async def add(self, name: str, rejected: Collection[str]) -> None:
+        """Remember for a day, counted from the last addition, what was rejected for a name."""
+        try:
+            async with self.client.pipeline() as pipeline:
+                pipeline.sadd(self._key(name), *rejected)
+                pipeline.expire(self._key(name), KEPT_S)
+                await pipeline.execute()
+        except (RedisError, OSError, TimeoutError) as error:
+            _log.warning("what a model rejects is not shared while Redis is away: %s", error)
+
+    def _key(self, name: str) -> str:
+        return f"{keys.REJECTED}{name}@{self.fingerprint}"

@@ -14,8 +14,8 @@ from app.contract.resources import ENDPOINTS
 from app.store import keys
 from app.store.codec import UNKNOWN_FIELDS, moment, reading, with_secrets
 from app.store.committer import Committer
-from app.store.refusals import refusals
-from app.store.sealing import Sealer
+from app.store.connection import refusals
+from app.store.sealing import Sealer, about_preset
 
 MOST_PRESETS = 100
 """Of one tenant."""
@@ -163,8 +163,3 @@ class PresetStore:
         with reading("a preset"):
             request = PresetRequest.model_validate_json(opened, extra=UNKNOWN_FIELDS)
         return Preset(name=name, updated_at=moment(record["updated_at"]), request=request)
-
-
-def about_preset(tenant: str, name: str) -> str:
-    """Return what the secrets of a preset are sealed for."""
-    return f"preset {tenant}:{name}"

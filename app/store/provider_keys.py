@@ -13,8 +13,8 @@ from app.contract.errors import InvalidRequest, NotFound
 from app.store import keys
 from app.store.codec import moment
 from app.store.committer import Committer
-from app.store.refusals import refusals
-from app.store.sealing import Sealer
+from app.store.connection import refusals
+from app.store.sealing import Sealer, about_provider_key
 
 READ_AGAIN_S = 2.0
 """How long a worker goes by what it has read."""
@@ -106,8 +106,3 @@ class TenantKeys:
     def _opened(self, tenant: str, provider: str, record: bytes) -> str:
         sealed = base64.b64decode(from_json(record)["key"])
         return self._sealer.open(sealed, about_provider_key(tenant, provider))["key"]
-
-
-def about_provider_key(tenant: str, provider: str) -> str:
-    """Return what a key is sealed for."""
-    return f"provider key {tenant}:{provider}"

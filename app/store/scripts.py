@@ -227,7 +227,7 @@ UNPLAYABLE = SCRIPTS["unplayable"]
 WORKERS = SCRIPTS["workers"]
 
 
-async def run(client: Redis, script: LuaScript, *args: str | bytes | int) -> Any:
+async def run_script(client: Redis, script: LuaScript, *args: str | bytes | int) -> Any:
     """Return the answer of a script; send its text if Redis does not have it."""
     try:
         return await client.evalsha(script.sha, 0, *args)

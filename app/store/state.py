@@ -15,10 +15,10 @@ from datetime import datetime
 from typing import Self
 
 from app.contract import Contract
+from app.contract.calibration import Learnt
 from app.contract.drafts import sha256_of
 from app.contract.events import Event, EventType, Queued
 from app.contract.judgement import Usage
-from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import PendingPause

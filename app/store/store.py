@@ -43,11 +43,10 @@ from app.contract.errors import (
 from app.contract.events import Event
 from app.contract.insights import KEPT_DAYS, Dimension, Key, Sums
 from app.contract.limits import Limits, LimitsChange
-from app.contract.listing import EVERYTHING, Selected
 from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
-from app.contract.snapshot import Snapshot, SnapshotPage
+from app.contract.snapshot import EVERYTHING, Selected, Snapshot, SnapshotPage
 from app.contract.status import TERMINAL, Status
 from app.contract.webhooks import Delivery
 from app.store import keys
@@ -76,12 +75,11 @@ from app.store.codec import (
     snapshot_json,
     stored_event,
 )
-from app.store.committer import PROBE_MS, Committer, in_order
+from app.store.committer import PROBE_MS, Committer, replies_in_order
+from app.store.connection import RETRY_AFTER_S, refusals
 from app.store.endpoints import EndpointSecrets
 from app.store.enqueue import Enqueuer, Queue, Word, script_words
-from app.store.insights import decode_insights, insight_keys
-from app.store.inspection import ServerFacts, inspect, standing
-from app.store.learning import Agreement, calibrations
+from app.store.inspection import ServerFacts, inspect, workload
 from app.store.limits import StoredLimit, stored_limits
 from app.store.live_texts import encode_watched
 from app.store.packing import Entries, packed_record, unpack_record, unpacked, with_unpacked
@@ -96,8 +94,6 @@ from app.store.prompts import (
     parts_of,
 )
 from app.store.provider_keys import ProviderKeyStore
-from app.store.refusals import RETRY_AFTER_S, refusals
-from app.store.resealing import Resealing
 from app.store.scripts import (
     CANCEL,
     CHANGE,
@@ -118,8 +114,7 @@ from app.store.scripts import (
     WORKERS,
     LuaScript,
 )
-from app.store.sealing import NO_SEALER, Sealer
-from app.store.selection import Achieved, Candidates, achieved_by, agreements_of, drawn_in
+from app.store.sealing import NO_SEALER, Resealing, Sealer
 from app.store.state import (
     Addition,
     Created,
@@ -129,7 +124,21 @@ from app.store.state import (
     Submitted,
     beginning_of,
 )
-from app.store.usage import Cells, TenantDay, usage_days, usage_of
+from app.store.statistics import (
+    Achieved,
+    Agreement,
+    Candidates,
+    Cells,
+    TenantDay,
+    achievements,
+    agreements_of,
+    calibrations,
+    decode_insights,
+    drawn_in,
+    insight_keys,
+    usage_days,
+    usage_of,
+)
 from app.store.webhooks import WebhookStore
 
 ID_PREFIX = "ref_"
@@ -201,7 +210,7 @@ def _lists(
         lists.append(keys.listed_by_batch(tenant, batch))
     if status is not None:
         lists.append(keys.listed_by_status(tenant, status))
-    return lists or [keys.listed(tenant)]
+    return lists or [keys.refinement_list(tenant)]
 
 
 def _bounds(selected: Selected, below: str | None) -> tuple[str | None, str | None]:
@@ -695,7 +704,7 @@ class Store:
         self, tenant: str, kind: str, candidates: Candidates
     ) -> Mapping[str, Mapping[str, Achieved]]:
         """Return by seat what models have achieved in the tasks of a kind they were drawn for."""
-        return await achieved_by(self._committer, tenant, kind, candidates)
+        return await achievements(self._committer, tenant, kind, candidates)
 
     @refusing
     async def agreements(self, tenant: str, critics: Sequence[str]) -> Mapping[str, Agreement]:
@@ -734,7 +743,7 @@ class Store:
     async def standing(self) -> Mapping[str, float]:
         """Return how many refinements, webhooks and workers stand in Redis, by what they are."""
         waiting, overdue = await self.waiting(), await self.webhooks.overdue()
-        found = await standing(self._committer)
+        found = await workload(self._committer)
         return {**found, "waiting": waiting, "webhooks_overdue": overdue}
 
     async def used_memory(self) -> float:
@@ -804,7 +813,7 @@ class Store:
         while True:
             # In this order, so that no entry is newer than what is known of the refinement.
             page = (f"({min(after, LAST)}-0", "+", "COUNT", limit + 1)
-            entries, fields = await in_order(
+            entries, fields = await replies_in_order(
                 self._committer.execute("XRANGE", journal, *page),
                 self._committer.execute("HMGET", key, *ENDED_FIELDS),
             )

@@ -21,8 +21,8 @@ from app.store import keys
 from app.store.batches import BATCH_PREFIX
 from app.store.codec import UNKNOWN_FIELDS, moment, paired
 from app.store.committer import Committer
+from app.store.connection import refusals
 from app.store.endpoints import EndpointSecrets, endpoint_id
-from app.store.refusals import refusals
 from app.store.scripts import (
     DELIVERIES,
     ENDPOINT_CHANGE,

@@ -34,7 +34,6 @@ from app.store.codec import (
 from app.store.committer import Committer
 from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
-from app.store.learning import Kind, decode_learnt
 from app.store.live_texts import decode_watched, encode_piece
 from app.store.packing import pack_record
 from app.store.scripts import (
@@ -55,7 +54,7 @@ from app.store.scripts import (
     TAKE_DUE,
     TAKE_ENDED,
     TAKE_PARKED,
-    run,
+    run_script,
 )
 from app.store.sealing import NO_SEALER, Sealer
 from app.store.state import (
@@ -73,6 +72,7 @@ from app.store.state import (
     Suspected,
     UnreadableRecord,
 )
+from app.store.statistics import Kind, decode_learnt
 from app.store.wakeups import messages
 
 ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poisoned`
@@ -313,7 +313,7 @@ async def renew(client: Redis, name: str, lease_ms: int, read: Mapping[str, int]
     Read their state (`Journal.look`), then pass them as `read` to the next renewal.
     """
     pairs = [word for pair in read.items() for word in pair]
-    news = await run(client, RENEW, name, lease_ms, *pairs)
+    news = await run_script(client, RENEW, name, lease_ms, *pairs)
     return {one.decode(): int(number) for one, number in zip(news[::2], news[1::2], strict=True)}
 
 
@@ -491,7 +491,7 @@ class WorkerStore:
 
     async def drop(self, ids: Collection[str]) -> None:
         """Give up what this worker holds and does not play; it counts as an attempt."""
-        await run(self._client, DROP, self._name, *ids)
+        await run_script(self._client, DROP, self._name, *ids)
 
     async def blame(self, refinement_id: str, name: str, detail: str | None) -> bool:
         """Give up a claim of the worker `name`, which died; return whether the refinement ended.
@@ -521,7 +521,7 @@ class WorkerStore:
 
     async def leave(self) -> None:
         """End the lease of this worker; what it still holds is due at once."""
-        await run(self._client, LEAVE, self._name)
+        await run_script(self._client, LEAVE, self._name)
 
     async def take_due(
         self, limit: int, include_queued: bool, gone: Sequence[str] = ()
@@ -537,7 +537,7 @@ class WorkerStore:
         queue: set it only with free slots and an empty RQ queue. Otherwise only those that later
         ones have overtaken do.
         """
-        looked_at, orphaned, *taken = await run(
+        looked_at, orphaned, *taken = await run_script(
             self._client,
             TAKE_DUE,
             limit,
@@ -555,7 +555,7 @@ class WorkerStore:
         What is not packed because of an error is tried again after a minute. Raises redis errors.
         """
         args = (PACKED_AT_ONCE, self._pack_after_ms, PACK_AGAIN_MS)
-        ids: list[bytes] = await run(self._client, TAKE_ENDED, *args)
+        ids: list[bytes] = await run_script(self._client, TAKE_ENDED, *args)
         await asyncio.gather(*(pack_record(self._committer, it.decode()) for it in ids))
         return len(ids) == PACKED_AT_ONCE
 
@@ -564,7 +564,7 @@ class WorkerStore:
 
         Raises redis errors.
         """
-        found = await run(self._client, PARKED, most)
+        found = await run_script(self._client, PARKED, most)
         return {it.decode(): int(n) for it, n in zip(found[::2], found[1::2], strict=True)}
 
     async def resume_parked(self, model: str, permits: int) -> int:
@@ -573,7 +573,7 @@ class WorkerStore:
         Tenants take turns; within a tenant those with more recorded steps go first, then the older
         ones. Those not enqueued because of an error are due again after a lease, without a permit.
         """
-        jobs = _jobs(await run(self._client, TAKE_PARKED, model, permits, self._lease_ms))
+        jobs = _jobs(await run_script(self._client, TAKE_PARKED, model, permits, self._lease_ms))
         # Each job goes in front of those before it.
         await self.enqueuer.enqueue(jobs[::-1])
         return len(jobs)
@@ -603,7 +603,7 @@ class WorkerStore:
         not enqueued because of an error are found again after a lease, like lost ones.
         """
         args = (BATCHES_TAKEN, self._lease_ms, FED_EVERY_MS, MOST_QUEUED, MOST_LIVE)
-        due_ms, *begun = await run(self._client, TAKE_BATCHES, *args)
+        due_ms, *begun = await run_script(self._client, TAKE_BATCHES, *args)
         await self.enqueuer.enqueue(_jobs(begun))
         return None if due_ms < 0 else due_ms / 1000
 

@@ -1,8 +1,15 @@
 """What a process tells the people who operate it."""
 
 from app.telemetry.logs import Formats, about_request, configure_logs, request_id, safe_request_id
-from app.telemetry.spans import NO_TRACES, Origin, TraceContext, Traces, TraceSpan, current_span
-from app.telemetry.traces import open_traces
+from app.telemetry.traces import (
+    NO_TRACES,
+    Origin,
+    TraceContext,
+    Traces,
+    TraceSpan,
+    current_span,
+    open_traces,
+)
 
 __all__ = [
     "NO_TRACES",

@@ -16,7 +16,7 @@ from typing import Any, Literal, TextIO
 
 from pythonjsonlogger.json import JsonEncoder
 
-from app.telemetry.spans import current_span
+from app.telemetry.traces import current_span
 
 Formats = Literal["auto", "json", "text"]
 

@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 from statistics import fmean, stdev
 from typing import Any
 
-from app.contract.learnt import Learnt
+from app.contract.calibration import Learnt
 from app.contract.requests import RefinementRequest
 from benchmarks.simulation.policies import PolicyResult, hone, informed, naive
 from benchmarks.simulation.programs import PROGRAMMERS, TESTERS, ProgramWorld

@@ -11,8 +11,8 @@ from math import exp, pi, sqrt
 from operator import mul
 from typing import Any
 
+from app.contract.calibration import Learnt
 from app.contract.judgement import QualityEstimate
-from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from benchmarks.simulation.world import FIRST_DRAFT, Critic, Reviser, TextWorld, World

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 from standardwebhooks import Webhook as Verifier
 
-from app.access.erasure import erase, exported
+from app.access.erasure import erase_tenant, exported_tenant
 from app.api.batches import BatchBody
 from app.contract.batches import RefusedLine
 from app.queue import RefinementQueue
@@ -628,12 +628,12 @@ async def test_a_tenant_is_exported_and_erased_with_its_batches(
 ) -> None:
     batch = await accepted(api, *(line(f"{it}") for it in range(201)))
     await begun(api, worker, batch)
-    told = [it async for it in exported(store, "default")]
+    told = [it async for it in exported_tenant(store, "default")]
     assert [it["id"] for it in told if it["kind"] == "batch"] == [batch["id"]]
     (found,) = [it for it in told if it["kind"] == "pending_request"]
     assert (found["batch"], found["line"], found["custom_id"]) == (batch["id"], 201, "200")
     assert found["request"]["draft"] == DRAFT
-    await erase(store, "default")
+    await erase_tenant(store, "default")
     await worker.feed_batches()
     stored = await kept(redis)
     assert [it for it in (batch["id"], DRAFT[:5]) if it in stored] == []

@@ -5,10 +5,10 @@ from math import exp
 import httpx
 import pytest
 
-from app.contract.learnt import Learnt
+from app.contract.calibration import Learnt
 from app.contract.status import Status
 from app.store import Addition, WorkerStore
-from app.store.learning import Agreement, Hypotheses, Kind, agreements, lessons, rated_once
+from app.store.statistics import Agreement, Hypotheses, Kind, agreements, lessons, rated_once
 from tests.api.api_client import problem, submitted
 from tests.store.store_harness import COMPLETED, SUCCEEDED, TENANT
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from app.contract.caveats import Caveat
 from app.contract.drafts import Escape
 from app.contract.events import (
     Event,
@@ -18,11 +17,12 @@ from app.contract.events import (
     Queued,
     StepCompleted,
     TextReply,
-    standing,
+    unvoided,
 )
 from app.contract.gains import Gains, gains_of
 from app.contract.judgement import CriterionScore, QualityEstimate, ScoreFrom, Usage
 from app.contract.limits import Limits
+from app.contract.outcome import Caveat
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
 from app.service.report import Story
@@ -46,7 +46,7 @@ def of_journal(name: str) -> tuple[Gains, list[Event]]:
         for at, it in stored["journal"][:-1]
     ]
     events = [it for it in entries if it is not None]
-    judged = [it.data for it in standing(events) if isinstance(it.data, IterationCompleted)]
+    judged = [it.data for it in unvoided(events) if isinstance(it.data, IterationCompleted)]
     steps = [it.data for it in events if isinstance(it.data, StepCompleted)]
     result = Result.model_validate_json(stored["summary"]["result"])
     return gains_of(judged, steps, result.path, result.missing), events

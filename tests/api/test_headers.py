@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.api.dependencies import (
-    accepted,
     event_number,
     idempotency_key,
+    preferred_type,
     preferred_wait_s,
     seen_events,
     versions_in,
@@ -120,7 +120,7 @@ def test_without_if_none_match_nothing_was_seen_and_a_star_is_everything() -> No
     ],
 )
 def test_accept_is_weighed_as_rfc_9110_says(accept: list[str], answer: str | None) -> None:
-    assert accepted(accept, OFFERED) == answer
+    assert preferred_type(accept, OFFERED) == answer
 
 
 async def test_every_response_that_was_chosen_by_accept_says_so_to_caches(
@@ -151,7 +151,7 @@ def test_any_header_is_read_or_refused(text: str) -> None:
         lambda: preferred_wait_s([text]),
         lambda: seen_events([text]),
         lambda: idempotency_key(text),
-        lambda: accepted([text], OFFERED),
+        lambda: preferred_type([text], OFFERED),
         lambda: event_number(text),
     )
     for read in readers:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from app.api.bodies import FEW_VALUES, MAX_ERRORS, MAX_MEMBERS, MAX_VALUES, parsed, values_in
+from app.api.bodies import FEW_VALUES, MAX_ERRORS, MAX_MEMBERS, MAX_VALUES, parsed, value_count
 from app.contract.errors import InvalidRequest
 from app.contract.events import EventPage
 from app.contract.requests import RefinementRequest
@@ -49,7 +49,7 @@ def test_a_body_with_too_many_values_is_refused_as_a_whole() -> None:
 
 def test_texts_are_not_counted_as_values() -> None:
     text = rb"[1,2],{},\"a\",\\" * 10_000
-    assert values_in(b'{"draft":"%b","metadata":{"a":"b"}}' % text) < 10
+    assert value_count(b'{"draft":"%b","metadata":{"a":"b"}}' % text) < 10
 
 
 def test_a_body_with_many_values_may_be_valid() -> None:
@@ -57,7 +57,7 @@ def test_a_body_with_many_values_may_be_valid() -> None:
     names = b",".join(b'"c%d"' % number for number in range(99))
     validator = b'{"kind":"sql","dialect":"sqlite","tables":{"t":[%b]},"rows":{"t":[%b]}}'
     body = b'{"draft":"a","validators":[%b]}' % (validator % (names, rows))
-    assert values_in(body) > 80_000
+    assert value_count(body) > 80_000
     assert len(parsed(RefinementRequest, body).validators) == 1
 
 

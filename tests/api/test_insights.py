@@ -11,7 +11,7 @@ from app.contract.insights import (
     Insight,
     Key,
     Sums,
-    additions_of,
+    insights_of,
     ranked,
     t_95,
 )
@@ -82,7 +82,7 @@ def test_the_highest_gains_of_each_grouping_come_first() -> None:
 def of_two_revisions() -> dict[Key, Sums]:
     gains = gains_in(two_revisions().told("iterations/2"))
     usage = Usage(calls=6, input_tokens=540, output_tokens=60, cost_usd=0.012, seconds=9)
-    return dict(additions_of(gains, "iterative", usage, NAMED))
+    return dict(insights_of(gains, "iterative", usage, NAMED))
 
 
 def test_a_refinement_adds_its_drafts_under_everything_that_made_them() -> None:
@@ -113,7 +113,7 @@ def test_a_refinement_adds_its_drafts_under_everything_that_made_them() -> None:
 
 def test_criteria_that_the_request_did_not_name_are_left_out() -> None:
     gains = gains_in(two_revisions().told())
-    keys = additions_of(gains, "iterative", Usage(), NAMED[1:])
+    keys = insights_of(gains, "iterative", Usage(), NAMED[1:])
     found = [value for by, value in keys if by is Dimension.CRITERION]
     assert found == ["criterion 1"]
 
@@ -122,7 +122,7 @@ def test_no_longer_name_than_said_is_kept() -> None:
     story = two_revisions()
     story.asked("iterations/4/revise", "openai:" + "m" * 200)
     story.judged("iterations/4", "iterations/3", 0.4, 0.4)
-    sums = additions_of(gains_in(story.told()), "iterative", Usage(), NAMED)
+    sums = insights_of(gains_in(story.told()), "iterative", Usage(), NAMED)
     assert max(len(value) for _, value in sums) == LONGEST_VALUE
 
 

@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
-from app.main import serve
+from app.main import serve_api
 from app.settings import Settings
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
@@ -118,10 +118,10 @@ def test_a_redis_that_would_lose_records_is_refused_at_the_start(
 ) -> None:
     with Redis.from_url(redis.url) as admin:
         admin.config_set("maxmemory-policy", "allkeys-lru")
-    assert serve(Settings(redis_url=redis.url)) == 1
+    assert serve_api(Settings(redis_url=redis.url)) == 1
     assert "maxmemory-policy" in caplog.text
 
 
 def test_without_an_address_of_redis_nothing_starts(caplog: pytest.LogCaptureFixture) -> None:
-    assert serve(Settings(redis_url="")) == 1
+    assert serve_api(Settings(redis_url="")) == 1
     assert "HONE_REDIS_URL" in caplog.text

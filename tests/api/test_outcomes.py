@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.contract.caveats import Caveat
 from app.contract.judgement import CriterionScore, Finding, OnFail
-from app.contract.outcome import OutcomeReason, Shortfall
+from app.contract.outcome import Caveat, OutcomeReason, Shortfall
 from app.contract.status import StopReason
 
 

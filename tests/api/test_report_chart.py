@@ -12,7 +12,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Iteration, Result
 from app.service.report import Story, markdown_of
 from app.service.report.chart import Chart, charts_in, scores
-from app.service.report.sections import iterations
+from app.service.report.sections import draft_table
 from tests.api.test_report_sections import QUEUED, snapshot
 from tests.api.test_reports import Page, as_html
 
@@ -173,7 +173,7 @@ def test_fifty_drafts_as_long_as_they_come_make_a_report_of_a_bounded_size() -> 
 def test_of_very_many_drafts_the_judgements_of_those_of_the_whole_are_shown_first() -> None:
     inner = [judged(f"parts/part-{n}/iterations/1", 0.5) for n in range(600)]
     whole = judged("iterations/1", 0.5)
-    shown = iterations(story([*inner, whole], strategy={"kind": "nested"}))
+    shown = draft_table(story([*inner, whole], strategy={"kind": "nested"}))
     assert "\n\n101 further rows are not shown.\n\n" in shown
     assert "\n\nThe judgements of 501 drafts are not shown.\n\n" in shown
     assert shown.count("\n### ") == 100
@@ -183,6 +183,6 @@ def test_of_very_many_drafts_the_judgements_of_those_of_the_whole_are_shown_firs
 def test_of_very_many_findings_the_first_are_shown_and_the_others_counted() -> None:
     findings = [Finding(source="critic", kind="tone", message=f"Fault {n}.") for n in range(60)]
     draft = judged("iterations/1", 0.5).model_copy(update={"findings": tuple(findings)})
-    shown = iterations(story([draft]))
+    shown = draft_table(story([draft]))
     assert shown.count(": Fault ") == 50
     assert "\n- 10 further ones are not shown." in shown

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from app.contract.caveats import Caveat
 from app.contract.drafts import sha256_of
 from app.contract.events import (
     Event,
@@ -13,10 +12,11 @@ from app.contract.events import (
     StepFailed,
 )
 from app.contract.judgement import Usage
+from app.contract.outcome import Caveat
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
 from app.contract.status import Status
-from app.service.report.parts import items_in, parts
+from app.service.report.parts import parts, story_items
 from app.service.report.sections import Story, story_of
 from tests.api.test_report_sections import AT, LIMITS, QUEUED, asked, snapshot
 
@@ -117,7 +117,7 @@ def test_parts_within_stages_follow_their_stage_in_the_order_of_the_text() -> No
         status=Status.RUNNING,
         phase=("stages/text/parts/section-2/iterations/1/revise",),
     )
-    assert [(it.path, it.title) for it in items_in(told)] == [
+    assert [(it.path, it.title) for it in story_items(told)] == [
         ("stages/facts", "Find them."),
         ("stages/text", "Write it."),
         ("stages/text/parts/section-2", "Second"),

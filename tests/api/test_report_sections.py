@@ -26,7 +26,7 @@ from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Failure, Iteration, Snapshot
 from app.contract.status import Status, StopReason
 from app.service.report import Story, markdown_of
-from app.service.report.sections import course, ending, iterations, steps
+from app.service.report.sections import course, draft_table, ending, step_table
 from app.store.codec import links
 
 AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)
@@ -135,7 +135,7 @@ def test_steps_name_who_stood_in_and_an_unknown_cost_is_unknown() -> None:
     refused = StepFailed(
         about="0" * 16, key="outputs/a", code="model_refused", detail="no", usage=Usage(), next=()
     )
-    shown = steps(told(asked("compare/1", "x", model="openai:small", tried=tried), refused))
+    shown = step_table(told(asked("compare/1", "x", model="openai:small", tried=tried), refused))
     helped, failed = shown.splitlines()[4:6]
     who = "openai:small, fallback for openai:big (`model_unavailable`)"
     assert helped == f"| `compare/1` | model call | {who} | 1,020 | unknown | 1.2 |"
@@ -149,10 +149,10 @@ def test_steps_name_who_stood_in_and_an_unknown_cost_is_unknown() -> None:
 
 def test_totals_tell_the_share_of_cached_input_and_what_was_thinking() -> None:
     used = Usage(input_tokens=10_000, cached_tokens=4_100, output_tokens=900, thinking_tokens=600)
-    shown = steps(told(of=snapshot(usage=used)))
+    shown = step_table(told(of=snapshot(usage=used)))
     assert "| of which read from a cache | 4,100 (41 %) |" in shown
     assert "| of which thinking | 600 |" in shown
-    assert "of which" not in steps(told(of=snapshot(usage=UNKNOWN)))
+    assert "of which" not in step_table(told(of=snapshot(usage=UNKNOWN)))
 
 
 def test_a_plan_is_told_with_every_revision_and_what_its_tools_said() -> None:
@@ -224,7 +224,7 @@ def test_findings_and_what_became_of_issues_stand_below_their_iteration() -> Non
         issues=(issue, issue.model_copy(update={"state": IssueState.NEW})),
         fixes=(fix,),
     )
-    assert iterations(told(judged=(one,))).partition("### ")[2] == (
+    assert draft_table(told(judged=(one,))).partition("### ")[2] == (
         "`iterations/1`\n\nScore not measured, not passed.\n\n"
         '**Corrected before judging**\n\n- `validators/0` (spelling), 1 change: "a\\*" to "b"\n\n'
         "**Findings**\n\n"

@@ -9,15 +9,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from app.contract.caveats import BLOCKING
 from app.contract.drafts import Escape
 from app.contract.judgement import Comparison, IssueState, ScoreFrom
 from app.contract.limits import Limits
-from app.contract.outcome import ENDED_BY
+from app.contract.outcome import BLOCKING, ENDED_BY
 from app.contract.reviews import PausedOnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status, StopReason
 from app.service.report import wording
-from app.service.report.markdown import fenced, plain, table
+from app.service.report.markdown import code_block, escaped, table
 from app.service.report.sections import RULES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -76,12 +75,15 @@ def test_any_text_is_shown_as_it_is_in_a_line_a_cell_and_a_block(text: str) -> N
     reader = MarkdownIt("commonmark").enable("table")
     line = " ".join(text.split())
     assume(line)
-    for shape, markdown in (("list", f"- {plain(text)}"), ("cell", table("h", [(plain(text),)]))):
+    for shape, markdown in (
+        ("list", f"- {escaped(text)}"),
+        ("cell", table("h", [(escaped(text),)])),
+    ):
         tokens = reader.parse(markdown)
         opened = [it.type.removesuffix("_open") for it in tokens if it.nesting == 1]
         assert opened == SHAPES[shape]
         shown = [it for it in tokens if it.type == "inline"][-1].children or []
         assert {it.type for it in shown} == {"text"}
         assert "".join(it.content for it in shown) == line
-    [block] = reader.parse(fenced(text))
+    [block] = reader.parse(code_block(text))
     assert block.content == (text if text.endswith("\n") else f"{text}\n")

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from app.access import Keyring
-from app.access.erasure import exported
+from app.access.erasure import exported_tenant
 from app.contract.access import OPERATOR, Scope
 from app.contract.status import Status
 from app.contract.usage import ModelUse, UsageCell, UsageGrouping, UsageGroups
@@ -216,7 +216,7 @@ async def test_usage_is_exported_with_its_tenant(
     key_id, headers = await key_of(keyring, "acme")
     made = await api.post("/v1/refinements", json=REQUEST, headers=headers)
     await end(worker, made.json()["id"])
-    told = [it async for it in exported(store, "acme") if it["kind"] == "usage"]
+    told = [it async for it in exported_tenant(store, "acme") if it["kind"] == "usage"]
     assert {it["group"][UsageGrouping.MODEL]: it["calls"] for it in told} == {GPT: 2, CLAUDE: 1}
     assert {it["group"][UsageGrouping.KEY] for it in told} == {key_id}
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from app.contract.estimates import Cap, Consumption, RefinementEstimate
+from app.contract.budget import Cap, Consumption, RefinementEstimate
 from app.contract.judgement import CriterionScore, Usage
 from app.contract.ratings import Rating
 from app.contract.snapshot import Failure, Iteration, IterationList, Result, Snapshot

@@ -16,7 +16,7 @@ from hone_extras.compare.comparison import (
     with_sign,
 )
 from hone_extras.compare.paired_statistics import (
-    compared,
+    compare_settings,
     interval,
     more_texts,
     noise_of,
@@ -110,14 +110,14 @@ def test_the_intervals_of_three_settings_hold_together() -> None:
     """Without the correction they would in about 88 of 100."""
     held = 0
     for seed in range(300):
-        found = compared("abc", outcomes(noisy(seed, 12, 0.6, 0.6, 0.6)), 0.02)
+        found = compare_settings("abc", outcomes(noisy(seed, 12, 0.6, 0.6, 0.6)), 0.02)
         held += all(contains(it.score, 0.0) for it in found.differences)
     assert held / 300 >= 0.93
 
 
 def test_settings_that_are_alike_are_seldom_told_apart() -> None:
     advised = [
-        compared("ab", outcomes(noisy(seed, 12, 0.6, 0.6)), 0.02).recommendation.verdict
+        compare_settings("ab", outcomes(noisy(seed, 12, 0.6, 0.6)), 0.02).recommendation.verdict
         for seed in range(300)
     ]
     assert advised.count("shown") / 300 <= 0.08
@@ -147,7 +147,7 @@ def test_too_few_ratings_decide_nothing_and_ten_do() -> None:
             }
             for i, (a, b) in enumerate(zip(scores["a"], scores["b"], strict=True))
         ]
-        found = compared("ab", texts, 0.02)
+        found = compare_settings("ab", texts, 0.02)
         (difference,) = found.differences
         assert difference.people is not None
         assert difference.people.mean < -0.3
@@ -163,7 +163,7 @@ def test_only_people_who_rated_both_drafts_count() -> None:
             "b": outcome(0.5, ratings={"Ann": 0.6, "Cleo": 1.0}),
         }
     ]
-    (difference,) = compared("ab", texts, 0.02).differences
+    (difference,) = compare_settings("ab", texts, 0.02).differences
     assert difference.people is not None
     assert difference.people.count == 1
     assert difference.people.mean == pytest.approx(0.4)
@@ -177,7 +177,7 @@ def test_trust_begins_at_a_half_and_follows_people() -> None:
 
 
 def test_the_better_setting_is_named_with_what_its_score_costs() -> None:
-    found = compared("ab", outcomes(noisy(1, 20, 0.6, 0.7), {"a": 0.01, "b": 0.03}), 0.02)
+    found = compare_settings("ab", outcomes(noisy(1, 20, 0.6, 0.7), {"a": 0.01, "b": 0.03}), 0.02)
     assert (found.recommendation.choice, found.recommendation.verdict) == ("b", "shown")
     said = " ".join(found.recommendation.sentences)
     assert "b costs $0.0200 a text more than a" in said
@@ -186,16 +186,16 @@ def test_the_better_setting_is_named_with_what_its_score_costs() -> None:
 
 def test_the_cheaper_of_two_even_settings_is_recommended() -> None:
     scores = noisy(2, 60, 0.6, 0.6, sd=0.01)
-    found = compared("ab", outcomes(scores, {"a": 0.01, "b": 0.03}), 0.02)
+    found = compare_settings("ab", outcomes(scores, {"a": 0.01, "b": 0.03}), 0.02)
     assert (found.recommendation.choice, found.recommendation.verdict) == ("a", "even")
-    unknown = compared("ab", outcomes(scores, {"a": 0.01, "b": None}), 0.02)
+    unknown = compare_settings("ab", outcomes(scores, {"a": 0.01, "b": None}), 0.02)
     assert unknown.recommendation.choice is None
     assert "What they cost is unknown." in unknown.recommendation.sentences
     assert unknown.differences[0].cost_usd is None
 
 
 def test_too_few_texts_say_how_many_more_would_tell() -> None:
-    found = compared("ab", outcomes(noisy(1, 5, 0.5, 0.9)), 0.02)
+    found = compare_settings("ab", outcomes(noisy(1, 5, 0.5, 0.9)), 0.02)
     assert (found.differences[0].verdict, found.differences[0].more_texts) == ("too few", 1)
     assert found.recommendation.choice is None
     assert "About 1 more would tell." in found.recommendation.sentences[0]
@@ -203,10 +203,10 @@ def test_too_few_texts_say_how_many_more_would_tell() -> None:
 
 def test_while_it_is_open_the_one_that_costs_least_is_named() -> None:
     scores = noisy(7, 12, 0.6, 0.61, sd=0.2)
-    found = compared("ab", outcomes(scores, {"a": 0.01, "b": 0.03}), 0.02)
+    found = compare_settings("ab", outcomes(scores, {"a": 0.01, "b": 0.03}), 0.02)
     assert found.recommendation.verdict == "open"
     assert "nothing shows that a, which costs least" in " ".join(found.recommendation.sentences)
-    alike = compared("ab", outcomes(scores), 0.02)
+    alike = compare_settings("ab", outcomes(scores), 0.02)
     assert "costs least" not in " ".join(alike.recommendation.sentences)
 
 
@@ -225,12 +225,12 @@ def test_so_many_more_texts_do_show_the_difference() -> None:
 
 
 def test_equal_differences_have_no_interval_and_are_judged_by_their_signs() -> None:
-    even = compared("ab", outcomes({"a": [0.5] * 12, "b": [0.5] * 12}), 0.02)
+    even = compare_settings("ab", outcomes({"a": [0.5] * 12, "b": [0.5] * 12}), 0.02)
     assert even.differences[0].verdict == "even"
     assert "on at most 22% of such texts" in even.recommendation.sentences[0]
-    higher = compared("ab", outcomes({"a": [0.5] * 12, "b": [0.75] * 12}), 0.02)
+    higher = compare_settings("ab", outcomes({"a": [0.5] * 12, "b": [0.75] * 12}), 0.02)
     assert higher.recommendation.choice == "b"
-    few = compared("abc", outcomes({"a": [0.5] * 6, "b": [0.75] * 6, "c": [0.5] * 6}), 0.02)
+    few = compare_settings("abc", outcomes({"a": [0.5] * 6, "b": [0.75] * 6, "c": [0.5] * 6}), 0.02)
     assert few.differences[0].verdict == "open"
 
 
@@ -238,7 +238,7 @@ def test_a_text_that_is_missing_is_told_and_counted_as_0_beside_the_pairs() -> N
     texts = outcomes(noisy(1, 20, 0.6, 0.64))
     for row in texts[:4]:
         row["b"] = TextOutcome(has_text=False, cost_usd=0.02)
-    found = compared("ab", texts, 0.02)
+    found = compare_settings("ab", texts, 0.02)
     (difference,) = found.differences
     assert difference.score is not None
     assert difference.counting_missing is not None
@@ -251,7 +251,7 @@ def test_a_text_that_is_missing_is_told_and_counted_as_0_beside_the_pairs() -> N
 def test_a_judgement_that_failed_is_no_fault_of_the_setting() -> None:
     texts = outcomes(noisy(1, 20, 0.6, 0.64))
     texts[0]["b"] = outcome(None)
-    (difference,) = compared("ab", texts, 0.02).differences
+    (difference,) = compare_settings("ab", texts, 0.02).differences
     assert difference.counting_missing is None
     assert difference.score is not None
     assert difference.score.count == 19
@@ -260,7 +260,7 @@ def test_a_judgement_that_failed_is_no_fault_of_the_setting() -> None:
 def test_what_waits_for_a_person_is_neither_counted_nor_held_against_the_setting() -> None:
     texts = outcomes(noisy(1, 8, 0.6, 0.64))
     texts[0]["b"] = TextOutcome(has_text=False, has_ended=False)
-    found = compared("ab", texts, 0.02)
+    found = compare_settings("ab", texts, 0.02)
     assert found.differences[0].counting_missing is None
     assert (found.settings[1].unfinished, found.settings[1].without_text) == (1, 0)
     assert found.differences[0].cost_usd is not None
@@ -275,7 +275,7 @@ def test_the_noise_of_the_judge_is_that_of_texts_judged_twice() -> None:
 
 
 def test_which_of_three_is_best_is_said_against_each_other_one() -> None:
-    found = compared("abc", outcomes(noisy(1, 30, 0.6, 0.8, 0.7, sd=0.02)), 0.02)
+    found = compare_settings("abc", outcomes(noisy(1, 30, 0.6, 0.8, 0.7, sd=0.02)), 0.02)
     assert found.recommendation.choice == "b"
     assert "against a" in found.recommendation.sentences[0]
     assert "against c" in found.recommendation.sentences[0]
@@ -287,7 +287,7 @@ def test_where_only_one_setting_has_scores_it_is_recommended_if_the_others_are_a
     refused = NoScore("model_refused: no", "Correct the model.")
     failed = TextOutcome(has_text=False, no_score=refused)
     for count, verdict in ((6, "shown"), (5, "open")):
-        found = compared("ab", [{"a": outcome(0.5), "b": failed}] * count, 0.02)
+        found = compare_settings("ab", [{"a": outcome(0.5), "b": failed}] * count, 0.02)
         advice = found.recommendation
         assert (advice.choice, advice.verdict) == ("a", verdict)
         assert found.settings[1].unscored == (UnscoredTexts(count, refused),)
@@ -297,7 +297,7 @@ def test_where_only_one_setting_has_scores_it_is_recommended_if_the_others_are_a
 
 def test_a_setting_that_was_not_judged_makes_no_other_one_the_better() -> None:
     unjudged = outcome(None, no_score=NoScore("not judged", "Mend it.", blames_setting=False))
-    found = compared("ab", [{"a": outcome(0.5), "b": unjudged}], 0.02)
+    found = compare_settings("ab", [{"a": outcome(0.5), "b": unjudged}], 0.02)
     assert found.recommendation.choice is None
     assert "Only a can be told about" in found.recommendation.sentences[0]
     assert "no text of b has a score" in found.recommendation.sentences[0]

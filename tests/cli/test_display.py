@@ -24,9 +24,9 @@ from app.cli.display import (
     table_of,
     usage_text,
 )
-from app.contract.caveats import Caveat
 from app.contract.events import Event, EventType
 from app.contract.judgement import Comparison, CriterionScore, Usage
+from app.contract.outcome import Caveat
 from app.contract.snapshot import DiffOperation, Snapshot
 from tests.cli.scripted_refinement import AT, DIFF, EVENTS, ID, ending, judged
 

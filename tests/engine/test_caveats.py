@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from app.contract.caveats import BLOCKING
 from app.contract.judgement import Finding, OnFail
+from app.contract.outcome import BLOCKING
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import driver_scoring, request, verdict

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.drafts import in_order, lacking
+from app.contract.drafts import lacking, locked_in_order
 from workers.engine.edits import (
     CannotApply,
     SearchReplace,
@@ -83,7 +83,7 @@ def test_locked_text_stands_in_a_revision_whatever_it_says(
     ends = st.integers(0, len(before))
     cuts = data.draw(st.lists(st.tuples(ends, ends), max_size=4))
     texts = {before[min(cut) : max(cut)] for cut in cuts if cut[0] != cut[1]}
-    locked = in_order(before, [it for it in texts if before.find(it) == before.rfind(it)])
+    locked = locked_in_order(before, [it for it in texts if before.find(it) == before.rfind(it)])
     assert lacking(restored(before, after, locked), locked) == ()
 
 

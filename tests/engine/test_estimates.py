@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.contract.budget import REWRITTEN_BYTES_PER_TOKEN
-from app.contract.estimates import RefinementEstimate
+from app.contract.budget import REWRITTEN_BYTES_PER_TOKEN, RefinementEstimate
 from app.contract.judgement import Usage
 from app.contract.models import ModelChoice
 from app.contract.output_tokens import BYTES_PER_TOKEN, tokens_in

@@ -12,7 +12,7 @@ from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
-from app.service.model_roles import playing
+from app.service.model_roles import model_keys
 from benchmarks.examples import on_page
 from tests.engine.drawn_lists import lists_of
 from tests.engine.engine_driver import Refusal, drafts, judged_by, request
@@ -110,7 +110,7 @@ def test_a_strategy_asks_the_roles_that_it_declares_and_judges_if_it_says_so(kin
     model.play(asked)
     asks = [it for it in model.moves if isinstance(it, Ask)]
     assert {it.role for it in asks} == set(asked.strategy.roles())
-    assert {it.seat for it in asks} <= set(playing(asked))
+    assert {it.seat for it in asks} <= set(model_keys(asked))
     judges = any(isinstance(it.prompt_request, Judge) for it in asks)
     assert judges is asked.strategy.judges_criteria
 
@@ -121,5 +121,5 @@ def test_beside_a_panel_the_critic_plays_if_the_strategy_asks_it_more(kind: str)
     model = judged_by(lambda path, name: 0.5, (f"1. {text}\n2. So be it." for text in drafts()))
     model.play(asked)
     seats = {it.seat for it in model.moves if isinstance(it, Ask)}
-    assert seats == set(playing(asked))
+    assert seats == set(model_keys(asked))
     assert ("critic" in seats) is asked.strategy.asks_critic

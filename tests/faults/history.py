@@ -127,7 +127,7 @@ def stored(client: Redis, ids: Sequence[str]) -> dict[str, StoredRefinement]:
 
 def listed(client: Redis) -> list[str]:
     """Return every id in the list of all refinements."""
-    found: Any = client.zrange(keys.listed(TENANT), 0, -1)
+    found: Any = client.zrange(keys.refinement_list(TENANT), 0, -1)
     return [it.decode() for it in found]
 
 

@@ -280,7 +280,7 @@ async def deliver_again(cluster: Cluster) -> None:
     for _ in range(10):
         await pause(cluster, 1, 2)
         with Redis.from_url(cluster.redis_url) as client:
-            found = [it.decode() for it in client.zrange(keys.listed("default"), 0, -1)]
+            found = [it.decode() for it in client.zrange(keys.refinement_list("default"), 0, -1)]
             if not found:
                 continue
             chosen = cluster.chance.choice(found[-10:])

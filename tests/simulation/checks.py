@@ -159,7 +159,7 @@ def _missing(world: SimulatedWorld, submission: SimulatedSubmission) -> Iterator
     if submission.command == "erase":
         _, left = world.server.redis.ask(b"KEYS", f"*{submission.id}*".encode())
         left = [key for key in left if not key.startswith(keys.ERASED.encode())]
-        for index in (keys.DUE, keys.WAITING, keys.DEADLINES, keys.listed(TENANT)):
+        for index in (keys.DUE, keys.WAITING, keys.DEADLINES, keys.refinement_list(TENANT)):
             _, score = world.server.redis.ask(b"ZSCORE", index.encode(), submission.id.encode())
             left += [] if score is None else [index]
         if left:

@@ -18,7 +18,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from app.contract.status import Status
 from app.local.embedded import EmbeddedRedis
 from app.store import Journal, Store, WorkerStore
-from app.store.committer import Committer, in_order
+from app.store.committer import Committer, replies_in_order
 from app.store.connection import BACKOFF, api_client, is_away, worker_client
 from app.store.scripts import APPEND, LOOK
 from tests.store.store_harness import CANCELED, kinds, recorded, started, step
@@ -70,7 +70,7 @@ async def test_the_first_error_of_several_answers_is_raised_and_no_other_is_logg
     answers[0].set_exception(RedisTimeoutError())
     answers[1].set_exception(ResponseError())
     with pytest.raises(RedisTimeoutError):
-        await in_order(*answers)
+        await replies_in_order(*answers)
     assert answers[2].cancelled()
     del answers
     gc.collect()

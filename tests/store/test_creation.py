@@ -159,7 +159,7 @@ async def test_a_connection_that_breaks_makes_no_second_refinement(
         created = await store.create(new(), key)
     assert not created.replayed
     assert await jobs(redis) == [f"{created.id}-1"]
-    assert await redis.zcard(keys.listed(TENANT)) == 1
+    assert await redis.zcard(keys.refinement_list(TENANT)) == 1
 
 
 class RepeatingCommitter(Committer):

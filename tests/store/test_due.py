@@ -202,7 +202,7 @@ async def test_more_than_one_run_can_take_are_all_taken(
     for held in running:
         await expire_lease(redis, held.id)
     assert await worker.recover(include_queued=False) == 60
-    assert await redis.zcard(keys.listed(TENANT)) == 60
+    assert await redis.zcard(keys.refinement_list(TENANT)) == 60
 
 
 async def test_ids_of_which_nothing_is_left_are_dropped(worker: WorkerStore, redis: Redis) -> None:

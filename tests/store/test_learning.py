@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from app.contract.learnt import Learnt
+from app.contract.calibration import Learnt
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.store import Addition, Claimed, Store, WorkerStore, keys
-from app.store.learning import Agreement, Hypotheses, Kind, agreements, outcome_of
-from app.store.learning import lessons as lessons_of
 from app.store.scripts import FEWEST_KNOWN
+from app.store.statistics import Agreement, Hypotheses, Kind, agreements, outcome_of
+from app.store.statistics import lessons as lessons_of
 from tests.store.store_harness import (
     COMPLETED,
     SUCCEEDED,

@@ -24,7 +24,7 @@ from app.store.codec import (
     encode_retry,
 )
 from app.store.limits import PermitReport, permit_words
-from app.store.scripts import CONSTANTS, DIRECTORY, SCRIPTS, run
+from app.store.scripts import CONSTANTS, DIRECTORY, SCRIPTS, run_script
 from tests.store.store_harness import (
     BROKEN,
     FAILED,
@@ -489,13 +489,13 @@ async def _register_endpoint(store: Store, worker: WorkerStore, _: Redis) -> Scr
 
 async def _rotate_secret(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     registered = await _register_endpoint(store, worker, redis)
-    await run(redis, SCRIPTS["endpoint_change"], *registered)
+    await run_script(redis, SCRIPTS["endpoint_change"], *registered)
     return (EP, TENANT, "another", "rotate", 60_000)
 
 
 async def _remove_endpoint(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     registered = await _register_endpoint(store, worker, redis)
-    await run(redis, SCRIPTS["endpoint_change"], *registered)
+    await run_script(redis, SCRIPTS["endpoint_change"], *registered)
     return (EP, TENANT, "another", "remove", "")
 
 
@@ -509,7 +509,7 @@ async def _batch_stage(store: Store, worker: WorkerStore, _: Redis) -> ScriptArg
 
 async def _batch_commit(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     staged = await _batch_stage(store, worker, redis)
-    await run(redis, SCRIPTS["batch_stage"], *staged)
+    await run_script(redis, SCRIPTS["batch_stage"], *staged)
     known_as = keys.idempotency(TENANT, "key")
     return (BATCH, TENANT, known_as, 60, "body", 1, 0, "errors", "[]", "retention_ms", 1)
 
@@ -708,9 +708,9 @@ async def test_a_script_that_is_sent_twice_changes_nothing_the_second_time(
     store: Store, worker: WorkerStore, redis: Redis, name: str, case: ScriptCase
 ) -> None:
     args = await case(store, worker, redis)
-    first = await run(redis, SCRIPTS[name], *args)
+    first = await run_script(redis, SCRIPTS[name], *args)
     before = await everything(redis)
-    second = await run(redis, SCRIPTS[name], *args)
+    second = await run_script(redis, SCRIPTS[name], *args)
     assert await everything(redis) == before
     assert name in ANSWERS_ONCE or unordered(second) == unordered(first)
 
@@ -719,8 +719,8 @@ async def test_a_claim_that_is_sent_twice_gives_the_same_token(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     args = await _claim_again(store, worker, redis)
-    first = await run(redis, SCRIPTS["claim"], *args)
-    second = await run(redis, SCRIPTS["claim"], *args)
+    first = await run_script(redis, SCRIPTS["claim"], *args)
+    second = await run_script(redis, SCRIPTS["claim"], *args)
     assert first[:3] == [2, 2, 1]
     assert [int(it) for it in second[:3]] == [2, 2, 1]
 

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
 from app.telemetry import NO_TRACES, Origin, TraceContext, current_span, open_traces
 from app.telemetry.opentelemetry import exported
-from app.telemetry.traces import flaw_in, wants_traces
+from app.telemetry.traces import export_flaw, wants_traces
 from tests.telemetry.collector import RecordedSpans, collector
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -109,8 +109,8 @@ def test_traces_are_off_unless_the_standard_variables_ask_for_them(
     environ: Mapping[str, str], wanted: bool, flaw: str | None
 ) -> None:
     assert wants_traces(environ) == wanted
-    assert (flaw_in(environ) or "").startswith(flaw or "")
-    assert (flaw_in(environ) is None) == (flaw is None)
+    assert (export_flaw(environ) or "").startswith(flaw or "")
+    assert (export_flaw(environ) is None) == (flaw is None)
 
 
 def test_variables_that_cannot_work_are_logged_and_nothing_is_exported(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.contract.caveats import BLOCKING
 from app.contract.events import IterationCompleted
+from app.contract.outcome import BLOCKING
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status, StopReason
 from tests.engine.scripted_replies import plan, revised

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from app.contract.calibration import Learnt
 from app.contract.events import IterationCompleted
-from app.contract.learnt import Learnt
 from app.contract.requests import RefinementRequest
 from app.contract.versions import ENGINE_VERSION
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, scores, verdict

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.contract.events import IterationCompleted, StepCompleted, StepFailed, Stopping, standing
+from app.contract.events import IterationCompleted, StepCompleted, StepFailed, Stopping, unvoided
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Snapshot
 from app.contract.strategies import STRATEGIES
@@ -33,7 +33,7 @@ async def record(harness: RefinementHarness, refinement_id: str) -> dict[str, An
     snapshot = await harness.snapshot(refinement_id)
     request = await harness.store.request(TENANT, refinement_id)
     journal = await harness.events(refinement_id)
-    events = standing(journal)
+    events = unvoided(journal)
     steps = [it.data.key for it in events if isinstance(it.data, StepCompleted | StepFailed)]
     assert len(set(steps)) == len(steps)
     kept: dict[str, Any] = ended(snapshot)

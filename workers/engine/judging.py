@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from app.contract.caveats import Caveat
 from app.contract.criteria import CRITIC, Criterion, PanelMember
 from app.contract.drafts import lacking, sha256_of
 from app.contract.judgement import (
@@ -22,6 +21,7 @@ from app.contract.judgement import (
     Quotation,
     Span,
 )
+from app.contract.outcome import Caveat
 from app.contract.validators import Validator
 from app.contract.values import value
 from workers.engine.asking import ask, question

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel
 
-from app.contract.caveats import Caveat
 from app.contract.criteria import Criterion, PanelMember
 from app.contract.drafts import EditsMade, Escape, Passage
 from app.contract.judgement import (
@@ -27,6 +26,7 @@ from app.contract.judgement import (
 )
 from app.contract.limits import Limits
 from app.contract.models import Role
+from app.contract.outcome import Caveat
 from app.contract.requests import ContextDocument
 from app.contract.reviews import PlannedCall, ReviewAction, ReviewPlan, ReviewWhen
 from app.contract.status import StopReason

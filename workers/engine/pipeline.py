@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from pydantic import Field
 
 from app.contract import plugins
-from app.contract.caveats import Caveat
+from app.contract.calibration import Learnt
 from app.contract.criteria import (
     AUTO,
     FEWEST_LISTED,
@@ -18,7 +18,7 @@ from app.contract.criteria import (
     MOST_LISTED,
     Criterion,
 )
-from app.contract.drafts import in_order, sha256_of
+from app.contract.drafts import locked_in_order, sha256_of
 from app.contract.judgement import (
     Comparison,
     CriterionScore,
@@ -28,8 +28,8 @@ from app.contract.judgement import (
     Side,
     Verdict,
 )
-from app.contract.learnt import Learnt
 from app.contract.limits import Limits
+from app.contract.outcome import Caveat
 from app.contract.requests import Output, RefinementRequest
 from app.contract.reviews import ReviewPlan
 from app.contract.status import StopReason
@@ -287,7 +287,7 @@ def review_policy_of(strategy: Strategy) -> ReviewPolicy:
 
 @cache
 def _module(kind: str) -> ModuleType:
-    return plugins.playing(strategies.__name__, "strategies", kind)
+    return plugins.playing_module(strategies.__name__, "strategies", kind)
 
 
 def task_of(
@@ -312,7 +312,7 @@ def task_of(
         critics=request.critics,
         tools=request.tools,
         edits=request.edits,
-        locked=in_order(request.draft, request.locked),
+        locked=locked_in_order(request.draft, request.locked),
         has_validators=bool(request.validators),
         demanding=sum(validator.counts_as() is None for validator in request.demanding()),
         measures=measures_of(request.validators),

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any, ClassVar, Self
 
+from app.contract.calibration import Learnt
 from app.contract.criteria import Critics
 from app.contract.drafts import EditMode
 from app.contract.judgement import Span
-from app.contract.learnt import Learnt
 from app.contract.requests import ContextDocument, Criterion, Grounding, RoleInstructions
 from app.contract.tools import Tool
 from app.contract.values import value

@@ -14,8 +14,8 @@ from copy import copy
 from itertools import compress, product
 from math import exp, log, pi, sqrt
 
+from app.contract.calibration import Learnt
 from app.contract.judgement import QualityEstimate
-from app.contract.learnt import Learnt
 from app.contract.limits import Limits
 from app.contract.values import value
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.contract.caveats import Caveat
 from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
+from app.contract.outcome import Caveat
 from app.contract.requests import ContextDocument
 from app.contract.reviews import ReviewPlan
 from app.contract.sections import Sections, split

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.contract.caveats import Caveat
 from app.contract.judgement import Finding, OnFail, Quotation
+from app.contract.outcome import Caveat
 from app.contract.tools import Tool
 from app.contract.values import value
 from workers.engine.asking import ask, question, text_in

@@ -16,7 +16,7 @@ from pydantic_core import core_schema
 from app.contract.judgement import Usage
 from app.contract.models import EFFORTS, ReasoningEffort
 from app.contract.output_tokens import tokens_in
-from app.contract.plugins import playing
+from app.contract.plugins import playing_module
 from app.contract.providers import TokenCount, capacity_of, price_of
 from app.contract.values import value
 from workers.engine.prompt_requests import Prompt
@@ -254,7 +254,7 @@ AdapterFactory = Callable[[str, str], WireFormat]
 @cache
 def adapter_of(wire: str) -> AdapterFactory:
     """Return the `ADAPTER` of the module in this package that is named after the wire format."""
-    adapter: AdapterFactory = playing("workers.models", "models", wire).ADAPTER
+    adapter: AdapterFactory = playing_module("workers.models", "models", wire).ADAPTER
     return adapter
 
 

@@ -14,7 +14,7 @@ from app.contract.budget import (
     PROMPT_TOKENS,
     Estimate,
     Models,
-    estimate,
+    call_estimate,
     first_draft,
     prompt_tokens,
     read_again,
@@ -223,7 +223,7 @@ class BudgetGuard:
 
     def _needed(self, ask: Ask, asked: int, output: int) -> Spendable:
         """Return what a call with a reply of that length consumes, and what must follow it."""
-        call = estimate(self._choice(ask), asked, output)
+        call = call_estimate(self._choice(ask), asked, output)
         if ask.prepares:
             return Spendable.of((call, *to_write(self._request, self._models, asked, output)))
         if self._writes_a_draft(ask):

@@ -36,7 +36,7 @@ from app.contract.values import value
 from app.contract.waiting import in_words, own_key_name
 from app.telemetry import TraceSpan, current_span
 from app.telemetry.metrics import count_call
-from app.telemetry.spans import Attribute, Attributes
+from app.telemetry.traces import Attribute, Attributes
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult, about
 from workers.engine.prompt_requests import Prompt
 from workers.engine.prompts import Amend, RevisePassages

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from typing import Any, Self
 
-from app.contract.caveats import BLOCKING, Caveat
 from app.contract.criteria import Criterion
 from app.contract.events import (
     EventType,
@@ -18,11 +17,11 @@ from app.contract.events import (
     Stopping,
     TextReply,
 )
-from app.contract.gains import Gains, achieved_by, gains_of, lost_from
-from app.contract.insights import additions_of
+from app.contract.gains import Gains, gains_of, lost_from, score_gain
+from app.contract.insights import insights_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
-from app.contract.outcome import RefinementOutcome, Shortfall
+from app.contract.outcome import BLOCKING, Caveat, RefinementOutcome, Shortfall
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, PendingPause, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
@@ -43,8 +42,8 @@ from app.store import (
     insight_additions,
 )
 from app.store.connection import until_answered
-from app.store.learning import Agreement, Hypotheses, Kind, agreements, lessons
 from app.store.prompts import KeptPrompt, PromptKeeper
+from app.store.statistics import Agreement, Hypotheses, Kind, agreements, lessons
 from app.telemetry import metrics
 from workers.engine.judging import error_weights
 from workers.engine.moves import Approval, Judged, Judgement, Rejected, Review
@@ -465,7 +464,7 @@ class InsightScope:
     def additions(self, gains: Gains, usage: Usage) -> tuple[Addition, ...]:
         """Return what the gains add to the sums of this day."""
         named = {criterion.name for rubric in self.request.rubrics() for criterion in rubric}
-        added = additions_of(gains, self.request.strategy.kind, usage, named)
+        added = insights_of(gains, self.request.strategy.kind, usage, named)
         return insight_additions(self.tenant, self.now().date(), added)
 
 
@@ -646,7 +645,7 @@ class JournalWriter:
             if stage and not steps:
                 continue
             spent = sum(steps, Usage()) if stage else self._replay.spent
-            achieved[seat] = achieved_by(stage, judged, paid), spent.cost_usd
+            achieved[seat] = score_gain(stage, judged, paid), spent.cost_usd
         return achieved
 
     def _additions(self, judgings: Sequence[JudgedDraft], ending: Ending) -> tuple[Addition, ...]:

@@ -26,7 +26,7 @@ from app.telemetry import (
     current_span,
     metrics,
 )
-from app.telemetry.spans import Attributes
+from app.telemetry.traces import Attributes
 from workers.engine.pipeline import POLICIES, Policy
 from workers.play.driver import Driver, WorkerLeaving
 from workers.play.endpoints import EndpointLimiter, LimitedEndpoints, PermitSource

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.contract.caveats import Caveat
 from app.contract.events import (
     Changed,
     Event,
@@ -20,10 +19,11 @@ from app.contract.events import (
     Stopping,
     TextReply,
     ToolReply,
-    standing,
+    unvoided,
 )
 from app.contract.judgement import ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
+from app.contract.outcome import Caveat
 from app.contract.providers import cost_usd
 from app.contract.reviews import Paused, PlannedCall, Reviewed
 from app.contract.snapshot import Best, IterationScore
@@ -237,7 +237,7 @@ def replay_of(events: Sequence[Event]) -> Replay:
     """
     recorded = Replay(maybe_sent=_maybe_sent(events))
     limits: Limits | None = None
-    counting = standing(events)
+    counting = unvoided(events)
     numbers = {event.event for event in counting}
     voided_at: dict[str, int] = {}
     paused: dict[str, Paused] = {}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from app.contract.plugins import playing
+from app.contract.plugins import playing_module
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
 from workers.text.edits import Edit
@@ -27,7 +27,7 @@ def check_of(family: str, kind: str) -> CheckFunction:
     What a check reads once, such as a list of words, `load_KIND` of its module reads here: the time
     for it does not count against a draft.
     """
-    module = playing(__name__, "validators", family)
+    module = playing_module(__name__, "validators", family)
     if load := getattr(module, f"load_{kind}", None):
         load()
     check: CheckFunction = getattr(module, f"check_{kind}")
@@ -44,7 +44,7 @@ def violations(
 
 def corrections(validator: AnyValidator, draft: str) -> Iterator[Edit]:
     """Yield the corrections that the validator knows; the caller must limit how long that takes."""
-    module = playing(__name__, "validators", validator.family())
+    module = playing_module(__name__, "validators", validator.family())
     found: Iterator[Edit] = getattr(module, f"fix_{validator.kind}")(validator, draft)
     return found
 

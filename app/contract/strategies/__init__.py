@@ -244,7 +244,7 @@ class Strategy(Contract):
             raise TypeError(f"{cls.__name__} does not declare: {', '.join(lacking)}")
 
 
-def kind_of(strategy: type[Strategy]) -> str:
+def strategy_kind(strategy: type[Strategy]) -> str:
     """Return the kind that a strategy declares."""
     kind: str = get_args(strategy.model_fields["kind"].annotation)[0]
     return kind
@@ -257,9 +257,9 @@ def _declared() -> dict[str, type[Strategy]]:
         for it in vars(module).values():
             is_class = isinstance(it, type) and issubclass(it, Strategy)
             if is_class and it.__module__ == module.__name__:
-                if kind_of(it) in found:
-                    raise TypeError(f"two strategies have the kind {kind_of(it)!r}")
-                found[kind_of(it)] = it
+                if strategy_kind(it) in found:
+                    raise TypeError(f"two strategies have the kind {strategy_kind(it)!r}")
+                found[strategy_kind(it)] = it
     return found
 
 

@@ -33,7 +33,7 @@ class Regex(NamedTuple):
     case_sensitive: bool
 
 
-def listed(texts: Iterable[str]) -> str:
+def quoted_list(texts: Iterable[str]) -> str:
     """Return texts in quotation marks, in one line."""
     return ", ".join(dumps(it, ensure_ascii=False) for it in texts)
 

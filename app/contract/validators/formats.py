@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.contract import patterns
-from app.contract.validators import Validator, listed
+from app.contract.validators import Validator, quoted_list
 
 
 class YamlValidator(Validator):
@@ -64,7 +64,9 @@ class MarkdownValidator(Validator):
             "is Markdown: code blocks are closed, headings go down one level at a time, every row"
             " of a table has as many cells as its header"
         )
-        return f"{words}; it has the headings {listed(self.headings)}" if self.headings else words
+        return (
+            f"{words}; it has the headings {quoted_list(self.headings)}" if self.headings else words
+        )
 
     def can_fix(self) -> bool:
         """Code blocks are closed and table rows filled up: both look as before."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from app.contract.regexes import compile_pattern, instructions_of
-from app.contract.validators import Regex, Validator, listed
+from app.contract.validators import Regex, Validator, quoted_list
 
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Unit = Literal["characters", "words", "sentences"]
@@ -90,7 +90,7 @@ class ContainsValidator(Validator):
     def in_words(self) -> str:
         """Return the texts."""
         case = "" if self.case_sensitive else " in any letter case"
-        return f"contains{case} {listed(self.texts)}"
+        return f"contains{case} {quoted_list(self.texts)}"
 
     def is_quick(self, draft: str) -> bool:
         """Return whether the search is quick: 1 ns per text and character (measured)."""
@@ -127,7 +127,7 @@ class ExcludesValidator(Validator):
         """Return the texts."""
         whole = " as whole words" if self.whole_words else ""
         case = "" if self.case_sensitive else ", in any letter case"
-        return f"contains nowhere{whole}{case} {listed(self.texts)}"
+        return f"contains nowhere{whole}{case} {quoted_list(self.texts)}"
 
     def is_quick(self, draft: str) -> bool:
         """Return whether the search is quick: 300 ns per character (measured)."""

@@ -2,19 +2,19 @@
 
 from app.service.report.chart import scores
 from app.service.report.gains import gains
-from app.service.report.markdown import joined, path
+from app.service.report.markdown import joined_blocks, path
 from app.service.report.parts import parts
 from app.service.report.sections import (
     Story,
     asked,
     course,
     difference,
+    draft_table,
     ending,
-    facts,
-    iterations,
+    fact_table,
     left_out,
     result,
-    steps,
+    step_table,
     story_of,
 )
 
@@ -28,14 +28,14 @@ def markdown_of(story: Story) -> str:
         ending(story),
         result(story),
         scores(story),
-        facts(story),
+        fact_table(story),
         asked(story),
         parts(story),
         gains(story),
         difference(story),
-        iterations(story),
+        draft_table(story),
         course(story),
-        steps(story),
+        step_table(story),
         left_out(story),
     )
-    return f"{joined(sections)}\n"
+    return f"{joined_blocks(sections)}\n"

@@ -14,7 +14,7 @@ from app.contract.judgement import QualityEstimate
 from app.contract.snapshot import Iteration
 from app.legible import on_one_line
 from app.service.report import wording
-from app.service.report.markdown import fenced, joined, path, under
+from app.service.report.markdown import code_block, joined_blocks, path, under
 from app.service.report.sections import Story
 
 MOST_CHARTS = 25
@@ -112,7 +112,9 @@ def scores(story: Story) -> str:
 
 
 def _section(it: Chart) -> str:
-    return joined((f"### {path(it.search)}" if it.search else "", fenced(_text(it), "chart")))
+    return joined_blocks(
+        (f"### {path(it.search)}" if it.search else "", code_block(_text(it), "chart"))
+    )
 
 
 def _text(it: Chart) -> str:

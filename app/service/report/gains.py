@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from app.contract.editor import EDITOR
-from app.contract.events import IterationCompleted, standing
+from app.contract.events import IterationCompleted, unvoided
 from app.contract.gains import DraftGain, Gains, gains_of, iteration_of, lost_from
 from app.contract.judgement import Usage
 from app.service.report import wording
-from app.service.report.markdown import path, plain, table, under
+from app.service.report.markdown import escaped, path, table, under
 from app.service.report.sections import Story
 
 COST_HEAD = ("calls", "tokens", "cost (USD)", "seconds")
@@ -22,7 +22,7 @@ NOISE = (
 def gains_in(story: Story) -> Gains:
     """Return the gains of a refinement so far."""
     result = story.snapshot.result
-    counting = (event.data for event in standing(story.events))
+    counting = (event.data for event in unvoided(story.events))
     return gains_of(
         [it for it in counting if isinstance(it, IterationCompleted)],
         [*story.steps()],
@@ -51,13 +51,13 @@ def gains(story: Story) -> str:
 
 def _whole(found: Gains) -> str:
     kept = sum(it.is_kept for it in found.drafts)
-    count = wording.counted(len(found.drafts), "draft")
+    count = wording.count_text(len(found.drafts), "draft")
     line = f"Of {count} with an earlier one to compare with, {kept} went into the result."
     start, final = found.start, found.final
     if found.change is None or start is None or final is None or start is final:
         return line
     scores = f"{wording.score(start.score)} at {path(start.path)} to {wording.score(final.score)}"
-    change = wording.signed(found.change)
+    change = wording.signed_score(found.change)
     return f"The score went from {scores} at {path(final.path)}: **{change}**. {line}"
 
 
@@ -92,9 +92,9 @@ def _by_draft(drafts: Sequence[DraftGain]) -> str:
             path(it.path),
             path(it.base),
             it.step.rpartition("/")[2],
-            plain(it.writer or ""),
-            wording.signed(it.change),
-            wording.signed(it.gain) if it.is_kept else "not kept",
+            escaped(it.writer or ""),
+            wording.signed_score(it.change),
+            wording.signed_score(it.gain) if it.is_kept else "not kept",
             *_cost(it.usage),
         )
         for it in sorted(drafts, key=lambda it: (it.is_kept, it.change), reverse=True)
@@ -125,7 +125,7 @@ def _by_model(drafts: Sequence[DraftGain]) -> str:
     return _grouped(
         "model",
         "mean gain",
-        ((plain(model), [it for it in drafts if it.writer == model]) for model in models),
+        ((escaped(model), [it for it in drafts if it.writer == model]) for model in models),
         lambda of: sum(it.gain for it in of) / len(of),
     )
 
@@ -142,7 +142,7 @@ def _grouped(
             name,
             str(len(drafts)),
             str(sum(it.is_kept for it in drafts)),
-            wording.signed(gain),
+            wording.signed_score(gain),
             *_cost(sum((it.usage for it in drafts), Usage())),
         )
         for gain, name, drafts in sorted(
@@ -161,12 +161,12 @@ def _by_criterion(found: Gains) -> str:
     if len(before) < 2 or found.start is found.final:
         return ""
     changes = [
-        (it.score - known, plain(it.criterion), known, it.score)
+        (it.score - known, escaped(it.criterion), known, it.score)
         for it in found.final.scores
         if it.score is not None and (known := before[it.criterion]) is not None
     ]
     rows = (
-        (name, wording.score(known), wording.score(score), wording.signed(change))
+        (name, wording.score(known), wording.score(score), wording.signed_score(change))
         for change, name, known, score in sorted(changes, key=lambda it: it[0], reverse=True)
     )
     return table(("criterion", "from", "to", "gain"), rows)

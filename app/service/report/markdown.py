@@ -25,19 +25,19 @@ _START = re.compile(r"\A([-+=]|\d{1,9}(?=[.)]))")
 _PATH = re.compile(r"[A-Za-z0-9_./ -]+")
 
 
-def plain(text: str, most: int = LONGEST) -> str:
+def escaped(text: str, most: int = LONGEST) -> str:
     """Return a text on one line, with all markup of Markdown escaped."""
-    line = on_one_line(shortened(text, most))
-    escaped = _MARKUP.sub(lambda found: f"\\{found[0]}", line)
-    return _START.sub(lambda it: f"{it[0]}\\" if it[0].isdigit() else f"\\{it[0]}", escaped)
+    line = on_one_line(truncated(text, most))
+    marked = _MARKUP.sub(lambda found: f"\\{found[0]}", line)
+    return _START.sub(lambda it: f"{it[0]}\\" if it[0].isdigit() else f"\\{it[0]}", marked)
 
 
 def path(name: str) -> str:
     """Return a path or key as code; with other characters than those of paths, as plain text."""
-    return f"`{name}`" if _PATH.fullmatch(name) and name.strip() == name else plain(name)
+    return f"`{name}`" if _PATH.fullmatch(name) and name.strip() == name else escaped(name)
 
 
-def fenced(text: str, language: str = "text") -> str:
+def code_block(text: str, language: str = "text") -> str:
     """Return a text as a code block, with its lines unchanged, in a fence that it cannot close."""
     text = legible(text.replace("\r\n", "\n").replace("\r", "\n"))
     longest = max(map(len, re.findall("`+", text)), default=0)
@@ -56,25 +56,25 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines) + (f"\n\n{left:,} further rows are not shown." if left else "")
 
 
-def listed(items: Iterable[str], most: int = ROWS) -> str:
+def bullet_list(items: Iterable[str], most: int = ROWS) -> str:
     """Return items that are Markdown already as a list; those after `most` are counted only."""
     shown, left = _first(items, most)
     more = [f"{left:,} further ones are not shown."] if left else []
     return "\n".join(f"- {item}" for item in (*shown, *more))
 
 
-def joined(blocks: Iterable[str]) -> str:
+def joined_blocks(blocks: Iterable[str]) -> str:
     """Return blocks one after another; empty ones are left out."""
     return "\n\n".join(block for block in blocks if block)
 
 
 def under(heading: str, *blocks: str) -> str:
     """Return blocks below a heading, and nothing at all when every one of them is empty."""
-    content = joined(blocks)
+    content = joined_blocks(blocks)
     return f"{heading}\n\n{content}" if content else ""
 
 
-def shortened(text: str, most: int = LONGEST) -> str:
+def truncated(text: str, most: int = LONGEST) -> str:
     """Return a text, or its beginning and the number of omitted characters."""
     left = len(text) - most
     return text if left <= 0 else f"{text[:most]} … ({left:,} more characters)"

@@ -10,7 +10,7 @@ from app.contract.gains import PARTS, search_of
 from app.contract.sections import items_of
 from app.contract.snapshot import Iteration
 from app.service.report import wording
-from app.service.report.markdown import path, plain, table, under
+from app.service.report.markdown import escaped, path, table, under
 from app.service.report.sections import Story
 
 TITLE = 60
@@ -36,19 +36,19 @@ def parts(story: Story) -> str:
     rows = (
         (
             path(it.path),
-            plain(it.title, TITLE),
+            escaped(it.title, TITLE),
             _state(story, it),
             "" if it.best is None else wording.score(it.best.score),
             str(it.drafts),
             str(it.calls),
         )
-        for it in items_in(story)
+        for it in story_items(story)
     )
     listed = list(rows)
     return under("## Parts", table(HEAD, listed) if listed else "")
 
 
-def items_in(story: Story) -> Iterator[Item]:
+def story_items(story: Story) -> Iterator[Item]:
     """Yield the items in the order of the text, each before those within it."""
     planned = _planned(story)
     others = sorted({*_begun(story)} - planned.keys(), key=_by_number)

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from app.contract.caveats import Caveat
 from app.contract.criteria import AUTO
 from app.contract.drafts import Passage, draft_of
 from app.contract.events import (
@@ -26,7 +25,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import Comparison, Finding, FixMade, Issue, IssueState
 from app.contract.limits import Limits
-from app.contract.outcome import ended_by
+from app.contract.outcome import Caveat, ended_by
 from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed, ReviewPlan
@@ -36,8 +35,17 @@ from app.contract.strategies import STRATEGIES
 from app.contract.waiting import REFUSALS, Waiting
 from app.service.iterations import GivenDraft, diff_of, iterations_of
 from app.service.report import wording
-from app.service.report.markdown import fenced, joined, listed, path, plain, shortened, table, under
-from app.service.report.wording import counted, duration
+from app.service.report.markdown import (
+    bullet_list,
+    code_block,
+    escaped,
+    joined_blocks,
+    path,
+    table,
+    truncated,
+    under,
+)
+from app.service.report.wording import count_text, duration
 
 Data = TypeVar("Data", bound=EventData)
 
@@ -107,9 +115,9 @@ RULES = {
 def asked(story: Story) -> str:
     """Return the whole request, without the texts of its context."""
     request = story.request
-    task = fenced(request.task) if request.task else "No task: the draft is to be improved."
+    task = code_block(request.task) if request.task else "No task: the draft is to be improved."
     draft = (
-        f"A draft of {counted(len(request.draft), 'character')} was given."
+        f"A draft of {count_text(len(request.draft), 'character')} was given."
         if (request.draft)
         else "No draft was given."
     )
@@ -118,10 +126,10 @@ def asked(story: Story) -> str:
         task,
         draft,
         "Feedback that the first revision follows:" if request.feedback else "",
-        fenced(request.feedback) if request.feedback else "",
+        code_block(request.feedback) if request.feedback else "",
         _marked(request.spans),
         under("### Judged on", _criteria_asked(story), _critics(story), _validators(story)),
-        under("### Settings", listed(_how(story))),
+        under("### Settings", bullet_list(_how(story))),
         under("### Initial limits", table(("limit", "value"), _limits(story.queued.limits))),
         under("### Models", _models(story), _draws(story)),
     )
@@ -131,7 +139,7 @@ def rule(name: str, limits: Limits) -> str:
     """Return the value of one limit as text."""
     value = getattr(limits, name)
     if isinstance(value, bool):
-        return wording.answer(value)
+        return wording.yes_or_no(value)
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else f"{value:,}"
 
 
@@ -146,8 +154,8 @@ def _criteria_asked(story: Story) -> str:
         return "A critic first listed the criteria from the task."
     rows = (
         (
-            plain(it.name),
-            plain(it.description),
+            escaped(it.name),
+            escaped(it.description),
             f"{it.weight:g}",
             "" if it.floor is None else f"{it.floor:g}",
         )
@@ -160,12 +168,12 @@ def _critics(story: Story) -> str:
     critics = story.request.critics
     lines = [
         f"Critic {path(it.name)}{', adversarial' if it.adversarial else ''}"
-        f"{': ' + plain(it.perspective) if it.perspective else ''}"
+        f"{': ' + escaped(it.perspective) if it.perspective else ''}"
         for it in critics.panel
     ]
     if critics.samples > 1:
         lines.append(f"Every critic is asked {critics.samples} times; the median counts.")
-    return listed(lines)
+    return bullet_list(lines)
 
 
 def _validators(story: Story) -> str:
@@ -183,7 +191,7 @@ NOT_SHOWN = {"kind", "on_fail", "url", "headers", "secret"}
 def _settings(it: BaseModel) -> str:
     """Return the settings of a validator as JSON, without URL and secrets of an endpoint."""
     given = it.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=NOT_SHOWN)
-    return plain(json.dumps(given, ensure_ascii=False), 300) if given else ""
+    return escaped(json.dumps(given, ensure_ascii=False), 300) if given else ""
 
 
 def _how(story: Story) -> Iterator[str]:
@@ -192,11 +200,11 @@ def _how(story: Story) -> Iterator[str]:
     if request.edits != "full":
         yield f"Revised by edits: {path(request.edits)}."
     for text in request.locked:
-        yield f"Locked: “{plain(text, 300)}”"
+        yield f"Locked: “{escaped(text, 300)}”"
     for document in request.context:
-        yield f"Context: {plain(document.name)}, {counted(len(document.text), 'character')}."
+        yield f"Context: {escaped(document.name)}, {count_text(len(document.text), 'character')}."
     for tool in request.tools:
-        yield f"Tool {path(tool.name)}: {plain(tool.description, 300)}"
+        yield f"Tool {path(tool.name)}: {escaped(tool.description, 300)}"
     if request.review is not None:
         otherwise = wording.TIMEOUTS[request.review.on_timeout]
         yield (
@@ -206,18 +214,22 @@ def _how(story: Story) -> Iterator[str]:
     if request.compare:
         yield "The result is compared, blind, with the draft it started from."
     for output in request.outputs:
-        yield f"Output {path(output.name)}: {plain(output.instructions, 300)}"
+        yield f"Output {path(output.name)}: {escaped(output.instructions, 300)}"
 
 
 def _parameters(strategy: BaseModel) -> str:
     given = strategy.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
-    return f" with {plain(json.dumps(given, ensure_ascii=False))}" if given else ""
+    return f" with {escaped(json.dumps(given, ensure_ascii=False))}" if given else ""
 
 
 def _models(story: Story) -> str:
     queued = story.queued
     rows = (
-        (path(seat), plain(model), ", ".join(map(plain, queued.fallbacks.get(seat, ()))))
+        (
+            path(seat),
+            escaped(model),
+            ", ".join(map(escaped, queued.fallbacks.get(seat, ()))),
+        )
         for seat, model in queued.models.items()
     )
     return table(("role", "model", "fallbacks"), rows) if queued.models else ""
@@ -226,13 +238,13 @@ def _models(story: Story) -> str:
 def _draws(story: Story) -> str:
     queued = story.queued
     draws = queued.draws if queued.draw is None else {"generator": queued.draw, **queued.draws}
-    return joined(it for seat, draw in draws.items() for it in _draw(seat, draw))
+    return joined_blocks(it for seat, draw in draws.items() for it in _draw(seat, draw))
 
 
 def _draw(seat: str, draw: Draw) -> tuple[str, str]:
     rows = (
         (
-            plain(it.model),
+            escaped(it.model),
             f"{it.passed} of {it.ended}",
             "" if it.mean_gain is None else f"{it.mean_gain:.3f}",
             "unknown" if it.mean_cost_usd is None else f"{it.mean_cost_usd:.4f}",
@@ -247,13 +259,13 @@ def _draw(seat: str, draw: Draw) -> tuple[str, str]:
 
 def course(story: Story) -> str:
     """Return reviews, plans, failed steps and other events, each in a section if there are any."""
-    return joined(
+    return joined_blocks(
         (
             under("## Reviews", *_reviews(story)),
-            under("## Ratings", listed(_ratings(story))),
+            under("## Ratings", bullet_list(_ratings(story))),
             under("## Plans and tools", *_plans(story)),
-            under("## Failed steps", listed(_failures(story))),
-            under("## Other events", listed(_happenings(story))),
+            under("## Failed steps", bullet_list(_failures(story))),
+            under("## Other events", bullet_list(_happenings(story))),
         )
     )
 
@@ -264,38 +276,38 @@ def _reviews(story: Story) -> Iterator[str]:
     for at, asked in story.of(Paused):
         answer = decisions.get(asked.key)
         heading = f"### {path(asked.key)}"
-        line = f"{wording.moment(at)}: {plain(asked.question)}"
+        line = f"{wording.time_text(at)}: {escaped(asked.question)}"
         approvals = [_approval(when, it) for when, it in given if it.key == asked.key]
         decided = _decision(*answer, asked) if answer else "No answer yet."
-        yield joined((heading, line, *approvals, decided))
+        yield joined_blocks((heading, line, *approvals, decided))
 
 
 def _approval(at: datetime, given: ApprovalGiven) -> str:
     score = "" if given.score is None else f", with a score of {wording.score(given.score)}"
     line = (
-        f"{wording.moment(at)}: {plain(given.reviewer)} approved the draft{score}"
+        f"{wording.time_text(at)}: {escaped(given.reviewer)} approved the draft{score}"
         f" ({given.given} of {given.needed})."
     )
-    return joined((line, fenced(given.feedback) if given.feedback else ""))
+    return joined_blocks((line, code_block(given.feedback) if given.feedback else ""))
 
 
 def _decision(at: datetime, made: Reviewed, asked: Paused) -> str:
     is_timeout = made.by == "timeout"
     if made.action == "resume":
         who = "The pause timed out. It continues." if is_timeout else "It was resumed."
-        return f"{wording.moment(at)}: {who}"
-    name = plain(made.reviewer) if made.reviewer else "A reviewer"
+        return f"{wording.time_text(at)}: {who}"
+    name = escaped(made.reviewer) if made.reviewer else "A reviewer"
     who = "The review timed out, which counts as if a reviewer" if is_timeout else name
-    line = f"{wording.moment(at)}: {who} {wording.ACTIONS[made.action]}"
+    line = f"{wording.time_text(at)}: {who} {wording.ACTIONS[made.action]}"
     if asked.call is not None:
         line = line.removesuffix("draft") + "call"
     line += f", with a score of {wording.score(made.score)}." if made.score is not None else "."
     if made.draft is not None:
-        line += f" The new draft has {wording.counted(len(made.draft), 'character')}."
+        line += f" The new draft has {wording.count_text(len(made.draft), 'character')}."
     if made.arguments is not None:
-        line += f" The new arguments: {plain(json.dumps(made.arguments, ensure_ascii=False))}"
-    said = fenced(made.feedback) if made.feedback else ""
-    return joined((line, said, _marked(made.spans)))
+        line += f" The new arguments: {escaped(json.dumps(made.arguments, ensure_ascii=False))}"
+    said = code_block(made.feedback) if made.feedback else ""
+    return joined_blocks((line, said, _marked(made.spans)))
 
 
 def _marked(passages: Sequence[Passage]) -> str:
@@ -303,28 +315,28 @@ def _marked(passages: Sequence[Passage]) -> str:
     if not passages:
         return ""
     places = (
-        fenced(shortened(it.quote)) if it.quote else f"Characters {it.start} to {it.end}."
+        code_block(truncated(it.quote)) if it.quote else f"Characters {it.start} to {it.end}."
         for it in passages
     )
-    return joined(("Nothing but these passages was to change:", *places))
+    return joined_blocks(("Nothing but these passages was to change:", *places))
 
 
 def _who_is_asked(plan: ReviewPlan) -> str:
     """Return who may decide and how many must approve, as sentences; usually there are none."""
-    who = f" Asked are {plain(', '.join(plan.reviewers))}." if plan.reviewers else ""
+    who = f" Asked are {escaped(', '.join(plan.reviewers))}." if plan.reviewers else ""
     several = plan.approvals_needed > 1
     return f"{who} It takes {plan.approvals_needed} approvals." if several else who
 
 
 def _ratings(story: Story) -> Iterator[str]:
     for at, rated in story.of(Rated):
-        who = plain(rated.by) if rated.by else "Somebody"
+        who = escaped(rated.by) if rated.by else "Somebody"
         if rated.better_than is None:
             said = f"rates {path(rated.path)} {wording.score(rated.score)}"
         else:
             said = f"finds {path(rated.path)} better than {path(rated.better_than)}"
-        note = f": {plain(rated.note)}" if rated.note else ""
-        yield f"{wording.moment(at)}: {who} {said}{note}"
+        note = f": {escaped(rated.note)}" if rated.note else ""
+        yield f"{wording.time_text(at)}: {who} {said}{note}"
 
 
 PLANS = {"replan": "The revised plan", "lookups": "What is looked up"}
@@ -343,25 +355,27 @@ def _plans(story: Story) -> Iterator[str]:
         if first.split("/")[-1] in plans:
             if step.kind == "ask":
                 what = PLANS.get(first.split("/")[-1], "The plan")
-                yield joined((f"**{what}** at {path(step.key)}{retry}:", _plan(step)))
+                yield joined_blocks((f"**{what}** at {path(step.key)}{retry}:", _plan(step)))
         elif isinstance(step.reply, ToolReply):
             what = "answered" if step.reply.ok else "failed"
             line = f"**A tool {what}** at {path(step.key)}:"
-            yield joined((line, fenced(shortened(step.reply.text))))
+            yield joined_blocks((line, code_block(truncated(step.reply.text))))
 
 
 def _plan(step: StepCompleted) -> str:
     text = getattr(step.reply, "text", "")
     read = _object(text)
     if read and isinstance(picked := read.get("lookups"), dict):
-        return listed(plain(name) + (_tool(it) or " (nothing)") for name, it in _objects(picked))
+        return bullet_list(
+            escaped(name) + (_tool(it) or " (nothing)") for name, it in _objects(picked)
+        )
     steps = _listed_steps(read.get("steps")) if read else None
     if not isinstance(steps, list) or not all(isinstance(it, dict) for it in steps):
-        return fenced(shortened(text))
+        return code_block(truncated(text))
     verdict = read.get("goal_met") if read else None
     is_met = isinstance(verdict, dict) and verdict.get("met") is True
     line = "Its verdict: the goal is met." if is_met else ""
-    return joined((line, _steps(steps))) or "No step remains."
+    return joined_blocks((line, _steps(steps))) or "No step remains."
 
 
 def _objects(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -376,7 +390,9 @@ def _listed_steps(steps: Any) -> Any:
 
 
 def _steps(steps: Sequence[dict[str, Any]]) -> str:
-    return listed(plain(str(it.get("instruction", ""))) + _tool(it) + _needs(it) for it in steps)
+    return bullet_list(
+        escaped(str(it.get("instruction", ""))) + _tool(it) + _needs(it) for it in steps
+    )
 
 
 def _tool(step: dict[str, Any]) -> str:
@@ -384,13 +400,15 @@ def _tool(step: dict[str, Any]) -> str:
         return ""
     given = step.get("arguments") or {}
     arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    return f" (tool {plain(str(step['tool']))}: {plain(arguments)})"
+    return f" (tool {escaped(str(step['tool']))}: {escaped(arguments)})"
 
 
 def _needs(step: dict[str, Any]) -> str:
     needs = step.get("needs")
     return (
-        f" (needs {plain(', '.join(map(str, needs)))})" if isinstance(needs, list) and needs else ""
+        f" (needs {escaped(', '.join(map(str, needs)))})"
+        if isinstance(needs, list) and needs
+        else ""
     )
 
 
@@ -408,13 +426,13 @@ def _failures(story: Story) -> Iterator[str]:
     for step in story.steps():
         if isinstance(step, StepFailed):
             meaning = wording.error_of(step.code)
-            yield f"{path(step.key)}: {meaning} ({path(step.code)}: {plain(step.detail)})"
+            yield f"{path(step.key)}: {meaning} ({path(step.code)}: {escaped(step.detail)})"
 
 
 def _happenings(story: Story) -> Iterator[str]:
     limits = story.queued.limits
     for event in story.events:
-        at = wording.moment(event.at)
+        at = wording.time_text(event.at)
         match event.data:
             case Changed(pause_requested=True):
                 yield f"{at}: a pause was requested."
@@ -429,15 +447,15 @@ def _happenings(story: Story) -> Iterator[str]:
             case Retried(limits=changed) as retried:
                 yield (
                     f"{at}: retried after {path(retried.reason.code)};"
-                    f" {wording.counted(len(retried.voided), 'step')} voided. Limits:"
+                    f" {wording.count_text(len(retried.voided), 'step')} voided. Limits:"
                     f" {_changes(limits, changed)}."
                 )
                 limits = changed
             case Resumed() as resumed if _has_waited(story, event.event):
-                replayed = wording.counted(resumed.replayed, "step")
+                replayed = wording.count_text(resumed.replayed, "step")
                 yield f"{at}: a worker continued; {replayed} replayed from the journal."
             case Resumed() as resumed if not _was_queued(story, event.event):
-                replayed = wording.counted(resumed.replayed, "step")
+                replayed = wording.count_text(resumed.replayed, "step")
                 yield (
                     f"{at}: a worker was lost or stopped, and another one continued;"
                     f" {replayed} replayed from the journal."
@@ -445,7 +463,7 @@ def _happenings(story: Story) -> Iterator[str]:
 
 
 def _waited_for(wait: Waiting) -> str:
-    return f"{plain(wait.model)}, which {REFUSALS[wait.reason]}"
+    return f"{escaped(wait.model)}, which {REFUSALS[wait.reason]}"
 
 
 def _has_waited(story: Story, number: int) -> bool:
@@ -481,15 +499,15 @@ def ending(story: Story) -> str:
     """Return what came of it and why, what it cost, and what the result lacks."""
     it = story.snapshot
     state: str = it.outcome or it.status
-    why = wording.status_of(it.status) if it.error or it.reason is None else plain(it.reason)
+    why = wording.status_of(it.status) if it.error or it.reason is None else escaped(it.reason)
     line = f"**{state.capitalize().replace('_', ' ')}.** {why}"
     caveats = it.result.caveats if it.result else ()
-    return joined(
+    return joined_blocks(
         (
             line,
             _error(it),
             _summary(story),
-            listed(_caveat(found, story) for found in caveats),
+            bullet_list(_caveat(found, story) for found in caveats),
             _asked(it),
             _waits(it),
         )
@@ -504,14 +522,14 @@ def _summary(story: Story) -> str:
         of.path == f"iterations/{of.iteration}" and of.iteration > it.max_iterations
         for of in story.iterations
     )
-    drafts = counted(len(story.iterations), "draft")
+    drafts = count_text(len(story.iterations), "draft")
     if beyond:  # a reviewer may ask for more, and a client may lower the limit
         drafts += f" ({beyond} beyond `max_iterations`)"
-    took = f"{drafts}, {counted(it.usage.calls, 'model call')}, {wording.dollars(it.usage)}"
+    took = f"{drafts}, {count_text(it.usage.calls, 'model call')}, {wording.cost_text(it.usage)}"
     return f"{best} {it.threshold:g}; {took}."
 
 
-def facts(story: Story) -> str:
+def fact_table(story: Story) -> str:
     """Return the facts of the snapshot in a table."""
     return under("## Facts", table(("fact", "value"), _facts(story.snapshot)))
 
@@ -522,7 +540,7 @@ def left_out(story: Story) -> str:
     return under(
         "## Where the rest is",
         "A report shortens long texts and tables. The API has all of it:",
-        listed(
+        bullet_list(
             (
                 f"every draft and its judgement: {path(f'GET {at}/iterations')}",
                 f"what models were asked and what they replied: {path(f'GET {at}/steps')}",
@@ -540,21 +558,24 @@ def result(story: Story) -> str:
         facts = (
             f"{_measured(it.score, it.score_from)} It is the draft at {path(it.path)}.",
             f"Missing: {', '.join(map(path, it.missing))}." if it.missing else "",
-            fenced(it.draft),
+            code_block(it.draft),
             _compared(it.comparison),
-            *(f"### Output: {path(name)}\n\n{fenced(text)}" for name, text in it.outputs.items()),
+            *(
+                f"### Output: {path(name)}\n\n{code_block(text)}"
+                for name, text in it.outputs.items()
+            ),
         )
         return under("## The result", *facts)
     if best is not None:
         line = f"{_measured(best.score, best.score_from)} It is the draft at {path(best.path)}."
-        return under("## The best draft so far", line, fenced(best.draft))
+        return under("## The best draft so far", line, code_block(best.draft))
     what = "No draft was judged." if snapshot.status.is_terminal else "No draft is judged yet."
     return under("## The result", what)
 
 
 def _caveat(it: Caveat, story: Story) -> str:
     accepted = " (accepted by the request)" if it.code in story.request.accept else ""
-    return f"{wording.caveat_of(it.code)}{accepted} {path(it.path)}: {plain(it.detail)}"
+    return f"{wording.caveat_of(it.code)}{accepted} {path(it.path)}: {escaped(it.detail)}"
 
 
 def _measured(score: float | None, score_from: str) -> str:
@@ -568,14 +589,14 @@ def _error(it: Snapshot) -> str:
     if it.error is None:
         return ""
     line = wording.error_of(it.error.code)
-    return f"{line} ({path(it.error.code)}: {plain(it.error.detail)})"
+    return f"{line} ({path(it.error.code)}: {escaped(it.error.detail)})"
 
 
 def _asked(it: Snapshot) -> str:
     reviews = it.reviews if it.status is Status.PAUSED else ()
     return " ".join(
-        f"Question: {plain(asked.question)} Without an answer until"
-        f" {wording.moment(asked.deadline)}, {wording.TIMEOUTS[asked.on_timeout]}."
+        f"Question: {escaped(asked.question)} Without an answer until"
+        f" {wording.time_text(asked.deadline)}, {wording.TIMEOUTS[asked.on_timeout]}."
         for asked in reviews
     )
 
@@ -583,7 +604,7 @@ def _asked(it: Snapshot) -> str:
 def _waits(it: Snapshot) -> str:
     if it.waiting is None or it.status.is_terminal:
         return ""
-    until = wording.moment(it.waiting.until)
+    until = wording.time_text(it.waiting.until)
     return f"{path(it.waiting.key)} waits until {until} for {_waited_for(it.waiting)}."
 
 
@@ -601,12 +622,12 @@ def _facts(it: Snapshot) -> Iterator[tuple[str, str]]:
     if it.parent:
         begun = f", from {path(it.continued_from.path)}" if it.continued_from else ""
         yield "continues", f"{path(it.parent)}{begun}"
-    yield "submitted", wording.moment(it.created_at)
-    yield "started", wording.moment(it.started_at)
+    yield "submitted", wording.time_text(it.created_at)
+    yield "started", wording.time_text(it.started_at)
     if it.ended_at:
-        yield "ended", wording.moment(it.ended_at)
+        yield "ended", wording.time_text(it.ended_at)
     for name, value in it.metadata.items():
-        yield f"metadata {plain(name)}", plain(value)
+        yield f"metadata {escaped(name)}", escaped(value)
 
 
 def _compared(comparison: Comparison | None) -> str:
@@ -614,14 +635,14 @@ def _compared(comparison: Comparison | None) -> str:
         return ""
     names = {"earlier": "the earlier draft", "result": "the result", "tie": "neither"}
     verdicts = (
-        f"With {names[it.first]} first, {names[it.better]} was better: {plain(it.reason)}"
+        f"With {names[it.first]} first, {names[it.better]} was better: {escaped(it.reason)}"
         for it in comparison.orders
     )
     line = wording.VERDICTS[comparison.verdict]
     if not comparison.orders:
         line = "The result is the draft it started from, so no model compared them."
     line = f"{line} (Compared with {path(comparison.against)}.)"
-    return under("### Comparison with the start", line, listed(verdicts))
+    return under("### Comparison with the start", line, bullet_list(verdicts))
 
 
 ITERATION_HEAD = (
@@ -648,7 +669,7 @@ MOST_REMARKS = 50
 """Findings, and remarks of every other kind, that are shown of one draft."""
 
 
-def iterations(story: Story) -> str:
+def draft_table(story: Story) -> str:
     """Return a table of all drafts, the judgement of each, and the text of all but the best one."""
     if not story.iterations:
         return ""
@@ -663,7 +684,7 @@ def iterations(story: Story) -> str:
     return under(
         "## Iterations",
         table(ITERATION_HEAD, rows),
-        f"The judgements of {counted(left, 'draft')} are not shown." if left else "",
+        f"The judgements of {count_text(left, 'draft')} are not shown." if left else "",
         *(_told(it, 0 if it is best else share) for it in shown),
     )
 
@@ -685,7 +706,7 @@ def difference(story: Story) -> str:
     heading = f"## From {path(first.path)} to {path(best.path)}"
     if first.draft == best.draft:
         return under("## Changes", "None: the first draft is the best one.")
-    return under(heading, fenced(diff_of(first, best).unified, "diff"))
+    return under(heading, code_block(diff_of(first, best).unified, "diff"))
 
 
 def _iteration_row(it: Iteration, *, is_best: bool) -> tuple[str, ...]:
@@ -694,7 +715,7 @@ def _iteration_row(it: Iteration, *, is_best: bool) -> tuple[str, ...]:
         path(it.parent) if it.parent else "",
         wording.score(it.score),
         ", ".join(map(wording.criterion, it.scores)),
-        wording.answer(it.passed),
+        wording.yes_or_no(it.passed),
         str(len(it.findings)),
         wording.share(it.edits.untouched) if it.edits else "",
         wording.tokens(it.usage),
@@ -712,14 +733,14 @@ def _told(it: Iteration, characters: int) -> str:
         line,
         wording.ESCAPES[it.escape] if it.escape else "",
         under("**Corrected before judging**", _remarks(_fix, it.fixes)),
-        under("**Requested changes**", _remarks(plain, it.asked)),
+        under("**Requested changes**", _remarks(escaped, it.asked)),
         _criteria_judged(it),
         under("**Findings**", _remarks(_finding, it.findings)),
         _issues(it),
-        under("**Strengths**", _remarks(plain, it.strengths)),
-        under("**Weaknesses**", _remarks(plain, it.weaknesses)),
-        under("**Suggestions**", _remarks(plain, it.suggestions)),
-        under("#### The draft", fenced(shortened(it.draft, characters)) if characters else ""),
+        under("**Strengths**", _remarks(escaped, it.strengths)),
+        under("**Weaknesses**", _remarks(escaped, it.weaknesses)),
+        under("**Suggestions**", _remarks(escaped, it.suggestions)),
+        under("#### The draft", code_block(truncated(it.draft, characters)) if characters else ""),
     )
 
 
@@ -727,18 +748,21 @@ Remark = TypeVar("Remark")
 
 
 def _remarks(told: Callable[[Remark], str], remarks: Sequence[Remark]) -> str:
-    return listed(map(told, remarks), MOST_REMARKS)
+    return bullet_list(map(told, remarks), MOST_REMARKS)
 
 
 def _fix(it: FixMade) -> str:
-    changes = "; ".join(f'"{plain(made.before)}" to "{plain(made.after)}"' for made in it.changes)
-    return f"{path(it.source)} ({plain(it.kind)}), {wording.counted(it.count, 'change')}: {changes}"
+    changes = "; ".join(
+        f'"{escaped(made.before)}" to "{escaped(made.after)}"' for made in it.changes
+    )
+    count = wording.count_text(it.count, "change")
+    return f"{path(it.source)} ({escaped(it.kind)}), {count}: {changes}"
 
 
 def _saved(it: Iteration) -> str:
     if it.edits is None:
         return ""
-    made = wording.counted(it.edits.applied, "edit")
+    made = wording.count_text(it.edits.applied, "edit")
     line = f"; made by {made} that left {wording.share(it.edits.untouched)} unchanged"
     saved = it.edits.output_tokens_saved
     if saved is None:
@@ -749,11 +773,11 @@ def _saved(it: Iteration) -> str:
 def _criteria_judged(it: Iteration) -> str:
     rows = [
         (
-            plain(found.criterion),
+            escaped(found.criterion),
             wording.score(found.score),
             "" if found.spread is None else wording.score(found.spread),
-            plain(found.reason),
-            "; ".join(f"“{plain(quoted.quote, 300)}”" for quoted in found.evidence),
+            escaped(found.reason),
+            "; ".join(f"“{escaped(quoted.quote, 300)}”" for quoted in found.evidence),
         )
         for found in it.scores
     ]
@@ -761,9 +785,9 @@ def _criteria_judged(it: Iteration) -> str:
 
 
 def _finding(it: Finding) -> str:
-    line = f"{path(it.source)}, {plain(it.kind)} ({it.on_fail}): {plain(it.message)}"
-    quote = f" At “{plain(it.quote, 300)}”." if it.quote else ""
-    fix = f" Fix: {plain(it.fix)}" if it.fix else ""
+    line = f"{path(it.source)}, {escaped(it.kind)} ({it.on_fail}): {escaped(it.message)}"
+    quote = f" At “{escaped(it.quote, 300)}”." if it.quote else ""
+    fix = f" Fix: {escaped(it.fix)}" if it.fix else ""
     return f"{line}{quote}{fix}"
 
 
@@ -774,22 +798,22 @@ def _issues(judged: Iteration) -> str:
     older = [_issue(issue) for issue in judged.issues if issue.state is not IssueState.NEW]
     if not counts:
         return ""
-    return joined((f"**Issues**: {', '.join(counts)}.", listed(older, MOST_REMARKS)))
+    return joined_blocks((f"**Issues**: {', '.join(counts)}.", bullet_list(older, MOST_REMARKS)))
 
 
 def _issue(it: Issue) -> str:
-    line = f"**{wording.ISSUES[it.state]}**, since {path(it.since)}, {plain(it.kind)}"
-    return f"{line}: {plain(it.message)}"
+    line = f"**{wording.ISSUES[it.state]}**, since {path(it.since)}, {escaped(it.kind)}"
+    return f"{line}: {escaped(it.message)}"
 
 
 STEP_HEAD = ("step", "kind", "model", "tokens", "cost (USD)", "seconds")
 KINDS = {"ask": "model call", "check": "validation", "call": "tool call"}
 
 
-def steps(story: Story) -> str:
+def step_table(story: Story) -> str:
     """Return a row for every step, and the totals of the snapshot."""
     rows = [_step_row(step) for step in story.steps()]
-    return joined(
+    return joined_blocks(
         (
             under("## Steps", table(STEP_HEAD, rows) if rows else "No steps."),
             under("## Totals", table(("quantity", "total"), _totals(story))),
@@ -810,10 +834,10 @@ def _step_row(step: StepCompleted | StepFailed) -> tuple[str, ...]:
 
 def _model(step: StepCompleted) -> str:
     """Return the model that answered, and those that failed before it."""
-    name = plain(step.model or "")
+    name = escaped(step.model or "")
     if not step.tried:
         return name
-    failed = ", ".join(f"{plain(it.model)} ({path(it.code)})" for it in step.tried)
+    failed = ", ".join(f"{escaped(it.model)} ({path(it.code)})" for it in step.tried)
     return f"{name}, fallback for {failed}"
 
 

@@ -7,7 +7,7 @@ from app.contract.drafts import Escape
 from app.contract.judgement import CriterionScore, IssueState, Usage, Verdict
 from app.contract.reviews import PausedOnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status
-from app.service.report.markdown import NOTHING, plain
+from app.service.report.markdown import NOTHING, escaped
 
 OF_A_LATER_RELEASE = "A later release of Hone added this, and this server cannot explain it."
 
@@ -142,7 +142,7 @@ def score(value: float | None) -> str:
     return f"{whole}.{rest.rstrip('0').ljust(2, '0')}"
 
 
-def signed(value: float) -> str:
+def signed_score(value: float) -> str:
     """Return a difference of scores with its sign, and two to four decimals."""
     text = score(abs(value))
     return f"{'-' if value < 0 else '+'}{text}" if float(text) else text
@@ -151,7 +151,7 @@ def signed(value: float) -> str:
 def criterion(found: CriterionScore) -> str:
     """Return name and score, and the spread if there were several judgements."""
     spread = f" (spread {score(found.spread)})" if found.spread is not None else ""
-    return f"{plain(found.criterion)} {score(found.score)}{spread}"
+    return f"{escaped(found.criterion)} {score(found.score)}{spread}"
 
 
 def cost(usage: Usage) -> str:
@@ -159,7 +159,7 @@ def cost(usage: Usage) -> str:
     return "unknown" if usage.cost_usd is None else f"{usage.cost_usd:.4f}"
 
 
-def dollars(usage: Usage) -> str:
+def cost_text(usage: Usage) -> str:
     """Return the cost with its unit."""
     return "cost unknown" if usage.cost_usd is None else f"{cost(usage)} USD"
 
@@ -178,7 +178,7 @@ def duration(value: float) -> str:
     """Return whole days, hours or minutes, in the largest possible unit, else seconds."""
     for noun, unit in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if value % unit == 0:
-            return counted(int(value // unit), noun)
+            return count_text(int(value // unit), noun)
     return f"{value:g} s"
 
 
@@ -187,16 +187,16 @@ def share(value: float) -> str:
     return f"{int(value * 100 + 1e-6)} %"
 
 
-def moment(value: datetime | None) -> str:
+def time_text(value: datetime | None) -> str:
     """Return date and time to the second, in UTC."""
     return NOTHING if value is None else f"{value:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def answer(value: bool | None) -> str:
+def yes_or_no(value: bool | None) -> str:
     """Return yes, no, or a dash if unknown."""
     return NOTHING if value is None else "yes" if value else "no"
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """Return a number with its noun, in singular or plural."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

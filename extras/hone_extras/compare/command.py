@@ -24,9 +24,9 @@ from app.cli.root import (
     print_text,
     write_file,
 )
+from app.contract.budget import Consumption
 from app.contract.calibration import CalibrationList
 from app.contract.criteria import CRITIC
-from app.contract.estimates import Consumption
 from app.legible import on_one_line
 from hone_extras.compare.comparison import SAME, ComparedSettings, PairedDifference, texts_text
 from hone_extras.compare.comparison_page import page_of_comparison
@@ -39,7 +39,7 @@ from hone_extras.compare.comparison_run import (
     PlanEstimates,
     RefinedText,
     RefinedTexts,
-    check,
+    check_settings,
     key_of,
     read_texts,
     refined_texts,
@@ -125,13 +125,13 @@ def compare(
     twice. Exit code: 0; 1 if nothing could be compared; 3 if a text lacks a result or a judgement.
     """
     # Loading scipy takes as long as the rest of the command line, whose help lists this command.
-    from hone_extras.compare.paired_statistics import compared  # noqa: PLC0415
+    from hone_extras.compare.paired_statistics import compare_settings  # noqa: PLC0415
 
     errors = Console(stderr=True)
     check_writable(html)
     given = _settings(a, b, setting or ())
     judged_by = read_request(judge, sys.stdin.buffer) if judge else {}
-    check(given, judged_by)
+    check_settings(given, judged_by)
     found, repeated = read_texts(texts)
     for it in repeated:
         say(errors, f"counted once: {it}", "yellow")
@@ -149,7 +149,7 @@ def compare(
             refined = refined_texts(runner, plan, on_progress)
         noise = _calibrated_noise(client, plan, estimates.judge[0].models)
     outcomes = [{name: it.outcome() for name, it in text.items()} for text in refined]
-    result = compared(list(given), outcomes, margin, noise)
+    result = compare_settings(list(given), outcomes, margin, noise)
     _tell(_story(plan, estimates, refined, result), html, is_json=json)
 
 
@@ -170,7 +170,7 @@ def _tell(story: ComparisonStory, html: Path | None, *, is_json: bool) -> None:
     if is_json:
         print_text(f"{jsonlib.dumps(json_of(story), indent=2, ensure_ascii=False)}\n")
     else:
-        show(story, console())
+        show_comparison(story, console())
     if all(it.score is None for it in story.result.differences):
         raise typer.Exit(1)
     raise typer.Exit(INCOMPLETE if story.gaps() else 0)
@@ -294,7 +294,7 @@ def _consumption(it: Consumption) -> tuple[str, str, str]:
     return cost, f"{it.calls:,}", f"{it.tokens:,}"
 
 
-def show(story: ComparisonStory, console: Console) -> None:
+def show_comparison(story: ComparisonStory, console: Console) -> None:
     """Print what a comparison found: tables, wins and losses, what is missing, and advice."""
     result = story.result
     say(console, f"{story.plan.name}: {texts_text(len(story.plan.texts))}, {story.judged_by()}")

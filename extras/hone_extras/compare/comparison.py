@@ -310,7 +310,9 @@ def _turned(it: MeanInterval) -> MeanInterval:
 
 
 def _is_better(name: str, against: Sequence[PairedDifference]) -> str:
-    found = "; ".join(f"{signed(it.basis)} against {it.against}" for it in against if it.basis)
+    found = "; ".join(
+        f"{interval_text(it.basis)} against {it.against}" for it in against if it.basis
+    )
     who = "people score" if any(it.with_people for it in against) else "the judge scores"
     chances = [it.chance for it in against if it.chance is not None]
     sure = f", the chance that it is better is {_odds(min(chances))}" if chances else ""
@@ -329,7 +331,7 @@ def _is_open(it: PairedDifference, margin: float) -> str:
     more = "" if it.more_texts is None else f" About {it.more_texts:,} more would tell."
     if it.verdict == "too few":
         few = f"{found.count} {'text is' if found.count == 1 else 'texts are'} too few"
-        return f"{few} to tell {names} apart ({signed(found)})." + more
+        return f"{few} to tell {names} apart ({interval_text(found)})." + more
     chance = (
         ""
         if it.chance is None
@@ -337,7 +339,7 @@ def _is_open(it: PairedDifference, margin: float) -> str:
     )
     target = max(abs(found.mean), margin)
     tell = more.replace("would tell", f"texts like these would tell a difference of {target:.2f}")
-    return f"{found.count} texts cannot tell {names} apart ({signed(found)}{chance})." + tell
+    return f"{found.count} texts cannot tell {names} apart ({interval_text(found)}{chance})." + tell
 
 
 def _until_then(names: Sequence[str], settings: Sequence[SettingSummary]) -> list[str]:
@@ -419,17 +421,18 @@ def _reservations(
             )
             said.append(
                 f"Where a text is missing and counts as 0, {pair} differ by"
-                f" {signed(it.counting_missing)}: {change}."
+                f" {interval_text(it.counting_missing)}: {change}."
             )
         if it.people is not None and it.with_people is None:
             said.append(
                 f"People rated {texts_text(it.people.count)} of"
-                f" both {pair} ({signed(it.people)}); from {FEWEST_RATED} on their word decides."
+                f" both {pair} ({interval_text(it.people)});"
+                f" from {FEWEST_RATED} on their word decides."
             )
     return said
 
 
-def signed(found: MeanInterval) -> str:
+def interval_text(found: MeanInterval) -> str:
     """Return a difference with its interval, or that there is none."""
     if found.low is None or found.high is None:
         return with_sign(found.mean) + (" on every text" if found.sd == 0 else "")

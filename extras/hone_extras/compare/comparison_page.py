@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.contract.requests import RefinementRequest
-from app.html_page import html_page
 from app.legible import legible
 from hone_extras.compare.comparison import SAME, PairedDifference, dollars, texts_text, with_sign
 from hone_extras.compare.comparison_run import (
@@ -30,6 +29,31 @@ from hone_extras.compare.comparison_tables import (
     settings_table,
 )
 
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+{body}</main>
+</body>
+</html>
+"""
+
+
+def html_page(title: str, style: str, body: str) -> str:
+    """Return the page; the title is a text, the style and the body are what they are."""
+    return _PAGE.format(title=escape(title), style=style, body=body)
+
+
 MASK = "**********"
 OPEN_TEXTS = 2
 """Texts that are open at first: those that the settings differ on most."""
@@ -47,17 +71,17 @@ def _style() -> str:
     return (resources.files(__package__) / "comparison.css").read_text("utf-8")
 
 
-def shown(text: str) -> str:
+def html_text(text: str) -> str:
     """Return a text that HTML shows as it is; control characters are replaced."""
     return escape(legible(text))
 
 
 def _sections(story: ComparisonStory) -> Iterator[str]:
     plan, result = story.plan, story.result
-    yield f"<h1>Comparison {shown(plan.name)}</h1>"
+    yield f"<h1>Comparison {html_text(plan.name)}</h1>"
     about = f"{texts_text(len(plan.texts))} with {', '.join(plan.settings)}; {story.judged_by()}."
-    yield f'<p class="soft">{shown(about)}</p>'
-    advice = "".join(f"<p>{shown(it)}</p>" for it in result.recommendation.sentences)
+    yield f'<p class="soft">{html_text(about)}</p>'
+    advice = "".join(f"<p>{html_text(it)}</p>" for it in result.recommendation.sentences)
     yield f'<div class="advice">{advice}</div>'
     yield "<h2>Settings</h2>"
     yield _table(settings_table(result.settings))
@@ -76,13 +100,13 @@ def _sections(story: ComparisonStory) -> Iterator[str]:
 
 
 def _list(lines: Iterable[str], kind: str) -> str:
-    return f'<ul class="{kind}">{"".join(f"<li>{shown(it)}</li>" for it in lines)}</ul>'
+    return f'<ul class="{kind}">{"".join(f"<li>{html_text(it)}</li>" for it in lines)}</ul>'
 
 
 def _table(table: Rows) -> str:
     head, *rows = table
-    top = "".join(f'<th scope="col">{shown(it)}</th>' for it in head)
-    lines = ("".join(f"<td>{shown(it)}</td>" for it in row) for row in rows)
+    top = "".join(f'<th scope="col">{html_text(it)}</th>' for it in head)
+    lines = ("".join(f"<td>{html_text(it)}</td>" for it in row) for row in rows)
     body = "".join(f"<tr>{it}</tr>" for it in lines)
     return (
         f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -119,7 +143,7 @@ def _chart(it: PairedDifference, gaps: Sequence[float]) -> str:
     bar = ""
     if found.low is not None and found.high is not None:
         bar = f'<line class="reach" x1="{x(found.low)}" x2="{x(found.high)}" y1="54" y2="54"/>'
-    names = shown(it.against), shown(it.setting)
+    names = html_text(it.against), html_text(it.setting)
     found_text = f"mean {with_sign(found.mean)}, 95 % {reach(found, is_signed=True)}"
     label = f"{names[1]} minus {names[0]}: {found_text}"
     return (
@@ -142,7 +166,7 @@ def _texts(story: ComparisonStory) -> Iterator[str]:
         is_open = " open" if number < OPEN_TEXTS else ""
         sides = "".join(_side(name, it) for name, it in found.items())
         yield (
-            f"<details{is_open}><summary>{shown(text.name)}{_scores(found)}</summary>"
+            f"<details{is_open}><summary>{html_text(text.name)}{_scores(found)}</summary>"
             f'{_submitted(text)}<div class="sides">{sides}</div></details>'
         )
 
@@ -161,14 +185,14 @@ def _scores(found: Mapping[str, RefinedText]) -> str:
         if score is not None and max(known) - min(known) > SAME:
             kind = {max(known): "up", min(known): "down"}.get(score, "")
         value = "none" if score is None else f"{score:.3f}"
-        parts.append(f'<span class="{kind}">{shown(name)} {value}</span>')
+        parts.append(f'<span class="{kind}">{html_text(name)} {value}</span>')
     return "".join(parts)
 
 
 def _submitted(text: ComparedText) -> str:
     given = [("Task", text.fields.get("task")), ("Submitted draft", text.fields.get("draft"))]
     return "".join(
-        f'<h3 class="soft">{title}</h3><pre>{shown(it)}</pre>'
+        f'<h3 class="soft">{title}</h3><pre>{html_text(it)}</pre>'
         for title, it in given
         if isinstance(it, str)
     )
@@ -180,12 +204,12 @@ def _side(name: str, it: RefinedText) -> str:
     cost = UNKNOWN if outcome.cost_usd is None else dollars(outcome.cost_usd)
     seconds = UNKNOWN if outcome.seconds is None else f"{outcome.seconds:.1f} s"
     path = f" {now.result.path}" if now and now.result else ""
-    reference = f" \u00b7 {shown(now.id + path)}" if now else ""
+    reference = f" \u00b7 {html_text(now.id + path)}" if now else ""
     parts = [
-        f"<h3>{shown(name)}: {score}</h3>",
+        f"<h3>{html_text(name)}: {score}</h3>",
         f'<p class="soft">{cost} \u00b7 {seconds}{reference}</p>',
-        *(f'<p class="missing">{shown(why)}</p>' for why in _lacks(it)),
-        "" if it.draft is None else f"<pre>{shown(it.draft)}</pre>",
+        *(f'<p class="missing">{html_text(why)}</p>' for why in _lacks(it)),
+        "" if it.draft is None else f"<pre>{html_text(it.draft)}</pre>",
         _said(it),
     ]
     return f"<section>{''.join(parts)}</section>"
@@ -221,7 +245,8 @@ def _configured(plan: ComparisonPlan) -> Iterator[str]:
     if plan.judge:
         bodies["judge"] = (plan.judge, plan.judging(text, "a draft"))
     for name, (fields, body) in bodies.items():
-        yield f'<h3>{shown(name)}</h3><pre class="code">{shown(_written(fields, body))}</pre>'
+        written = html_text(_written(fields, body))
+        yield f'<h3>{html_text(name)}</h3><pre class="code">{written}</pre>'
 
 
 def _written(fields: Mapping[str, Any], body: Mapping[str, Any]) -> str:

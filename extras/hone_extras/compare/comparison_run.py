@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from app.cli.contract_client import CliError, ContractClient, path_of
 from app.cli.root import parse_json
+from app.contract.budget import Consumption, RefinementEstimate
 from app.contract.criteria import AUTO, CRITIC
 from app.contract.drafts import MAX_TEXT
-from app.contract.estimates import Consumption, RefinementEstimate
 from app.contract.outcome import RefinementOutcome
 from app.contract.output_tokens import BYTES_PER_TOKEN
 from app.contract.snapshot import Iteration, IterationList, Snapshot, SnapshotPage
@@ -204,7 +204,7 @@ def _read(path: Path) -> str:
         raise ComparisonInvalid(f"{path} is not UTF-8 text") from None
 
 
-def check(settings: Mapping[str, Fields], judge: Fields) -> None:
+def check_settings(settings: Mapping[str, Fields], judge: Fields) -> None:
     """Raise ComparisonInvalid for settings that cannot be compared."""
     for name, fields in settings.items():
         if found := OF_DRAFT & fields.keys():

@@ -33,7 +33,7 @@ PRIOR_TRUST, PRIOR_WEIGHT = 0.5, 25 * 0.2**2
 """What is assumed of a judge before people have rated: docs/judging.md."""
 
 
-def compared(
+def compare_settings(
     names: Sequence[str], texts: Texts, margin: float, judge_noise: float | None = None
 ) -> ComparedSettings:
     """Compare two or more settings; the intervals of all pairs hold together (Dunn, 1961).

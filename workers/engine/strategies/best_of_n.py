@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from app.contract.caveats import Caveat
 from app.contract.limits import Limits
+from app.contract.outcome import Caveat
 from app.contract.status import StopReason
 from app.contract.strategies.loops import BestOfNStrategy
 from workers.engine.drafting import propose

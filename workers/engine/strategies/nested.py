@@ -6,10 +6,10 @@ Parts in sequence have an outline, and each is shown those before it.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from app.contract.caveats import Caveat
 from app.contract.drafts import sha256_of
 from app.contract.judgement import Critique, Finding, OnFail
 from app.contract.limits import Limits
+from app.contract.outcome import Caveat
 from app.contract.sections import MOST_SECTIONS, Sections, items_of
 from app.contract.status import StopReason
 from app.contract.strategies.parts import AUTO_PARTS, BODY, UNTIL, Enough, NestedStrategy

@@ -9,8 +9,8 @@ from graphlib import CycleError, TopologicalSorter
 from pydantic import Field
 
 from app.contract.calls import AGAIN
-from app.contract.caveats import Caveat
 from app.contract.limits import Limits
+from app.contract.outcome import Caveat
 from app.contract.requests import ContextDocument
 from app.contract.reviews import PlannedCall
 from app.contract.strategies.planning import PlanExecuteStrategy

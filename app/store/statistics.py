@@ -1,26 +1,36 @@
-"""What is learnt from ended refinements: of which kind, what one adds, and what the next one gets.
+"""The sums over ended refinements: calibration, achievements of models, insights and usage.
 
-Two hashes of sums grow with each refinement (`Addition`): of its own kind, and of all kinds with
-the same models. A third one has how far each critic of a tenant can be trusted.
+Calibration: two hashes grow with each refinement (`Addition`), of its own kind, and of all kinds
+with the same models. A third one has how far each critic of a tenant can be trusted.
+Achievements of models that were drawn: a hash per tenant, kind, day, seat and model. `tally` in
+prelude.lua adds to them, and takes back what a retry makes void.
+Insights: a hash per tenant, day and dimension.
+Usage: a hash per tenant and day, listed in a sorted set.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from math import exp, sqrt
 from typing import Any, Self
 
 from pydantic_core import from_json, to_json
 
-from app.contract.calibration import CalibratedKind, FirstDrafts
+from app.contract.calibration import CalibratedKind, FirstDrafts, Learnt
 from app.contract.criteria import AUTO
-from app.contract.learnt import Learnt
+from app.contract.insights import Dimension, Key, Sums
 from app.contract.requests import RefinementRequest
+from app.contract.usage import ModelUse, UsageCell
 from app.contract.values import value
 from app.store import keys
 from app.store.codec import decode_sums
-from app.store.state import Addition
+from app.store.committer import Committer
+from app.store.state import Addition, NewRefinement
 
 DECAY = 0.99
 """What is left of a sum at each addition: about the latest 100 count."""
@@ -271,3 +281,184 @@ def _first_drafts(count: float, total: float, squares: float) -> FirstDrafts | N
     variance = max(0.0, squares / count - mean * mean)
     sd = sqrt(variance * count / (count - 1)) if count > 1 else None
     return FirstDrafts(mean=min(1.0, max(0.0, mean)), sd=sd)
+
+
+REMEMBERED_DAYS = 30
+"""For how many days it counts what a model has achieved, today included."""
+
+
+@value(slots=True)
+class Achieved:
+    """What a model has achieved in the refinements that it was drawn for and that have ended.
+
+    `gain` and `squares` are sums of the scores reached, minus that of the client's draft, and of
+    their squares. `cost_usd` is the total cost of the `priced` ones: those that judged a draft and
+    whose cost is known. One that failed at once cost little, which is no measure of the cost of an
+    answer.
+    """
+
+    ended: int = 0
+    passed: int = 0
+    gain: float = 0.0
+    squares: float = 0.0
+    priced: int = 0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: "Achieved") -> "Achieved":
+        """Add both."""
+        return Achieved(*(getattr(self, it) + getattr(other, it) for it in ACHIEVED_FIELDS))
+
+    @property
+    def mean_cost_usd(self) -> float | None:
+        """The mean cost of one refinement; None if there is none."""
+        return self.cost_usd / self.priced if self.priced else None
+
+    @property
+    def mean_gain(self) -> float | None:
+        """The mean gain of one refinement; None if there is none."""
+        return self.gain / self.ended if self.ended else None
+
+
+ACHIEVED_FIELDS = tuple(it.name for it in fields(Achieved))
+
+Candidates = Mapping[str, Sequence[str]]
+"""Models by the seat for which one of them is drawn."""
+
+
+def kind_of_task(request: RefinementRequest) -> str:
+    """Return the name of what refinements have in common that models are compared in.
+
+    That is their strategy, their criteria and their preset.
+    """
+    rubric = [[it.name, it.description, it.weight] for it in request.judged_on()]
+    criteria = AUTO if request.criteria == AUTO else rubric
+    told = to_json([request.strategy.kind, criteria, request.preset])
+    return hashlib.sha256(told).hexdigest()[:DIGITS]
+
+
+def drawn_in(new: NewRefinement) -> bytes | None:
+    """Return what the record says of the models that were drawn; None if nothing is learnt."""
+    queued = new.queued
+    if not new.request.learn or (queued.draw is None and not queued.draws):
+        return None
+    draws = queued.draws if queued.draw is None else {"generator": queued.draw, **queued.draws}
+    kind = next(iter(draws.values())).kind
+    return to_json({"kind": kind, "models": {seat: it.picked for seat, it in draws.items()}})
+
+
+async def achievements(
+    committer: Committer, tenant: str, kind: str, candidates: Candidates
+) -> dict[str, dict[str, Achieved]]:
+    """Return by seat and model what has been achieved in the last 30 days."""
+    today = datetime.now(UTC).date() + timedelta(days=1)  # the clock of Redis may be ahead
+    pairs = [(seat, model) for seat, models in candidates.items() for model in models]
+    names = [f"{field} {seat} {model}" for seat, model in pairs for field in ACHIEVED_FIELDS]
+    days = [today - timedelta(days=back) for back in range(REMEMBERED_DAYS + 1)]
+    stored = await asyncio.gather(
+        *(committer.execute("HMGET", keys.achieved(tenant, kind, day), *names) for day in days)
+    )
+    total = dict.fromkeys(pairs, Achieved())
+    for values in map(iter, stored):
+        for pair in pairs:
+            total[pair] += _achieved(values)
+    return {
+        seat: {model: total[seat, model] for model in models} for seat, models in candidates.items()
+    }
+
+
+def _achieved(values: Iterator[bytes | None]) -> Achieved:
+    ended, passed, gain, squares, priced, cost_usd = (
+        float(it or 0) for it in islice(values, len(ACHIEVED_FIELDS))
+    )
+    return Achieved(int(ended), int(passed), gain, squares, int(priced), cost_usd)
+
+
+async def agreements_of(
+    committer: Committer, tenant: str, critics: Sequence[str]
+) -> dict[str, Agreement]:
+    """Return how critics agreed with people and validators, all kinds together."""
+    if not critics:
+        return {}
+    names = [f"pairs {critic}" for critic in critics]
+    stored = await committer.execute("HMGET", keys.trust(tenant), *names)
+    sums = (() if it is None else decode_sums(it) for it in stored)
+    return {critic: Agreement(*it) for critic, it in zip(critics, sums, strict=True)}
+
+
+def insight_additions(tenant: str, day: date, added: Mapping[Key, Sums]) -> tuple[Addition, ...]:
+    """Return what a refinement that ends on a day adds to the sums of its tenant."""
+    by: defaultdict[Dimension, dict[str, Sums]] = defaultdict(dict)
+    for (dimension, group), sums in added.items():
+        by[dimension][group] = sums
+    return tuple([Addition(keys.insight_sums(tenant, day, of), sums) for of, sums in by.items()])
+
+
+def insight_keys(
+    tenant: str, since: date, until: date, by: Iterable[Dimension]
+) -> Iterator[tuple[Dimension, str]]:
+    """Yield the keys of the sums of every day, the last one included."""
+    for dimension in by:
+        for number in range((until - since).days + 1):
+            yield dimension, keys.insight_sums(tenant, since + timedelta(days=number), dimension)
+
+
+def decode_insights(
+    stored: Iterable[tuple[Dimension, Mapping[bytes, bytes]]],
+) -> dict[Key, Sums]:
+    """Return the sums of several days together."""
+    total: dict[Key, Sums] = {}
+    for dimension, day in stored:
+        for group, sums in day.items():
+            key = dimension, group.decode()
+            total[key] = total.get(key, Sums()) + decode_sums(sums)
+    return total
+
+
+EPOCH = date(1970, 1, 1)
+SCANNED = 1_000
+
+TenantDay = tuple[str, date]
+Cells = list[tuple[UsageCell, int, ModelUse]]
+"""Each with the number of endings."""
+
+
+async def usage_days(
+    committer: Committer, tenant: str | None, first: date, last: date
+) -> list[TenantDay]:
+    """Return the days from `first` to `last` for which a tenant, or any, has usage."""
+    bounds = ((it - EPOCH).days for it in (first, last))
+    listed = await committer.execute("ZRANGEBYSCORE", keys.USAGE, *bounds)
+    named = (it.decode().rsplit(":", 1) for it in listed)
+    return [
+        (name, EPOCH + timedelta(days=int(day))) for name, day in named if tenant in (None, name)
+    ]
+
+
+async def usage_of(committer: Committer, days: Sequence[TenantDay]) -> Cells:
+    """Return the usage of some tenants' days."""
+    names = (keys.usage(tenant, day) for tenant, day in days)
+    found = await asyncio.gather(*(committer.execute("HGETALL", it) for it in names))
+    return await asyncio.to_thread(_cells, days, found)
+
+
+def _cells(days: Sequence[TenantDay], found: Sequence[Mapping[bytes, bytes]]) -> Cells:
+    cells: Cells = []
+    for (tenant, day), stored in zip(days, found, strict=True):
+        for name, sums in stored.items():
+            outcome, strategy, key, model = name.decode().split(" ", 3)
+            endings, *use = map(int, sums.split())
+            cell = UsageCell(day, tenant, "" if key == "-" else key, model, strategy, outcome)
+            cells.append((cell, endings, ModelUse(*use)))
+    return cells
+
+
+async def unlist_usage(committer: Committer, tenant: str) -> None:
+    """Remove the days of a tenant from the list; the hashes themselves are deleted elsewhere."""
+    cursor: int | None = None
+    while cursor != 0:
+        found = await committer.execute(
+            "ZSCAN", keys.USAGE, cursor or 0, "MATCH", f"{tenant}:*", "COUNT", SCANNED
+        )
+        cursor = int(found[0])
+        if listed := [name for name, _ in found[1]]:
+            await committer.execute("ZREM", keys.USAGE, *listed)

@@ -1,6 +1,10 @@
-"""Providers that are reached over the network."""
+"""The providers that Hone knows: two in the process, without network, key and cost, and others."""
 
 from app.contract.providers import Provider
+
+OFFLINE = Provider(name="offline", models=("editor",), writes=False, costs=False)
+SCRIPTED = Provider(name="scripted", costs=False, is_offered=False)
+
 
 OPENAI = Provider(
     name="openai",
