@@ -508,7 +508,7 @@ async def test_signing_in_with_a_revoked_key_is_counted_as_refused(
         refused = await api.post("/console/session", json={"key": ended.key})
         problem(refused, 401, "unauthenticated")
         async with asyncio.timeout(TIMEOUT_S):
-            while (ended.id, "refused", "401") not in await audited(api):
+            while (ended.id, "refused", "401") not in await audited(api):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
 
