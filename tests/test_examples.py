@@ -230,6 +230,7 @@ async def test_the_commands_of_the_readme_run_as_they_stand(editor_service: Runn
         assert "Because the blender was bought less than 30 days ago" in printed, command
 
 
+@pytest.mark.long
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_comparison_on_its_page_comes_out_as_printed(
     editor_service: RunningService, tmp_path: Path

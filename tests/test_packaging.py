@@ -74,6 +74,7 @@ def test_the_locks_agree() -> None:
         assert pins(lock).items() <= everything.items()
 
 
+@pytest.mark.long
 def test_the_service_loads_nothing_that_only_its_checks_install() -> None:
     command = [sys.executable, "-c", LOADED]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()

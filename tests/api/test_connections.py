@@ -82,6 +82,7 @@ def trickled(connection: socket.socket) -> bytes:
         return b""
 
 
+@pytest.mark.long
 def test_what_is_no_request_behind_one_ends_the_connection_and_is_no_error_of_the_server(
     impatient: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,6 +14,8 @@ from tests.installed_package import (
     link_packages,
 )
 
+pytestmark = pytest.mark.long
+
 GREETING = '''
 import typer
 

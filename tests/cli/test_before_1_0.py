@@ -50,7 +50,13 @@ def everything(redis: Redis) -> dict[bytes, bytes | None]:
     return {key: redis.dump(key) for key in redis.scan_iter()}
 
 
-@pytest.mark.parametrize("module", PROCESSES.values(), ids=PROCESSES)
+@pytest.mark.parametrize(
+    "module",
+    [
+        pytest.param(module, id=name, marks=() if name in {"api", "worker"} else pytest.mark.long)
+        for name, module in PROCESSES.items()
+    ],
+)
 def test_a_process_refuses_in_one_sentence_and_changes_nothing(
     module: tuple[str, ...], old: Redis
 ) -> None:

@@ -550,6 +550,7 @@ def test_an_open_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert log.read_text() == "one\nmore\nmore\nlast\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ended", "printed"), [("full", "openapi"), ("closed", "openapi"), ("closed", "config")]
 )

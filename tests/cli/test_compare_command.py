@@ -487,6 +487,7 @@ def unknown_dollars(api: ComparingApi, compare: Compare, folder: Path) -> None:
     api.cost_usd = None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "prepared",
     [

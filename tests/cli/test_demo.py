@@ -39,6 +39,7 @@ def test_the_demonstration_makes_a_text_better_and_keeps_its_facts(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", ["", "step:", "What changed"])
 def test_ctrl_c_leaves_nothing_running_at_any_moment(tmp_path: Path, moment: str) -> None:
     with running("demo", TMPDIR=str(tmp_path)) as demo:
@@ -49,6 +50,7 @@ def test_ctrl_c_leaves_nothing_running_at_any_moment(tmp_path: Path, moment: str
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_kill_9_leaves_nothing_running(tmp_path: Path) -> None:
     with running("demo", TMPDIR=str(tmp_path)) as demo:
         assert demo.says("Refining")

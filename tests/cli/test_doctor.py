@@ -8,6 +8,7 @@ from contextlib import chdir, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from redis import Redis
 
 from app.cli.doctor import known_variables
@@ -18,6 +19,8 @@ from app.store import keys
 from tests.cli.conftest import Run
 from tests.cli.running_command import running
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
+
+pytestmark = pytest.mark.long
 
 NOBODY = {"HONE_PORT": "1"}
 

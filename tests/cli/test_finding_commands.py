@@ -187,6 +187,7 @@ eval "$(_HONE_COMPLETE=source_zsh hone)"; _hone_completion
 FISH = "_HONE_COMPLETE=source_fish hone | source; complete -C 'hone list --status fa'"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "completed"),
     [

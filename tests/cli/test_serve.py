@@ -19,6 +19,8 @@ from app.contract.snapshot import Snapshot
 from tests.cli.running_command import RunningCommand, running
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 MARKED = "Marmalade"
 REQUEST: dict[str, Any] = {
     "draft": "In order to utilize the the report, it must be read by you.",

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from app.access import Keyring, Tenants
 from app.access.erasure import erase_tenant
 from app.contract.access import OPERATOR, KeyRequest, Quotas
@@ -11,6 +13,8 @@ from app.store import open_store
 from tests.e2e.running_service import running_service
 from tests.e2e.scripted_models import slow_at
 from tests.waiting import TIMEOUT_S
+
+pytestmark = pytest.mark.long
 
 
 async def test_a_tenant_works_with_its_key_within_its_quotas_until_it_is_erased(

@@ -19,6 +19,8 @@ from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import slow_at
 from tests.e2e.test_typescript_client import play, said
 
+pytestmark = pytest.mark.long
+
 WAITS_AT = "iterations/2/critique"
 CALLS_BEFORE = 4
 

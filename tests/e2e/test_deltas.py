@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
 from app.store.keys import WATCHED
@@ -17,6 +18,8 @@ from tests.e2e.running_service import RunningService, frozen, running_service
 from tests.e2e.scripted_models import key_of
 from tests.models.calls import RecordingBehaviour
 from tests.waiting import TIMEOUT_S
+
+pytestmark = pytest.mark.long
 
 DRAFT_1, REVISION = "iterations/1/draft", "iterations/2/revise"
 

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from app.settings import ModelServer as Address
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, draft, refusal
 from benchmarks.model_server import ScriptedModelServer
 from tests.e2e.running_service import running_service
+
+pytestmark = pytest.mark.long
 
 CALLS = 8
 MOST_IN_VAIN = 20

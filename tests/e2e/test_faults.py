@@ -3,9 +3,13 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from benchmarks.model_replies import draft
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import hanging_at, slow_at
+
+pytestmark = pytest.mark.long
 
 CALLS = 8
 

@@ -5,9 +5,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, draft
 from tests.e2e.running_service import RunningService, running_service
 from tests.waiting import TIMEOUT_S
+
+pytestmark = pytest.mark.long
 
 
 async def paused(service: RunningService, refinement_id: str) -> Any:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 from pydantic import SecretStr
 from standardwebhooks import Webhook
@@ -84,6 +85,7 @@ async def test_a_tool_that_fails_once_changes_the_plan(service: RunningService) 
     ]
 
 
+@pytest.mark.long
 async def test_a_call_that_died_with_its_worker_is_made_again_with_the_same_key(
     tmp_path: Path,
 ) -> None:

@@ -3,9 +3,13 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from benchmarks.model_replies import chat, draft
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import answering, slow_at
+
+pytestmark = pytest.mark.long
 
 CALLS = 8
 CRITIQUE = "iterations/2/critique"

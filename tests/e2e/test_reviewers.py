@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
@@ -13,6 +14,8 @@ from tests.e2e.running_service import running_service
 from tests.e2e.scripted_models import key_of
 from tests.e2e.test_reviews import say, until_asked
 from tests.local_endpoint import SECRET, THIS_MACHINE, answering_with, endpoint
+
+pytestmark = pytest.mark.long
 
 
 def answer(asked: AskedPrompt) -> ModelServerReply:

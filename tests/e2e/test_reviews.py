@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.model_replies import chat, draft
 from tests.e2e.running_service import TERMINAL, RunningService, running_service
 from tests.e2e.scripted_models import answering
@@ -105,6 +107,7 @@ async def test_a_marked_passage_is_revised_and_the_rest_stays(service: RunningSe
     assert (await service.ended(refinement_id))["result"]["draft"] == revised["draft"]
 
 
+@pytest.mark.long
 async def test_it_waits_while_no_worker_lives_and_goes_on_with_another(tmp_path: Path) -> None:
     async with running_service(tmp_path) as service:
         refinement_id = await service.submit(review={"when": "before_completion"})

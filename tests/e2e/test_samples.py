@@ -21,6 +21,8 @@ from tests.e2e.conftest import TSC, run_in
 from tests.local_endpoint import SECRET
 from tests.waiting import TIMEOUT_S, eventually
 
+pytestmark = pytest.mark.long
+
 DOCS = Path(__file__).parent.parent.parent / "docs"
 TUTORIAL = (DOCS / "tutorial.md").read_text()
 CLIENTS = (DOCS / "clients.md").read_text()

@@ -1,7 +1,11 @@
 """A generator that is drawn: it writes every draft, and the next draw knows how it went."""
 
+import pytest
+
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, improving
 from tests.e2e.running_service import RunningService
+
+pytestmark = pytest.mark.long
 
 CANDIDATES = ["openai:gpt-5-mini", "openai:gpt-6-luna"]
 AUTO = {"select": "auto", "candidates": CANDIDATES, "critic": "openai:judge"}

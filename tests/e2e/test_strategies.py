@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from benchmarks.examples import EDITED, request_for
 from benchmarks.playing import StrategyPlayer
 from tests.e2e.running_service import RunningService
@@ -11,6 +13,7 @@ from workers.model_registry import Editor
 EDITOR = {"generator": "offline:editor", "critic": "offline:editor"}
 
 
+@pytest.mark.long
 async def test_every_strategy_ends_as_it_does_when_it_is_merely_played(
     service: RunningService,
 ) -> None:

@@ -17,6 +17,8 @@ from tests.e2e.terminal_sessions import (
     with_ids,
 )
 
+pytestmark = pytest.mark.long
+
 TRIED_ELSEWHERE = "hone batch", "hone insights", "hone serve"
 """120 refinements, what is learnt from them, and a port of its own: tests/cli tries these."""
 

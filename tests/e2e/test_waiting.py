@@ -4,10 +4,13 @@ import asyncio
 import signal
 from pathlib import Path
 
+import pytest
 from redis import Redis
 
 from app.store import keys
 from tests.e2e.running_service import RunningService, running_service
+
+pytestmark = pytest.mark.long
 
 MANY = 30
 

@@ -52,6 +52,7 @@ def changes_without_a_word(before: str, after: str) -> list[str]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(DOCUMENTS)))
 def test_a_real_document_differs_in_words_alone(number: int) -> None:
     text = DOCUMENTS[number]

@@ -17,6 +17,8 @@ from workers.engine.prompt_requests import Task
 from workers.engine.prompts import Revise
 from workers.model_registry import Editor
 
+pytestmark = pytest.mark.long
+
 LENGTH = 60_000
 PROSE = "The cat and the dog are in the house. " * 20
 CRITERIA = (QUALITY, Criterion(name="length", description="at most 100 sentences"))

@@ -87,6 +87,7 @@ def shares(kind: str, *, is_endless: bool) -> list[float]:
     return [it for it in found if it]  # a validator that finds nothing asks nobody
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_endless", [False, True])
 def test_of_100_refinements_95_consume_no_more_than_is_said(is_endless: bool) -> None:
     found = [it for kind in KINDS for it in shares(kind, is_endless=is_endless)]

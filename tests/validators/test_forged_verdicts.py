@@ -8,11 +8,15 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from app.contract.validators.python import PythonCasesValidator
 from tests.validators.sandboxed_python import PYTHON, VIA, needs_sandbox, violations
 from workers.validators.python import check_python_cases
 from workers.validators.sandbox import Sandbox
 from workers.validators.violation import Measurement
+
+pytestmark = pytest.mark.long
 
 SEARCH = """
 import draft

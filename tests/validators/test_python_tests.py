@@ -227,6 +227,7 @@ async def test_the_checks_of_a_refinement_share_a_budget_of_cpu_time() -> None:
     assert finding.skipped
 
 
+@pytest.mark.long
 @needs_sandbox
 async def test_what_a_sandbox_has_begun_ends_with_it() -> None:
     begins = "echo; sleep 3600 & exit"  # it ends at once, and its child keeps its output

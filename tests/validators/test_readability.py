@@ -59,6 +59,7 @@ def test_bounds_that_nothing_can_meet_are_refused(bounds: dict[str, float]) -> N
         found(EASY, **bounds)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draft", ["x" * 200_000, '"' * 200_000, "a. " * 66_000, "[" * 200_000])
 async def test_hostile_text_comes_to_an_end(draft: str) -> None:
     validator = ReadabilityValidator(kind="readability", max_grade=0)

@@ -53,6 +53,7 @@ def require_an_honest_result(ended: Snapshot, judged: list[IterationCompleted]) 
         assert ended.outcome == "passed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", CASES)
 async def test_whatever_fails_for_good_after_a_draft_was_judged_a_judged_draft_is_the_result(
     harness: RefinementHarness, kind: str

@@ -117,6 +117,7 @@ async def test_parked_at_every_call_it_ends_as_if_it_had_not_been(
     assert Counter(waits) == Counter(dict.fromkeys(calls, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("wait_s", [0.001, 60], ids=["waiting", "parked"])
 @pytest.mark.parametrize("kind", ["iterative", "best_of_n"])

@@ -92,6 +92,7 @@ def long_result(_: Call) -> ToolResult:
     return ToolResult(True, "x" * MAX_RESULT)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "tools", [[], [LOOK_UP], [WORDY]], ids=["without tools", "a tool", "a wordy tool"]
 )

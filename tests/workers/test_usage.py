@@ -66,6 +66,7 @@ def failing_at(number: int, models: ScriptedAnswers) -> ScriptedAnswers:
     return ScriptedAnswers(answer, outside=models.outside)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [True, False])
 @pytest.mark.parametrize("kind", ["iterative", "nested"])
 async def test_killed_at_any_append_the_sums_are_those_of_the_journals(

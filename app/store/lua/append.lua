@@ -98,7 +98,11 @@ end  --}
 if parks then  --{
   release(id)
   redis.call('HSET', key, 'attempt', math.max(attempt - 1, 0))
-  park(id, tenant, at, models, steps + recorded)
+  -- Within a tenant those go first whose permits were in vain the fewest times, so that a call that always fails
+  -- cannot be every probe; then those with more steps, then the older ones.
+  redis.call('HSET', key, 'parked_at', at)
+  line_up(id, tenant, models, times_in_vain(id, steps + recorded) * MOST_STEPS - steps - recorded)
+  redis.call('ZADD', DUE, waits_until(id), id)
 end  --}
 publish(id)
 

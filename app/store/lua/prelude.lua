@@ -101,15 +101,6 @@ local function line_up(id, tenant, models, place)
   end
 end
 
--- Parks a refinement under the models that it waits for (JSON). Within a tenant those go first whose permits were in vain the fewest
--- times, so that a call that always fails cannot be every probe; then those with more steps, then the
--- older ones.
-local function park(id, tenant, at, models, steps)
-  redis.call('HSET', SUMMARY .. id, 'parked_at', at)
-  line_up(id, tenant, models, times_in_vain(id, steps) * MOST_STEPS - steps)
-  redis.call('ZADD', DUE, waits_until(id), id)
-end
-
 -- Takes a refinement out of the sets in which it is parked. The time until it is claimed still counts as
 -- waiting.
 local function unpark(id, tenant)

@@ -9,6 +9,8 @@ from benchmarks.model_replies import draft
 from tests.e2e.console.conftest import violations
 from tests.e2e.running_service import RunningService
 
+pytestmark = pytest.mark.long
+
 EACH = {"when": "each_iteration"}
 COMMANDS = ["Finish now…", "Change limits…", "Cancel…", "Rate a draft…", "Read link…", "Erase…"]
 
