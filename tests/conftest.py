@@ -29,14 +29,6 @@ DEFAULT_HANDLERS: dict[signal.Signals, Any] = {
     signal.SIGHUP: signal.SIG_DFL,
 }
 
-# How fast this machine is today says nothing about the code.
-settings.register_profile(
-    "hone",
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    database=DirectoryBasedExampleDatabase(ROOT / ".hypothesis" / "examples"),
-)
-
 
 def pytest_xdist_auto_num_workers() -> int:
     """Two processes more than cores: two fifths of the time, tests wait for what they started."""
@@ -64,9 +56,15 @@ def pytest_configure(config: pytest.Config) -> None:
     machine trusts: no test needs one, and each HTTP client would read them all, for longer than
     most tests take.
     """
-    examples = settings.get_profile("hone").max_examples // (2 if config.getoption("long") else 5)
-    settings.register_profile("chosen", settings.get_profile("hone"), max_examples=examples)
-    settings.load_profile("chosen")
+    # How fast this machine is today says nothing about the code.
+    settings.register_profile(
+        "hone",
+        max_examples=50 if config.getoption("long") else 20,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        database=DirectoryBasedExampleDatabase(ROOT / ".hypothesis" / "examples"),
+    )
+    settings.load_profile("hone")
     config.stash[STDERR] = os.dup(2)
     dropped = (*READ_BY_SETTINGS, "SSL_CERT_FILE")
     for name in [name for name in os.environ if name.upper().startswith(dropped)]:
