@@ -80,7 +80,7 @@ def test_the_service_loads_nothing_that_only_its_checks_install() -> None:
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     owners = packages_distributions()
     distributions = {canonicalize_name(name) for it in loaded for name in owners.get(it, ())}
-    shipped = {"hone", "hone-client", *pins("requirements.lock")}
+    shipped = {"hone", "hone-client", *pins("requirements-extras.lock")}
     assert distributions - shipped <= HARMLESS, "`make clean install` removes what is left over"
 
 

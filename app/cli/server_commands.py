@@ -146,7 +146,7 @@ def demo_request() -> dict[str, Any]:
             {"name": "spelling", "floor": 0.9},
             {"name": "active voice"},
         ],
-        "threshold": 0.82,
+        "threshold": 0.8,
         "max_iterations": 6,
         "models": {"generator": MODEL, "critic": MODEL},
     }

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Literal, Self
 
 TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
@@ -208,6 +209,9 @@ def export_flaw(environ: Mapping[str, str]) -> str | None:
     named = next((it for it in PROTOCOLS if environ.get(it)), None)
     if exporter == "otlp" and named and environ[named].strip().lower() != PROTOCOL:
         return f"{named} is {environ[named]!r}; it must be {PROTOCOL}, usually on port 4318"
+    if find_spec("opentelemetry.sdk") is None:
+        packages = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+        return f"the extra `otel` is missing: pip install {packages}"
     return None
 
 

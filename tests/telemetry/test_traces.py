@@ -113,6 +113,17 @@ def test_traces_are_off_unless_the_standard_variables_ask_for_them(
     assert (export_flaw(environ) is None) == (flaw is None)
 
 
+def test_without_the_extra_it_is_said_how_to_install_it() -> None:
+    code = (
+        "import sys; sys.modules['opentelemetry.sdk'] = None\n"
+        "from app.telemetry.traces import export_flaw\n"
+        "print(export_flaw({'OTEL_EXPORTER_OTLP_ENDPOINT': 'http://collector:4318'}))"
+    )
+    command = [sys.executable, "-c", code]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http" in printed
+
+
 def test_variables_that_cannot_work_are_logged_and_nothing_is_exported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
