@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +65,18 @@ async def serving(data: Path, **variables: str) -> AsyncIterator[httpx.AsyncClie
         server.wait(TIMEOUT_S)
 
 
-async def played(client: httpx.AsyncClient) -> Any:
+async def _ready(client: httpx.AsyncClient, path: str) -> None:
     async with asyncio.timeout(TIMEOUT_S):
         while True:
-            try:
-                if (await client.get("/readyz")).json()["workers"]:
-                    break
-            except httpx.TransportError:
-                pass
+            with suppress(httpx.TransportError):
+                if (await client.get(path)).is_success:
+                    return
             await asyncio.sleep(0.1)
+
+
+async def played(client: httpx.AsyncClient) -> Any:
+    await _ready(client, "/readyz")
+    async with asyncio.timeout(TIMEOUT_S):
         made = await client.post("/v1/refinements", json=REQUEST)
         assert made.status_code == 202, made.text
         while True:
@@ -83,7 +86,7 @@ async def played(client: httpx.AsyncClient) -> Any:
             await asyncio.sleep(0.1)
 
 
-async def test_a_package_adds_a_strategy_a_validator_and_a_provider(
+async def test_a_package_adds_a_strategy_a_validator_a_provider_and_a_route(
     package: Path, tmp_path: Path
 ) -> None:
     async with ScriptedModelServer(improving) as models:
@@ -95,7 +98,8 @@ async def test_a_package_adds_a_strategy_a_validator_and_a_provider(
                 what: {it["kind"] for it in (await client.get(f"/v1/{what}")).json()["data"]}
                 for what in ("strategies", "validators")
             }
-            schemas = (await client.get("/openapi.json")).json()["components"]["schemas"]
+            described = (await client.get("/openapi.json")).json()
+            topics = await client.get("/ideas/topics")
             journal = (await client.get(f"/v1/refinements/{ended['id']}/iterations")).json()
     assert ended["status"] == "succeeded", ended
     assert ended["usage"]["calls"] == 3
@@ -103,7 +107,18 @@ async def test_a_package_adds_a_strategy_a_validator_and_a_provider(
     assert [it["kind"] for it in judged["findings"] if it["kind"] == "weekdays"] == ["weekdays"]
     assert "brainstorm" in offered["strategies"]
     assert "weekdays" in offered["validators"]
-    assert {"BrainstormStrategy", "WeekdaysValidator"} <= schemas.keys()
+    assert {"BrainstormStrategy", "WeekdaysValidator"} <= described["components"]["schemas"].keys()
+    assert "/ideas/topics" in described["paths"]
+    assert (topics.status_code, topics.json()) == (200, ["a summer party"])
+
+
+async def test_a_route_that_a_package_adds_needs_a_key_where_the_others_do(
+    package: Path, tmp_path: Path
+) -> None:
+    variables = {"HONE_AUTH": "required"} | environment_with(package)
+    async with serving(tmp_path, **variables) as client:
+        await _ready(client, "/healthz")
+        assert (await client.get("/ideas/topics")).status_code == 401
 
 
 @pytest.mark.parametrize(
