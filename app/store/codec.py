@@ -169,7 +169,7 @@ def encode_additions(additions: Iterable[Addition]) -> list[str | bytes]:
 
 
 def encode_addition(it: Addition) -> bytes:
-    """Encode what prelude.lua's `add` adds: decay, version, number of sums and list on one line.
+    """Encode what `add` in sums.lua adds: decay, version, number of sums and list on one line.
 
     The sums follow, each with its name, and what they are of. Empty sums are left out.
     """
@@ -210,7 +210,7 @@ def encode_decision(review: ReviewDecision) -> bytes:
 
 
 def decode_state(reply: bytes, known: State | None) -> State:
-    """Decode the answer of prelude.lua's `state`, without its code; `known` has omitted limits.
+    """Decode the answer of `state` in claims.lua, without its code; `known` has omitted limits.
 
     Raises UnreadableRecord for a status or a reason of a later release.
     """
@@ -569,7 +569,7 @@ def stored_event(entry_id: bytes, entry: Summary, final: bytes, is_last: bool) -
 
 
 def published_events(message: bytes) -> tuple[StoredEvent, ...]:
-    """Return the entries in a message of prelude.lua's `publish` as events; none is terminal."""
+    """Return the entries in a message of `publish` in journal.lua as events; none is terminal."""
     return tuple([_published(*line.split(b" ", 3)) for line in message.split(b"\n") if line])
 
 

@@ -1,7 +1,7 @@
 """Enqueues jobs in RQ by scripts, which run the commands that RQ itself recorded, and takes them.
 
 What waits to be played for the first time, or again after a command, stands in a line per tenant
-unless a slot is free for it (`stand_in_line` in prelude.lua); take_jobs.lua alone decides who is
+unless a slot is free for it (`stand_in_line` in queue.lua); take_jobs.lua alone decides who is
 next. The RQ queue holds what was admitted, what continues after its worker was lost, and what has a
 permit or must end. `create` and `Enqueuer` feed both; the caller need not know which.
 """
@@ -35,7 +35,7 @@ class Queue(Protocol):
 
 
 def script_words(commands: Iterable[Sequence[Word]]) -> list[Word]:
-    """Return commands as arguments for prelude.lua's `perform`."""
+    """Return commands as arguments for `perform` in queue.lua."""
     return [word for command in commands for word in (len(command), *command)]
 
 

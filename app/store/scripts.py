@@ -1,12 +1,13 @@
 """The Lua scripts.
 
-Each script is one file, preceded by what it uses of the prelude and of the functions generated from
-Python: Redis creates all of them anew at every call, which costs more than most scripts do.
+Each script is one file, preceded by the functions in lua/shared and from Python that it uses: Redis
+creates all of them anew at every call, which costs more than most scripts do.
 """
 
 import hashlib
 import re
 from collections.abc import Collection, Iterable
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -122,27 +123,31 @@ WORD = re.compile(r"\w+")
 TEXT_OR_NAME = re.compile(r"'[^'\n]*'|\b[A-Z][A-Z_]+\b")
 
 
-def _read(name: str) -> str:
+def _read(path: Path) -> str:
     """Return the text of a file without comments, and with the values of constants."""
-    text = COMMENT.sub("", (DIRECTORY / f"{name}.lua").read_text())
+    text = COMMENT.sub("", path.read_text())
     return TEXT_OR_NAME.sub(lambda found: _LITERALS.get(found[0], found[0]), text)
-
-
-def _definitions() -> Iterable[str]:
-    """Yield what scripts may use, each after what it uses itself."""
-    yield from _tables()
-    yield from NEXT_DEFINITION.split(_read("prelude"))[1:]
 
 
 _LITERALS = {
     name: f"'{value}'" if isinstance(value, str) else f"{value:.15g}"
     for name, value in CONSTANTS.items()
 }
-_DEFINITIONS = tuple(
-    (found[1], frozenset(WORD.findall(it)), it)
-    for it in _definitions()
-    if (found := DEFINED.match(it))
-)
+
+
+def _definitions() -> Iterable[tuple[str, frozenset[str], str]]:
+    """Yield what scripts may use, each after what it uses itself: name, words and text."""
+    texts = [*_tables()]
+    for path in sorted((DIRECTORY / "shared").glob("*.lua")):
+        texts += NEXT_DEFINITION.split(_read(path))[1:]
+    named = {found[1]: it for it in texts if (found := DEFINED.match(it))}
+    words = {name: frozenset(WORD.findall(it)) for name, it in named.items()}
+    uses = {name: sorted(words[name] & named.keys() - {name}) for name in named}
+    for name in TopologicalSorter(uses).static_order():
+        yield name, words[name], named[name]
+
+
+_DEFINITIONS = tuple(_definitions())
 
 
 def _with_definitions(text: str, has: Collection[str] = ()) -> tuple[str, set[str]]:
@@ -157,18 +162,14 @@ def _with_definitions(text: str, has: Collection[str] = ()) -> tuple[str, set[st
 
 
 def _load(name: str) -> LuaScript:
-    parts = BLOCK.split(_read(name))
+    parts = BLOCK.split(_read(DIRECTORY / f"{name}.lua"))
     before, names = _with_definitions("\0".join(parts[::2]))
     for block in parts[1::2]:
         before = before.replace("\0", _with_definitions(block, names)[0], 1)
     return LuaScript(name, before, hashlib.sha1(before.encode(), usedforsecurity=False).hexdigest())
 
 
-SCRIPTS = {
-    path.stem: _load(path.stem)
-    for path in sorted(DIRECTORY.glob("*.lua"))
-    if path.stem != "prelude"
-}
+SCRIPTS = {path.stem: _load(path.stem) for path in sorted(DIRECTORY.glob("*.lua"))}
 
 ANNOUNCE = SCRIPTS["announce"]
 APPEND = SCRIPTS["append"]

@@ -3,7 +3,7 @@
 Calibration: two hashes grow with each refinement (`Addition`), of its own kind, and of all kinds
 with the same models. A third one has how far each critic of a tenant can be trusted.
 Achievements of models that were drawn: a hash per tenant, kind, day, seat and model. `tally` in
-prelude.lua adds to them, and takes back what a retry makes void.
+sums.lua adds to them, and takes back what a retry makes void.
 Insights: a hash per tenant, day and dimension.
 Usage: a hash per tenant and day, listed in a sorted set.
 """

@@ -32,7 +32,7 @@ def with_given_clock(text: str) -> str:
 
     It also draws no random members, but the first in order.
     """
-    assert text.count(REDIS_CLOCK) <= 1, "a script has no clock but that of the prelude"
+    assert text.count(REDIS_CLOCK) <= 1, "a script has no clock but that of clock.lua"
     return DRAWN.sub(FIRST, text.replace(REDIS_CLOCK, GIVEN_CLOCK))
 
 

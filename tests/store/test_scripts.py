@@ -695,9 +695,9 @@ def test_every_script_is_sent_twice() -> None:
     assert {name for name, _ in CASES} == set(SCRIPTS)
 
 
-def test_no_two_functions_of_the_prelude_have_one_name() -> None:
-    prelude = (DIRECTORY / "prelude.lua").read_text()
-    names = re.findall(r"^local function (\w+)", prelude, re.MULTILINE)
+def test_no_two_shared_functions_have_one_name() -> None:
+    shared = "".join(it.read_text() for it in (DIRECTORY / "shared").glob("*.lua"))
+    names = re.findall(r"^local function (\w+)", shared, re.MULTILINE)
     assert len(set(names)) == len(names)
 
 
@@ -725,7 +725,7 @@ async def test_a_claim_that_is_sent_twice_gives_the_same_token(
     assert [int(it) for it in second[:3]] == [2, 2, 1]
 
 
-def test_a_script_has_of_the_prelude_what_it_uses_directly_or_not_and_nothing_else() -> None:
+def test_a_script_has_the_shared_functions_that_it_uses_directly_or_not_and_no_others() -> None:
     look, finish = SCRIPTS["look"].text, SCRIPTS["finish"].text
     assert "local function state(" in look
     assert "local function publish(" not in look
@@ -747,7 +747,7 @@ def test_the_names_of_constants_are_replaced_by_their_values_but_not_in_strings(
 def test_nothing_is_counted_down_by_a_sign_before_it() -> None:
     """The minus of a 0 is -0, which the HINCRBY of Redis 7.0 refuses: 0 less it is 0."""
     calls = re.compile(r"'(?:HINCRBY|INCRBY|DECRBY)'[^\n]*,\s*-\s*[a-zA-Z(]")
-    assert [it.name for it in DIRECTORY.glob("*.lua") if calls.search(it.read_text())] == []
+    assert [it.name for it in DIRECTORY.rglob("*.lua") if calls.search(it.read_text())] == []
 
 
 def test_an_append_that_ends_nothing_defines_no_function_of_an_ending() -> None:

@@ -1,0 +1,54 @@
+-- How a refinement ends.
+
+-- Returns the summary fields of an ended refinement, and updates everything outside the summary. What its worker
+-- told of it must be stored before.
+local function ended(id, tenant, from, to, at, retention_ms)
+  local expires = at + retention_ms
+  count_bytes(id, tenant)
+  relist(id, tenant, from, to)
+  release(id)
+  unpark(id, tenant)
+  if from == 'queued' then leave_line(id, tenant) end
+  local outcome = to
+  if to == 'succeeded' then
+    local best, passed = unpack(redis.call('HMGET', SUMMARY .. id, 'best', 'best_passed'))
+    outcome = passed == 'true' and 'passed' or best and 'best_effort' or 'failed'
+  end
+  count_usage(id, tenant, outcome, at)
+  redis.call('HDEL', SUMMARY .. id, 'review', 'approvals', 'also_asked', 'paused_at', 'review_until',
+    'waiting', 'parked_at', 'in_vain', 'pause')
+  redis.call('ZREM', WAITING, id)
+  redis.call('ZREM', DEADLINES, id)
+  local is_stored = redis.call('HGET', SUMMARY .. id, 'store') ~= '0'
+  redis.call('ZADD', DUE, is_stored and expires or math.min(expires, at + UNSTORED_MS), id)
+  if is_stored then redis.call('ZADD', TO_PACK, at, id) end
+  redis.call('HSET', SUMMARY .. id, 'outcome', outcome)
+  return 'status', to, 'phase', '[]', 'ended_at', at, 'expires_at', expires
+end
+
+-- Cancels a refinement that no worker holds; `n` is the number of the entry.
+local function cancel_now(id, tenant, from, at, n, retention_ms)
+  write(id, n, at, end_of('canceled'))
+  redis.call('HSET', SUMMARY .. id, 'last_event', n, 'stop_reason', 'canceled',
+    ended(id, tenant, from, 'canceled', at, retention_ms))
+end
+
+-- Cancels a refinement that has not ended: at once, or as soon as the worker that holds it has stopped.
+local function cancel(id, at)
+  local key = SUMMARY .. id
+  local tenant, status, holder, last, retention_ms = unpack(redis.call('HMGET', key,
+    'tenant', 'status', 'holder', 'last_event', 'retention_ms'))
+  if status == 'running' then
+    last = last + 1
+    write(id, last, at, 'refinement.canceling')
+    relist(id, tenant, status, 'canceling')
+    status = 'canceling'
+    redis.call('HSET', key, 'status', status, 'last_event', last)
+  end
+  -- There is no need to wait for a worker whose lease has expired: if it still runs, it is fenced.
+  if status ~= 'canceling' or not is_held(holder, at) then
+    cancel_now(id, tenant, status, at, last + 1, retention_ms)
+  end
+  publish(id)
+  notify(id, holder)
+end

@@ -1,0 +1,116 @@
+-- Erasing texts and whole refinements.
+
+-- Notes that something was deleted, which is still in the append-only file.
+local function note_erasure()
+  redis.call('HSETNX', ERASURES, 'since', clock())
+  redis.call('HINCRBY', ERASURES, 'count', 1)
+end
+
+-- Takes a refinement out of the lists by metadata.
+local function unlist_metadata(id, tenant, metadata)
+  for key, value in pairs(cjson.decode(metadata)) do
+    redis.call('ZREM', LIST .. tenant .. BY_METADATA .. key .. '=' .. value, id)
+  end
+end
+
+-- Returns the members of the outbox that are about a refinement.
+local function outbox_of(id)
+  local found = {}
+  for _, n in ipairs(redis.call('HKEYS', DELIVERIES .. id)) do
+    local member = id .. ' ' .. n
+    if redis.call('ZSCORE', OUTBOX, member) then found[#found + 1] = member end
+  end
+  return found
+end
+
+-- Returns whether the text of an ended refinement is to be erased and was not yet.
+local function is_to_be_erased(id)
+  local status, store, erased = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'store', 'erased_at'))
+  return status and is_terminal(status) and store == '0' and not erased
+end
+
+-- Erases all text of an ended refinement, what was derived from it, and its metadata. Status, scores, usage and
+-- times stay until its retention is over.
+local function erase_text(id)
+  local key, at = SUMMARY .. id, clock()
+  local tenant, metadata, best, scores, failure, expires, idempotency = unpack(redis.call('HMGET', key,
+    'tenant', 'metadata', 'best', 'scores', 'error', 'expires_at', 'idempotency'))
+  local function judged(it)  -- the paths of parts have names that a client gave
+    it.path = string.match(it.path, '^iterations/%d+$') or ''
+    if it.sha256 then it.sha256 = '' end
+    return cjson.encode(it)
+  end
+  unlist_metadata(id, tenant, metadata)
+  for _, member in ipairs(outbox_of(id)) do redis.call('ZREM', OUTBOX, member) end
+  redis.call('UNLINK', DELIVERIES .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
+  redis.call('HDEL', key, 'excerpt', 'result', 'lacks', 'phase', 'origin', 'reviewed')
+  redis.call('HSET', key, 'metadata', '{}', 'erased_at', at)
+  if best then redis.call('HSET', key, 'best', judged(cjson.decode(best))) end
+  if scores then
+    local kept = {}
+    for i, it in ipairs(cjson.decode(scores)) do kept[i] = judged(it) end
+    redis.call('HSET', key, 'scores', '[' .. table.concat(kept, ',') .. ']')
+  end
+  if failure then
+    redis.call('HSET', key, 'error', '{"code":"' .. cjson.decode(failure).code .. '","detail":""}')
+  end
+  -- Without the hash of the body: the same key is answered with this refinement, whatever the body.
+  if idempotency and redis.call('EXISTS', idempotency) == 1 then
+    redis.call('SET', idempotency, ANY_BODY .. ' ' .. id, 'KEEPTTL')
+  end
+  redis.call('ZADD', DUE, expires, id)
+  count_bytes(id, tenant)
+  note_erasure()
+  publish(id)
+end
+
+-- Takes a refinement that goes out of the batch that it belongs to.
+local function leave_batch(id, tenant, outcome, batch, position)
+  redis.call('ZREM', LIST .. tenant .. BY_BATCH .. batch, id)
+  if redis.call('EXISTS', BATCH .. batch) == 0 then return end
+  redis.call('HDEL', BATCH_ITEMS .. batch, position)
+  local was_live = redis.call('SREM', BATCH_LIVE .. batch, id) == 1
+  if not was_live then redis.call('HINCRBY', BATCH .. batch, outcome, -1) end
+  redis.call('HINCRBY', BATCH .. batch, 'erased', 1)
+end
+
+-- Deletes a refinement and everything derived from it.
+local function forget(id)
+  local tenant, status, outcome, metadata, idempotency, batch, position = unpack(redis.call('HMGET', SUMMARY .. id,
+    'tenant', 'status', 'outcome', 'metadata', 'idempotency', 'batch', 'position'))
+  if batch then leave_batch(id, tenant, outcome, batch, position) end
+  if tenant then
+    unpark(id, tenant)
+    leave_line(id, tenant)
+    redis.call('ZREM', LIST .. tenant, id)
+    redis.call('HINCRBY', STORED, tenant, 0 - (redis.call('HGET', SUMMARY .. id, 'bytes') or 0))
+    if redis.call('EXISTS', LIST .. tenant, LIST .. tenant .. ALL_BATCHES) == 0 then
+      redis.call('HDEL', STORED, tenant)
+    end
+    redis.call('ZREM', LIST .. tenant .. BY_STATUS .. status, id)
+    unlist_metadata(id, tenant, metadata)
+  end
+  if idempotency then
+    local record = redis.call('GET', idempotency)
+    if record and string.sub(record, -#id) == id then redis.call('DEL', idempotency) end
+  end
+  for _, member in ipairs(outbox_of(id)) do redis.call('ZREM', OUTBOX, member) end
+  release(id)
+  redis.call('ZREM', DUE, id)
+  redis.call('ZREM', WAITING, id)
+  redis.call('ZREM', DEADLINES, id)
+  redis.call('ZREM', TO_PACK, id)
+  note_erasure()
+  redis.call('UNLINK', DELIVERIES .. id, SUMMARY .. id, JOURNAL .. id, REQUEST .. id, PROMPTS .. id, GIVEN .. id)
+end
+
+-- Deletes a refinement in any status; its worker and its watchers learn of it.
+local function erase(id)
+  local holder, tenant, status = unpack(redis.call('HMGET', SUMMARY .. id, 'holder', 'tenant', 'status'))
+  local is_live = tenant and not is_terminal(status)
+  if is_live and used_by(id) ~= '{}' then count_usage(id, tenant, 'erased', clock()) end
+  forget(id)
+  redis.call('SET', ERASED .. id, 1, 'PX', ERASED_MS)  -- against a submission that comes late
+  notify(id, holder)
+  publish(id)
+end

@@ -1,0 +1,75 @@
+-- Reviews, and the pauses in which a refinement waits for them.
+
+-- Returns the reviews that are open, in order, each with its data and its deadline. The first is in fields of its
+-- own.
+local function open_reviews(id)
+  local asked, approvals, others, since = unpack(redis.call('HMGET', SUMMARY .. id,
+    'review', 'approvals', 'also_asked', 'paused_at'))
+  local open = { { asked = asked, approvals = approvals or '[]' } }
+  for _, it in ipairs(cjson.decode(others or '[]')) do open[#open + 1] = it end
+  for _, it in ipairs(open) do
+    it.data = cjson.decode(it.asked)
+    it.deadline = since + math.floor(it.data.timeout_s * 1000)
+  end
+  return open
+end
+
+-- Stores the reviews that are open, of which there is at least one.
+local function keep_open(id, open)
+  local key, others, soonest = SUMMARY .. id, {}, open[1].deadline
+  for i, it in ipairs(open) do
+    soonest = math.min(soonest, it.deadline)
+    if i > 1 then others[i - 1] = { asked = it.asked, approvals = it.approvals } end
+  end
+  redis.call('HSET', key, 'review', open[1].asked, 'approvals', open[1].approvals,
+    'review_until', open[1].deadline)
+  redis.call('HDEL', key, 'also_asked')
+  if #others > 0 then redis.call('HSET', key, 'also_asked', cjson.encode(others)) end
+  redis.call('ZADD', DUE, soonest, id)
+end
+
+-- Returns the summary fields of a refinement that waits for reviews, and updates everything else: no worker
+-- holds it. `asked` has the data of each refinement.paused.
+local function begin_pause(id, tenant, from, at, asked)
+  local open = {}
+  for i, it in ipairs(asked) do
+    local deadline = at + math.floor(cjson.decode(it).timeout_s * 1000)
+    open[i] = { asked = it, approvals = '[]', deadline = deadline }
+  end
+  relist(id, tenant, from, 'paused')
+  release(id)
+  redis.call('HDEL', SUMMARY .. id, 'pause')
+  keep_open(id, open)
+  return 'status', 'paused', 'attempt', 0, 'paused_at', at
+end
+
+-- Journals the decision about the draft under review: `decision` is the data without its key.
+local function reviewed(id, n, at, asked, decision)
+  local it, said = cjson.decode(asked), cjson.decode(decision)
+  write(id, n, at, 'refinement.reviewed',
+    '{"key":"' .. it.key .. '",' .. string.sub(decision, 2))
+  if said.action == 'resume' then return end  -- nothing was decided
+  redis.call('HINCRBY', SUMMARY .. id, 'steps', 1)
+  redis.call('HSET', SUMMARY .. id, 'reviewed', cjson.encode({ key = it.key, action = said.action,
+    by = said.by, reviewer = said.reviewer, approved_by = said.approved_by }))
+end
+
+-- The same for a paused one.
+local function unpaused(id, tenant, n, at, lease_ms)
+  local key = SUMMARY .. id
+  local since, before = unpack(redis.call('HMGET', key, 'paused_at', 'paused_ms'))
+  redis.call('HDEL', key, 'review', 'approvals', 'also_asked', 'paused_at', 'review_until')
+  redis.call('HSET', key, 'paused_ms', (before or 0) + at - since)
+  return queued_again(id, tenant, 'paused', n, at, lease_ms)
+end
+
+-- Makes a paused refinement end with its best draft once a worker has claimed it; without one, which only a
+-- requested pause allows, as soon as a draft is judged.
+local function finished_early(id, tenant, n, at, lease_ms)
+  if redis.call('HEXISTS', SUMMARY .. id, 'best') == 0 then
+    redis.call('HSET', SUMMARY .. id, 'finish_requested', 1)
+    return unpaused(id, tenant, n - 1, at, lease_ms)
+  end
+  stop(id, n, at, 'finished_early')
+  return unpaused(id, tenant, n, at, lease_ms)
+end
