@@ -168,9 +168,9 @@ async def _look_around(store: Store) -> None:
     """Measure what stands in Redis, until cancelled."""
     while True:
         with suppress(HoneError):
-            for what, count in (await store.standing()).items():
+            for what, count in (await store.administration.standing()).items():
                 metrics.STANDING.labels(what).set(count)
-            metrics.MEMORY.set(await store.used_memory())
+            metrics.MEMORY.set(await store.administration.used_memory())
         await asyncio.sleep(LOOK_AROUND_S)
 
 

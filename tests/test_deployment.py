@@ -370,4 +370,4 @@ async def test_redis_of_the_cluster_serves_hone_and_nobody_else(tmp_path: Path) 
                 stranger.get("x")
         settings = Settings(redis_url=f"redis://hone:secret@127.0.0.1:{port}/0")
         async with open_store(settings, RefinementQueue("hone")) as store:
-            assert await store.waiting() == 0
+            assert await store.administration.waiting() == 0

@@ -81,13 +81,13 @@ async def _defaults(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
 
 async def _sums(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
     """Yield what was learnt, and what models consumed day by day, as finely as it is known."""
-    for kind in await store.calibrations(tenant, PAGE * 10):
+    for kind in await store.statistics.calibrations(tenant, PAGE * 10):
         yield {"kind": "calibration", **kind.model_dump(mode="json")}
     by = [it for it in UsageGrouping if it is not UsageGrouping.TENANT]
-    *_, days = await store.usage_days(tenant, date.min, date.max, 1)
+    *_, days = await store.statistics.usage_days(tenant, date.min, date.max, 1)
     for day in days:
         groups = UsageGroups(by)
-        groups.add(await store.usage_of([day]))
+        groups.add(await store.statistics.usage_of([day]))
         for row in groups.rows():
             yield {"kind": "usage", **row.model_dump(mode="json", exclude={"not_passed"})}
 

@@ -306,7 +306,7 @@ async def list_(
     cursor: Cursor = None,
 ) -> BatchPage:
     """List batches, newest first."""
-    page = await store.batch_page(tenant, limit, cursor)
+    page = await store.batches.page(tenant, limit, cursor)
     return page_response(request, response, page)
 
 

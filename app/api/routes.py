@@ -830,7 +830,7 @@ async def models(model_roles: TheModelRoles, store: TheStore, tenant: Tenant) ->
 
 
 async def _limits(store: Store, tenant: str) -> tuple[StoredLimit, ...]:
-    return await store.limits() if tenant == OPERATOR else ()
+    return await store.administration.limits() if tenant == OPERATOR else ()
 
 
 @server.get(
@@ -848,7 +848,7 @@ async def calibration(
     without strategy and criteria is about all kinds with its models; one without a generator about
     a critic of whom only ratings are known.
     """
-    return CalibrationList(data=await store.calibrations(tenant, limit))
+    return CalibrationList(data=await store.statistics.calibrations(tenant, limit))
 
 
 @server.get("/healthz", tags=["health"], operation_id="getHealth", responses=problems(Misdirected))
@@ -865,7 +865,10 @@ async def readiness(store: TheStore, model_roles: TheModelRoles, tenant: Tenant)
     model or provider that takes no calls (told to tenant `default` only), and webhooks that nothing
     sends.
     """
-    workers, unplayable = await store.workers(), await store.unplayable()
+    workers, unplayable = (
+        await store.administration.workers(),
+        await store.administration.unplayable(),
+    )
     limits, overdue = await _limits(store, tenant), await store.webhooks.overdue()
-    waiting = await store.waiting()
+    waiting = await store.administration.waiting()
     return offers.readiness_of(workers, unplayable, model_roles, limits, overdue, waiting)

@@ -132,7 +132,7 @@ async def _see(store: "Store") -> Seen:
     from app.queue import worker_key  # noqa: PLC0415 - importing RQ takes time
 
     server, keys, limits = await asyncio.gather(
-        store.inspect(worker_key), store.access.all(), store.limits()
+        store.administration.inspect(worker_key), store.access.all(), store.administration.limits()
     )
     by_use = [it.limit.name for it in limits if ":" in it.limit.name]
     broken = tuple(it.limit.name for it in limits if it.limit.breaker)

@@ -155,8 +155,8 @@ class Selection:
             stages = request.strategy.stage_paths()
             seats |= {f"generator/{path}": roles["generator"] for path in stages}
         kind, critics = kind_of_task(request), critic_names(request)
-        known = await self._store.achieved(tenant, kind, seats)
-        trusted = await self._store.agreements(
+        known = await self._store.statistics.achieved(tenant, kind, seats)
+        trusted = await self._store.statistics.agreements(
             tenant, [critics(it) for it in seats.get(CRITIC, ())]
         )
         others = [models[it].model for it in model_keys(request) if it not in roles]

@@ -385,7 +385,9 @@ class Service:
         self, tenant: str, since: date | None, by: Dimension | None, limit: int
     ) -> InsightList:
         """Return what ended refinements have gained, at most `limit` values per grouping."""
-        first, sums = await self._store.insights(tenant, since, [by] if by else [*Dimension])
+        first, sums = await self._store.statistics.insights(
+            tenant, since, [by] if by else [*Dimension]
+        )
         return InsightList(since=first, data=ranked(sums, limit))
 
     async def usage(
@@ -399,12 +401,12 @@ class Service:
 
         Raises InvalidRequest if the last day is before the first, or there are too many groups.
         """
-        first, last, days = await self._store.usage_days(tenant, first, last, USAGE_DAYS)
+        first, last, days = await self._store.statistics.usage_days(tenant, first, last, USAGE_DAYS)
         if first > last:
             raise _invalid_usage("from", f"it is after the last day, {last}")
         groups = UsageGroups(by)
         for i in range(0, len(days), READ_AT_ONCE):
-            groups.add(await self._store.usage_of(days[i : i + READ_AT_ONCE]))
+            groups.add(await self._store.statistics.usage_of(days[i : i + READ_AT_ONCE]))
             if len(groups) > MOST_GROUPS:
                 detail = f"there are more than {MOST_GROUPS} groups: ask for fewer days"
                 raise _invalid_usage("group_by", f"{detail}, or group by less")

@@ -17,6 +17,7 @@ from app.store.access import (
     Spent,
     report_spending,
 )
+from app.store.administration import Clock, ServerFacts, WorkerFacts
 from app.store.batches import BatchStore, BatchUpload
 from app.store.committer import Committer, ReplicatedCommitter
 from app.store.connection import (
@@ -29,9 +30,10 @@ from app.store.connection import (
     renewal_client,
     worker_client,
 )
+from app.store.creation import Creation
 from app.store.endpoints import EndpointSecrets, SigningSecrets
 from app.store.enqueue import Enqueuer, Queue
-from app.store.inspection import ServerFacts, WorkerFacts
+from app.store.journal import Journal
 from app.store.limits import PermitExchange, Rejections, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
@@ -55,9 +57,9 @@ from app.store.state import (
     UnreadableRecord,
 )
 from app.store.statistics import Achieved, Agreement, critic_of, insight_additions, kind_of_task
-from app.store.store import Clock, Creation, Store
+from app.store.store import Store
 from app.store.wakeups import ChangeSignal, EventBuffer, Wakeups
-from app.store.worker import LATER, Journal, WorkerStore, renew
+from app.store.worker import LATER, WorkerStore, renew
 
 EXCHANGE_TIMEOUT_S = 1.0
 CHECK_S = 3.0

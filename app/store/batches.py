@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_core import from_json, to_json
 from redis.exceptions import RedisError
@@ -14,6 +14,7 @@ from app.contract.batches import (
     Batch,
     BatchCounts,
     BatchOptions,
+    BatchPage,
     BatchWaiting,
     BatchWebhook,
     RefusedLine,
@@ -27,7 +28,6 @@ from app.contract.errors import (
     QuotaExceeded,
 )
 from app.contract.status import TERMINAL
-from app.contract.values import value
 from app.store import keys
 from app.store.codec import (
     Summary,
@@ -39,44 +39,26 @@ from app.store.codec import (
 )
 from app.store.committer import Committer
 from app.store.connection import RETRY_AFTER_S, refusals
+from app.store.creation import REMEMBERED_S, RETRY_AFTER_BYTES_S, BatchPlace, Creation
 from app.store.enqueue import Word
+from app.store.listing import decode_cursor, encode_cursor
 from app.store.scripts import BATCH_CANCEL, BATCH_COMMIT, BATCH_ERASE, BATCH_LOOK, BATCH_STAGE
 from app.store.sealing import Sealer
-from app.store.state import NewRefinement
-
-if TYPE_CHECKING:
-    from app.store.store import Creation
+from app.store.state import BATCH_PREFIX, NewRefinement
 
 PART_BYTES = 1024 * 1024
 PART_LINES = 100
 """What is stored in one step while a batch is received."""
 
 RENEWALS_PER_LEASE = 4
-RETRY_AFTER_BYTES_S = 60
 CANCELED_AT_ONCE = 200
 ERASED_AT_ONCE = 100
 SHOWN_AT_ONCE = 50
-REMEMBERED_S = 24 * 3600
-BATCH_PREFIX = "batch_"
 
 log = logging.getLogger(__name__)
 
 _COUNTED = {it: it.encode() for it in BatchCounts.model_fields}
 _ENDED = {it.encode() for it in TERMINAL}
-
-
-@value(slots=True)
-class BatchPlace:
-    """Which request of which batch a refinement is made of; `position` counts from 1."""
-
-    batch_id: str
-    position: int
-    custom_id: str
-
-    def fields(self) -> tuple[Word, ...]:
-        """Return names and values of the summary that it gives a refinement."""
-        custom_id = to_json(self.custom_id)
-        return "batch", self.batch_id, "position", self.position, "custom_id", custom_id
 
 
 class BatchUpload:
@@ -87,7 +69,7 @@ class BatchUpload:
     """
 
     def __init__(
-        self, tenant: str, committer: Committer, creation: "Creation", origin: str = ""
+        self, tenant: str, committer: Committer, creation: Creation, origin: str = ""
     ) -> None:
         self.id = f"{BATCH_PREFIX}{creation.new_ulid()}"
         self.total = 0
@@ -221,7 +203,7 @@ class BatchStore:
     Another tenant's batch is BatchNotFound.
     """
 
-    def __init__(self, committer: Committer, creation: "Creation", sealer: Sealer) -> None:
+    def __init__(self, committer: Committer, creation: Creation, sealer: Sealer) -> None:
         self._committer = committer
         self._creation = creation
         self._sealer = sealer
@@ -241,12 +223,12 @@ class BatchStore:
         with refusals():
             return decode_batch(batch_id, await self._look(tenant, batch_id))
 
-    async def page(self, tenant: str, limit: int, below: str | None) -> tuple[list[Batch], str]:
-        """Return batches, newest first, and the last id that was looked at ('': no more).
+    async def page(self, tenant: str, limit: int, cursor: str | None) -> BatchPage:
+        """Return one page of batches, newest first; raise MalformedHeader for an invalid cursor.
 
-        `below` is the id after which to begin.
+        A page may be short and have a next one.
         """
-        top = "+" if below is None else f"({below}"
+        top = "+" if cursor is None else f"({decode_cursor(tenant, cursor)}"
         with refusals():
             key = keys.listed_batches(tenant)
             found = await self._committer.execute(
@@ -256,12 +238,16 @@ class BatchStore:
             looked = await asyncio.gather(
                 *(self._committer.submit(BATCH_LOOK, it, tenant) for it in ids[:limit])
             )
-        shown = [
-            decode_batch(batch_id, paired(fields))
-            for batch_id, fields in zip(ids[:limit], looked, strict=True)
-            if fields is not None  # else it is being received or erased
-        ]
-        return shown, ids[limit - 1] if len(ids) > limit else ""
+        has_more = len(ids) > limit
+        return BatchPage(
+            data=tuple(
+                decode_batch(batch_id, paired(fields))
+                for batch_id, fields in zip(ids[:limit], looked, strict=True)
+                if fields is not None  # else it is being received or erased
+            ),
+            has_more=has_more,
+            next_cursor=encode_cursor(tenant, ids[limit - 1]) if has_more else None,
+        )
 
     async def cancel(self, tenant: str, batch_id: str) -> Batch:
         """Cancel what has not ended. Raises Conflict if the whole batch has."""

@@ -5,9 +5,10 @@ import logging
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import hiredis
@@ -41,7 +42,12 @@ WORKER_TIMEOUT_S = 5.0
 WORKER_RETRIES = 3
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
 
+TURN_S = 60.0
+"""Maximum time in this process, waits for a turn included."""
+
+S = TypeVar("S")
 T = TypeVar("T")
+P = ParamSpec("P")
 log = logging.getLogger(__name__)
 
 
@@ -485,6 +491,24 @@ def refusals() -> AbstractContextManager[None]:
     servers are being replaced.
     """
     return _REFUSALS
+
+
+def refusing(
+    method: Callable[Concatenate[S, P], Awaitable[T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Wrap a method in `refusals`.
+
+    The time that Redis takes to answer is bounded by the committer. Here is only a limit for a
+    process with so much to do that its own work waits.
+    """
+
+    @wraps(method)
+    async def refused(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with refusals():
+            async with asyncio.timeout(TURN_S):
+                return await method(self, *args, **kwargs)
+
+    return refused
 
 
 def _refusal_for(error: BaseException) -> HoneError | None:

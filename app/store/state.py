@@ -81,6 +81,8 @@ class Fields:
     """By model, what the refinement has consumed so far."""
 
 
+ID_PREFIX = "ref_"
+BATCH_PREFIX = "batch_"
 LARGEST = 1e100
 
 

@@ -11,7 +11,7 @@ Usage: a hash per tenant and day, listed in a sorted set.
 import asyncio
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -23,13 +23,14 @@ from pydantic_core import from_json, to_json
 
 from app.contract.calibration import CalibratedKind, FirstDrafts, Learnt
 from app.contract.criteria import AUTO
-from app.contract.insights import Dimension, Key, Sums
+from app.contract.insights import KEPT_DAYS, Dimension, Key, Sums
 from app.contract.requests import RefinementRequest
 from app.contract.usage import ModelUse, UsageCell
 from app.contract.values import value
 from app.store import keys
 from app.store.codec import decode_sums
 from app.store.committer import Committer
+from app.store.connection import refusing
 from app.store.state import Addition, NewRefinement
 
 DECAY = 0.99
@@ -462,3 +463,67 @@ async def unlist_usage(committer: Committer, tenant: str) -> None:
         cursor = int(found[0])
         if listed := [name for name, _ in found[1]]:
             await committer.execute("ZREM", keys.USAGE, *listed)
+
+
+class Statistics:
+    """Reads the sums over ended refinements. Every method raises Unavailable."""
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+
+    @refusing
+    async def insights(
+        self, tenant: str, since: date | None, by: Collection[Dimension]
+    ) -> tuple[date, dict[Key, Sums]]:
+        """Return the sums of gains since a day, and that day: the first one that is kept, if later.
+
+        Without a day, all that are kept count.
+        """
+        seconds, _ = await self._committer.execute("TIME")
+        today = datetime.fromtimestamp(seconds, UTC).date()
+        first = max(since or date.min, today - timedelta(days=KEPT_DAYS - 1))
+        named = [*insight_keys(tenant, first, today, by)]
+        stored = await asyncio.gather(*(self._committer.execute("HGETALL", it) for _, it in named))
+        days = zip((of for of, _ in named), stored, strict=True)
+        return first, await asyncio.to_thread(decode_insights, days)
+
+    @refusing
+    async def usage_days(
+        self, tenant: str | None, first: date | None, last: date | None, default_days: int
+    ) -> tuple[date, date, list[TenantDay]]:
+        """Return the first and the last day, and those between for which there is usage.
+
+        It is that of a tenant, or of all. The last day is today unless given, in UTC; without a
+        first one there are `default_days`.
+        """
+        seconds, _ = await self._committer.execute("TIME")
+        last = last or datetime.fromtimestamp(seconds, UTC).date()
+        if first is None:
+            first = date.fromordinal(max(1, last.toordinal() - default_days + 1))
+        return first, last, await usage_days(self._committer, tenant, first, last)
+
+    @refusing
+    async def usage_of(self, days: Sequence[TenantDay]) -> Cells:
+        """Return what refinements have consumed that ended on some tenants' days."""
+        return await usage_of(self._committer, days)
+
+    @refusing
+    async def achieved(
+        self, tenant: str, kind: str, candidates: Candidates
+    ) -> Mapping[str, Mapping[str, Achieved]]:
+        """Return by seat what models have achieved in the tasks of a kind they were drawn for."""
+        return await achievements(self._committer, tenant, kind, candidates)
+
+    @refusing
+    async def agreements(self, tenant: str, critics: Sequence[str]) -> Mapping[str, Agreement]:
+        """Return how critics of a tenant agreed with people and validators."""
+        return await agreements_of(self._committer, tenant, critics)
+
+    @refusing
+    async def calibrations(self, tenant: str, limit: int) -> tuple[CalibratedKind, ...]:
+        """Return what was learnt in at most `limit` rows: kinds, the newest first, then critics."""
+        listed = await self._committer.execute("ZREVRANGE", keys.all_learnt(tenant), 0, limit - 1)
+        *kinds, critics = await asyncio.gather(
+            *(self._committer.execute("HGETALL", it) for it in (*listed, keys.trust(tenant)))
+        )
+        return calibrations(kinds, critics)[:limit]

@@ -11,14 +11,8 @@ from pydantic import TypeAdapter
 
 from app.contract.errors import BatchNotFound, Conflict, NotFound, RefinementNotFound
 from app.contract.values import value
-from app.contract.webhooks import (
-    Attempt,
-    Delivery,
-    DeliveryStatus,
-    RegisteredEndpoint,
-)
+from app.contract.webhooks import Attempt, Delivery, DeliveryStatus, RegisteredEndpoint
 from app.store import keys
-from app.store.batches import BATCH_PREFIX
 from app.store.codec import UNKNOWN_FIELDS, moment, paired
 from app.store.committer import Committer
 from app.store.connection import refusals
@@ -34,6 +28,7 @@ from app.store.scripts import (
     TAKE_WEBHOOKS,
     LuaScript,
 )
+from app.store.state import BATCH_PREFIX
 
 FAILURES = 10
 PAUSE_S = 1_800.0

@@ -47,7 +47,7 @@ async def drawn(store: Store, worker: WorkerStore, tenant: str = TENANT) -> Held
 
 
 async def achieved(store: Store, tenant: str = TENANT) -> Achieved:
-    return (await store.achieved(tenant, KIND, SEATS))["generator"][MODEL]
+    return (await store.statistics.achieved(tenant, KIND, SEATS))["generator"][MODEL]
 
 
 async def test_what_succeeded_counts_with_what_it_cost(store: Store, worker: WorkerStore) -> None:
@@ -65,11 +65,11 @@ async def test_what_succeeded_counts_with_what_it_cost(store: Store, worker: Wor
 async def test_each_seat_and_kind_has_its_own_sums(store: Store, worker: WorkerStore) -> None:
     held = await drawn(store, worker)
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
-    found = await store.achieved(TENANT, KIND, SEATS)
+    found = await store.statistics.achieved(TENANT, KIND, SEATS)
     of_stage, of_critic = found["generator/stages/text"][MODEL], found["critic"]["openai:judge"]
     assert (of_stage.ended, of_stage.gain, of_stage.priced) == (1, 0.1, 0)
     assert (of_critic.ended, of_critic.gain) == (1, 0)
-    assert (await store.achieved(TENANT, "cafe", SEATS))["generator"] == {MODEL: NOTHING}
+    assert (await store.statistics.achieved(TENANT, "cafe", SEATS))["generator"] == {MODEL: NOTHING}
 
 
 async def test_what_was_achieved_long_ago_is_forgotten(

@@ -346,11 +346,11 @@ async def test_a_worker_counts_while_it_gives_signs_of_life(
     async with open_worker_store(settings, queue, "worker-2") as other:
         await worker.renew()
         await other.renew()
-        assert await store.workers() == 2
+        assert await store.administration.workers() == 2
         await other.leave()
-        assert await store.workers() == 1
+        assert await store.administration.workers() == 1
     await redis.zadd(keys.WORKERS, {"worker-1": 1})
-    assert await store.workers() == 0
+    assert await store.administration.workers() == 0
 
 
 async def test_what_has_ended_since_the_claim_is_not_worked_on(

@@ -38,7 +38,7 @@ def test_the_oldest_server_that_these_tests_run_on_is_the_oldest_supported() -> 
 
 
 async def test_ping_answers(store: Store) -> None:
-    await store.workers()
+    await store.administration.workers()
 
 
 async def test_a_redis_that_accepts_and_never_answers_is_unavailable(

@@ -20,10 +20,11 @@ from app.contract.status import Status
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys, open_store
+from app.store.administration import Clock
 from app.store.committer import Committer
+from app.store.creation import Creation
 from app.store.enqueue import Word
 from app.store.scripts import CREATE, LuaScript
-from app.store.store import Clock, Creation
 from tests.store.store_harness import DRAFT, TENANT, ListQueue, kinds, new, submit
 
 

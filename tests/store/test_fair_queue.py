@@ -267,9 +267,9 @@ async def test_one_that_starts_later_is_in_the_queue_when_its_time_has_come(
     assert created.snapshot.start_after == later.request.start_after
     await be_up(redis)
     assert await worker.recover(include_queued=True) == 0
-    assert (await store.waiting(), await take(redis, 1)) == (0, [])
+    assert (await store.administration.waiting(), await take(redis, 1)) == (0, [])
     await worker.enqueuer.enqueue([Job.numbered(created.id, 1)])  # as a batch does
-    assert (await store.waiting(), await take(redis, 1)) == (0, [])
+    assert (await store.administration.waiting(), await take(redis, 1)) == (0, [])
     await come(redis, created.id)
     assert await worker.recover(include_queued=False) == 1
     assert await take(redis, 1) == [f"{created.id}-2"]

@@ -56,7 +56,7 @@ async def test_what_a_worker_holds_what_has_ended_and_what_is_gone_stay_as_they_
     for refinement_id in (held.id, canceled, "ref_unknown"):
         await worker.put_back(refinement_id, "2")
     assert await redis.zrange(keys.DUE, 0, -1, withscores=True) == before
-    assert await store.unplayable() == ()
+    assert await store.administration.unplayable() == ()
 
 
 async def test_a_version_is_named_while_it_is_asked_for_and_nobody_plays_it(
@@ -65,13 +65,13 @@ async def test_a_version_is_named_while_it_is_asked_for_and_nobody_plays_it(
     refinement_id = await submit(store)
     await worker.put_back(refinement_id, "2")
     await worker.announce([1])
-    assert await store.unplayable() == ("2",)
+    assert await store.administration.unplayable() == ("2",)
     await worker.announce([1, 2])
-    assert await store.unplayable() == ()
+    assert await store.administration.unplayable() == ()
     await redis.zadd(keys.PLAYABLE, {"2": 1})
-    assert await store.unplayable() == ("2",), "its last worker is gone"
+    assert await store.administration.unplayable() == ("2",), "its last worker is gone"
     await redis.zadd(keys.UNPLAYABLE, {"2": 1})
-    assert await store.unplayable() == ()
+    assert await store.administration.unplayable() == ()
 
 
 async def test_an_announcement_never_shortens_another(worker: WorkerStore, redis: Redis) -> None:

@@ -18,9 +18,9 @@ from app.store import Addition, Fenced, Store, Wakeups, WorkerStore, keys
 from app.store.codec import decode_sums
 from app.store.committer import Committer
 from app.store.connection import listening_client, worker_client
+from app.store.creation import Creation
 from app.store.enqueue import Enqueuer, Word
 from app.store.scripts import MOST_RATINGS
-from app.store.store import Creation
 from tests.store.store_harness import (
     BEST,
     BROKEN,

@@ -150,7 +150,7 @@ async def test_tls_with_a_client_certificate_reaches_redis_and_a_wrong_one_does_
             settings = Settings(redis_url=f"rediss://{host}:{port}/0?{query}", redis_timeout_s=60)
             try:
                 async with open_store(settings, ListQueue()) as store:
-                    await store.workers()
+                    await store.administration.workers()
                 async with open_worker_store(settings, ListQueue(), "worker-1") as worker:
                     await worker.recover(include_queued=False)
             except Unavailable:
@@ -186,7 +186,7 @@ async def test_a_user_with_the_access_rules_of_the_page_writes_and_reads(
         await held.journal.append([step()])
         await worker.recover(include_queued=True)
         await worker.renew()
-        assert await store.workers() == 1
+        assert await store.administration.workers() == 1
         with pytest.raises(RedisError):  # the rules are in force: this is no key of RQ or Hone
             await submit_elsewhere(settings)
     denied = {entry["object"] for entry in await redis.acl_log()}

@@ -48,8 +48,8 @@ Counted = dict[tuple[str, str, str], tuple[int, ModelUse]]
 
 async def counted(store: Store, tenant: str = TENANT) -> Counted:
     """Return endings and uses by key, model and outcome."""
-    *_, days = await store.usage_days(tenant, TODAY, TODAY + timedelta(days=1), 1)
-    found = await store.usage_of(days)
+    *_, days = await store.statistics.usage_days(tenant, TODAY, TODAY + timedelta(days=1), 1)
+    found = await store.statistics.usage_of(days)
     assert {cell.strategy for cell, _, _ in found} <= {"iterative"}
     return {(cell.key, cell.model, cell.outcome): (n, use) for cell, n, use in found}
 
@@ -235,7 +235,7 @@ async def test_usage_is_deleted_after_the_days_for_which_it_is_kept(
         await redis.zadd(keys.USAGE, {f"{TENANT}:{number}": number})
     await be_up(redis)
     await worker.recover(include_queued=False)
-    *_, days = await store.usage_days(TENANT, epoch, TODAY, 1)
+    *_, days = await store.statistics.usage_days(TENANT, epoch, TODAY, 1)
     assert days == [(TENANT, TODAY - timedelta(days=399))]
     assert len(await redis.keys(f"{keys.USAGE}:*")) == 1
 
@@ -247,7 +247,7 @@ async def test_the_usage_of_a_tenant_goes_with_the_tenant(
         created = await store.create(new(tenant), None)
         await store.cancel(tenant, created.id)
     await store.access.forget_tenant("acme")
-    *_, days = await store.usage_days(None, TODAY, TODAY, 1)
+    *_, days = await store.statistics.usage_days(None, TODAY, TODAY, 1)
     assert [tenant for tenant, _ in days] == ["acme-2"]
     assert len(await redis.keys(f"{keys.USAGE}*")) == 2
 

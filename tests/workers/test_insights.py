@@ -28,7 +28,7 @@ def priced(*given: float) -> ScriptedAnswers:
 
 async def counted(harness: RefinementHarness) -> Mapping[Key, Sums]:
     """Return all sums, without the seconds, which nobody foresees."""
-    _, sums = await harness.store.insights(TENANT, None, [*Dimension])
+    _, sums = await harness.store.statistics.insights(TENANT, None, [*Dimension])
     return {key: of._replace(seconds=0) for key, of in sums.items()}
 
 
@@ -134,4 +134,4 @@ async def test_what_is_not_to_be_learnt_from_counts_nothing(harness: RefinementH
 
 async def test_every_tenant_has_its_own_sums(harness: RefinementHarness) -> None:
     await harness.play(await harness.submit(), priced(0.4, 0.7, 0.6))
-    assert (await harness.store.insights("another", None, [*Dimension]))[1] == {}
+    assert (await harness.store.statistics.insights("another", None, [*Dimension]))[1] == {}

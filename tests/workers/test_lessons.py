@@ -151,7 +151,7 @@ async def test_the_rule_for_noisy_scores_teaches_what_the_calibration_shows(
     for _ in range(2):
         refinement_id = await harness.submit()
         await harness.play(refinement_id, scores(0.5, 0.6, 0.9))
-    rows = await harness.store.calibrations(TENANT, 10)
+    rows = await harness.store.statistics.calibrations(TENANT, 10)
     own, of_models = sorted(rows, key=lambda it: it.strategy is None)
     assert (own.strategy, own.critic) == ("iterative", TEST_MODEL.model)
     assert of_models.refinements == own.refinements == pytest.approx(1.99)
@@ -169,4 +169,4 @@ async def test_the_editor_as_critic_teaches_nothing(harness: RefinementHarness) 
     )
     await harness.play(refinement_id, scores(0.9, 0.9))
     assert (await harness.snapshot(refinement_id)).status == "succeeded"
-    assert await harness.store.calibrations(TENANT, 10) == ()
+    assert await harness.store.statistics.calibrations(TENANT, 10) == ()

@@ -21,7 +21,7 @@ async def test_killed_at_any_append_what_it_achieved_counts_once(
         models = scores(0.4, 0.9)
         is_killed = await harness.play_and_die(refinement_id, models, dies_at, after=after)
         await harness.play(refinement_id, models, "second")
-        achieved = await harness.store.achieved(TENANT, "f00d", SEATS)
+        achieved = await harness.store.statistics.achieved(TENANT, "f00d", SEATS)
         found = achieved["generator"][DRAW.picked]
         assert (found.ended, found.passed, found.priced) == (dies_at, dies_at, dies_at)
         assert found.mean_gain == pytest.approx(0.9)

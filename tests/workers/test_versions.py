@@ -147,7 +147,7 @@ async def test_a_worker_that_is_too_old_puts_it_back_untouched(
     assert fields_of(redis_url, refinement_id) == before
     assert 3 < due_in_s(redis_url, refinement_id) <= 5
     assert not models.calls
-    assert await harness.store.unplayable() == (str(LATER),)
+    assert await harness.store.administration.unplayable() == (str(LATER),)
 
 
 async def test_an_upgrade_that_is_rolled_back_leaves_the_new_ones_to_new_workers(
@@ -173,16 +173,16 @@ async def test_a_version_that_a_running_worker_plays_is_not_missing(
     refinement_id = await harness.submit(engine_version=LATER)
     await harness.deliver(harness.worker(models, "old", policies=OLD), refinement_id)
     await harness.worker(models, "old", policies=OLD).announce()
-    assert await harness.store.unplayable() == (str(LATER),)
+    assert await harness.store.administration.unplayable() == (str(LATER),)
     await harness.worker(models, "new", policies=NEW).announce()
-    assert await harness.store.unplayable() == ()
+    assert await harness.store.administration.unplayable() == ()
 
 
 async def test_what_a_worker_holds_is_not_put_back_by_another(harness: RefinementHarness) -> None:
     refinement_id = await harness.submit(engine_version=LATER)
     assert await harness.worker_store.claim(refinement_id, f"{refinement_id}-1", "new")
     await harness.deliver(harness.worker(listing(), "old", policies=OLD), refinement_id)
-    assert await harness.store.unplayable() == ()
+    assert await harness.store.administration.unplayable() == ()
 
 
 @pytest.mark.parametrize("unknown", ["strategy", "validator"])
@@ -200,7 +200,7 @@ async def test_a_request_that_a_later_release_accepted_is_put_back(
     before = fields_of(redis_url, refinement_id)
     await harness.deliver(harness.worker(models), refinement_id)
     assert fields_of(redis_url, refinement_id) == before
-    assert await harness.store.unplayable() == ("later",)
+    assert await harness.store.administration.unplayable() == ("later",)
 
 
 async def test_a_reply_of_an_unknown_kind_is_put_back_and_costs_no_attempt(

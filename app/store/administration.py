@@ -1,0 +1,204 @@
+"""What an operator asks of the Redis of a service: how it is set up, who works, and at what."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from app.contract.values import value
+from app.store import keys
+from app.store.committer import PROBE_MS, Committer
+from app.store.connection import refusing
+from app.store.limits import StoredLimit, stored_limits
+from app.store.scripts import UNPLAYABLE, WORKERS
+from app.store.webhooks import WebhookStore
+
+
+@value(slots=True)
+class WorkerFacts:
+    """A worker whose lease has not expired; empty texts for what it has not registered."""
+
+    name: str
+    release: str
+    python: str
+    host: str
+    pid: str
+    holds: int
+    """The refinements that it holds, queued ones not counted."""
+
+
+@value(slots=True)
+class ServerFacts:
+    """The Redis of a service.
+
+    `info` is what INFO answers; `ahead_s` is how far its clock is ahead of this machine's;
+    `fsync` is its `appendfsync`, empty if this client may not ask for it.
+    """
+
+    info: Mapping[str, Any]
+    ahead_s: float
+    fsync: str
+    workers: tuple[WorkerFacts, ...]
+    unplayable: tuple[str, ...]
+
+
+async def inspect(committer: Committer, worker_key: Callable[[str], str]) -> ServerFacts:
+    """Return how the Redis of a service is set up, and its workers by `worker_key`, RQ's key."""
+    sent_at = time.time()
+    seconds, microseconds = await committer.execute("TIME")
+    halfway = (sent_at + time.time()) / 2
+    now = seconds + microseconds / 1e6
+    names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, now * 1000, "+inf")
+    return ServerFacts(
+        info=await committer.execute("INFO"),
+        ahead_s=now - halfway,
+        fsync=await _fsync(committer),
+        workers=tuple(
+            await asyncio.gather(*(_worker(committer, it.decode(), worker_key) for it in names))
+        ),
+        unplayable=tuple(sorted(it.decode() for it in await committer.submit(UNPLAYABLE))),
+    )
+
+
+async def workload(committer: Committer) -> dict[str, float]:
+    """Return how many workers there are, and how many refinements they hold or a model parks."""
+    seconds, _ = await committer.execute("TIME")
+    parked = [it.decode() for it in await committer.execute("SMEMBERS", keys.PARKED)]
+    names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, seconds * 1000, "+inf")
+    counts = await asyncio.gather(
+        *(committer.execute("SCARD", keys.HELD + it.decode()) for it in names),
+        *(_parked(committer, it) for it in parked),
+    )
+    return {
+        "held": sum(counts[: len(names)]),
+        "parked": sum(counts[len(names) :]),
+        "workers": len(names),
+    }
+
+
+async def _parked(committer: Committer, model: str) -> int:
+    tenants = await committer.execute("ZRANGE", f"{keys.PARKED}:{model}", 0, -1)
+    found = (f"{keys.PARKED_OF}{tenant.decode()}:{model}" for tenant in tenants)
+    return sum(await asyncio.gather(*(committer.execute("ZCARD", it) for it in found)))
+
+
+async def _worker(committer: Committer, name: str, worker_key: Callable[[str], str]) -> WorkerFacts:
+    fields = ("hone_release", "python_version", "hostname", "pid")
+    told, holds = await asyncio.gather(
+        committer.execute("HMGET", worker_key(name), *fields),
+        committer.execute("SCARD", keys.HELD + name),
+    )
+    release, python, host, pid = (text.decode() if text else "" for text in told)
+    return WorkerFacts(name, release, python, host, pid, holds)
+
+
+async def _fsync(committer: Committer) -> str:
+    try:
+        found = await committer.execute("CONFIG", "GET", "appendfsync")
+    except ResponseError:  # a managed Redis, or an ACL, may refuse it
+        return ""
+    words = list(found.values() if isinstance(found, dict) else found)
+    last = words[-1] if words else b""
+    return last.decode() if isinstance(last, bytes) else str(last)
+
+
+Clock = Callable[[], float]
+"""Seconds since any moment, from a clock that is never set."""
+MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
+
+
+class ServerStatus:
+    """The memory and the time of Redis, measured at most once a second.
+
+    Redis TIME is estimated from a local clock. An estimate that a measurement allows is kept, so
+    that a slow answer does not disturb it.
+    """
+
+    def __init__(self, committer: Committer, clock: Clock) -> None:
+        self.used_share = 0.0  # of maxmemory; 0 without a maxmemory
+        self._committer = committer
+        self._clock = clock
+        self._ahead_s = 0.0  # of the local clock
+        self._measured_at = float("-inf")
+        self._measuring: asyncio.Task[None] | None = None
+
+    def time_ms(self) -> int:
+        """Return Redis TIME, in milliseconds since 1970."""
+        return int((self._clock() + self._ahead_s) * 1000)
+
+    async def measure(self) -> None:
+        """Measure unless that was done within a second; callers share a measurement."""
+        if self._measuring is None and self._clock() - self._measured_at > MEASURED_FOR_S:
+            self._measuring = asyncio.create_task(self._measure())
+        if self._measuring is not None:
+            await asyncio.shield(self._measuring)
+
+    async def _measure(self) -> None:
+        try:
+            sent_at = self._clock()
+            (seconds, microseconds), info = await asyncio.gather(
+                self._committer.execute("TIME"), self._committer.execute("INFO", "memory")
+            )
+            self._measured_at = self._clock()
+            now = seconds + microseconds / 1e6
+            self._ahead_s = min(max(self._ahead_s, now - self._measured_at), now - sent_at)
+            bound = info["maxmemory"]
+            self.used_share = info["used_memory"] / bound if bound else 0.0
+        finally:
+            self._measuring = None
+
+
+class Administration:
+    """What an operator asks of a service. Every method raises Unavailable."""
+
+    def __init__(self, committer: Committer, server: ServerStatus, webhooks: WebhookStore) -> None:
+        self._committer = committer
+        self._server = server
+        self._webhooks = webhooks
+
+    @refusing
+    async def workers(self) -> int:
+        """Return the number of workers with a heartbeat within their lease.
+
+        Raises Unavailable also when Redis refuses writes, since no work is possible then.
+        """
+        await self._committer.execute("SET", keys.PROBE, 1, "PX", PROBE_MS)
+        return int(await self._committer.submit(WORKERS))
+
+    @refusing
+    async def inspect(self, worker_key: Callable[[str], str]) -> ServerFacts:
+        """Return how this Redis is set up, and the workers, which RQ has under `worker_key`."""
+        return await inspect(self._committer, worker_key)
+
+    @refusing
+    async def waiting(self) -> int:
+        """Return how many refinements of all tenants wait for a worker."""
+        return int(await self._committer.execute("ZCARD", keys.WAITING))
+
+    @refusing
+    async def standing(self) -> Mapping[str, float]:
+        """Return how many refinements, webhooks and workers stand in Redis, by what they are."""
+        waiting, overdue = await self.waiting(), await self._webhooks.overdue()
+        found = await workload(self._committer)
+        return {**found, "waiting": waiting, "webhooks_overdue": overdue}
+
+    async def used_memory(self) -> float:
+        """Return the share of Redis's maxmemory that is used; 0 without a limit."""
+        await self._server.measure()
+        return self._server.used_share
+
+    @refusing
+    async def limits(self) -> tuple[StoredLimit, ...]:
+        """Return the models and providers that are limited or have an open breaker."""
+        return await stored_limits(self._committer)
+
+    @refusing
+    async def unplayable(self) -> tuple[str, ...]:
+        """Return the versions that refinements need and no running worker plays.
+
+        Workers put such refinements back; `LATER` stands for those that they could not read.
+        """
+        found: list[bytes] = await self._committer.submit(UNPLAYABLE)
+        return tuple(sorted(version.decode() for version in found))

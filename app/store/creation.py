@@ -1,0 +1,234 @@
+"""Creates refinements: one script writes record and queue entry, and decides whether it may."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from pydantic_core import to_json
+from ulid import LaxMonotonicPolicy, ULIDGenerator
+
+from app.contract.errors import (
+    FieldError,
+    HoneError,
+    IdempotencyMismatch,
+    InvalidRequest,
+    Overloaded,
+    QuotaExceeded,
+    RefinementNotFound,
+)
+from app.contract.values import value
+from app.store import keys
+from app.store.administration import Clock, ServerStatus
+from app.store.codec import (
+    decode_snapshot,
+    encode_continued_from,
+    encode_limits,
+    encode_metadata,
+    encode_queued,
+    encode_submitted,
+    encode_webhook,
+    paired,
+)
+from app.store.committer import Committer
+from app.store.connection import RETRY_AFTER_S
+from app.store.enqueue import Queue, Word, script_words
+from app.store.scripts import CREATE, DEADLINE_MS, FULL
+from app.store.sealing import NO_SEALER, Sealer
+from app.store.state import ID_PREFIX, Created, NewRefinement, Submitted, beginning_of
+from app.store.statistics import drawn_in
+
+REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
+RETRY_AFTER_BYTES_S = 60  # retention ends some day, and an erasure is not foreseen
+DAY_S = 86_400
+QUOTAS_OF_A_DAY = {"tokens_per_day": "tokens", "cost_usd_per_day": "dollars"}
+QUOTAS = {"queued": "queued", "in_flight": "in flight"}
+TIME_ERRORS = {
+    b"PAST": ("/deadline", "the deadline is not in the future"),
+    b"FAR": ("/deadline", "the deadline is more than 30 days away"),
+    b"LATE": ("/start_after", "start_after is more than 30 days away"),
+}
+
+
+@value(slots=True)
+class BatchPlace:
+    """Which request of which batch a refinement is made of; `position` counts from 1."""
+
+    batch_id: str
+    position: int
+    custom_id: str
+
+    def fields(self) -> tuple[Word, ...]:
+        """Return names and values of the summary that it gives a refinement."""
+        custom_id = to_json(self.custom_id)
+        return "batch", self.batch_id, "position", self.position, "custom_id", custom_id
+
+
+class Creation:
+    """Writes the record and the queue entry by one script, which also decides whether it may."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        committer: Committer,
+        clock: Clock,
+        *,
+        queue_max: int,
+        lease_ms: int,
+        retention_ms: int,
+        sealer: Sealer = NO_SEALER,
+    ) -> None:
+        self._sealer = sealer
+        self._queue = queue
+        self.committer = committer
+        self._queue_max = queue_max
+        self.lease_ms = lease_ms
+        self.retention_ms = retention_ms
+        self.server = ServerStatus(committer, clock)
+        self._ids = ULIDGenerator(self.server.time_ms, policy=LaxMonotonicPolicy())
+
+    async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
+        """Return the new refinement, or the one that the same key and body created.
+
+        Raises redis errors, IdempotencyMismatch, Overloaded, and InvalidRequest for a deadline that
+        has passed or is more than 30 days away.
+        """
+        await self.server.measure()
+        reply = await self.committer.submit(CREATE, *self._args(new, idempotency_key))
+        if isinstance(reply, bytes):
+            raise self._refusal(reply)
+        first_id, is_replayed, summary = reply
+        refinement_id = first_id.decode()
+        if not summary:
+            raise RefinementNotFound(refinement_id)
+        return Created(decode_snapshot(refinement_id, paired(summary)), bool(is_replayed))
+
+    def _refusal(self, code: bytes) -> HoneError:
+        if code == b"MISMATCH":
+            return IdempotencyMismatch(
+                "this Idempotency-Key was used with another body within 24 hours"
+            )
+        if code in TIME_ERRORS:
+            return _unusable_time(code)
+        if code.startswith(b"QUOTA"):
+            _, quota, most = code.decode().split()
+            if quota in QUOTAS_OF_A_DAY:
+                until_s = DAY_S - self.server.time_ms() // 1000 % DAY_S
+                detail = f"this tenant may spend {most} {QUOTAS_OF_A_DAY[quota]} a day"
+                return QuotaExceeded(detail, retry_after_s=until_s)
+            if quota == "bytes_stored":
+                detail = f"the refinements of this tenant may take {most} bytes; erase some"
+                return QuotaExceeded(detail, retry_after_s=RETRY_AFTER_BYTES_S)
+            detail = f"this tenant may have {most} refinements {QUOTAS[quota]} at a time"
+            return QuotaExceeded(detail, retry_after_s=RETRY_AFTER_S)
+        if code == b"FULL":
+            detail = f"{self._queue_max} refinements are waiting; try again later"
+        else:
+            detail = "the memory of Redis is nearly full; try again when refinements have expired"
+        return Overloaded(detail, retry_after_s=RETRY_AFTER_S)
+
+    def new_ulid(self) -> str:
+        """Return an id by the time of Redis, greater than those before it."""
+        return str(self._ids.generate())
+
+    async def is_memory_full(self) -> bool:
+        """Return whether no more may be stored."""
+        await self.server.measure()
+        return self.server.used_share >= FULL
+
+    def seal(self, secrets: Mapping[str, str], about: str) -> bytes:
+        """Encrypt secrets by JSON Pointer."""
+        return self._sealer.seal(secrets, about)
+
+    def staged(self, new: NewRefinement, place: BatchPlace) -> tuple[str, tuple[Word, ...]]:
+        """Return a new id, and what batch_stage.lua stores so that the refinement can be created.
+
+        Raises InvalidRequest for a deadline that has passed, and a time more than 30 days away.
+        """
+        refinement_id, deadline = (
+            f"{ID_PREFIX}{self.new_ulid()}",
+            _milliseconds_of(new.request.deadline),
+        )
+        left_ms = deadline - self.server.time_ms() if deadline else DEADLINE_MS
+        if not 0 < left_ms <= DEADLINE_MS:
+            raise _unusable_time(b"PAST" if left_ms <= 0 else b"FAR")
+        start_after = _milliseconds_of(new.request.start_after) or 0
+        if start_after - self.server.time_ms() > DEADLINE_MS:
+            raise _unusable_time(b"LATE")
+        summary = [
+            it.decode() if isinstance(it, bytes) else str(it)
+            for it in (*self._fields(new), *place.fields())
+        ]
+        staged = {
+            "deadline": str(deadline or ""),
+            "metadata": encode_metadata(new.request.metadata).decode(),
+            "queued": encode_queued(new.queued).decode(),
+            "begins": beginning_of(new.request),
+            "summary": summary,
+        }
+        return refinement_id, (
+            *encode_submitted(Submitted(new.request, new.models)),
+            new.prompt_nonce,
+            self.seal(new.request.secrets(), refinement_id),
+            to_json(staged),
+        )
+
+    def _args(self, new: NewRefinement, idempotency_key: str | None) -> list[Word]:
+        refinement_id = f"{ID_PREFIX}{self.new_ulid()}"
+        fields, deadline = self._fields(new), _milliseconds_of(new.request.deadline)
+        return [
+            refinement_id,
+            new.tenant,
+            self.lease_ms,
+            self._queue.key,
+            self._queue_max,
+            new.request.priority,
+            int(self.server.used_share >= FULL),
+            _milliseconds_of(new.request.start_after) or "",
+            deadline or "",
+            "" if idempotency_key is None else keys.idempotency(new.tenant, idempotency_key),
+            REMEMBERED_S,
+            new.body_sha256,
+            *encode_submitted(Submitted(new.request, new.models)),
+            encode_queued(new.queued),
+            encode_metadata(new.request.metadata),
+            new.prompt_nonce,
+            beginning_of(new.request),
+            self._sealer.seal(new.request.secrets(), refinement_id),
+            len(fields),
+            *fields,
+            *script_words(self._queue.commands(refinement_id, f"{refinement_id}-1")),
+        ]
+
+    def _fields(self, new: NewRefinement) -> tuple[Word, ...]:
+        return (
+            "excerpt",
+            to_json(new.request.excerpt),
+            "strategy",
+            new.request.strategy.kind,
+            "limits",
+            encode_limits(new.limits),
+            "retention_ms",
+            self.retention_ms if (kept_s := new.request.retention_s) is None else kept_s * 1000,
+            "engine_version",
+            new.engine_version,
+            *(() if new.api_key is None else ("api_key", new.api_key)),
+            *(() if new.request.store else ("store", 0)),
+            *(("priority", "batch") if new.request.priority == "batch" else ()),
+            *(
+                ()
+                if (at := new.request.start_after) is None
+                else ("start_after", _milliseconds_of(at) or 0)
+            ),
+            *encode_continued_from(new.continued_from),
+            *(("origin", new.origin) if new.origin else ()),
+            *(() if (hook := new.request.webhook) is None else ("webhook", encode_webhook(hook))),
+            *(() if (drawn := drawn_in(new)) is None else ("drawn", drawn)),
+        )
+
+
+def _unusable_time(code: bytes) -> InvalidRequest:
+    pointer, detail = TIME_ERRORS[code]
+    return InvalidRequest.at(FieldError(pointer=pointer, detail=detail))
+
+
+def _milliseconds_of(deadline: datetime | None) -> int | None:
+    return None if deadline is None else round(deadline.timestamp() * 1000)

@@ -1,0 +1,250 @@
+"""Reads refinements: snapshots, requests, pages, journals and prompts."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from app.contract.errors import NotStored, RefinementNotFound
+from app.contract.events import Event
+from app.contract.requests import RefinementRequest
+from app.contract.snapshot import EVERYTHING, Selected, Snapshot, SnapshotPage
+from app.contract.status import TERMINAL, Status
+from app.store import keys
+from app.store.codec import (
+    Summary,
+    decode_request,
+    decode_snapshot,
+    decoded_event,
+    ended_as,
+    ends,
+    number_of,
+    paired,
+    snapshot_json,
+    stored_event,
+)
+from app.store.committer import Committer, replies_in_order
+from app.store.connection import refusing
+from app.store.listing import (
+    EXAMINATIONS,
+    EXAMINED,
+    bounds_of,
+    decode_cursor,
+    encode_cursor,
+    list_ids,
+    submitted_at,
+)
+from app.store.packing import Entries, packed_record, unpacked, with_unpacked
+from app.store.prompts import (
+    KeptPrompt,
+    decode_prompt,
+    drafts_in,
+    ids_in,
+    known_texts,
+    names_of,
+    parts_of,
+)
+from app.store.scripts import REQUEST, SNAPSHOT, LuaScript
+from app.store.sealing import Sealer
+from app.store.state import StoredEvent
+
+NO_METADATA: Mapping[str, str] = {}
+ENDED_FIELDS = ("tenant", "erased_at", "status", "last_event", "ended_event")
+ENDED = frozenset(status.encode() for status in TERMINAL)
+LAST = 2**64 - 1  # the highest number a stream id can hold
+
+
+class RefinementReader:
+    """Another tenant's refinement is RefinementNotFound."""
+
+    def __init__(self, committer: Committer, sealer: Sealer) -> None:
+        self._committer = committer
+        self._sealer = sealer
+
+    @refusing
+    async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
+        """Return the current snapshot, else raise RefinementNotFound."""
+        return await self._snapshot(tenant, refinement_id)
+
+    @refusing
+    async def request(self, tenant: str, refinement_id: str) -> RefinementRequest:
+        """Return the submitted request, secrets included, else raise RefinementNotFound."""
+        return await self._request(tenant, refinement_id)
+
+    async def _request(self, tenant: str, refinement_id: str) -> RefinementRequest:
+        request, sealed, packed = await self._read(REQUEST, refinement_id, tenant)
+        if packed:
+            kept = (await unpacked(packed)).request
+            request, sealed = kept[b"request"], kept.get(b"secrets")
+        return decode_request(request, self._sealer.open(sealed, refinement_id))
+
+    @refusing
+    async def page(
+        self,
+        tenant: str,
+        *,
+        status: Status | None = None,
+        metadata: Mapping[str, str] = NO_METADATA,
+        batch: str | None = None,
+        selected: Selected = EVERYTHING,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> SnapshotPage:
+        """Return one page, newest first; raise MalformedHeader for an invalid cursor.
+
+        With filters that few refinements meet, a page may be short and have a next one.
+        """
+        if status is None and len(selected.statuses) == 1:
+            (only,) = selected.statuses
+            status, selected = Status(only), replace(selected, statuses=frozenset())
+        lowest, below = bounds_of(selected, cursor and decode_cursor(tenant, cursor))
+        wanted = limit + 1 if selected.is_everything else EXAMINED
+        found: list[Snapshot] = []
+        for _ in range(1 if selected.is_everything else EXAMINATIONS):
+            ids, stopped_at = await list_ids(
+                self._committer, tenant, status, metadata, wanted, below, batch, lowest
+            )
+            snapshots = await self._snapshots(ids)
+            found += (it for it in snapshots if selected.has(it, submitted_at(it)))
+            below = stopped_at or (ids[-1] if len(ids) == wanted else None)
+            if below is None or len(found) > limit:
+                break
+        if len(found) > limit:
+            found, below = found[:limit], found[limit - 1].id
+        return SnapshotPage(
+            data=tuple(found),
+            has_more=below is not None,
+            next_cursor=encode_cursor(tenant, below) if below is not None else None,
+        )
+
+    @refusing
+    async def events(
+        self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
+    ) -> tuple[StoredEvent, ...]:
+        """Return at most `limit` events after number `after`, oldest first, ready to send.
+
+        Raises RefinementNotFound.
+        """
+        entries = await self._entries(tenant, refinement_id, after, limit)
+        return tuple([stored_event(*it) for it in entries])
+
+    @refusing
+    async def last_event(self, tenant: str, refinement_id: str) -> int:
+        """Return the number of the last event, else raise RefinementNotFound."""
+        key = keys.SUMMARY + refinement_id
+        owner, last = await self._committer.execute("HMGET", key, "tenant", "last_event")
+        if owner is None or owner.decode() != tenant:
+            raise RefinementNotFound(refinement_id)
+        return int(last)
+
+    @refusing
+    async def decoded_events(
+        self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
+    ) -> tuple[Event, ...]:
+        """Return the same events as `events`, decoded, without those of unknown types."""
+        entries = await self._entries(tenant, refinement_id, after, limit)
+        found = (decoded_event(entry_id, entry, final) for entry_id, entry, final, _ in entries)
+        return tuple(event for event in found if event is not None)
+
+    @refusing
+    async def prompts(
+        self, tenant: str, refinement_id: str, sha256s: Sequence[str], replies: Iterable[str]
+    ) -> dict[str, KeptPrompt]:
+        """Return the prompts with these SHA-256 sums that were kept.
+
+        `replies` are those in the journal: their drafts are not stored again. Raises
+        RefinementNotFound.
+        """
+        known = known_texts(await self._request(tenant, refinement_id))
+        listed = await self._kept(refinement_id, names_of(sha256s))
+        parts = {it: parts_of(of) for it, of in zip(sha256s, listed, strict=True) if of is not None}
+        ids = sorted({it for of in parts.values() for it in ids_in(of)})
+        texts = await self._kept(refinement_id, ids)
+        found = dict(zip(ids, texts, strict=True))
+
+        def decoded() -> dict[str, KeptPrompt]:
+            drafts = drafts_in(replies)
+            prompts = {it: decode_prompt(of, found, known, drafts) for it, of in parts.items()}
+            return {it: prompt for it, prompt in prompts.items() if prompt is not None}
+
+        return await asyncio.to_thread(decoded)  # it may be 20 MB of drafts
+
+    async def _snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
+        summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
+        return decode_snapshot(refinement_id, summary)
+
+    async def _snapshots(self, ids: Sequence[str]) -> tuple[Snapshot, ...]:
+        summaries = await asyncio.gather(
+            *(self._committer.execute("HGETALL", keys.SUMMARY + it) for it in ids)
+        )
+        return tuple(
+            decode_snapshot(refinement_id, summary)
+            for refinement_id, summary in zip(ids, summaries, strict=True)
+            if summary  # else it was erased a moment ago
+        )
+
+    async def _entries(
+        self, tenant: str, refinement_id: str, after: int, limit: int
+    ) -> list[tuple[bytes, Summary, bytes, bool]]:
+        """Return id, fields, snapshot if it is terminal, and whether the work has ended with it."""
+        entries, summary, ended = await self._read_entries(tenant, refinement_id, after, limit)
+        found = []
+        for place, (entry_id, entry) in enumerate(entries[:limit]):
+            final, is_over = b"", 0 < ended <= number_of(entry_id)
+            if ends(entry):
+                is_newest = place + 1 == len(entries)
+                now = snapshot_json(refinement_id, summary) if is_newest else b""
+                final = now or ended_as(entries[place + 1][1])
+            found.append((entry_id, entry, final, is_over))
+        return found
+
+    async def _read_entries(
+        self, tenant: str, refinement_id: str, after: int, limit: int
+    ) -> tuple[Entries, Summary, int]:
+        """Return entries after number `after`, the summary if they end with a terminal one, and the
+        number of the event that ended it, after which there are only ratings, or 0.
+
+        They are one more than `limit`, if there are, since the entry after a terminal one keeps its
+        snapshot. These are plain commands, which take Redis half the time of a script.
+        """
+        journal, key = keys.JOURNAL + refinement_id, keys.SUMMARY + refinement_id
+        while True:
+            # In this order, so that no entry is newer than what is known of the refinement.
+            page = (f"({min(after, LAST)}-0", "+", "COUNT", limit + 1)
+            entries, fields = await replies_in_order(
+                self._committer.execute("XRANGE", journal, *page),
+                self._committer.execute("HMGET", key, *ENDED_FIELDS),
+            )
+            owner, erased, status, last, ended_event = fields
+            if owner is None or owner.decode() != tenant:
+                raise RefinementNotFound(refinement_id)
+            if erased:
+                raise NotStored(refinement_id)
+            ended = int(ended_event or last) if status in ENDED else 0
+            if entries and b"packed" in entries[0][1]:  # in which the whole journal is
+                unpacked = await with_unpacked(entries)
+                entries = [it for it in unpacked if number_of(it[0]) > after]
+            if not entries or len(entries) > limit or not ends(entries[-1][1]):
+                return entries, {}, ended
+            summary: Summary = await self._committer.execute("HGETALL", key)
+            if summary and int(summary[b"last_event"]) <= number_of(entries[-1][0]):
+                return entries, summary, ended
+            # Something was appended after the terminal entry in the meantime, or it was erased.
+
+    async def _kept(self, refinement_id: str, names: Sequence[bytes]) -> Sequence[bytes | None]:
+        """Return fields of its prompts, wherever they are; None for those that are not kept."""
+        if not names:
+            return ()
+        key = keys.PROMPTS + refinement_id
+        found: list[bytes | None] = await self._committer.execute("HMGET", key, *names)
+        if None in found and (record := await packed_record(self._committer, refinement_id)):
+            return [record.prompts.get(name) for name in names]
+        return found
+
+    async def _read(self, script: LuaScript, refinement_id: str, *args: str | int) -> Sequence[Any]:
+        reply: Sequence[Any] | None = await self._committer.submit(script, refinement_id, *args)
+        if reply is None:
+            raise RefinementNotFound(refinement_id)
+        if reply == b"UNSTORED":
+            raise NotStored(refinement_id)
+        return reply
