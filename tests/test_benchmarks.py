@@ -13,6 +13,7 @@ from benchmarks.contenders import CONTENDERS, HONE
 from benchmarks.layers import LAYERS, ROOT, costs
 from benchmarks.measuring import MeasuredRun
 from benchmarks.model_replies import AskedPrompt, climbing
+from benchmarks.mutants import mutants_of, sampled
 from benchmarks.scale import Plot, Sweep, multiply, section
 from benchmarks.table import CAPACITY, PRINTED, SCALE, carried, rendered, varied, write
 from workers.engine.text_replies import TextRequest
@@ -116,3 +117,27 @@ def test_what_a_library_does_counts_for_the_layer_that_calls_it() -> None:
     found = costs(profile.getstats())
     (reading,) = (layer for layer in LAYERS if "workers/engine/text_replies.py" in layer.paths)
     assert found[reading].calls >= 200  # of is_about, and of the pattern's search
+
+
+def test_a_mutant_changes_code_and_neither_comments_nor_texts() -> None:
+    text = '"""A is not B."""\nif a == 1 and "x == y":  # a == b\n    return True\n'
+    changed = [(mutant.line, mutant.after) for mutant in mutants_of("a.py", text)]
+    assert changed == [
+        (2, 'if a != 1 and "x == y":'),
+        (2, 'if a == 1 or "x == y":'),
+        (2, 'if a == 2 and "x == y":'),
+        (3, "    return False"),
+    ]
+
+
+def test_the_same_seed_draws_the_same_mutants_in_python_and_lua(tmp_path: Path) -> None:
+    (tmp_path / "app" / "store").mkdir(parents=True)
+    (tmp_path / "app/store/a.py").write_text("a = b + 1\n")
+    (tmp_path / "app/store/b.lua").write_text("-- a == b\nif a ~= b then return end\n")
+    drawn = sampled(tmp_path, "app/store", 3, seed=1)
+    assert drawn == sampled(tmp_path, "app/store", 3, seed=1)
+    assert {mutant.after for mutant in drawn} == {
+        "a = b - 1",
+        "a = b + 2",
+        "if a == b then return end",
+    }

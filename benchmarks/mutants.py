@@ -1,0 +1,177 @@
+"""python -m benchmarks.mutants [--count 100] [--seed 1] [--long] [ROOM ...]: do the tests bite?
+
+Each mutant is a copy of the checkout in which one operator, number, truth value or condition of
+the store, play or engine rooms is another (Python and Lua). It is found if a test fails, or if the
+tests hang. The tests of the room run first. `--long` runs those that take long, too, on the
+mutants that the suite for everybody has not found: what that suite lets through.
+"""
+
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = {
+    "app/store": ("tests/store", "tests/workers", "tests/simulation", "tests/api"),
+    "workers/play": ("tests/workers", "tests/store", "tests/simulation", "tests/api"),
+    "workers/engine": ("tests/engine", "tests/workers", "tests/api"),
+}
+"""Folders that are changed, and the tests of each, the nearest first."""
+
+TIMEOUT_S = 1_200
+LEFT_OUT = shutil.ignore_patterns(
+    ".venv", ".git", "node_modules", "__pycache__", ".*_cache", "site"
+)
+IN_PYTHON = (
+    ("==", "!="),
+    ("!=", "=="),
+    ("<=", "<"),
+    (">=", ">"),
+    (" < ", " <= "),
+    (" > ", " >= "),
+    (" and ", " or "),
+    (" or ", " and "),
+    (" + ", " - "),
+    (" - ", " + "),
+    (" is None", " is not None"),
+    (" is not None", " is None"),
+    (" not in ", " in "),
+    ("if not ", "if "),
+    ("True", "False"),
+    ("False", "True"),
+)
+IN_LUA = (
+    ("==", "~="),
+    ("~=", "=="),
+    (" < ", " <= "),
+    (" > ", " >= "),
+    (" and ", " or "),
+    (" or ", " and "),
+    (" + ", " - "),
+    (" - ", " + "),
+    ("if not ", "if "),
+    ("'1'", "'0'"),
+    ("'0'", "'1'"),
+)
+NUMBER = re.compile(r"(?<![\w.'\"])\d+(?![\w.'\"])")
+NO_CODE = re.compile(r'^\s*(#|--|from |import |@|"""|class |def |async def |raise )')
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one line."""
+
+    path: str
+    line: int
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.before.strip()}  ->  {self.after.strip()}"
+
+
+def mutants_of(path: str, text: str) -> Iterator[Mutant]:
+    """Yield every mutant of a file; comments, docstrings, imports and signatures have none."""
+    changes = IN_LUA if path.endswith(".lua") else IN_PYTHON
+    for number, line in _lines_of_code(text):
+        for old, new in changes:
+            for place in _places(re.escape(old), line):
+                yield Mutant(path, number, line, line[:place] + new + line[place + len(old) :])
+        for found in NUMBER.finditer(_without_texts(line)):
+            changed = f"{line[: found.start()]}{int(found[0]) + 1}{line[found.end() :]}"
+            yield Mutant(path, number, line, changed)
+
+
+def _lines_of_code(text: str) -> Iterator[tuple[int, str]]:
+    is_docstring = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.count('"""') == 1:
+            is_docstring = not is_docstring
+        elif not is_docstring and not NO_CODE.match(line):
+            yield number, line.partition("  # ")[0].partition("  -- ")[0]
+
+
+def _places(pattern: str, line: str) -> Iterator[int]:
+    """Yield where a pattern occurs outside of double quotes."""
+    yield from (found.start() for found in re.finditer(pattern, _without_texts(line)))
+
+
+def _without_texts(line: str) -> str:
+    """Return a line of the same length without what stands between double quotes."""
+    return re.sub(r'"[^"]*"', lambda found: '"' + "\0" * (len(found[0]) - 2) + '"', line)
+
+
+def sampled(root: Path, room: str, count: int, seed: int) -> list[Mutant]:
+    """Return mutants of a room, drawn with a seed."""
+    files = sorted(file for file in (root / room).rglob("*") if file.suffix in (".py", ".lua"))
+    everything = [
+        mutant
+        for file in files
+        for mutant in mutants_of(str(file.relative_to(root)), file.read_text())
+    ]
+    return random.Random(f"{seed} {room}").sample(everything, count)
+
+
+def is_found(room: str, mutant: Mutant | None, root: Path, *, long: bool) -> bool:
+    """Return whether a test fails, or hangs, on a copy of the checkout with a change."""
+    with tempfile.TemporaryDirectory(prefix="hone-mutant-") as directory:
+        copy = Path(directory, "hone")
+        shutil.copytree(root, copy, ignore=LEFT_OUT, symlinks=True)
+        if mutant is not None:
+            lines = (copy / mutant.path).read_text().splitlines()
+            lines[mutant.line - 1] = mutant.after
+            (copy / mutant.path).write_text("\n".join(lines) + "\n")
+        tests = [folder for folder in ROOMS[room] if (copy / folder).is_dir()]
+        options = ["-x", "-q", "-n", "2", "--dist", "worksteal", *(["--long"] if long else [])]
+        command = [sys.executable, "-m", "pytest", *options, *tests]
+        # The copy comes before the checkout that is installed.
+        environment = os.environ | {"PYTHONPATH": str(copy)}
+        try:
+            done = subprocess.run(
+                command,
+                cwd=copy,
+                env=environment,
+                capture_output=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return True
+    return done.returncode != 0
+
+
+def main() -> None:
+    """Print each mutant that nothing has found, and the share of those that were found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("rooms", nargs="*", default=list(ROOMS), metavar="ROOM")
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--long", action="store_true")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.rooms) - ROOMS.keys():
+        parser.error(f"no such room: {', '.join(sorted(unknown))}; there are {', '.join(ROOMS)}")
+    share, more = divmod(arguments.count, len(arguments.rooms))
+    quick = later = 0
+    for number, room in enumerate(arguments.rooms):
+        if is_found(room, None, ROOT, long=False):
+            sys.exit(f"the tests of {room} fail without any change")
+        for mutant in sampled(ROOT, room, share + (number < more), arguments.seed):
+            if is_found(room, mutant, ROOT, long=False):
+                quick += 1
+                continue
+            found_later = arguments.long and is_found(room, mutant, ROOT, long=True)
+            later += found_later
+            print(f"{'only by --long' if found_later else 'not found'}: {mutant}", flush=True)
+    print(f"{quick} of {arguments.count} found by the suite for everybody, {later} more by --long")
+
+
+if __name__ == "__main__":
+    main()
