@@ -206,8 +206,14 @@ class Keyring:
         return KeyRecord(**fixed, created_at=state.now_ms, **values), key  # type: ignore[arg-type]
 
     async def _shown(self, records: Sequence[KeyRecord]) -> tuple[ApiKey, ...]:
-        uses = await self._store.uses(it.id for it in records)
-        return tuple(ApiKey.model_validate(_values(it, uses.get(it.id))) for it in records)
+        uses = await self._store.uses(record.id for record in records)
+        hashing = Hashing(await secrets_of(self._settings, self._store))
+        return tuple(
+            ApiKey.model_validate(
+                {**_values(record, uses.get(record.id)), "outdated": not hashing.knows(record)}
+            )
+            for record in records
+        )
 
 
 def _place(record: KeyRecord) -> tuple[int, str]:
@@ -221,7 +227,7 @@ def _place_of(cursor: str) -> tuple[int, str]:
 
 
 def _issued(record: KeyRecord, key: str) -> IssuedKey:
-    return IssuedKey.model_validate({**_values(record, None), "key": key})
+    return IssuedKey.model_validate({**_values(record, None), "outdated": False, "key": key})
 
 
 def _values(record: KeyRecord, used_at: int | None) -> dict[str, object]:

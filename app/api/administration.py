@@ -157,9 +157,11 @@ async def list_(
 
 
 @keys.get("/{key_id}", operation_id="getKey", responses=problems(NotFound))
-async def get(key_id: KeyId, admin: Tenant, keyring: TheKeyring) -> ApiKey:
+async def get(key_id: KeyId, admin: Tenant, keyring: TheKeyring, managing: Managing) -> ApiKey:
     """Return a key, without its secret part."""
-    return await keyring.get(admin, key_id)
+    found = await keyring.get(admin, key_id)
+    managing(found.tenant)
+    return found
 
 
 @keys.post(
@@ -226,8 +228,11 @@ async def list_tenants(
 
 
 @tenants.get("/{tenant_id}", operation_id="getTenant", responses=problems(NotFound))
-async def get_tenant(tenant_id: TenantPath, admin: Tenant, known: TheTenants) -> TenantOverview:
+async def get_tenant(
+    tenant_id: TenantPath, admin: Tenant, known: TheTenants, managing: Managing
+) -> TenantOverview:
     """Return the quotas of a tenant, and what it uses."""
+    managing(tenant_id)
     return await known.get(admin, tenant_id)
 
 
@@ -254,10 +259,11 @@ async def set_quotas(
     responses=problems(NotFound),
 )
 async def list_provider_keys(
-    tenant_id: TenantPath, admin: Tenant, known: TheTenants, store: TheStore
+    tenant_id: TenantPath, admin: Tenant, known: TheTenants, store: TheStore, managing: Managing
 ) -> ProviderKeyList:
     """Return for which providers of models a tenant has a key of its own."""
     known.require_own(admin, tenant_id)
+    managing(tenant_id)
     found = await store.provider_keys.all(tenant_id)
     listed = (ProviderKey(provider=it, set_at=set_at) for it, set_at in found.items())
     return ProviderKeyList(data=tuple(listed))
@@ -333,10 +339,10 @@ async def list_actions(
     """Return who did what with a key, or by the operator's commands; the newest first.
 
     That are all operations that change something and succeeded, and what an operator does with
-    another tenant, such as reading this log. The last 10,000 of each tenant are
-    kept, also when what they are about was erased. They hold ids and times, and no text. Refused
-    requests are counted, an entry per key and minute. As `application/jsonl` the response has an
-    `AuditEntry` per line, without a `limit`.
+    another tenant, such as reading this log or its usage; lists over all tenants are not
+    recorded. The last 10,000 of each tenant are kept, also when what they are about was erased.
+    They hold ids and times, and no text. Refused requests are counted, an entry per key and
+    minute. As `application/jsonl` the response has an `AuditEntry` per line, without a `limit`.
     """
     managing(tenant or admin)
     if chosen_format(None, accept, AUDIT_TYPES, "the audit log is") == "jsonl":

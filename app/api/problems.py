@@ -75,7 +75,7 @@ class Internal(HoneError):
 
 
 class HeadersTooLarge(HoneError):
-    """The request line and headers are larger than 64 KiB."""
+    """The request line and headers, or the trailers and chunk sizes of a body, are too large."""
 
     code, status, title = "headers_too_large", 431, "The headers are too large"
     fix = "Send fewer or shorter headers, and filters that are shorter."

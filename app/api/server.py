@@ -27,6 +27,9 @@ from app.contract.errors import HoneError, MalformedHeader
 from app.settings import Settings
 
 MAX_HEAD_BYTES = 64 * 1024
+MOST_FRAMING = 0.25
+"""Bytes of chunk sizes and trailers for each byte of a body, beside MAX_HEAD_BYTES: chunks of 24
+bytes have as many. Each chunk costs as much as some hundred bytes."""
 UPGRADE = (b"upgrade", b"http2-settings")
 NOW = struct.pack("ii", 1, 0)  # SO_LINGER with a timeout of 0 seconds
 LAST_LOOK_S = 1.0
@@ -87,6 +90,9 @@ class Connection(HttpToolsProtocol):
     _stalling: asyncio.TimerHandle | None = None
     _credit_s = 0.0
     _head_bytes: int | None = None  # None while no head is being received
+    _body_bytes = 0
+    _framing_bytes = 0  # chunk sizes and trailers of the request
+    _has_begun = False  # whether what was received last has the beginning of a request
     _is_lingering = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -105,17 +111,26 @@ class Connection(HttpToolsProtocol):
         if self._arriving is None and self._has_answered():
             self._expect_request()
         self._keep_alive()
+        self._has_begun = False
+        body_before = self._body_bytes
         try:
             self._feed(data)
-        except HttpParserError:
-            self._refuse(MalformedHeader("Invalid HTTP request received."))
-            return
-        if self._head_bytes is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(
-                    HeadersTooLarge(f"the headers must have at most {MAX_HEAD_BYTES} bytes")
-                )
+            if self._head_bytes is not None:
+                self._head_bytes += len(data)
+                _require_short_head(self._head_bytes)
+            elif not self._has_begun:
+                self._count_framing(len(data) - (self._body_bytes - body_before))
+        except HeadersTooLarge as error:
+            self._refuse(error)
+        except HttpParserError as error:
+            raised = error.__context__  # by a callback of the parser
+            malformed = MalformedHeader("Invalid HTTP request received.")
+            self._refuse(raised if isinstance(raised, HeadersTooLarge) else malformed)
+
+    def _count_framing(self, size: int) -> None:
+        self._framing_bytes += size
+        if self._framing_bytes > MAX_HEAD_BYTES + MOST_FRAMING * self._body_bytes:
+            raise HeadersTooLarge("send larger chunks of the body, and shorter trailers")
 
     def _feed(self, data: bytes) -> None:
         """Parse data; a request to switch the protocol (RFC 9110, 7.8) is ignored.
@@ -147,10 +162,16 @@ class Connection(HttpToolsProtocol):
         return b"\r\n".join([*lines, b"", b""])
 
     def on_message_begin(self) -> None:
-        self._head_bytes = 0
+        self._has_begun = True
+        self._head_bytes = self._body_bytes = self._framing_bytes = 0
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head_bytes is not None:  # what trailers say is not heeded
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
+        _require_short_head(len(self.url) + sum(len(name) + len(it) for name, it in self.headers))
         if self.parser.should_upgrade():
             return
         super().on_headers_complete()
@@ -159,6 +180,7 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = None
 
     def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
         if not self.cycle.response_complete:  # the rest of a rejected body extends no timeout
             self._credit_s += len(body) / SLOWEST_SENDER
         super().on_body(body)
@@ -261,6 +283,11 @@ class Connection(HttpToolsProtocol):
 
     def _is_answering(self) -> bool:
         return not self._has_answered() and self.cycle.response_started
+
+
+def _require_short_head(size: int) -> None:
+    if size > MAX_HEAD_BYTES:
+        raise HeadersTooLarge(f"the headers must have at most {MAX_HEAD_BYTES} bytes")
 
 
 class ApiServer(uvicorn.Server):

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BeforeValidator
 
 from app.access import Caller, TenantNotFound
-from app.api.administration import TheCaller
+from app.api.administration import Managing, TheCaller
 from app.api.dependencies import JSON, Absent, Day, TheService, chosen_format
 from app.api.openapi import USAGE, problems
 from app.api.problems import NotAcceptable
@@ -106,6 +106,7 @@ async def get(
     service: TheService,
     format_: UsageAs,
     response: Response,
+    managing: Managing,
     first: UsageFrom = None,
     to: UsageTo = None,
     group_by: GroupBy = [UsageGrouping.DAY],  # noqa: B006
@@ -117,7 +118,9 @@ async def get(
     Calls and tokens are those of its journal.
     """
     by = tuple(dict.fromkeys(group_by))
-    report = await service.usage(_tenant_of(caller, tenant), first, to, by)
+    whose = _tenant_of(caller, tenant)
+    managing(whose or caller.tenant)
+    report = await service.usage(whose, first, to, by)
     if format_ == "json":
         response.headers.update(NEGOTIATED)
         return report

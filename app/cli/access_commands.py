@@ -333,6 +333,8 @@ def _request(
 def _state(key: ApiKey, now: datetime) -> str:
     if key.revoked_at is not None:
         return f"revoked {_day(key.revoked_at)}"
+    if key.outdated:
+        return "made under a secret key that is gone"
     if key.expires_at is None:
         return "works"
     verb = "expired" if key.expires_at <= now else "works until"

@@ -85,6 +85,10 @@ class ApiKey(Contract):
     revoked_at: datetime | None
     last_used_at: datetime | None = Field(description="To within a minute.")
     replaced_by: str | None = Field(description="The key that a rotation made of it.")
+    outdated: bool = Field(
+        description="Whether it was made under a secret key of the server that is gone: it does not"
+        " work, and a new one has to be created."
+    )
 
 
 class IssuedKey(ApiKey):

@@ -24,6 +24,11 @@ from tests.api.conftest import running
 from tests.waiting import TIMEOUT_S, eventually
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+LONG_URL = b"GET /healthz?" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: localhost\r\n"
+CHUNKED = (
+    b"POST /v1/refinements HTTP/1.1\r\nHost: localhost\r\n"
+    b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
 BODY = (
     b"POST /v1/refinements HTTP/1.1\r\nHost: localhost\r\n"
     b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
@@ -132,6 +137,12 @@ def was_reset(connection: socket.socket) -> bool:
         (b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400", b"malformed_header"),
         (b"CONNECT a:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400", b"malformed_header"),
         (HEAD + b"A: " + b"a" * 70_000, b"431", b"headers_too_large"),
+        (HEAD + b"A: " + b"a" * 70_000 + b"\r\n\r\n", b"431", b"headers_too_large"),
+        (LONG_URL + b"\r\n\r\n", b"431", b"headers_too_large"),
+        (CHUNKED + b"0\r\n" + b"X: a\r\n" * 100_000, b"431", b"headers_too_large"),
+        (CHUNKED + b"0\r\nX: " + b"a" * 700_000, b"431", b"headers_too_large"),
+        (CHUNKED + b"1\r\n \r\n" * 200_000, b"431", b"headers_too_large"),
+        (CHUNKED + b"1;" + b"a" * 700_000, b"431", b"headers_too_large"),
     ],
 )
 def test_what_is_no_decent_request_is_a_problem(
@@ -140,6 +151,16 @@ def test_what_is_no_decent_request_is_a_problem(
     answer = said(server, request_)
     assert answer.startswith(b"HTTP/1.1 " + status)
     assert code in answer
+
+
+def test_a_body_in_small_chunks_arrives_and_its_trailers_are_not_heeded(server: str) -> None:
+    body = b'{"task": "' + b"a" * 6_000 + b'", "no_such_field": 1}'
+    chunks = [b"18\r\n%b\r\n" % body[at : at + 24].ljust(24) for at in range(0, len(body), 24)]
+    trailers = b"0\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+    head = CHUNKED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    answer = said(server, head, *chunks, trailers)
+    assert answer.startswith(b"HTTP/1.1 422 ")
+    assert b"no_such_field" in answer
 
 
 @pytest.mark.parametrize("version", [b"1.1", b"1.0"])

@@ -182,7 +182,7 @@ async def test_without_a_secret_key_a_copy_is_enough_as_the_page_says(
     assert not [it for it in secrets if issued.key.encode() in it]
 
 
-async def test_a_key_made_before_the_secret_key_says_which_command_makes_another(
+async def test_a_key_made_before_the_secret_key_is_outdated_and_says_which_command_makes_another(
     redis: EmbeddedRedis,
 ) -> None:
     async with made(settings_of(redis)) as keyring:
@@ -190,7 +190,11 @@ async def test_a_key_made_before_the_secret_key_says_which_command_makes_another
     with running(settings_of(redis, secret_key=SECRET_KEY)) as url:
         async with client(url, before.key) as api:
             refused = problem(await api.get("/v1/refinements"), 401, "unauthenticated")
+    async with made(settings_of(redis, secret_key=SECRET_KEY)) as keyring:
+        after = await keyring.create(OPERATOR, KeyRequest(scopes=tuple(Scope)))
+        outdated = {key.id: key.outdated for key in await keyring.keys(OPERATOR)}
     assert "`hone keys create --admin`" in refused["detail"]
+    assert outdated == {before.id: True, after.id: False}
 
 
 async def test_what_is_signed_for_longer_than_this_service_signs_it_is_refused(

@@ -229,6 +229,29 @@ async def test_who_did_what_is_recorded_and_outlives_what_it_is_about(
     problem(refused, 404, "not_found")
 
 
+async def test_a_tenant_learns_what_an_operator_reads_of_it(
+    api: httpx.AsyncClient, keyring: Keyring
+) -> None:
+    key_id, owner = await key_of(keyring, OWNER)
+    by, operator = await key_of(keyring, "default")
+    read = {
+        "getTenant": f"/v1/tenants/{OWNER}",
+        "listProviderKeys": f"/v1/tenants/{OWNER}/provider-keys",
+        "getKey": f"/v1/keys/{key_id}",
+        "getUsage": f"/v1/usage?tenant={OWNER}",
+        "listActions": f"/v1/audit?tenant={OWNER}",
+    }
+    for path in read.values():
+        assert (await api.get(path, headers=operator)).status_code == 200
+        assert (await api.get(path, headers=owner)).status_code == 200
+    logs = [
+        {(entry["by"], entry["action"]) for entry in page.json()["data"]}
+        for page in [await api.get("/v1/audit", headers=who) for who in (owner, operator)]
+    ]
+    assert all({(by, action) for action in read} <= log for log in logs)
+    assert not {(key_id, action) for action in read} & logs[0]
+
+
 async def test_neither_keys_of_requests_nor_cursors_reach_another_tenant(
     api: httpx.AsyncClient, keyring: Keyring
 ) -> None:

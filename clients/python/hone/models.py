@@ -1396,6 +1396,7 @@ class ApiKey:
     revoked_at: str | None
     last_used_at: str | None
     replaced_by: str | None
+    outdated: bool
 
 
 @dataclass
@@ -1681,6 +1682,7 @@ class IssuedKey:
     revoked_at: str | None
     last_used_at: str | None
     replaced_by: str | None
+    outdated: bool
     key: str
 
 

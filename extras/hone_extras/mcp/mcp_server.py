@@ -7,6 +7,7 @@ import asyncio
 import hmac
 import inspect
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -22,6 +23,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
 from app.cli.contract_client import CliError, ContractClient, path_of
+from app.contract import patterns
 from app.contract.events import Event, EventType, IterationCompleted
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import IterationList, Snapshot
@@ -228,8 +230,10 @@ def _without_nulls(given: dict[str, Any]) -> dict[str, Any]:
 def _refinement_id(given: dict[str, Any]) -> str:
     """Take the id out of the arguments."""
     refinement_id = given.pop("refinement_id", None)
-    if not isinstance(refinement_id, str) or not refinement_id:
-        raise ToolError("`refinement_id` is required: the `id` that `refine` returned")
+    if not isinstance(refinement_id, str) or not re.fullmatch(
+        patterns.REFINEMENT_ID.regex, refinement_id
+    ):
+        raise ToolError("`refinement_id` must be the `id` that `refine` returned")
     return refinement_id
 
 
