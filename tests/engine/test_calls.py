@@ -33,6 +33,7 @@ AROUND: dict[str, dict[str, Any]] = {
     "with edits of long drafts": {"edits": "auto"},
     "with one draft": {"compare": True},
 }
+QUICK = ("alone", "with all")
 FAULTS = tuple(
     Finding(source=f"validators/{n}", kind="json", message="no", on_fail=OnFail.VETO)
     for n in range(2)
@@ -67,9 +68,18 @@ def calls(model: CostlyDriver) -> int:
     return len(model.asked("generator")) + len(model.asked("critic"))
 
 
-@pytest.mark.parametrize("around", AROUND)
+def how_long(kind: str, around: str) -> tuple[pytest.MarkDecorator, ...]:
+    return () if kind == "iterative" or around in QUICK else (pytest.mark.long,)
+
+
 @pytest.mark.parametrize(
-    ("kind", "has_draft"), [(kind, has_draft) for kind in KINDS for has_draft in DRAFTS[kind]]
+    ("kind", "has_draft", "around"),
+    [
+        pytest.param(kind, has_draft, around, marks=how_long(kind, around))
+        for kind in KINDS
+        for has_draft in DRAFTS[kind]
+        for around in AROUND
+    ],
 )
 def test_what_a_request_costs_at_most_is_what_it_costs_at_worst(
     kind: str, has_draft: bool, around: str

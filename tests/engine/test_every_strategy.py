@@ -52,7 +52,12 @@ CAP = 6
 PANEL = {"samples": 3, "panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}
 
 CASES = [
-    pytest.param(kind, critics, id=f"{kind}-{'panel' if critics else 'critic'}")
+    pytest.param(
+        kind,
+        critics,
+        id=f"{kind}-{'panel' if critics else 'critic'}",
+        marks=pytest.mark.long if critics and kind != "iterative" else (),
+    )
     for kind in JUDGED_BY_A_CRITIC
     for critics in ({}, PANEL)
     if STRATEGIES[kind].judges_criteria or not critics

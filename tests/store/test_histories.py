@@ -106,9 +106,7 @@ def reaches(start: Status, end: Status) -> bool:
     "beginning",
     [["submit"], ["submit", "deliver", "ask"], ["submit", "deliver", "judge", "park"]],
 )
-@examples(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(st.sampled_from(ACTIONS), st.integers(0, 9)),
