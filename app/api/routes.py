@@ -386,7 +386,7 @@ async def cancel(
 
     Without a worker it is `canceled` immediately. The best draft so far stays in `result`.
     """
-    return await store.cancel(tenant, refinement_id, versions, key)
+    return await store.cancel(tenant, refinement_id, key, versions)
 
 
 @refinements.post(

@@ -1,4 +1,4 @@
-"""The statuses of a refinement, and every legal move between them.
+"""The statuses of a refinement, every legal move between them, and what commands do in each.
 
 A move that the table does not list is rejected. Work ends with a terminal status; a retry, the only
 move out of one, lets a failed refinement go on from its journal.
@@ -40,6 +40,30 @@ MOVES: dict[Status, frozenset[Status]] = {
 }
 
 TERMINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELED})
+
+
+COMMANDS = """
+        queued    running   paused    canceling  succeeded  failed    canceled
+cancel  ACTS      ACTS      ACTS      DONE       ENDED      ENDED     DONE
+finish  ACTS      ACTS      ACTS      ENDED      ENDED      ENDED     ENDED
+pause   ACTS      ACTS      DONE      ENDED      ENDED      ENDED     ENDED
+change  ACTS      ACTS      ACTS      ENDED      ENDED      ENDED     ENDED
+review  UNASKED   UNASKED   ACTS      ENDED      ENDED      ENDED     ENDED
+rate    ACTS      ACTS      ACTS      ACTS       ACTS       ACTS      ACTS
+retry   UNFAILED  UNFAILED  UNFAILED  UNFAILED   UNFAILED   ACTS      UNFAILED
+"""
+"""What a command does in a status: it acts, it is accepted and nothing is left to do, or why it is
+refused. It may be refused for other reasons where it acts."""
+
+
+def verdicts() -> dict[tuple[str, str], str]:
+    """Return the table of commands: what a command does in a status, by both."""
+    statuses, *rows = (line.split() for line in COMMANDS.strip().splitlines())
+    return {
+        (command, status): verdict
+        for command, *row in rows
+        for status, verdict in zip(statuses, row, strict=True)
+    }
 
 
 class StopReason(StrEnum):

@@ -202,11 +202,11 @@ def encode_continued_from(began: ContinuedFrom | None) -> tuple[str | bytes, ...
     return ("parent", began.id, "continued_from", began.model_dump_json().encode())
 
 
-def encode_decision(review: ReviewDecision) -> bytes:
-    """Return the data of `refinement.reviewed` without key and names, which review.lua adds."""
+def encode_decision(review: ReviewDecision) -> str:
+    """Return the data of `refinement.reviewed` without key and names, which `decide` adds."""
     given = review.model_dump(exclude={"path", "reviewer"})
     decision = Reviewed(key="", by="reviewer", **given)
-    return decision.model_dump_json(exclude={"key", "reviewer", "approved_by"}).encode()
+    return decision.model_dump_json(exclude={"key", "reviewer", "approved_by"})
 
 
 def decode_state(reply: bytes, known: State | None) -> State:
@@ -465,7 +465,7 @@ def decode_result(stored: bytes | None) -> Result | None:
 def encode_retry(
     refinement_id: str, summary: Summary, change: LimitsChange
 ) -> tuple[str | bytes | int, ...]:
-    """Return what retry.lua writes: the event that ended it, the new one, limits, snapshot, voided.
+    """Return what a retry takes: the event that ended it, snapshot, new event, limits, voided.
 
     Only the first counts unless it has failed.
     """
@@ -477,9 +477,9 @@ def encode_retry(
     retried = Retried(reason=reason, limits=limits, voided=reason.steps)
     return (
         last,
+        snapshot_json(refinement_id, summary),
         _DATA[EventType.RETRIED](retried),
         encode_limits(limits),
-        snapshot_json(refinement_id, summary),
         len(retried.voided),
     )
 
@@ -487,11 +487,10 @@ def encode_retry(
 def encode_rating(
     refinement_id: str, summary: Summary, rated: Rated
 ) -> tuple[str | bytes | int, ...]:
-    """Return what rate.lua writes: what was asked for, last event, the new one, final snapshot."""
-    data = rated.model_dump_json()
+    """Return what a rating takes: the last event, the final snapshot, and the new event."""
     has_ended = _STATUS.get(summary[b"status"]) in TERMINAL
     final = snapshot_json(refinement_id, summary) if has_ended else b""
-    return (data, summary[b"last_event"], data, final)
+    return (summary[b"last_event"], final, rated.model_dump_json())
 
 
 def _reviews(summary: Summary) -> list[PendingReview]:

@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError
 from app.contract.batches import BATCH_COMPLETED
 from app.contract.events import EventType
 from app.contract.limits import Stop
-from app.contract.status import MOVES, TERMINAL, Status
+from app.contract.status import MOVES, TERMINAL, Status, verdicts
 from app.contract.usage import OTHER
 from app.contract.values import value
 from app.contract.webhooks import WEBHOOK_EVENTS
@@ -106,11 +106,13 @@ def _tables() -> Iterable[str]:
     """Yield what the contract has in tables as functions, which cost less at every call."""
     moves = (f"{start}>{end}" for start, ends in MOVES.items() for end in ends)
     ends = " or ".join(f"status == '{status}' and '{kind}'" for status, kind in END.items())
+    on = " or ".join(f"it == '{name} {at}' and '{does}'" for (name, at), does in verdicts().items())
     yield _is_one_of("is_move", moves)
     yield _is_one_of("is_terminal", TERMINAL)
     yield _is_one_of("is_end", END.values())
     yield _is_one_of("is_told", WEBHOOK_EVENTS)
     yield f"local function end_of(status) return {ends} end\n"
+    yield f"local function verdict_on(it) return {on} end\n"
 
 
 COMMENT = re.compile(r"(?<![^\s])--(?![{}]).*")
@@ -179,9 +181,8 @@ BATCH_ERASE = SCRIPTS["batch_erase"]
 BATCH_LOOK = SCRIPTS["batch_look"]
 BATCH_STAGE = SCRIPTS["batch_stage"]
 BLAME = SCRIPTS["blame"]
-CANCEL = SCRIPTS["cancel"]
-CHANGE = SCRIPTS["change"]
 CLAIM = SCRIPTS["claim"]
+COMMAND = SCRIPTS["command"]
 COUNT_ACTION = SCRIPTS["count_action"]
 CREATE = SCRIPTS["create"]
 DELIVERIES = SCRIPTS["deliveries"]
@@ -191,8 +192,6 @@ ENDPOINT_GATE = SCRIPTS["endpoint_gate"]
 ENDPOINT_OUTCOME = SCRIPTS["endpoint_outcome"]
 ENQUEUE = SCRIPTS["enqueue"]
 ERASE = SCRIPTS["erase"]
-ERASE_TEXT = SCRIPTS["erase_text"]
-FINISH = SCRIPTS["finish"]
 HAND_BACK = SCRIPTS["hand_back"]
 LEAVE = SCRIPTS["leave"]
 LOAD = SCRIPTS["load"]
@@ -200,19 +199,15 @@ LOOK = SCRIPTS["look"]
 PERMITS = SCRIPTS["permits"]
 OPEN_WATCH = SCRIPTS["open_watch"]
 PACK = SCRIPTS["pack"]
-PAUSE = SCRIPTS["pause"]
 PARKED = SCRIPTS["parked"]
 PUT_BACK = SCRIPTS["put_back"]
 PUT_KEYS = SCRIPTS["put_keys"]
-RATE = SCRIPTS["rate"]
 REDELIVER = SCRIPTS["redeliver"]
 RENEW = SCRIPTS["renew"]
 REPACK = SCRIPTS["repack"]
 REPLACE_FIELD = SCRIPTS["replace_field"]
 REQUEST = SCRIPTS["request"]
-RETRY = SCRIPTS["retry"]
 REWRITTEN = SCRIPTS["rewritten"]
-REVIEW = SCRIPTS["review"]
 SET_ASIDE = SCRIPTS["set_aside"]
 SETTLE_WEBHOOK = SCRIPTS["settle_webhook"]
 SNAPSHOT = SCRIPTS["snapshot"]

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import uuid4
 
 from pydantic_core import to_json
@@ -51,18 +51,10 @@ from app.store.presets import PresetStore
 from app.store.provider_keys import ProviderKeyStore
 from app.store.refinements import RefinementReader
 from app.store.scripts import (
-    CANCEL,
-    CHANGE,
+    COMMAND,
     ERASE,
-    ERASE_TEXT,
-    FINISH,
     MOST_RATINGS,
-    PAUSE,
-    RATE,
-    RETRY,
-    REVIEW,
     SNAPSHOT,
-    LuaScript,
 )
 from app.store.sealing import NO_SEALER, Resealing, Sealer
 from app.store.state import BATCH_PREFIX, Addition, Created, Job, NewRefinement
@@ -137,16 +129,15 @@ class Store(RefinementReader):
         self,
         tenant: str,
         refinement_id: str,
-        versions: Versions = None,
         command_id: str | None = None,
+        versions: Versions = None,
     ) -> Snapshot:
         """Cancel it: immediately if no worker holds it, else it becomes `canceling`.
 
         Raises RefinementNotFound, Conflict if it has succeeded or failed, and PreconditionFailed
         if its last event is none of `versions`.
         """
-        args = (command_id or uuid4().hex, _between_commas(versions))
-        await self._give(CANCEL, tenant, refinement_id, *args)
+        await self._command("cancel", tenant, refinement_id, command_id, versions)
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
@@ -162,8 +153,7 @@ class Store(RefinementReader):
         A paused one is queued, and ends when it is claimed. Raises RefinementNotFound, Conflict if
         it has ended or is being canceled, and PreconditionFailed like `cancel`.
         """
-        args = (command_id or uuid4().hex, self._lease_ms, _between_commas(versions))
-        await self._give(FINISH, tenant, refinement_id, *args)
+        await self._command("finish", tenant, refinement_id, command_id, versions)
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
@@ -180,8 +170,7 @@ class Store(RefinementReader):
         Raises RefinementNotFound, Conflict if it has ended or is about to, and PreconditionFailed.
         """
         plan = pause.model_dump_json()
-        args = (command_id or uuid4().hex, plan, self._lease_ms, _between_commas(versions))
-        await self._give(PAUSE, tenant, refinement_id, *args)
+        await self._command("pause", tenant, refinement_id, command_id, versions, plan, plan)
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
@@ -204,14 +193,12 @@ class Store(RefinementReader):
         """
         names = known_as or (() if review.reviewer is None else (review.reviewer,))
         args = (
-            command_id or uuid4().hex,
             review.path or "",
             encode_decision(review),
-            to_json(names) if names else "",
-            self._lease_ms,
-            _between_commas(versions),
+            to_json(names).decode() if names else "",
         )
-        await self._give(REVIEW, tenant, refinement_id, *args)
+        about = "".join(args)
+        await self._command("review", tenant, refinement_id, command_id, versions, about, *args)
         return await self._snapshot(tenant, refinement_id)
 
     @refusing
@@ -237,16 +224,17 @@ class Store(RefinementReader):
         PreconditionFailed, and IdempotencyMismatch if an earlier change had this `command_id` and
         other content.
         """
-        digest = "" if command_id is None else sha256_of(change.model_dump_json(exclude_none=True))
-        command = (command_id or uuid4().hex, digest)
+        asked = change.model_dump_json(exclude_none=True)
         while True:
             key = keys.SUMMARY + refinement_id
             seq, stored = await self._committer.execute("HMGET", key, "limits_seq", "limits")
             if seq is None or stored is None:
                 raise RefinementNotFound(refinement_id)
             limits = change.applied_to(decode_limits(stored))
-            args = (*command, seq, encode_limits(limits), _between_commas(versions))
-            code = await self._give(CHANGE, tenant, refinement_id, *args)
+            args = (asked, seq, encode_limits(limits))
+            code, _ = await self._command(
+                "change", tenant, refinement_id, command_id, versions, *args
+            )
             if code != "STALE":
                 return limits if code == "OK" else decode_limits(stored)
             # Another client has changed them in the meantime.
@@ -265,11 +253,14 @@ class Store(RefinementReader):
         RefinementNotFound, Conflict unless it has failed, and IdempotencyMismatch if an earlier
         retry had this `command_id` and other limits.
         """
-        command = (command_id or uuid4().hex, change.model_dump_json(exclude_none=True))
+        asked = change.model_dump_json(exclude_none=True)
         while True:
             summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
-            args = (*command, *encode_retry(refinement_id, summary, change), self._lease_ms)
-            if await self._give(RETRY, tenant, refinement_id, *args) == "OK":
+            args = encode_retry(refinement_id, summary, change)
+            code, _ = await self._command(
+                "retry", tenant, refinement_id, command_id, None, asked, *args
+            )
+            if code in TAKEN:
                 return await self._snapshot(tenant, refinement_id)
             # It was packed, or another command has changed it in the meantime.
             await unpack_record(self._committer, refinement_id)
@@ -289,15 +280,13 @@ class Store(RefinementReader):
         RefinementNotFound, IdempotencyMismatch if an earlier rating had this `command_id` and other
         content, and Conflict if there are `MOST_RATINGS` already.
         """
-        command_id = command_id or uuid4().hex
         while True:
             summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
             args = (*encode_rating(refinement_id, summary, rated), *encode_additions(additions))
-            answer = await self._committer.submit(RATE, refinement_id, tenant, command_id, *args)
-            code, _, number = answer.decode().partition(" ")
-            if error := _refusal(code, refinement_id, ""):
-                raise error
-            if code in ("OK", "REPLAYED"):
+            code, number = await self._command(
+                "rate", tenant, refinement_id, command_id, None, rated.model_dump_json(), *args
+            )
+            if code in TAKEN:
                 break
             # It has ended in the meantime.
         entries = await self._entries(tenant, refinement_id, int(number) - 1, 1)
@@ -308,7 +297,8 @@ class Store(RefinementReader):
     @refusing
     async def erase(self, tenant: str, refinement_id: str) -> None:
         """Delete it and everything derived from it, in any status, or raise RefinementNotFound."""
-        await self._give(ERASE, tenant, refinement_id)
+        if await self._committer.submit(ERASE, refinement_id, tenant, "all") == b"MISSING":
+            raise RefinementNotFound(refinement_id)
 
     @refusing
     async def delivered(self, tenant: str, refinement_id: str) -> None:
@@ -316,7 +306,7 @@ class Store(RefinementReader):
 
         Nothing happens to others, to unknown ones, and while a webhook about it is to be sent.
         """
-        await self._committer.submit(ERASE_TEXT, refinement_id, tenant)
+        await self._committer.submit(ERASE, refinement_id, tenant, "text")
 
     @refusing
     async def announce_watched(self, ids: Collection[str], behind: Collection[str]) -> None:
@@ -324,18 +314,31 @@ class Store(RefinementReader):
         message = encode_watched(ids, behind)
         await self._committer.execute("PUBLISH", keys.WATCHED, message)
 
-    async def _give(
-        self, script: LuaScript, tenant: str, refinement_id: str, *args: str | bytes | int
-    ) -> str:
-        """Send a command; return OK, REPLAYED, or STALE if another has changed the limits first."""
-        answer = await self._committer.submit(script, refinement_id, tenant, *args)
-        if isinstance(answer, int):
-            self._enqueue(Job.numbered(refinement_id, answer))
-            return "OK"
-        code, _, detail = answer.decode().partition(" ")
-        if error := _refusal(code, refinement_id, detail):
+    async def _command(
+        self,
+        name: str,
+        tenant: str,
+        refinement_id: str,
+        command_id: str | None,
+        versions: Versions,
+        asked: str = "",
+        *args: str | bytes | int,
+    ) -> tuple[str, bytes]:
+        """Send a command; return OK or REPLAYED, and a detail, or raise why it is refused.
+
+        `asked` tells a command from others with its id. STALE or PACKED: what it was made from has
+        changed meanwhile.
+        """
+        pinned = "" if versions is None else f",{','.join(map(str, sorted(versions)))},"
+        command = (name, command_id or uuid4().hex, sha256_of(asked), pinned, self._lease_ms)
+        code, detail, job = await self._committer.submit(
+            COMMAND, refinement_id, tenant, *command, *args
+        )
+        if job:
+            self._enqueue(Job.numbered(refinement_id, job))
+        if error := _refusal(code.decode(), refinement_id, detail):
             raise error
-        return str(code)
+        return code.decode(), detail
 
     def _enqueue(self, job: Job) -> None:
         """Enqueue a job before any later request; if that fails, an idle worker will enqueue it.
@@ -350,58 +353,46 @@ class Store(RefinementReader):
         self._enqueuer.submit(job).add_done_callback(report)
 
 
-def _between_commas(versions: Versions) -> str:
-    return "" if versions is None else f",{','.join(map(str, sorted(versions)))},"
-
-
-UNSUITED = {
-    "call": "a call of a tool is under review: approve it, replace its `arguments`, or reject it",
-    "draft": "a draft is under review: `arguments` replaces those of a call of a tool",
+TAKEN = ("OK", "REPLAYED")
+CONFLICTS = {
+    "LATER": "is {detail}, a status of a later release of Hone",
+    "ENDED": "has ended or is being canceled",
+    "STOPPING": "is about to end",
+    "UNASKED": "is not waiting for a review: pause it to say what to revise",
+    "REQUESTED": "was paused on request: only the actions resume, revise and replace are"
+    " possible, without a `score`",
+    "PLACELESS": "was paused where no draft can be changed, since the best one is finished, or"
+    " reviews of it are planned: only the action resume is possible",
+    "UNJUDGED": "was paused before a draft was judged: give the first one with the action"
+    " replace, or resume it",
+    "UNREQUESTED": "is waiting for a review, which the action resume does not answer",
+    "ALONE": "needs several approvals, which one rating, or other arguments of a call, are not",
+    "OTHER": "is waiting for another review, {detail}",
+    "SEVERAL": "is waiting for several reviews, of which `path` must name one: {detail}",
+    "UNFAILED": "is {detail}, and only a failed refinement can be retried; an ended one with"
+    " a result can be continued",
+    "RATED": f"has {MOST_RATINGS} ratings, and takes no more",
 }
+UNNAMED = FieldError(pointer="/reviewer", detail="this review must know who decides")
+CALL = "a call of a tool is under review: approve it, replace its `arguments`, or reject it"
+DRAFT = "a draft is under review: `arguments` replaces those of a call of a tool"
+CHANGED = "{id} has changed: its last event is {detail}, which If-Match does not name"
+REFUSALS: Mapping[str, tuple[Callable[[str], HoneError], str]] = {
+    "MISSING": (RefinementNotFound, "{id}"),
+    "UNSTORED": (NotStored, "{id}"),
+    "DIFFERS": (PreconditionFailed, CHANGED),
+    "MISMATCH": (IdempotencyMismatch, "this Idempotency-Key was used with another body"),
+    **{code: (Conflict, f"{{id}} {text}") for code, text in CONFLICTS.items()},
+    "UNSUITED_CALL": (InvalidRequest, CALL),
+    "UNSUITED_DRAFT": (InvalidRequest, DRAFT),
+    "STRANGER": (Forbidden, "the review that {id} waits for has other `reviewers`"),
+    "NAMELESS": (lambda _: InvalidRequest.at(UNNAMED), ""),
+}
+"""The error for each code with which command.lua refuses a command."""
 
 
-def _refusal(code: str, refinement_id: str, detail: str) -> HoneError | None:
-    conflicts = {
-        "ENDED": "has ended or is being canceled",
-        "STOPPING": "is about to end",
-        "UNASKED": "is not waiting for a review: pause it to say what to revise",
-        "REQUESTED": "was paused on request: only the actions resume, revise and replace are"
-        " possible, without a `score`",
-        "PLACELESS": "was paused where no draft can be changed, since the best one is finished, or"
-        " reviews of it are planned: only the action resume is possible",
-        "UNJUDGED": "was paused before a draft was judged: give the first one with the action"
-        " replace, or resume it",
-        "UNREQUESTED": "is waiting for a review, which the action resume does not answer",
-        "ALONE": "needs several approvals, which one rating, or other arguments of a call, are not",
-        "OTHER": f"is waiting for another review, {detail}",
-        "SEVERAL": f"is waiting for several reviews, of which `path` must name one: {detail}",
-        "UNFAILED": f"is {detail}, and only a failed refinement can be retried; an ended one with"
-        " a result can be continued",
-        "RATED": f"has {MOST_RATINGS} ratings, and takes no more",
-    }
-    if code == "MISSING":
-        return RefinementNotFound(refinement_id)
-    if code == "UNSTORED":
-        return NotStored(refinement_id)
-    if code == "DIFFERS":
-        return PreconditionFailed(
-            f"{refinement_id} has changed: its last event is {detail}, which If-Match does not name"
-        )
-    if code == "MISMATCH":
-        return IdempotencyMismatch("this Idempotency-Key was used with another body")
-    if code in conflicts:
-        return Conflict(f"{refinement_id} {conflicts[code]}")
-    return _refused_reviewer(code, refinement_id, detail)
-
-
-UNNAMED = "this review must know who decides"
-
-
-def _refused_reviewer(code: str, refinement_id: str, detail: str) -> HoneError | None:
-    if code == "UNSUITED":
-        return InvalidRequest(UNSUITED[detail])
-    if code == "STRANGER":
-        return Forbidden(f"the review that {refinement_id} waits for has other `reviewers`")
-    if code == "NAMELESS":
-        return InvalidRequest.at(FieldError(pointer="/reviewer", detail=UNNAMED))
-    return None
+def _refusal(code: str, refinement_id: str, detail: bytes) -> HoneError | None:
+    if code not in REFUSALS:
+        return None
+    error, text = REFUSALS[code]
+    return error(text.format(id=refinement_id, detail=detail.decode()))

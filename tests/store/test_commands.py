@@ -51,16 +51,6 @@ async def test_a_command_to_another_tenants_refinement_finds_nothing(
     assert (await store.snapshot(TENANT, refinement_id)).last_event == 1
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-async def test_a_command_comes_too_late_when_it_has_failed(
-    store: Store, worker: WorkerStore, command: Command
-) -> None:
-    held = await started(store, worker)
-    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
-    with pytest.raises(Conflict):
-        await command(store, TENANT, held.id)
-
-
 async def test_what_waits_is_canceled_at_once(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
@@ -130,16 +120,6 @@ async def test_finishing_again_journals_nothing_more(store: Store, worker: Worke
     await held.journal.append([iteration(held)], JUDGED)
     await asyncio.gather(*(store.finish(TENANT, held.id) for _ in range(20)))
     assert (await kinds(store, held.id)).count(EventType.STOPPING) == 1
-
-
-@pytest.mark.parametrize("command", COMMANDS[1:])
-async def test_what_is_being_canceled_takes_no_other_command(
-    store: Store, worker: WorkerStore, command: Command
-) -> None:
-    held = await started(store, worker)
-    await store.cancel(TENANT, held.id)
-    with pytest.raises(Conflict):
-        await command(store, TENANT, held.id)
 
 
 async def test_changed_limits_are_in_force_and_journaled(store: Store, worker: WorkerStore) -> None:

@@ -7,10 +7,12 @@ from redis.asyncio import Redis
 
 from app.contract.errors import Conflict
 from app.contract.limits import LimitsChange
-from app.contract.reviews import ReviewDecision
-from app.contract.status import MOVES, Status
+from app.contract.ratings import Rated
+from app.contract.reviews import PauseRequest, ReviewDecision
+from app.contract.status import MOVES, Status, verdicts
 from app.store import Fenced, Store, WorkerStore, keys
 from tests.store.store_harness import (
+    BEST,
     BROKEN,
     CANCELED,
     COMPLETED,
@@ -30,16 +32,16 @@ Q, R, P, C = Status.QUEUED, Status.RUNNING, Status.PAUSED, Status.CANCELING
 S, F, X = Status.SUCCEEDED, Status.FAILED, Status.CANCELED
 MoveOutcome = Status | type[Exception]
 
-# What becomes of a status by: claim, pause, succeed, fail, review, finish, change, cancel, retry,
-# and when its time is up. A queued one has no worker that could append.
+# What becomes of a status by: claim, ask a reviewer, succeed, fail, review, finish, pause, change,
+# rate, cancel, retry, and when its time is up. A queued one has no worker that could append.
 TABLE: Mapping[Status, tuple[MoveOutcome, ...]] = {
-    Q: (R, Fenced, Fenced, Fenced, Conflict, Q, Q, X, Conflict, Q),
-    R: (R, P, S, F, Conflict, R, R, C, Conflict, R),
-    P: (P, Fenced, Fenced, Fenced, Q, Q, P, X, Conflict, Q),
-    C: (C, C, X, X, Conflict, Conflict, Conflict, C, Conflict, X),
-    S: (S, Fenced, Fenced, Fenced, Conflict, Conflict, Conflict, Conflict, Conflict, S),
-    F: (F, Fenced, Fenced, Fenced, Conflict, Conflict, Conflict, Conflict, Q, F),
-    X: (X, Fenced, Fenced, Fenced, Conflict, Conflict, Conflict, X, Conflict, X),
+    Q: (R, Fenced, Fenced, Fenced, Conflict, Q, Q, Q, Q, X, Conflict, Q),
+    R: (R, P, S, F, Conflict, R, R, R, R, C, Conflict, R),
+    P: (P, Fenced, Fenced, Fenced, Q, Q, P, P, P, X, Conflict, Q),
+    C: (C, C, X, X, Conflict, Conflict, Conflict, Conflict, C, C, Conflict, X),
+    S: (S, Fenced, Fenced, Fenced, *(Conflict,) * 4, S, Conflict, Conflict, S),
+    F: (F, Fenced, Fenced, Fenced, *(Conflict,) * 4, F, Conflict, Q, F),
+    X: (X, Fenced, Fenced, Fenced, *(Conflict,) * 4, X, X, Conflict, X),
 }
 CASES = [
     (status, number, outcome)
@@ -73,7 +75,7 @@ async def _claim(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redi
     await worker.claim(held.id, f"{held.id}-9", "worker-1")
 
 
-async def _pause(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
+async def _ask(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     await pause(held, key="iterations/2/review")
 
 
@@ -91,6 +93,14 @@ async def _review(held: HeldClaim, store: Store, worker: WorkerStore, redis: Red
 
 async def _finish(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
     await store.finish(TENANT, held.id)
+
+
+async def _pause(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
+    await store.pause(TENANT, held.id, PauseRequest())
+
+
+async def _rate(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
+    await store.rate(TENANT, held.id, Rated(path="iterations/1", sha256=BEST.sha256, score=1))
 
 
 async def _change(held: HeldClaim, store: Store, worker: WorkerStore, redis: Redis) -> None:
@@ -118,12 +128,14 @@ async def _be_due(held: HeldClaim, store: Store, worker: WorkerStore, redis: Red
 Act = Callable[[HeldClaim, Store, WorkerStore, Redis], Awaitable[None]]
 ACTS: tuple[Act, ...] = (
     _claim,
-    _pause,
+    _ask,
     _succeed,
     _fail,
     _review,
     _finish,
+    _pause,
     _change,
+    _rate,
     _cancel,
     _retry,
     _be_due,
@@ -154,6 +166,8 @@ async def test_a_status_moves_only_where_the_table_says(
             await ACTS[number](held, store, worker, redis)
         assert await store.snapshot(TENANT, held.id) == before
     assert outcome in (*MOVES[status], status, Conflict, Fenced)
+    verdict = verdicts().get((ACTS[number].__name__.strip("_"), status), "ACTS")
+    assert (verdict in {"ACTS", "DONE"}) == (outcome is not Conflict)
 
 
 def test_every_move_of_the_contract_is_made_by_something() -> None:

@@ -55,6 +55,10 @@ ScriptCase = Callable[[Store, WorkerStore, Redis], Awaitable[ScriptArgs]]
 LEASE_MS = 5_000
 
 
+def _command(refinement_id: str, name: str, *args: str | bytes | int) -> ScriptArgs:
+    return (refinement_id, TENANT, name, "command", "digest", "", LEASE_MS, *args)
+
+
 async def _append(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await store.finish(TENANT, held.id)
@@ -259,77 +263,76 @@ async def _create(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 
 
 async def _cancel_queued(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return (await submit(store), TENANT, "command")
+    return _command(await submit(store), "cancel")
 
 
 async def _cancel_running(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return ((await started(store, worker)).id, TENANT, "command")
+    return _command((await started(store, worker)).id, "cancel")
 
 
 async def _cancel_lost(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, TENANT, "command")
+    return _command(held.id, "cancel")
 
 
 async def _cancel_paused(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return ((await paused(store, worker)).id, TENANT, "command")
+    return _command((await paused(store, worker)).id, "cancel")
 
 
 async def _review(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     decision = encode_decision(ReviewDecision(action="revise", feedback="shorter"))
-    return ((await paused(store, worker)).id, TENANT, "command", "", decision, "", LEASE_MS)
+    return _command((await paused(store, worker)).id, "review", "", decision, "")
 
 
 async def _approve_first_of_two(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     decision = encode_decision(ReviewDecision(action="approve"))
     held = await paused(store, worker, approvals=2)
-    return (held.id, TENANT, "command", "", decision, '["ann"]', LEASE_MS)
+    return _command(held.id, "review", "", decision, '["ann"]')
 
 
 async def _approve_last_of_two(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     decision = encode_decision(ReviewDecision(action="approve"))
     held = await paused(store, worker, approvals=2)
     await store.review(TENANT, held.id, ReviewDecision(action="approve", reviewer="bob"))
-    return (held.id, TENANT, "command", "", decision, '["ann"]', LEASE_MS)
+    return _command(held.id, "review", "", decision, '["ann"]')
 
 
 async def _finish_paused(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return ((await paused(store, worker)).id, TENANT, "command", LEASE_MS)
+    return _command((await paused(store, worker)).id, "finish")
 
 
 async def _finish(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return ((await started(store, worker)).id, TENANT, "command", LEASE_MS)
+    return _command((await started(store, worker)).id, "finish")
 
 
 async def _request_pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
-    return (held.id, TENANT, "command", PauseRequest().model_dump_json(), LEASE_MS)
+    return _command(held.id, "pause", PauseRequest().model_dump_json())
 
 
 async def _finish_judged(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await held.journal.append([iteration(held)], JUDGED)
-    return (held.id, TENANT, "command", LEASE_MS)
+    return _command(held.id, "finish")
 
 
 async def _change(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     changed = LimitsChange(threshold=0.1).applied_to(held.claimed.state.limits)
-    return (held.id, TENANT, "command", "", 1, encode_limits(changed), "")
+    return _command(held.id, "change", 1, encode_limits(changed))
 
 
 async def _retry(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
     summary = cast("Summary", await redis.hgetall(keys.SUMMARY + held.id))
-    written = encode_retry(held.id, summary, LimitsChange())
-    return (held.id, TENANT, "command", "{}", *written, LEASE_MS)
+    return _command(held.id, "retry", *encode_retry(held.id, summary, LimitsChange()))
 
 
 async def _erase(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     await store.create(new(ticket="1"), "key")
-    return (await submit(store, ticket="1"), TENANT)
+    return (await submit(store, ticket="1"), TENANT, "all")
 
 
 async def _erase_text(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -337,7 +340,7 @@ async def _erase_text(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs
     made = await store.create(replace(new(), request=request), None)
     held = await claim(worker, made.id)
     await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
-    return (held.id, TENANT)
+    return (held.id, TENANT, "text")
 
 
 async def _rewritten(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
@@ -395,22 +398,14 @@ async def _permits(_s: Store, _w: WorkerStore, _r: Redis) -> ScriptArgs:
 
 async def _rate(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
-    return (
-        held.id,
-        TENANT,
-        "command",
-        "{}",
-        2,
-        "{}",
-        "",
-        *encode_additions([Addition("test:sums", {"a": (1,)})]),
-    )
+    adds = encode_additions([Addition("test:sums", {"a": (1,)})])
+    return _command(held.id, "rate", 2, "", "{}", *adds)
 
 
 async def _rate_after_the_end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
-    return (held.id, TENANT, "command", "{}", 3, "{}", "{}")
+    return _command(held.id, "rate", 3, "{}", "{}")
 
 
 async def _put_keys(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -626,23 +621,23 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("enqueue", _line_up),
     ("take_jobs", _take_jobs),
     ("create", _create),
-    ("cancel", _cancel_queued),
-    ("cancel", _cancel_running),
-    ("cancel", _cancel_lost),
-    ("cancel", _cancel_paused),
-    ("rate", _rate),
-    ("rate", _rate_after_the_end),
-    ("review", _review),
-    ("review", _approve_first_of_two),
-    ("review", _approve_last_of_two),
-    ("finish", _finish_paused),
-    ("finish", _finish),
-    ("pause", _request_pause),
-    ("finish", _finish_judged),
-    ("change", _change),
-    ("retry", _retry),
+    ("command", _cancel_queued),
+    ("command", _cancel_running),
+    ("command", _cancel_lost),
+    ("command", _cancel_paused),
+    ("command", _rate),
+    ("command", _rate_after_the_end),
+    ("command", _review),
+    ("command", _approve_first_of_two),
+    ("command", _approve_last_of_two),
+    ("command", _finish_paused),
+    ("command", _finish),
+    ("command", _request_pause),
+    ("command", _finish_judged),
+    ("command", _change),
+    ("command", _retry),
     ("erase", _erase),
-    ("erase_text", _erase_text),
+    ("erase", _erase_text),
     ("rewritten", _rewritten),
     ("rewritten", _rewritten_all),
     ("workers", _workers),
@@ -676,7 +671,7 @@ CASES: list[tuple[str, ScriptCase]] = [
 # due again after a lease, what is packed is not packed again, what was erased is not found, what
 # was settled is held no more, a rating is known, and time has gone by.
 ANSWERS_ONCE = {
-    *("take_due", "take_parked", "erase", "claim", "rate", "spend", "change"),
+    *("take_due", "take_parked", "erase", "claim", "command", "spend"),
     *("take_webhooks", "settle_webhook", "redeliver", "endpoint_gate"),
     *("take_batches", "batch_erase", "take_ended", "pack", "unpack", "repack", "replace_field"),
 }
@@ -726,13 +721,13 @@ async def test_a_claim_that_is_sent_twice_gives_the_same_token(
 
 
 def test_a_script_has_the_shared_functions_that_it_uses_directly_or_not_and_no_others() -> None:
-    look, finish = SCRIPTS["look"].text, SCRIPTS["finish"].text
+    look, command = SCRIPTS["look"].text, SCRIPTS["command"].text
     assert "local function state(" in look
     assert "local function publish(" not in look
-    # finish.lua calls `finished_early`, that calls `stop`, and that calls `write` and `publish`.
-    assert "local function write(" in finish
-    assert "local function publish(" in finish
-    assert "local function is_told(" in finish
+    # command.lua calls `finished_early`, that calls `stop`, and that calls `write` and `publish`.
+    assert "local function write(" in command
+    assert "local function publish(" in command
+    assert "local function is_told(" in command
     assert "local function is_told(" not in look
 
 

@@ -10,7 +10,7 @@ redis.call('HSET', deliveries, n, state)
 redis.call('HDEL', deliveries, 'taken ' .. n)
 if wait_ms == '' then
   redis.call('ZREM', OUTBOX, id .. ' ' .. n)
-  if accepted == '1' and is_to_be_erased(id) and #outbox_of(id) == 0 then erase_text(id) end
+  if accepted == '1' then erase_delivered(id) end
 else
   redis.call('ZADD', OUTBOX, clock() + wait_ms, id .. ' ' .. n)
 end

@@ -33,9 +33,7 @@ local function timed_out(id, tenant, n)
     end
   end
   if #left == 0 then return unpaused(id, tenant, n - 1, at, lease_ms) end
-  keep_open(id, left)
-  redis.call('HSET', SUMMARY .. id, 'last_event', n - 1)
-  publish(id)
+  still_paused(id, n - 1, left)
 end
 
 -- Journals that a limit of time has passed for a refinement that no worker holds, and lets it end.

@@ -52,3 +52,27 @@ local function cancel(id, at)
   publish(id)
   notify(id, holder)
 end
+
+-- Lets a failed refinement go on from its journal; `n` is the number of the entry about that.
+-- Returns the number of the RQ job to enqueue.
+local function reopened(id, tenant, n, at, limits, voided, lease_ms)
+  local key = SUMMARY .. id
+  local batch, deadline = unpack(redis.call('HMGET', key, 'batch', 'deadline'))
+  tally(id, tenant, at, -1)
+  if batch and redis.call('EXISTS', BATCH .. batch) == 1 and redis.call('SADD', BATCH_LIVE .. batch, id) == 1 then
+    redis.call('HINCRBY', BATCH .. batch, 'failed', -1)
+    redis.call('ZADD', BATCHES, at, batch)
+  end
+  if deadline and tonumber(deadline) > at then
+    redis.call('ZADD', DEADLINES, deadline, id)
+  elseif deadline then  -- it has passed, and would end the retry at once
+    redis.call('HDEL', key, 'deadline')
+  end
+  redis.call('HDEL', key, 'error', 'outcome', 'stop_reason', 'ended_at', 'expires_at', 'stopping',
+    'finish_requested', 'parked_at', 'ended_event')
+  redis.call('ZREM', TO_PACK, id)
+  redis.call('HINCRBY', key, 'limits_seq', 1)
+  redis.call('HINCRBY', key, 'steps', 0 - voided)
+  redis.call('HSET', key, 'limits', limits, 'attempt', 0, 'anew', 1, 'counted', used_by(id))
+  return queued_again(id, tenant, 'failed', n, at, lease_ms)
+end

@@ -64,6 +64,11 @@ local function erase_text(id)
   publish(id)
 end
 
+-- Erases the text of an ended refinement that is not to be stored, unless a webhook about it is still to be sent.
+local function erase_delivered(id)
+  if is_to_be_erased(id) and #outbox_of(id) == 0 then erase_text(id) end
+end
+
 -- Takes a refinement that goes out of the batch that it belongs to.
 local function leave_batch(id, tenant, outcome, batch, position)
   redis.call('ZREM', LIST .. tenant .. BY_BATCH .. batch, id)

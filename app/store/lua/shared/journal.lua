@@ -31,6 +31,12 @@ local function write(id, n, at, kind, data)
   unpublished[id] = entries
 end
 
+-- Writes entry `n` of a refinement that has ended. The entry keeps the final snapshot, since that of an ended refinement is
+-- composed from its summary.
+local function write_after_end(id, n, at, kind, data, snapshot)
+  redis.call('XADD', JOURNAL .. id, n .. '-0', 'type', kind, 'at', at, 'data', data, 'ended', snapshot)
+end
+
 -- Returns the message with these entries, a line each: number, time, type, data. It is empty if watchers must
 -- read the journal: a terminal event is composed from the summary, and a long message would be kept for
 -- every slow watcher.

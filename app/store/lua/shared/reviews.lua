@@ -28,6 +28,14 @@ local function keep_open(id, open)
   redis.call('ZADD', DUE, soonest, id)
 end
 
+-- Stores the reviews of a refinement that stays paused; `n` is the number of its last entry. Returns that no RQ job is needed.
+local function still_paused(id, n, open)
+  keep_open(id, open)
+  redis.call('HSET', SUMMARY .. id, 'last_event', n)
+  publish(id)
+  return 0
+end
+
 -- Returns the summary fields of a refinement that waits for reviews, and updates everything else: no worker
 -- holds it. `asked` has the data of each refinement.paused.
 local function begin_pause(id, tenant, from, at, asked)
@@ -71,5 +79,89 @@ local function finished_early(id, tenant, n, at, lease_ms)
     return unpaused(id, tenant, n - 1, at, lease_ms)
   end
   stop(id, n, at, 'finished_early')
+  return unpaused(id, tenant, n, at, lease_ms)
+end
+
+-- Returns why a decision is none about what a review asks, if so, and whether that is a call or a draft.
+local function unsuited(asked, said)
+  local resumes, has_arguments = said.action == 'resume', type(said.arguments) == 'table'
+  if asked.when == 'requested' and not resumes then
+    local is_about_text = said.action == 'revise' or said.action == 'replace'
+    if not is_about_text or type(said.score) == 'number' then return 'REQUESTED' end
+    if type(asked.place) ~= 'string' then return 'PLACELESS' end
+    if said.action == 'revise' and type(asked.path) ~= 'string' then return 'UNJUDGED' end
+  end
+  if asked.when ~= 'requested' and resumes then return 'UNREQUESTED' end
+  if asked.when == 'before_call' then
+    local is_answer = said.action == 'approve' or said.action == 'reject' or has_arguments
+    if not is_answer or type(said.score) == 'number' then return 'UNSUITED_CALL' end
+  elseif has_arguments then
+    return 'UNSUITED_DRAFT'
+  end
+end
+
+-- Returns the name by which a reviewer counts: the one that is asked, else the oldest; nothing if others are asked.
+local function counted_as(names, known_as)
+  if #names == 0 then return known_as[#known_as] end
+  for _, name in ipairs(names) do
+    for _, it in ipairs(known_as) do
+      if it == name then return name end
+    end
+  end
+end
+
+-- Returns who has approved, and the mean of their scores or null.
+local function sums_of(approvals)
+  local by, sum, scored = {}, 0, 0
+  for i, it in ipairs(approvals) do
+    by[i] = it.reviewer
+    if it.score ~= cjson.null then sum, scored = sum + it.score, scored + 1 end
+  end
+  return by, scored > 0 and sum / scored or cjson.null
+end
+
+-- Takes a reviewer's decision about the review with the key `meant`, or about the only one; `n` is the number of the entry.
+-- Returns the number of the RQ job to enqueue, or 0 if the refinement stays paused; or nil, a refusal and its detail.
+local function decide(id, tenant, n, at, meant, decision, known_as, lease_ms)
+  local open, keys, place = open_reviews(id), {}, nil
+  for i, it in ipairs(open) do
+    keys[i] = it.data.key
+    if meant == it.data.key or meant == '' and #open == 1 then place = i end
+  end
+  if not place then return nil, meant == '' and 'SEVERAL' or 'OTHER', table.concat(keys, ', ') end
+  local asked, said, reviewer = open[place].data, cjson.decode(decision), nil
+  local names, needed = asked.reviewers or {}, asked.approvals_needed or 1
+  local refusal = unsuited(asked, said)
+  if refusal then return nil, refusal end
+  if known_as ~= '' then
+    reviewer = counted_as(names, cjson.decode(known_as))
+    if not reviewer then return nil, 'STRANGER' end
+  elseif #names > 0 or needed > 1 then
+    return nil, 'NAMELESS'
+  end
+  if needed > 1 and (said.action == 'rate' or type(said.arguments) == 'table') then return nil, 'ALONE' end
+
+  if said.action == 'approve' and needed > 1 then
+    local approvals = cjson.decode(open[place].approvals)
+    for _, it in ipairs(approvals) do
+      if it.reviewer == reviewer then return 0 end  -- a reviewer counts once
+    end
+    approvals[#approvals + 1] = { reviewer = reviewer, at = at, feedback = said.feedback, score = said.score }
+    if #approvals < needed then
+      write(id, n, at, 'refinement.approval_given', cjson.encode({ key = asked.key, reviewer = reviewer,
+        feedback = said.feedback, score = said.score, given = #approvals, needed = needed }))
+      open[place].approvals = cjson.encode(approvals)
+      return still_paused(id, n, open)
+    end
+    local approved_by, score = sums_of(approvals)
+    decision = cjson.encode({ action = 'approve', feedback = said.feedback, draft = cjson.null, score = score,
+      by = said.by, approved_by = approved_by })
+  elseif said.action == 'approve' and reviewer then
+    decision = '{"approved_by":' .. cjson.encode({ reviewer }) .. ',' .. string.sub(decision, 2)
+  end
+  if reviewer then decision = '{"reviewer":' .. cjson.encode(reviewer) .. ',' .. string.sub(decision, 2) end
+  reviewed(id, n, at, open[place].asked, decision)
+  table.remove(open, place)
+  if #open > 0 then return still_paused(id, n, open) end
   return unpaused(id, tenant, n, at, lease_ms)
 end
