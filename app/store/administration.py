@@ -9,10 +9,9 @@ from redis.exceptions import ResponseError
 
 from app.contract.values import value
 from app.store import keys
-from app.store.committer import PROBE_MS, Committer
+from app.store.committer import PROBE_MS, Committer, replies_in_order
 from app.store.connection import refusing
 from app.store.limits import StoredLimit, stored_limits
-from app.store.scripts import UNPLAYABLE, WORKERS
 from app.store.webhooks import WebhookStore
 
 
@@ -58,15 +57,25 @@ async def inspect(committer: Committer, worker_key: Callable[[str], str]) -> Ser
         workers=tuple(
             await asyncio.gather(*(_worker(committer, it.decode(), worker_key) for it in names))
         ),
-        unplayable=tuple(sorted(it.decode() for it in await committer.submit(UNPLAYABLE))),
+        unplayable=await unplayable(committer),
     )
+
+
+async def unplayable(committer: Committer) -> tuple[str, ...]:
+    """Return the versions that refinements were put back for lately and no running worker plays."""
+    now = await _now_ms(committer)
+    lacking, played = await replies_in_order(
+        committer.execute("ZRANGEBYSCORE", keys.UNPLAYABLE, now, "+inf"),
+        committer.execute("ZRANGEBYSCORE", keys.PLAYABLE, now, "+inf"),
+    )
+    return tuple(sorted(version.decode() for version in {*lacking} - {*played}))
 
 
 async def workload(committer: Committer) -> dict[str, float]:
     """Return how many workers there are, and how many refinements they hold or a model parks."""
-    seconds, _ = await committer.execute("TIME")
+    now = await _now_ms(committer)
     parked = [it.decode() for it in await committer.execute("SMEMBERS", keys.PARKED)]
-    names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, seconds * 1000, "+inf")
+    names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, now, "+inf")
     counts = await asyncio.gather(
         *(committer.execute("SCARD", keys.HELD + it.decode()) for it in names),
         *(_parked(committer, it) for it in parked),
@@ -76,6 +85,11 @@ async def workload(committer: Committer) -> dict[str, float]:
         "parked": sum(counts[len(names) :]),
         "workers": len(names),
     }
+
+
+async def _now_ms(committer: Committer) -> int:
+    seconds, microseconds = await committer.execute("TIME")
+    return int(seconds * 1000 + microseconds // 1000)
 
 
 async def _parked(committer: Committer, model: str) -> int:
@@ -165,7 +179,8 @@ class Administration:
         Raises Unavailable also when Redis refuses writes, since no work is possible then.
         """
         await self._committer.execute("SET", keys.PROBE, 1, "PX", PROBE_MS)
-        return int(await self._committer.submit(WORKERS))
+        now = await _now_ms(self._committer)
+        return int(await self._committer.execute("ZCOUNT", keys.WORKERS, now, "+inf"))
 
     @refusing
     async def inspect(self, worker_key: Callable[[str], str]) -> ServerFacts:
@@ -200,5 +215,4 @@ class Administration:
 
         Workers put such refinements back; `LATER` stands for those that they could not read.
         """
-        found: list[bytes] = await self._committer.submit(UNPLAYABLE)
-        return tuple(sorted(version.decode() for version in found))
+        return await unplayable(self._committer)

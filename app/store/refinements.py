@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from app.contract.errors import NotStored, RefinementNotFound
 from app.contract.events import Event
@@ -19,7 +18,6 @@ from app.store.codec import (
     ended_as,
     ends,
     number_of,
-    paired,
     snapshot_json,
     stored_event,
 )
@@ -34,7 +32,7 @@ from app.store.listing import (
     list_ids,
     submitted_at,
 )
-from app.store.packing import Entries, packed_record, unpacked, with_unpacked
+from app.store.packing import Entries, packed_record, with_unpacked
 from app.store.prompts import (
     KeptPrompt,
     decode_prompt,
@@ -44,11 +42,12 @@ from app.store.prompts import (
     names_of,
     parts_of,
 )
-from app.store.scripts import REQUEST, SNAPSHOT, LuaScript
 from app.store.sealing import Sealer
 from app.store.state import StoredEvent
 
 NO_METADATA: Mapping[str, str] = {}
+OWNED = ("tenant", "erased_at")
+REQUESTED = (b"request", b"secrets")
 ENDED_FIELDS = ("tenant", "erased_at", "status", "last_event", "ended_event")
 ENDED = frozenset(status.encode() for status in TERMINAL)
 LAST = 2**64 - 1  # the highest number a stream id can hold
@@ -72,11 +71,20 @@ class RefinementReader:
         return await self._request(tenant, refinement_id)
 
     async def _request(self, tenant: str, refinement_id: str) -> RefinementRequest:
-        request, sealed, packed = await self._read(REQUEST, refinement_id, tenant)
-        if packed:
-            kept = (await unpacked(packed)).request
-            request, sealed = kept[b"request"], kept.get(b"secrets")
-        return decode_request(request, self._sealer.open(sealed, refinement_id))
+        for _ in range(2):  # what is unpacked between both reads is found by the second
+            (owner, erased), (request, sealed) = await replies_in_order(
+                self._committer.execute("HMGET", keys.SUMMARY + refinement_id, *OWNED),
+                self._committer.execute("HMGET", keys.REQUEST + refinement_id, *REQUESTED),
+            )
+            if owner is None or owner.decode() != tenant:
+                break
+            if erased:
+                raise NotStored(refinement_id)
+            if not request and (record := await packed_record(self._committer, refinement_id)):
+                request, sealed = map(record.request.get, REQUESTED)
+            if request:
+                return decode_request(request, self._sealer.open(sealed, refinement_id))
+        raise RefinementNotFound(refinement_id)
 
     @refusing
     async def page(
@@ -170,8 +178,13 @@ class RefinementReader:
         return await asyncio.to_thread(decoded)  # it may be 20 MB of drafts
 
     async def _snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
-        summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
-        return decode_snapshot(refinement_id, summary)
+        return decode_snapshot(refinement_id, await self._summary(tenant, refinement_id))
+
+    async def _summary(self, tenant: str, refinement_id: str) -> Summary:
+        found: Summary = await self._committer.execute("HGETALL", keys.SUMMARY + refinement_id)
+        if found.get(b"tenant") != tenant.encode():
+            raise RefinementNotFound(refinement_id)
+        return found
 
     async def _snapshots(self, ids: Sequence[str]) -> tuple[Snapshot, ...]:
         summaries = await asyncio.gather(
@@ -240,11 +253,3 @@ class RefinementReader:
         if None in found and (record := await packed_record(self._committer, refinement_id)):
             return [record.prompts.get(name) for name in names]
         return found
-
-    async def _read(self, script: LuaScript, refinement_id: str, *args: str | int) -> Sequence[Any]:
-        reply: Sequence[Any] | None = await self._committer.submit(script, refinement_id, *args)
-        if reply is None:
-            raise RefinementNotFound(refinement_id)
-        if reply == b"UNSTORED":
-            raise NotStored(refinement_id)
-        return reply

@@ -38,7 +38,6 @@ from app.store.codec import (
     encode_limits,
     encode_rating,
     encode_retry,
-    paired,
 )
 from app.store.committer import Committer
 from app.store.connection import refusing
@@ -54,7 +53,6 @@ from app.store.scripts import (
     COMMAND,
     ERASE,
     MOST_RATINGS,
-    SNAPSHOT,
 )
 from app.store.sealing import NO_SEALER, Resealing, Sealer
 from app.store.state import BATCH_PREFIX, Addition, Created, Job, NewRefinement
@@ -255,7 +253,7 @@ class Store(RefinementReader):
         """
         asked = change.model_dump_json(exclude_none=True)
         while True:
-            summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
+            summary = await self._summary(tenant, refinement_id)
             args = encode_retry(refinement_id, summary, change)
             code, _ = await self._command(
                 "retry", tenant, refinement_id, command_id, None, asked, *args
@@ -281,7 +279,7 @@ class Store(RefinementReader):
         content, and Conflict if there are `MOST_RATINGS` already.
         """
         while True:
-            summary = paired(await self._read(SNAPSHOT, refinement_id, tenant))
+            summary = await self._summary(tenant, refinement_id)
             args = (*encode_rating(refinement_id, summary, rated), *encode_additions(additions))
             code, number = await self._command(
                 "rate", tenant, refinement_id, command_id, None, rated.model_dump_json(), *args

@@ -14,11 +14,10 @@ from app.contract.values import value
 from app.contract.webhooks import Attempt, Delivery, DeliveryStatus, RegisteredEndpoint
 from app.store import keys
 from app.store.codec import UNKNOWN_FIELDS, moment, paired
-from app.store.committer import Committer
+from app.store.committer import Committer, replies_in_order
 from app.store.connection import refusals
 from app.store.endpoints import EndpointSecrets, endpoint_id
 from app.store.scripts import (
-    DELIVERIES,
     ENDPOINT_CHANGE,
     ENDPOINT_GATE,
     ENDPOINT_OUTCOME,
@@ -155,16 +154,14 @@ class WebhookStore:
 
     async def deliveries(self, tenant: str, refinement_id: str, url: str) -> tuple[Delivery, ...]:
         """Return the webhooks of a refinement; raise RefinementNotFound."""
-        found = await self._run(DELIVERIES, refinement_id, tenant)
-        if found is None:
-            raise _not_found(refinement_id)
+        found = await self._stored(tenant, refinement_id)
         known_as = endpoint_id(tenant, url)
         with refusals():
             key = keys.endpoint(tenant, known_as)
             paused = await self._committer.execute("HEXISTS", key, "paused_at")
         return tuple(
-            _delivery(refinement_id, int(event), state, due, url, known_as, bool(paused))
-            for event, state, due in sorted(found, key=lambda it: int(it[0]))
+            _delivery(refinement_id, event, state, due, url, known_as, bool(paused))
+            for event, (state, due) in sorted(found.items())
         )
 
     async def redeliver(self, tenant: str, refinement_id: str, wanted: str) -> None:
@@ -173,18 +170,36 @@ class WebhookStore:
         Raises RefinementNotFound, and WebhookNotFound.
         """
         while True:
-            found = await self._run(DELIVERIES, refinement_id, tenant)
-            if found is None:
-                raise _not_found(refinement_id)
-            stored = {webhook_id(refinement_id, int(it[0])): it for it in found}
-            if wanted not in stored:
+            found = await self._stored(tenant, refinement_id)
+            events = {webhook_id(refinement_id, it): it for it in found}
+            if wanted not in events:
                 raise WebhookNotFound(f"{refinement_id} has no webhook {wanted}")
-            event, before, _ = stored[wanted]
+            event = events[wanted]
+            before, _ = found[event]
             state = _STATE.validate_json(before, extra=UNKNOWN_FIELDS)
             again = _STATE.dump_json(replace(state, status="pending", tried=0))
             args = (refinement_id, tenant, event, again, before)
             if await self._run(REDELIVER, *args) != b"CHANGED":
                 return
+
+    async def _stored(self, tenant: str, record_id: str) -> dict[int, tuple[bytes, float | None]]:
+        """Return state, and when it is due if it is, of each webhook of a refinement or batch."""
+        is_batch = record_id.startswith(BATCH_PREFIX)
+        with refusals():
+            owner, stored = await replies_in_order(
+                self._committer.execute(
+                    "HGET", (keys.BATCH if is_batch else keys.SUMMARY) + record_id, "tenant"
+                ),
+                self._committer.execute("HGETALL", keys.DELIVERIES + record_id),
+            )
+            if owner != tenant.encode():
+                raise BatchNotFound(record_id) if is_batch else RefinementNotFound(record_id)
+            events = [it for it in stored if it.isdigit()]
+            if not events:
+                return {}
+            members = [f"{record_id} {it.decode()}" for it in events]
+            due = await self._committer.execute("ZMSCORE", keys.OUTBOX, *members)
+        return {int(it): (stored[it], at) for it, at in zip(events, due, strict=True)}
 
     async def register(self, tenant: str, url: str) -> RegisteredEndpoint:
         """Return an endpoint, with its secret if it was not registered before.
@@ -253,16 +268,11 @@ class WebhookStore:
             return await self._committer.submit(script, *args)
 
 
-def _not_found(record_id: str) -> NotFound:
-    is_batch = record_id.startswith(BATCH_PREFIX)
-    return BatchNotFound(record_id) if is_batch else RefinementNotFound(record_id)
-
-
 def _delivery(
     refinement_id: str,
     event: int,
     stored: bytes,
-    due: bytes,
+    due: float | None,
     url: str,
     known_as: str,
     is_paused: bool,
@@ -278,7 +288,7 @@ def _delivery(
         status=state.status,
         is_paused=is_paused and is_pending,
         attempts=state.attempts,
-        next_attempt_at=moment(int(float(due))) if is_pending and due else None,
+        next_attempt_at=moment(int(due)) if is_pending and due else None,
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, cast
 from uuid import uuid4
 
@@ -21,22 +22,19 @@ from app.store.codec import (
     has_ended,
     moment,
     number_of,
-    paired,
 )
-from app.store.committer import Committer
+from app.store.committer import Committer, replies_in_order
 from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
 from app.store.journal import EndedJournals, Journal
 from app.store.live_texts import decode_watched, encode_piece
 from app.store.packing import pack_record
 from app.store.scripts import (
-    ANNOUNCE,
     BLAME,
     CLAIM,
     DROP,
     HAND_BACK,
     LEAVE,
-    LOAD,
     PARKED,
     PUT_BACK,
     RENEW,
@@ -179,11 +177,16 @@ class WorkerStore:
         pipeline with other requests, so that a worker that starts hundreds of refinements at once
         needs no further connection.
         """
-        reply = await self._committer.submit(LOAD, refinement_id)
-        if not isinstance(reply, list):
+        execute = self._committer.execute
+        fields = ("request", "models", "prompt_nonce", "secrets")
+        summary, submission, entries = await replies_in_order(
+            execute("HMGET", keys.SUMMARY + refinement_id, "engine_version", "origin"),
+            execute("HMGET", keys.REQUEST + refinement_id, *fields),
+            execute("XRANGE", keys.JOURNAL + refinement_id, "-", "+"),
+        )
+        (version, origin), (request, models, prompt_nonce, secrets) = summary, submission
+        if version is None or request is None or not entries:
             raise RefinementNotFound(refinement_id)
-        request, models, prompt_nonce, version, stored, secrets, origin = reply
-        entries = [(entry_id, paired(fields)) for entry_id, fields in stored]
         if has_ended([entry for _, entry in entries]):
             raise Fenced(f"{refinement_id} has ended")
         submitted = Submitted(
@@ -192,12 +195,12 @@ class WorkerStore:
             int(version),
             None if prompt_nonce is None else prompt_nonce.decode(),
         )
-        events = (decoded_event(*it, b"") for it in entries if not ends(it[1]))
+        events = (decoded_event(number, it, b"") for number, it in entries if not ends(it))
         return Loaded(
             submitted,
             tuple(it for it in events if it is not None),
             number_of(entries[-1][0]),
-            origin.decode(),
+            (origin or b"").decode(),
         )
 
     async def put_back(self, refinement_id: str, lacking: str) -> None:
@@ -224,7 +227,10 @@ class WorkerStore:
 
     async def announce(self, versions: Iterable[int]) -> None:
         """Announce the versions of the engine that this worker plays, for one lease."""
-        await self._committer.submit(ANNOUNCE, self._lease_ms, *versions)
+        seconds, microseconds = await self._committer.execute("TIME")
+        expires = seconds * 1000 + microseconds // 1000 + self._lease_ms
+        scored = chain.from_iterable((expires, version) for version in versions)
+        await self._committer.execute("ZADD", keys.PLAYABLE, "GT", *scored)
 
     async def hand_back(self, refinement_id: str, token: int, *, failed: bool = False) -> None:
         """Give up a claim so that another worker can take it; nothing happens if it was lost.

@@ -126,14 +126,6 @@ async def _end_while_canceling(store: Store, worker: WorkerStore, _: Redis) -> S
     )
 
 
-async def _load(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return ((await started(store, worker)).id,)
-
-
-async def _snapshot(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return ((await started(store, worker)).id, TENANT)
-
-
 async def _look(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await store.change(TENANT, held.id, LimitsChange(threshold=0.5))
@@ -190,16 +182,6 @@ async def _put_back(store: Store, worker: WorkerStore, redis: Redis) -> ScriptAr
     held = await started(store, worker)
     await expire_lease(redis, held.id)
     return (held.id, 5_000, "2", 30_000)
-
-
-async def _announce(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return (LEASE_MS, 1, 2)
-
-
-async def _unplayable(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
-    await worker.put_back(await submit(store), "2")
-    await redis.zadd(keys.UNPLAYABLE, {"1": 1})
-    return ()
 
 
 async def _renew(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
@@ -353,11 +335,6 @@ async def _rewritten_all(store: Store, worker: WorkerStore, redis: Redis) -> Scr
     return (2, 7)
 
 
-async def _workers(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    await worker.renew()
-    return ()
-
-
 async def _park(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     return (
@@ -458,10 +435,6 @@ async def _redeliver(store: Store, worker: WorkerStore, redis: Redis) -> ScriptA
     refinement_id = await _told(store)
     before = await redis.hget(f"{keys.DELIVERIES}{refinement_id}", "2")
     return (refinement_id, TENANT, 2, '{"type":"again"}', before or b"")
-
-
-async def _deliveries(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return (await _told(store), TENANT)
 
 
 async def _endpoint_gate(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
@@ -582,10 +555,6 @@ async def _replace_field(_: Store, __: WorkerStore, redis: Redis) -> ScriptArgs:
     return ("a hash", "field", "before", "after")
 
 
-async def _request(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return (await _ended(store, worker), TENANT)
-
-
 CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
@@ -595,14 +564,11 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("parked", _parked),
     ("take_parked", _take_parked),
     ("set_aside", _set_aside),
-    ("load", _load),
-    ("request", _request),
     ("take_ended", _take_ended),
     ("pack", _pack),
     ("unpack", _unpack),
     ("repack", _repack),
     ("replace_field", _replace_field),
-    ("snapshot", _snapshot),
     ("look", _look),
     ("claim", _claim),
     ("claim", _claim_again),
@@ -613,8 +579,6 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("drop", _drop),
     ("leave", _leave),
     ("put_back", _put_back),
-    ("announce", _announce),
-    ("unplayable", _unplayable),
     ("renew", _renew),
     ("take_due", _take_due),
     ("enqueue", _enqueue),
@@ -640,7 +604,6 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("erase", _erase_text),
     ("rewritten", _rewritten),
     ("rewritten", _rewritten_all),
-    ("workers", _workers),
     ("permits", _permits),
     ("put_keys", _put_keys),
     ("open_watch", _open_watch),
@@ -650,7 +613,6 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("settle_webhook", _settle_webhook),
     ("settle_webhook", _settle_accepted),
     ("redeliver", _redeliver),
-    ("deliveries", _deliveries),
     ("batch_stage", _batch_stage),
     ("batch_commit", _batch_commit),
     ("batch_look", _batch_look),
