@@ -11,7 +11,7 @@ from app.contract.values import value
 from app.store import keys
 from app.store.committer import PROBE_MS, Committer, replies_in_order
 from app.store.connection import refusing
-from app.store.limits import StoredLimit, stored_limits
+from app.store.limits import StoredLimit, parked_by_model, stored_limits
 from app.store.webhooks import WebhookStore
 
 
@@ -74,15 +74,13 @@ async def unplayable(committer: Committer) -> tuple[str, ...]:
 async def workload(committer: Committer) -> dict[str, float]:
     """Return how many workers there are, and how many refinements they hold or a model parks."""
     now = await _now_ms(committer)
-    parked = [it.decode() for it in await committer.execute("SMEMBERS", keys.PARKED)]
     names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, now, "+inf")
     counts = await asyncio.gather(
         *(committer.execute("SCARD", keys.HELD + it.decode()) for it in names),
-        *(_parked(committer, it) for it in parked),
     )
     return {
-        "held": sum(counts[: len(names)]),
-        "parked": sum(counts[len(names) :]),
+        "held": sum(counts),
+        "parked": sum((await parked_by_model(committer)).values()),
         "workers": len(names),
     }
 
@@ -90,12 +88,6 @@ async def workload(committer: Committer) -> dict[str, float]:
 async def _now_ms(committer: Committer) -> int:
     seconds, microseconds = await committer.execute("TIME")
     return int(seconds * 1000 + microseconds // 1000)
-
-
-async def _parked(committer: Committer, model: str) -> int:
-    tenants = await committer.execute("ZRANGE", f"{keys.PARKED}:{model}", 0, -1)
-    found = (f"{keys.PARKED_OF}{tenant.decode()}:{model}" for tenant in tenants)
-    return sum(await asyncio.gather(*(committer.execute("ZCARD", it) for it in found)))
 
 
 async def _worker(committer: Committer, name: str, worker_key: Callable[[str], str]) -> WorkerFacts:

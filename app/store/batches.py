@@ -42,7 +42,7 @@ from app.store.connection import RETRY_AFTER_S, refusals
 from app.store.creation import REMEMBERED_S, RETRY_AFTER_BYTES_S, BatchPlace, Creation
 from app.store.enqueue import Word
 from app.store.listing import decode_cursor, encode_cursor
-from app.store.scripts import BATCH_CANCEL, BATCH_COMMIT, BATCH_ERASE, BATCH_LOOK, BATCH_STAGE
+from app.store.scripts import BATCH, BATCH_COMMIT, BATCH_STAGE
 from app.store.sealing import Sealer
 from app.store.state import BATCH_PREFIX, NewRefinement
 
@@ -193,7 +193,7 @@ class BatchUpload:
     def abandon(self) -> None:
         """Have what was stored deleted, if anything was; it is not waited for."""
         if not self._is_first:
-            erasing = self._committer.submit(BATCH_ERASE, self.id, self._tenant, ERASED_AT_ONCE)
+            erasing = self._committer.submit(BATCH, self.id, self._tenant, "erase", ERASED_AT_ONCE)
             erasing.add_done_callback(lambda it: it.exception())  # else a worker deletes it
 
 
@@ -236,7 +236,7 @@ class BatchStore:
             )
             ids = [it.decode() for it in found]
             looked = await asyncio.gather(
-                *(self._committer.submit(BATCH_LOOK, it, tenant) for it in ids[:limit])
+                *(self._committer.submit(BATCH, it, tenant, "look") for it in ids[:limit])
             )
         has_more = len(ids) > limit
         return BatchPage(
@@ -251,15 +251,7 @@ class BatchStore:
 
     async def cancel(self, tenant: str, batch_id: str) -> Batch:
         """Cancel what has not ended. Raises Conflict if the whole batch has."""
-        answer = b"MORE"
-        while answer == b"MORE":
-            with refusals():
-                answer = await self._committer.submit(
-                    BATCH_CANCEL, batch_id, tenant, CANCELED_AT_ONCE
-                )
-        if answer == b"MISSING":
-            raise BatchNotFound(batch_id)
-        if answer == b"ENDED":
+        if await self._all_of("cancel", tenant, batch_id, CANCELED_AT_ONCE) == b"ENDED":
             raise Conflict(f"{batch_id} has ended")
         return await self.get(tenant, batch_id)
 
@@ -268,12 +260,17 @@ class BatchStore:
 
         If this process dies meanwhile, a worker goes on.
         """
-        answer = b"MORE"
+        await self._all_of("erase", tenant, batch_id, ERASED_AT_ONCE)
+
+    async def _all_of(self, action: str, tenant: str, batch_id: str, at_once: int) -> bytes:
+        """Cancel or erase a batch, so much of it at a time that others are not kept waiting."""
+        answer: bytes | None = b"MORE"
         while answer == b"MORE":
             with refusals():
-                answer = await self._committer.submit(BATCH_ERASE, batch_id, tenant, ERASED_AT_ONCE)
-        if answer == b"MISSING":
+                answer = await self._committer.submit(BATCH, batch_id, tenant, action, at_once)
+        if answer is None:
             raise BatchNotFound(batch_id)
+        return answer
 
     async def ids(self, tenant: str) -> list[str]:
         """Return the ids of all batches of a tenant, those being received or erased included."""
@@ -350,7 +347,7 @@ class BatchStore:
         return found
 
     async def _look(self, tenant: str, batch_id: str) -> Summary:
-        reply = await self._committer.submit(BATCH_LOOK, batch_id, tenant)
+        reply = await self._committer.submit(BATCH, batch_id, tenant, "look")
         if reply is None:
             raise BatchNotFound(batch_id)
         return paired(reply)

@@ -32,7 +32,7 @@ hone:1:outbox                   sorted set: `ID N` -> when the webhook about eve
 hone:1:deliveries:ID            hash: N -> `DeliveryState`, JSON; `taken N` -> who sends it now
 hone:1:endpoints:TENANT         set: ids of the registered endpoints
 hone:1:endpoints:TENANT:ID      hash: `secret`, the number of the one in force; `previous_until`;
-                                `failures`, `failing_since`, `paused_at`, `probe_at`,
+                                `failures`, `failing_since`, `paused_at`,
                                 `delivered_at`; `attempt`, `command`, the last of each; `url`,
                                 if it is registered
 hone:1:batch:ID                 hash: a batch: its status, options and counts; `next`, the position
@@ -326,6 +326,11 @@ def usage(tenant: str, day: date) -> str:
 def endpoint(tenant: str, endpoint_id: str) -> str:
     """Return the key of what is known of a tenant's endpoint."""
     return f"{ENDPOINTS}{tenant}:{endpoint_id}"
+
+
+def probe(tenant: str, endpoint_id: str) -> str:
+    """Return the key that holds while a paused endpoint of a tenant is not probed again."""
+    return f"{endpoint(tenant, endpoint_id)}:probe"
 
 
 def of_tenant(tenant: str) -> tuple[str, ...]:

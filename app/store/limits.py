@@ -126,6 +126,22 @@ class StoredLimit:
     limit: ModelLimit
 
 
+async def parked_by_model(committer: Committer, tenants: int = 0) -> dict[str, int]:
+    """Return how many refinements each model is waited for by, of the first `tenants`; 0: of all.
+
+    Raises redis errors.
+    """
+    models = [it.decode() for it in await committer.execute("SMEMBERS", keys.PARKED)]
+    counts = await asyncio.gather(*(_parked(committer, it, tenants) for it in models))
+    return {model: count for model, count in zip(models, counts, strict=True) if count}
+
+
+async def _parked(committer: Committer, model: str, tenants: int) -> int:
+    waiting = await committer.execute("ZRANGE", f"{keys.PARKED}:{model}", 0, tenants - 1)
+    found = (f"{keys.PARKED_OF}{tenant.decode()}:{model}" for tenant in waiting)
+    return sum(await asyncio.gather(*(committer.execute("ZCARD", it) for it in found)))
+
+
 async def stored_limits(committer: Committer) -> tuple[StoredLimit, ...]:
     """Return what is limited, or has an open breaker; the most recently used first."""
     seconds, micros = await committer.execute("TIME")

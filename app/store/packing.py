@@ -6,6 +6,7 @@ stored as ever. A retry restores the record before it appends anything.
 """
 
 import asyncio
+import hashlib
 import lzma
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from app.store.codec import Summary, has_ended, number_of, paired
 from app.store.committer import Committer, Word
 from app.store.enqueue import script_words
 from app.store.prompts import compressed_fields, plain_fields
-from app.store.scripts import PACK, UNPACK
+from app.store.scripts import PACK, REPACK
 
 LEVEL = 6
 FOR_ZLIB = 262_144
@@ -128,26 +129,28 @@ async def unpacked(packed: bytes) -> EndedRecord:
 
 async def packed_record(committer: Committer, refinement_id: str) -> EndedRecord | None:
     """Return the record if it is packed. Raises redis errors."""
-    _, record = await _found(committer, refinement_id)
-    return record
+    found = await packed_entry(committer, refinement_id)
+    return None if found is None else await unpacked(found[1][b"packed"])
 
 
-async def packed_entry(committer: Committer, refinement_id: str) -> bytes | None:
-    """Return the packed value of a refinement, if its record is packed. Raises redis errors."""
-    _, packed = await _first(committer, refinement_id)
-    return packed
-
-
-async def _found(committer: Committer, refinement_id: str) -> tuple[bytes, EndedRecord | None]:
-    entry_id, packed = await _first(committer, refinement_id)
-    return entry_id, None if packed is None else await unpacked(packed)
-
-
-async def _first(committer: Committer, refinement_id: str) -> tuple[bytes, bytes | None]:
+async def packed_entry(committer: Committer, refinement_id: str) -> tuple[bytes, Summary] | None:
+    """Return id and fields of the packed entry, if the record is packed. Raises redis errors."""
     key = keys.JOURNAL + refinement_id
     for entry_id, entry in await committer.execute("XRANGE", key, "-", "+", "COUNT", 1):
-        return entry_id, entry.get(b"packed")
-    return b"", None
+        return (entry_id, entry) if b"packed" in entry else None
+    return None
+
+
+async def repack(
+    committer: Committer, refinement_id: str, packed: bytes, record: EndedRecord
+) -> bool:
+    """Write a record in place of its packed value, unless the value is another one by now.
+
+    Returns whether it was written. Raises redis errors.
+    """
+    sha1 = hashlib.sha1(packed, usedforsecurity=False).hexdigest()
+    words = script_words(record.commands(refinement_id))
+    return bool(await committer.submit(REPACK, refinement_id, sha1, *words))
 
 
 async def pack_record(committer: Committer, refinement_id: str) -> bool:
@@ -175,8 +178,8 @@ async def unpack_record(committer: Committer, refinement_id: str) -> bool:
 
     Raises redis errors.
     """
-    entry_id, record = await _found(committer, refinement_id)
-    if record is None:
+    found = await packed_entry(committer, refinement_id)
+    if found is None:
         return False
-    words = script_words(record.commands(refinement_id))
-    return bool(await committer.submit(UNPACK, refinement_id, entry_id, *words))
+    packed = found[1][b"packed"]
+    return await repack(committer, refinement_id, packed, await unpacked(packed))

@@ -18,8 +18,8 @@ from pydantic_core import from_json, to_json
 from app.settings import Settings
 from app.store import keys
 from app.store.committer import Committer
-from app.store.packing import packed_entry, unpacked
-from app.store.scripts import REPACK, REPLACE_FIELD
+from app.store.packing import EndedRecord, packed_entry, repack, unpacked
+from app.store.scripts import REPLACE_FIELD
 from app.store.state import UnreadableSecrets
 
 NONCE_BYTES = 12
@@ -153,15 +153,17 @@ class Resealing:
 
     async def _packed(self, refinement_id: str) -> bool:
         """Seal the secrets in a packed record anew; return whether they had to be."""
-        while packed := await packed_entry(self._committer, refinement_id):
-            record = await unpacked(packed)
+        while found := await packed_entry(self._committer, refinement_id):
+            entry_id, entry = found
+            record = await unpacked(packed := entry[b"packed"])
             sealed = record.request.get(SECRETS)
             anew = self._sealer.sealed_anew(sealed, refinement_id) if sealed else None
             if anew is None:
                 return False
             request = {**record.request, SECRETS: anew}
-            after = replace(record, request=request).packed()
-            if await self._committer.submit(REPACK, refinement_id, packed, after):
+            after = {**entry, b"packed": replace(record, request=request).packed()}
+            sealed_anew = EndedRecord([(entry_id, after)], {}, {})
+            if await repack(self._committer, refinement_id, packed, sealed_anew):
                 return True
         return False
 

@@ -19,7 +19,6 @@ from app.store.connection import refusals
 from app.store.endpoints import EndpointSecrets, endpoint_id
 from app.store.scripts import (
     ENDPOINT_CHANGE,
-    ENDPOINT_GATE,
     ENDPOINT_OUTCOME,
     MOST_ENDPOINTS,
     REDELIVER,
@@ -142,8 +141,14 @@ class WebhookStore:
 
     async def gate(self, tenant: str, url: str) -> float:
         """Return in how many seconds an endpoint may be called; 0 of a paused one is for once."""
-        key = keys.endpoint(tenant, endpoint_id(tenant, url))
-        return float(await self._run(ENDPOINT_GATE, key, round(PROBE_S * 1000))) / 1000
+        known_as, execute = endpoint_id(tenant, url), self._committer.execute
+        with refusals():
+            if not await execute("HEXISTS", keys.endpoint(tenant, known_as), "paused_at"):
+                return 0.0
+            key = keys.probe(tenant, known_as)
+            if await execute("SET", key, 1, "NX", "PX", round(PROBE_S * 1000)):
+                return 0.0
+            return max(0, int(await execute("PTTL", key))) / 1000
 
     async def note(self, taken: TakenWebhook, url: str, *, accepted: bool) -> bool:
         """Record how an attempt at an endpoint ended; return whether the endpoint is paused."""

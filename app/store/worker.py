@@ -27,6 +27,7 @@ from app.store.committer import Committer, replies_in_order
 from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
 from app.store.journal import EndedJournals, Journal
+from app.store.limits import parked_by_model
 from app.store.live_texts import decode_watched, encode_piece
 from app.store.packing import pack_record
 from app.store.scripts import (
@@ -35,7 +36,6 @@ from app.store.scripts import (
     DROP,
     HAND_BACK,
     LEAVE,
-    PARKED,
     PUT_BACK,
     RENEW,
     SET_ASIDE,
@@ -334,8 +334,8 @@ class WorkerStore:
 
         Raises redis errors.
         """
-        found = await run_script(self._client, PARKED, most)
-        return {it.decode(): int(n) for it, n in zip(found[::2], found[1::2], strict=True)}
+        found = await parked_by_model(self._committer, most)
+        return {model: min(count, most) for model, count in found.items()}
 
     async def resume_parked(self, model: str, permits: int) -> int:
         """Enqueue a parked refinement for each permit, before all others; return how many.

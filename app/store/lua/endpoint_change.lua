@@ -28,7 +28,7 @@ if action == 'rotate' then
   redis.call('HINCRBY', endpoint, 'secret', 1)
   redis.call('HSET', endpoint, 'previous_until', string.format('%d', at + given))
 elseif action == 'resume' then
-  redis.call('HDEL', endpoint, 'failures', 'failing_since', 'paused_at', 'probe_at')
+  redis.call('HDEL', endpoint, 'failures', 'failing_since', 'paused_at')
 elseif action == 'remove' then
   redis.call('HDEL', endpoint, 'url')
   redis.call('SREM', list, id)

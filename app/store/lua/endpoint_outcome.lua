@@ -5,7 +5,7 @@ local at = clock()
 if redis.call('HGET', endpoint, 'attempt') ~= attempt then  -- else it was sent twice
   redis.call('HSET', endpoint, 'attempt', attempt)
   if accepted == '1' then
-    redis.call('HDEL', endpoint, 'failures', 'failing_since', 'paused_at', 'probe_at')
+    redis.call('HDEL', endpoint, 'failures', 'failing_since', 'paused_at')
     redis.call('HSET', endpoint, 'delivered_at', at)
   else
     local failures = redis.call('HINCRBY', endpoint, 'failures', 1)

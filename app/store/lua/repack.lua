@@ -1,14 +1,13 @@
--- Replaces the packed record of a refinement: id, the packed value, what it becomes. What was appended since stays.
--- Returns 1, or 0 if it is another one by now.
-local id, before, after = unpack(ARGV)
-local entries = redis.call('XRANGE', JOURNAL .. id, '-', '+')
+-- Replaces the packed entry of a journal: id, SHA-1 of the packed value, the commands that write what stands for the entry. What was
+-- appended since stays. Returns 1, or 0 if there is no such entry.
+local id, packed = ARGV[1], ARGV[2]
+local key = JOURNAL .. id
+local entries = redis.call('XRANGE', key, '-', '+')
 local first = entries[1] and entries[1][2] or {}
-local at
-for i = 1, #first, 2 do
-  if first[i] == 'packed' and first[i + 1] == before then at = i + 1 end
-end
-if not at then return 0 end
-first[at] = after
-redis.call('UNLINK', JOURNAL .. id)
-for _, entry in ipairs(entries) do redis.call('XADD', JOURNAL .. id, entry[1], unpack(entry[2])) end
+if first[5] ~= 'packed' or redis.sha1hex(first[6]) ~= packed then return 0 end
+redis.call('UNLINK', key)
+perform(3)
+for i = 2, #entries do redis.call('XADD', key, entries[i][1], unpack(entries[i][2])) end
+redis.call('ZADD', TO_PACK, clock(), id)  -- unless it goes on, or is packed
+count_bytes(id, redis.call('HGET', SUMMARY .. id, 'tenant'))
 return 1
