@@ -31,8 +31,6 @@ from app.contract.reviews import (
     Paused,
     PendingPause,
     PendingReview,
-    ReviewDecision,
-    Reviewed,
 )
 from app.contract.snapshot import (
     Best,
@@ -202,13 +200,6 @@ def encode_continued_from(began: ContinuedFrom | None) -> tuple[str | bytes, ...
     return ("parent", began.id, "continued_from", began.model_dump_json().encode())
 
 
-def encode_decision(review: ReviewDecision) -> str:
-    """Return the data of `refinement.reviewed` without key and names, which `decide` adds."""
-    given = review.model_dump(exclude={"path", "reviewer"})
-    decision = Reviewed(key="", by="reviewer", **given)
-    return decision.model_dump_json(exclude={"key", "reviewer", "approved_by"})
-
-
 def decode_state(reply: bytes, known: State | None) -> State:
     """Decode the answer of `state` in claims.lua, without its code; `known` has omitted limits.
 
@@ -372,7 +363,7 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
     """Return the snapshot; `result` is shown once the refinement has ended."""
     status = _STATUS.get(summary[b"status"])
     has_ended = b"ended_at" in summary if status is None else status in TERMINAL
-    reviews = _reviews(summary)
+    reviews = pending_reviews(summary)
     max_iterations, threshold = _limits_shown(summary[b"limits"])
     quoted = {name: b'"%b"' % summary[name] for name in _TEXTS if name in summary}
     stored = {**_EMPTY, **summary, **quoted}
@@ -493,7 +484,7 @@ def encode_rating(
     return (summary[b"last_event"], final, rated.model_dump_json())
 
 
-def _reviews(summary: Summary) -> list[PendingReview]:
+def pending_reviews(summary: Summary) -> list[PendingReview]:
     """Return the open reviews, with times by Redis TIME; none unless paused."""
     if b"review" not in summary:
         return []

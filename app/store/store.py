@@ -11,11 +11,8 @@ from app.contract.drafts import sha256_of
 from app.contract.endpoints import Endpoint
 from app.contract.errors import (
     Conflict,
-    FieldError,
-    Forbidden,
     HoneError,
     IdempotencyMismatch,
-    InvalidRequest,
     NotStored,
     PreconditionFailed,
     RefinementNotFound,
@@ -34,10 +31,10 @@ from app.store.codec import (
     decode_limits,
     decoded_event,
     encode_additions,
-    encode_decision,
     encode_limits,
     encode_rating,
     encode_retry,
+    pending_reviews,
 )
 from app.store.committer import Committer
 from app.store.connection import refusing
@@ -49,6 +46,7 @@ from app.store.packing import unpack_record
 from app.store.presets import PresetStore
 from app.store.provider_keys import ProviderKeyStore
 from app.store.refinements import RefinementReader
+from app.store.reviews import decide
 from app.store.scripts import (
     COMMAND,
     ERASE,
@@ -190,14 +188,23 @@ class Store(RefinementReader):
         who is not asked, and InvalidRequest if it must say who decides.
         """
         names = known_as or (() if review.reviewer is None else (review.reviewer,))
-        args = (
-            review.path or "",
-            encode_decision(review),
-            to_json(names).decode() if names else "",
-        )
-        about = "".join(args)
-        await self._command("review", tenant, refinement_id, command_id, versions, about, *args)
-        return await self._snapshot(tenant, refinement_id)
+        asked = review.model_dump_json() + to_json(names).decode()
+        while True:
+            summary = await self._summary(tenant, refinement_id)
+            decided = error = None
+            try:
+                decided = decide(refinement_id, pending_reviews(summary), review, names)
+            except HoneError as refusal:
+                error = refusal
+            args = (summary[b"last_event"], *(decided.words() if decided else ()))
+            code, _ = await self._command(
+                "review", tenant, refinement_id, command_id, versions, asked, *args
+            )
+            if code == "STALE":
+                continue
+            if code == "UNDECIDED" and error is not None:
+                raise error
+            return await self._snapshot(tenant, refinement_id)
 
     @refusing
     async def was_given(self, refinement_id: str, kind: str, command_id: str | None) -> bool:
@@ -325,7 +332,7 @@ class Store(RefinementReader):
         """Send a command; return OK or REPLAYED, and a detail, or raise why it is refused.
 
         `asked` tells a command from others with its id. STALE or PACKED: what it was made from has
-        changed meanwhile.
+        changed meanwhile. UNDECIDED: a review that decides nothing might be given now.
         """
         pinned = "" if versions is None else f",{','.join(map(str, sorted(versions)))},"
         command = (name, command_id or uuid4().hex, sha256_of(asked), pinned, self._lease_ms)
@@ -352,39 +359,19 @@ class Store(RefinementReader):
 
 
 TAKEN = ("OK", "REPLAYED")
-CONFLICTS = {
-    "LATER": "is {detail}, a status of a later release of Hone",
-    "ENDED": "has ended or is being canceled",
-    "STOPPING": "is about to end",
-    "UNASKED": "is not waiting for a review: pause it to say what to revise",
-    "REQUESTED": "was paused on request: only the actions resume, revise and replace are"
-    " possible, without a `score`",
-    "PLACELESS": "was paused where no draft can be changed, since the best one is finished, or"
-    " reviews of it are planned: only the action resume is possible",
-    "UNJUDGED": "was paused before a draft was judged: give the first one with the action"
-    " replace, or resume it",
-    "UNREQUESTED": "is waiting for a review, which the action resume does not answer",
-    "ALONE": "needs several approvals, which one rating, or other arguments of a call, are not",
-    "OTHER": "is waiting for another review, {detail}",
-    "SEVERAL": "is waiting for several reviews, of which `path` must name one: {detail}",
-    "UNFAILED": "is {detail}, and only a failed refinement can be retried; an ended one with"
-    " a result can be continued",
-    "RATED": f"has {MOST_RATINGS} ratings, and takes no more",
-}
-UNNAMED = FieldError(pointer="/reviewer", detail="this review must know who decides")
-CALL = "a call of a tool is under review: approve it, replace its `arguments`, or reject it"
-DRAFT = "a draft is under review: `arguments` replaces those of a call of a tool"
 CHANGED = "{id} has changed: its last event is {detail}, which If-Match does not name"
+UNFAILED = "only a failed refinement can be retried; an ended one with a result can be continued"
 REFUSALS: Mapping[str, tuple[Callable[[str], HoneError], str]] = {
     "MISSING": (RefinementNotFound, "{id}"),
     "UNSTORED": (NotStored, "{id}"),
     "DIFFERS": (PreconditionFailed, CHANGED),
     "MISMATCH": (IdempotencyMismatch, "this Idempotency-Key was used with another body"),
-    **{code: (Conflict, f"{{id}} {text}") for code, text in CONFLICTS.items()},
-    "UNSUITED_CALL": (InvalidRequest, CALL),
-    "UNSUITED_DRAFT": (InvalidRequest, DRAFT),
-    "STRANGER": (Forbidden, "the review that {id} waits for has other `reviewers`"),
-    "NAMELESS": (lambda _: InvalidRequest.at(UNNAMED), ""),
+    "LATER": (Conflict, "{id} is {detail}, a status of a later release of Hone"),
+    "ENDED": (Conflict, "{id} has ended or is being canceled"),
+    "STOPPING": (Conflict, "{id} is about to end"),
+    "UNASKED": (Conflict, "{id} is not waiting for a review: pause it to say what to revise"),
+    "UNFAILED": (Conflict, f"{{id}} is {{detail}}, and {UNFAILED}"),
+    "RATED": (Conflict, f"{{id}} has {MOST_RATINGS} ratings, and takes no more"),
 }
 """The error for each code with which command.lua refuses a command."""
 

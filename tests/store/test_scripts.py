@@ -12,19 +12,19 @@ from redis.asyncio import Redis
 from app.contract.batches import BatchOptions
 from app.contract.limits import LimitsChange
 from app.contract.requests import RefinementRequest
-from app.contract.reviews import PauseRequest, ReviewDecision
+from app.contract.reviews import ApprovalGiven, PauseRequest, Reviewed
 from app.contract.status import Status
 from app.contract.webhooks import Webhook
 from app.store import Addition, Store, WorkerStore, keys
 from app.store.codec import (
     Summary,
     encode_additions,
-    encode_decision,
     encode_entries,
     encode_limits,
     encode_retry,
 )
 from app.store.limits import PermitReport, permit_words
+from app.store.reviews import Decided
 from app.store.scripts import CONSTANTS, DIRECTORY, SCRIPTS, run_script
 from tests.store.store_harness import (
     BROKEN,
@@ -263,22 +263,23 @@ async def _cancel_paused(store: Store, worker: WorkerStore, _: Redis) -> ScriptA
     return _command((await paused(store, worker)).id, "cancel")
 
 
+KEY = "iterations/1/review"
+
+
 async def _review(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    decision = encode_decision(ReviewDecision(action="revise", feedback="shorter"))
-    return _command((await paused(store, worker)).id, "review", "", decision, "")
+    held = await paused(store, worker)
+    said = Reviewed(key=KEY, action="revise", feedback="shorter", by="reviewer")
+    return _command(
+        held.id, "review", held.claimed.state.last_event + 3, *Decided(KEY, said).words()
+    )
 
 
-async def _approve_first_of_two(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    decision = encode_decision(ReviewDecision(action="approve"))
+async def _approve(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await paused(store, worker, approvals=2)
-    return _command(held.id, "review", "", decision, '["ann"]')
-
-
-async def _approve_last_of_two(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    decision = encode_decision(ReviewDecision(action="approve"))
-    held = await paused(store, worker, approvals=2)
-    await store.review(TENANT, held.id, ReviewDecision(action="approve", reviewer="bob"))
-    return _command(held.id, "review", "", decision, '["ann"]')
+    said = ApprovalGiven(key=KEY, reviewer="ann", given=1, needed=2)
+    return _command(
+        held.id, "review", held.claimed.state.last_event + 3, *Decided(KEY, said).words()
+    )
 
 
 async def _finish_paused(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -576,8 +577,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("command", _rate),
     ("command", _rate_after_the_end),
     ("command", _review),
-    ("command", _approve_first_of_two),
-    ("command", _approve_last_of_two),
+    ("command", _approve),
     ("command", _finish_paused),
     ("command", _finish),
     ("command", _request_pause),

@@ -3,8 +3,8 @@
 --   cancel, finish: nothing
 --   pause: timeout and what that means (JSON)
 --   change: limits_seq that the limits were made from, limits
---   review: key of the review that is meant or '', data of refinement.reviewed without its key and names, names by which
---     the reviewer is known (JSON) or ''
+--   review: number of the last event that it was decided after; and, unless it decides nothing, `reviewed` or `approved`,
+--     key of the review, data of refinement.reviewed or refinement.approval_given
 --   rate: number of the last event that the snapshot is of, snapshot, data of refinement.rated, what it adds to sums
 --     (key, and what `add` takes)
 --   retry: the same three for refinement.retried, the limits in it, number of voided steps
@@ -70,9 +70,9 @@ elseif name == 'change' then  --{
   notify(id, holder)  --}
 
 elseif name == 'review' then  --{
-  local job, refusal, about = decide(id, tenant, n, at, ARGV[8], ARGV[9], ARGV[10], lease_ms)
-  if refusal then return answer(refusal, about) end
-  return taken(job)  --}
+  if last ~= ARGV[8] then return answer('STALE') end
+  if not ARGV[9] then return answer('UNDECIDED') end
+  return taken(decide(id, tenant, n, at, ARGV[9], ARGV[10], ARGV[11], lease_ms))  --}
 
 elseif name == 'rate' then  --{
   local ratings, ended_event, store = unpack(redis.call('HMGET', key, 'ratings', 'ended_event', 'store'))

@@ -28,7 +28,7 @@ local function timed_out(id, tenant, n)
     elseif it.data.on_timeout == 'finish' then
       return finished_early(id, tenant, n, at, lease_ms)
     else
-      reviewed(id, n, at, it.asked, '{"action":"' .. it.data.on_timeout .. '","by":"timeout"}')
+      reviewed(id, n, at, string.format('{"key":"%s","action":"%s","by":"timeout"}', it.data.key, it.data.on_timeout))
       n = n + 1
     end
   end

@@ -51,18 +51,17 @@ local function begin_pause(id, tenant, from, at, asked)
   return 'status', 'paused', 'attempt', 0, 'paused_at', at
 end
 
--- Journals the decision about the draft under review: `decision` is the data without its key.
-local function reviewed(id, n, at, asked, decision)
-  local it, said = cjson.decode(asked), cjson.decode(decision)
-  write(id, n, at, 'refinement.reviewed',
-    '{"key":"' .. it.key .. '",' .. string.sub(decision, 2))
+-- Journals the decision about the draft under review: the data of refinement.reviewed.
+local function reviewed(id, n, at, data)
+  local said = cjson.decode(data)
+  write(id, n, at, 'refinement.reviewed', data)
   if said.action == 'resume' then return end  -- nothing was decided
   redis.call('HINCRBY', SUMMARY .. id, 'steps', 1)
-  redis.call('HSET', SUMMARY .. id, 'reviewed', cjson.encode({ key = it.key, action = said.action,
+  redis.call('HSET', SUMMARY .. id, 'reviewed', cjson.encode({ key = said.key, action = said.action,
     by = said.by, reviewer = said.reviewer, approved_by = said.approved_by }))
 end
 
--- The same for a paused one.
+-- Puts a paused refinement back into the queue; see `queued_again`.
 local function unpaused(id, tenant, n, at, lease_ms)
   local key = SUMMARY .. id
   local since, before = unpack(redis.call('HMGET', key, 'paused_at', 'paused_ms'))
@@ -82,86 +81,19 @@ local function finished_early(id, tenant, n, at, lease_ms)
   return unpaused(id, tenant, n, at, lease_ms)
 end
 
--- Returns why a decision is none about what a review asks, if so, and whether that is a call or a draft.
-local function unsuited(asked, said)
-  local resumes, has_arguments = said.action == 'resume', type(said.arguments) == 'table'
-  if asked.when == 'requested' and not resumes then
-    local is_about_text = said.action == 'revise' or said.action == 'replace'
-    if not is_about_text or type(said.score) == 'number' then return 'REQUESTED' end
-    if type(asked.place) ~= 'string' then return 'PLACELESS' end
-    if said.action == 'revise' and type(asked.path) ~= 'string' then return 'UNJUDGED' end
-  end
-  if asked.when ~= 'requested' and resumes then return 'UNREQUESTED' end
-  if asked.when == 'before_call' then
-    local is_answer = said.action == 'approve' or said.action == 'reject' or has_arguments
-    if not is_answer or type(said.score) == 'number' then return 'UNSUITED_CALL' end
-  elseif has_arguments then
-    return 'UNSUITED_DRAFT'
-  end
-end
-
--- Returns the name by which a reviewer counts: the one that is asked, else the oldest; nothing if others are asked.
-local function counted_as(names, known_as)
-  if #names == 0 then return known_as[#known_as] end
-  for _, name in ipairs(names) do
-    for _, it in ipairs(known_as) do
-      if it == name then return name end
+-- Journals a reviewer's decision, or one of several approvals that a review needs; `n` is the number of the entry.
+-- Returns the number of the RQ job to enqueue, or 0 if the refinement stays paused.
+local function decide(id, tenant, n, at, kind, about, data, lease_ms)
+  local open, said = {}, cjson.decode(data)
+  for _, it in ipairs(open_reviews(id)) do
+    if it.data.key == about and kind == 'approved' then
+      local given = cjson.decode(it.approvals)
+      given[#given + 1] = { reviewer = said.reviewer, at = at, feedback = said.feedback, score = said.score }
+      it.approvals = cjson.encode(given)
     end
+    if it.data.key ~= about or kind == 'approved' then open[#open + 1] = it end
   end
-end
-
--- Returns who has approved, and the mean of their scores or null.
-local function sums_of(approvals)
-  local by, sum, scored = {}, 0, 0
-  for i, it in ipairs(approvals) do
-    by[i] = it.reviewer
-    if it.score ~= cjson.null then sum, scored = sum + it.score, scored + 1 end
-  end
-  return by, scored > 0 and sum / scored or cjson.null
-end
-
--- Takes a reviewer's decision about the review with the key `meant`, or about the only one; `n` is the number of the entry.
--- Returns the number of the RQ job to enqueue, or 0 if the refinement stays paused; or nil, a refusal and its detail.
-local function decide(id, tenant, n, at, meant, decision, known_as, lease_ms)
-  local open, keys, place = open_reviews(id), {}, nil
-  for i, it in ipairs(open) do
-    keys[i] = it.data.key
-    if meant == it.data.key or meant == '' and #open == 1 then place = i end
-  end
-  if not place then return nil, meant == '' and 'SEVERAL' or 'OTHER', table.concat(keys, ', ') end
-  local asked, said, reviewer = open[place].data, cjson.decode(decision), nil
-  local names, needed = asked.reviewers or {}, asked.approvals_needed or 1
-  local refusal = unsuited(asked, said)
-  if refusal then return nil, refusal end
-  if known_as ~= '' then
-    reviewer = counted_as(names, cjson.decode(known_as))
-    if not reviewer then return nil, 'STRANGER' end
-  elseif #names > 0 or needed > 1 then
-    return nil, 'NAMELESS'
-  end
-  if needed > 1 and (said.action == 'rate' or type(said.arguments) == 'table') then return nil, 'ALONE' end
-
-  if said.action == 'approve' and needed > 1 then
-    local approvals = cjson.decode(open[place].approvals)
-    for _, it in ipairs(approvals) do
-      if it.reviewer == reviewer then return 0 end  -- a reviewer counts once
-    end
-    approvals[#approvals + 1] = { reviewer = reviewer, at = at, feedback = said.feedback, score = said.score }
-    if #approvals < needed then
-      write(id, n, at, 'refinement.approval_given', cjson.encode({ key = asked.key, reviewer = reviewer,
-        feedback = said.feedback, score = said.score, given = #approvals, needed = needed }))
-      open[place].approvals = cjson.encode(approvals)
-      return still_paused(id, n, open)
-    end
-    local approved_by, score = sums_of(approvals)
-    decision = cjson.encode({ action = 'approve', feedback = said.feedback, draft = cjson.null, score = score,
-      by = said.by, approved_by = approved_by })
-  elseif said.action == 'approve' and reviewer then
-    decision = '{"approved_by":' .. cjson.encode({ reviewer }) .. ',' .. string.sub(decision, 2)
-  end
-  if reviewer then decision = '{"reviewer":' .. cjson.encode(reviewer) .. ',' .. string.sub(decision, 2) end
-  reviewed(id, n, at, open[place].asked, decision)
-  table.remove(open, place)
+  if kind == 'approved' then write(id, n, at, 'refinement.approval_given', data) else reviewed(id, n, at, data) end
   if #open > 0 then return still_paused(id, n, open) end
   return unpaused(id, tenant, n, at, lease_ms)
 end
