@@ -188,8 +188,13 @@ def decode_sums(stored: bytes) -> Any:
     """Decode one field of a hash of sums: packed numbers, or JSON: what the sums are of,
     and their version.
     """
-    if stored[:1] != PACKED:
-        return from_json(stored)
+    return readable_sums(stored) if stored[:1] == PACKED else from_json(stored)
+
+
+def readable_sums(stored: bytes) -> list[float]:
+    """Decode packed numbers; what cannot be read is none."""
+    if stored[:1] != PACKED or len(stored) % 8 != 1:
+        return []
     return [*unpack(f"<{len(stored) // 8}d", stored[1:])]
 
 

@@ -36,7 +36,6 @@ DEADLINE_MS = 30 * 24 * 3_600_000  # how far a deadline may be away
 KEPT_MS = 90 * DAY_MS  # how long sums are kept that nothing is added to, or up to a day less
 FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 MOST_SUMS = 1_000  # fields of one hash of sums; others are not added
-FEWEST_KNOWN = 10  # refinements of a kind from which on its own sums are taken
 MOST_RATINGS = 200  # of one refinement
 MOST_PUBLISHED = 16_000  # bytes of entries in one message to watchers
 MOST_STEPS = 1_000_000  # of one refinement, more than it can have
@@ -80,7 +79,6 @@ CONSTANTS: dict[str, str | int | float] = {
     "MOST_COUNTED": MOST_COUNTED,
     "MOST_USED": MOST_USED,
     "OTHER": OTHER,
-    "FEWEST_KNOWN": FEWEST_KNOWN,
     "MOST_RATINGS": MOST_RATINGS,
     "MOST_PUBLISHED": MOST_PUBLISHED,
     "MOST_STEPS": MOST_STEPS,

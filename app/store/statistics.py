@@ -28,13 +28,16 @@ from app.contract.requests import RefinementRequest
 from app.contract.usage import ModelUse, UsageCell
 from app.contract.values import value
 from app.store import keys
-from app.store.codec import decode_sums
-from app.store.committer import Committer
+from app.store.codec import decode_sums, readable_sums
+from app.store.committer import Committer, replies_in_order
 from app.store.connection import refusing
 from app.store.state import Addition, NewRefinement
 
 DECAY = 0.99
 """What is left of a sum at each addition: about the latest 100 count."""
+
+FEWEST_KNOWN = 10
+"""Refinements of a kind from which on its own sums are taken."""
 
 DIGITS = 16
 """Hexadecimal digits of the SHA-256 that names a kind, or a set of criteria."""
@@ -206,8 +209,33 @@ def rated_once(tenant: str, critic: str) -> Addition:
     return Addition(keys.trust(tenant), {f"ratings {critic}": (1,)})
 
 
+async def read_learnt(committer: Committer, tenant: str, kind: Kind) -> bytes:
+    """Return what was learnt so far (JSON), `b""` if nothing. Raises redis errors.
+
+    It has the sums of a kind once that knows enough, else those of all kinds with its models, and
+    how its critic agrees with others.
+    """
+    own, others, agreed = await replies_in_order(
+        committer.execute("HGETALL", keys.learnt(tenant, kind.own)),
+        committer.execute("HGETALL", keys.learnt(tenant, kind.with_its_models)),
+        committer.execute("HGET", keys.trust(tenant), f"pairs {kind.critic}"),
+    )
+    known = readable_sums(own.get(b"refinements", b""))
+    is_own = bool(known) and known[0] >= FEWEST_KNOWN
+    sums: dict[str, Any] = {
+        name.decode(): from_json(stored) if name == b"version" else readable_sums(stored)
+        for name, stored in (own if is_own else others).items()
+        if name != b"about"
+    }
+    if [] in sums.values():
+        return b""  # the others would teach something else
+    if pairs := readable_sums(agreed or b""):
+        sums["pairs"] = pairs
+    return to_json({**sums, "is_own": is_own}) if sums else b""
+
+
 def decode_learnt(stored: bytes) -> Learnt | None:
-    """Return what claim.lua copied for a refinement; None if nothing was known."""
+    """Return what the first claim kept for a refinement; None if nothing was known."""
     if not stored:
         return None
     found = from_json(stored)

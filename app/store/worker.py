@@ -47,7 +47,7 @@ from app.store.scripts import (
 )
 from app.store.sealing import NO_SEALER, Sealer
 from app.store.state import Claimed, Fenced, Job, Loaded, StaleLimits, Submitted, Suspected
-from app.store.statistics import Kind, decode_learnt
+from app.store.statistics import Kind, decode_learnt, read_learnt
 from app.store.wakeups import messages
 
 ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poisoned`
@@ -125,23 +125,16 @@ class WorkerStore:
         after a lease. While Redis is away the claim is sent again. With `kind`, the first claim
         copies what was learnt of that kind into the record; no later claim changes it.
         """
-        learns_from = (kind.own, kind.with_its_models, kind.critic) if kind else ("", "", "")
         # New for every call: only a command that is sent again gets the same token again. Two
         # journals with one token would use the same numbers.
         once = uuid4().hex
-        reply = await until_answered(
-            lambda: self._committer.submit(
-                CLAIM,
-                refinement_id,
-                job_id,
-                worker,
-                once,
-                self._lease_ms,
-                int(takes_suspects),
-                *learns_from,
-            ),
-            refinement_id,
-        )
+        args = (refinement_id, job_id, worker, once, self._lease_ms, int(takes_suspects))
+
+        async def send() -> Any:
+            learnt = b"" if kind is None else await self._learnt(refinement_id, kind)
+            return await self._committer.submit(CLAIM, *args, learnt)
+
+        reply = await until_answered(send, refinement_id)
         if reply is None:
             return None
         if reply == b"SUSPECT":
@@ -164,6 +157,14 @@ class WorkerStore:
             permit=permit.decode() or None,
             learnt=decode_learnt(learnt),
         )
+
+    async def _learnt(self, refinement_id: str, kind: Kind) -> bytes:
+        """Return what was learnt of a kind if the refinement has not begun."""
+        key = keys.SUMMARY + refinement_id
+        tenant, started = await self._committer.execute("HMGET", key, "tenant", "started_at")
+        if tenant is None or started is not None:
+            return b""
+        return await read_learnt(self._committer, tenant.decode(), kind)
 
     def journal(self, claimed: Claimed) -> Journal:
         """Return the journal of a claim; call it once per claim."""

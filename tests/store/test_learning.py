@@ -10,8 +10,14 @@ from app.contract.calibration import Learnt
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.store import Addition, Claimed, Store, WorkerStore, keys
-from app.store.scripts import FEWEST_KNOWN
-from app.store.statistics import Agreement, Hypotheses, Kind, agreements, outcome_of
+from app.store.statistics import (
+    FEWEST_KNOWN,
+    Agreement,
+    Hypotheses,
+    Kind,
+    agreements,
+    outcome_of,
+)
 from app.store.statistics import lessons as lessons_of
 from tests.store.store_harness import (
     COMPLETED,

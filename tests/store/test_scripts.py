@@ -133,25 +133,21 @@ async def _look(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return (held.id, held.claimed.nonce, 2, 1)
 
 
-LEARNS_FROM = ("kind", "models", "critic")
-
-
 async def _claim(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     refinement_id = await submit(store)
-    await redis.hset(keys.learnt(TENANT, "models"), "refinements", "[1]")
-    return (refinement_id, f"{refinement_id}-1", "worker-1", "nonce", LEASE_MS, 1, *LEARNS_FROM)
+    return (refinement_id, f"{refinement_id}-1", "worker-1", "nonce", LEASE_MS, 1, "{}")
 
 
 async def _claim_again(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 1, *LEARNS_FROM)
+    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 1, "{}")
 
 
 async def _claim_a_suspect(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 0, *LEARNS_FROM)
+    return (held.id, f"{held.id}-2", "worker-1", "nonce", LEASE_MS, 0, "{}")
 
 
 async def _blame(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:

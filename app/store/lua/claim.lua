@@ -1,9 +1,9 @@
 -- Claims a refinement for an RQ job: id, job id, name of the worker, nonce, lease in ms, whether
--- suspects too, names of the sums of its kind and of those of its models, its critic (or '' if it does not learn).
+-- suspects too, what was learnt of its kind (JSON) or '', which the first claim keeps so that every replay finds the same.
 -- Returns false if there is nothing to do or it is parked, SUSPECT if it is one and those are not claimed, else token,
 -- attempt, resumed, elapsed ms without pauses and waits, tenant, state, the time, ms that it has waited, ms until its
 -- deadline or '', the model for which it has a permit or '', what was learnt before it began (JSON) or ''.
-local id, job_id, name, nonce, lease_ms, takes_suspects, kind, of_models, critic = unpack(ARGV)
+local id, job_id, name, nonce, lease_ms, takes_suspects, learnt = unpack(ARGV)
 local claimant = job_id .. ':' .. nonce
 local key = SUMMARY .. id
 local status, holder, before, token, attempt, started, last, tenant, steps, seq,
@@ -22,37 +22,6 @@ local function granted(resumed)
     state('OK', status, last, stopping, finish_requested, pause, seq, limits),
     at, waited_ms, deadline and deadline - at or '', permit or '',
     redis.call('HGET', REQUEST .. id, 'learnt') or '' }
-end
-
-local function as_json(stored)
-  local numbers = numbers_of(stored)
-  if #numbers == 0 then return nil end
-  for i, number in ipairs(numbers) do numbers[i] = string.format('%.17g', number) end
-  return '[' .. table.concat(numbers, ',') .. ']'
-end
-
--- Copies what was learnt, so that every replay finds the same: the sums of its kind once that knows enough,
--- else those of all kinds with its models, and how its critic agrees with others.
-local function copy_learnt()
-  if kind == '' then return end
-  local hash = LEARNT .. tenant .. ':' .. kind
-  local known = redis.call('HGET', hash, 'refinements')
-  local is_own = known and (numbers_of(known)[1] or 0) >= FEWEST_KNOWN
-  if not is_own then hash = LEARNT .. tenant .. ':' .. of_models end
-  local found, members = redis.call('HGETALL', hash), {}
-  for i = 1, #found, 2 do
-    if found[i] ~= 'about' then
-      local sums = found[i] == 'version' and found[i + 1] or as_json(found[i + 1])
-      if not sums then return end  -- half of them would teach something else
-      members[#members + 1] = '"' .. found[i] .. '":' .. sums
-    end
-  end
-  local agreed = redis.call('HGET', TRUST .. tenant, 'pairs ' .. critic)
-  local agreements = agreed and as_json(agreed)
-  if agreements then members[#members + 1] = '"pairs":' .. agreements end
-  if #members == 0 then return end
-  members[#members + 1] = '"is_own":' .. tostring(is_own or false)
-  redis.call('HSET', REQUEST .. id, 'learnt', '{' .. table.concat(members, ',') .. '}')
 end
 
 if before == claimant then return granted(tonumber(token) > 1 and 1 or 0) end  -- sent twice
@@ -93,7 +62,7 @@ if started then
 else
   write(id, n, text, 'refinement.started', '{"token":' .. token .. '}')
 end
-if not started then copy_learnt() end
+if not started and learnt ~= '' then redis.call('HSET', REQUEST .. id, 'learnt', learnt) end
 local resumed = started and 1 or 0
 started = started or text
 if parked_at then
