@@ -333,7 +333,8 @@ def measure(root: Path) -> Iterator[Weight]:
     yield Weight.of("files of Python", [it.path for it in product.modules.values()])
     yield Weight("lines of data beside them", _lines(data), _named(data, root))
     yield Weight("lines of Lua", _lines(scripts))
-    yield Weight.of("Lua scripts", _named(scripts, root))
+    run = [it for it in scripts if it.parent.name != "shared"]
+    yield Weight.of("Lua scripts", _named(run, root))
     yield Weight.of("modules with one importer", shown)
     yield Weight(f"of those, under {SMALL} lines", small)
     yield _repeated("names of public functions in two files", product.repeated_functions())
