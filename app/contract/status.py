@@ -46,7 +46,7 @@ COMMANDS = """
         queued    running   paused    canceling  succeeded  failed    canceled
 cancel  ACTS      ACTS      ACTS      DONE       ENDED      ENDED     DONE
 finish  ACTS      ACTS      ACTS      ENDED      ENDED      ENDED     ENDED
-pause   ACTS      ACTS      DONE      ENDED      ENDED      ENDED     ENDED
+pause   ACTS      ACTS      ACTS      ENDED      ENDED      ENDED     ENDED
 change  ACTS      ACTS      ACTS      ENDED      ENDED      ENDED     ENDED
 review  UNASKED   UNASKED   ACTS      ENDED      ENDED      ENDED     ENDED
 rate    ACTS      ACTS      ACTS      ACTS       ACTS       ACTS      ACTS

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any, cast
 from uuid import uuid4
 
+from pydantic_core import from_json, to_json
 from redis.asyncio import Redis
 
 from app.contract.errors import RefinementNotFound
@@ -221,10 +222,17 @@ class WorkerStore:
         nothing to do for its job now. No more than `most` are set aside at a time. While Redis is
         away it is sent again.
         """
-        answer: int | None = await until_answered(
-            lambda: self._committer.submit(SET_ASIDE, refinement_id, most, *models), refinement_id
-        )
-        return answer == 1
+
+        async def send() -> Any:
+            key = keys.REQUEST + refinement_id
+            stored = await self._committer.execute("HGET", key, "models")
+            seats = from_json(stored or b"{}").values()
+            named = ([it["model"], *(it.get("fallbacks") or ())] for it in seats)
+            full = next((names for names in named if {*names} <= {*models}), None)
+            words = to_json(full) if full else b""
+            return await self._committer.submit(SET_ASIDE, refinement_id, most, words)
+
+        return bool(await until_answered(send, refinement_id) == 1)
 
     async def announce(self, versions: Iterable[int]) -> None:
         """Announce the versions of the engine that this worker plays, for one lease."""

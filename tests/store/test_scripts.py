@@ -352,7 +352,7 @@ async def _park(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 
 
 async def _set_aside(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return (await submit(store), 10, "offline:editor")
+    return (await submit(store), 10, '["offline:editor"]')
 
 
 async def _take_parked(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:

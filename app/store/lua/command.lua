@@ -53,7 +53,7 @@ elseif name == 'finish' then  --{
 
 elseif name == 'pause' then  --{
   if stopping or finish_requested then return answer('STOPPING') end
-  if redis.call('HEXISTS', key, 'pause') == 1 then return taken() end
+  if status == 'paused' or redis.call('HEXISTS', key, 'pause') == 1 then return taken() end
   write(id, n, at, 'refinement.changed', '{"limits":' .. limits .. ',"pause_requested":true}')
   redis.call('HSET', key, 'pause', '{"key":"pauses/' .. n .. '",' .. string.sub(ARGV[8], 2), 'last_event', n)
   publish(id)
