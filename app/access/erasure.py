@@ -84,7 +84,7 @@ async def _sums(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
     for kind in await store.statistics.calibrations(tenant, PAGE * 10):
         yield {"kind": "calibration", **kind.model_dump(mode="json")}
     by = [it for it in UsageGrouping if it is not UsageGrouping.TENANT]
-    *_, days = await store.statistics.usage_days(tenant, date.min, date.max, 1)
+    *_, days = await store.statistics.days(tenant, date.min, date.max, 1)
     for day in days:
         groups = UsageGroups(by)
         groups.add(await store.statistics.usage_of([day]))

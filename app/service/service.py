@@ -401,7 +401,7 @@ class Service:
 
         Raises InvalidRequest if the last day is before the first, or there are too many groups.
         """
-        first, last, days = await self._store.statistics.usage_days(tenant, first, last, USAGE_DAYS)
+        first, last, days = await self._store.statistics.days(tenant, first, last, USAGE_DAYS)
         if first > last:
             raise _invalid_usage("from", f"it is after the last day, {last}")
         groups = UsageGroups(by)

@@ -21,7 +21,7 @@ from app.store import keys
 from app.store.codec import number_of
 from app.store.committer import Committer
 from app.store.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS, SPEND, run_script
-from app.store.statistics import unlist_usage
+from app.store.statistics import unlist
 
 MOST_KEYS = 10_000
 MOST_KEYS_OF_TENANT = 1_000
@@ -233,7 +233,7 @@ class AccessStore:
         """Delete the quotas of a tenant, and what was derived from its refinements."""
         await self._committer.execute("HDEL", keys.TENANTS, tenant)
         await self._committer.execute("HDEL", keys.STORED, tenant)
-        await unlist_usage(self._committer, tenant)
+        await unlist(self._committer, tenant)
         await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
         for pattern in keys.of_tenant(tenant):
             async for name in self._named(pattern):

@@ -58,12 +58,12 @@ hone:1:list:TENANT:batches      the same: every batch
 hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the client's key
 hone:1:prompt_nonce:TENANT:DAY:H  the nonce in that day's prompts that begin with the same long
                                 texts, H; kept for 24 hours; DAY counts from 1970
-hone:1:achieved:TENANT:KIND:DAY hash: sums of what drawn models achieved, see selection.py; DAY
-                                counts from 1970
-hone:1:insights:TENANT:DAY:BY   hash: value -> `Sums`, packed; BY such as `model`; DAY such as
-                                2026-01-31, UTC: of the refinements that ended then
+hone:1:statistics               sorted set: `TENANT:DAY` with usage -> DAY, which counts from 1970
+hone:1:statistics:OF:TENANT:DAY hash: sums over the refinements that ended on a day, packed; OF is
+                                `usage` (`OUTCOME STRATEGY KEY MODEL`), `insights` (`BY VALUE`) or
+                                `models` (`KIND SEAT MODEL`); see statistics.py
 hone:1:learnt:TENANT            sorted set: the hashes below -> when they were last added to
-hone:1:learnt:TENANT:KIND       hash: sums over the refinements of a kind, see learning.py
+hone:1:learnt:TENANT:KIND       hash: sums over the refinements of a kind, see statistics.py
 hone:1:trust:TENANT             hash: sums `pairs C`, `ratings C` of critic C
 hone:1:limit:MODEL@F            hash: rate and breaker of a model; F: keyed hash of key and URL
 hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its credit
@@ -84,9 +84,6 @@ hone:1:presets:TENANT           hash: name of a preset -> JSON of its `request`,
 hone:1:requests:TENANT:MINUTE   requests of a tenant in a minute since 1970; for two minutes
 hone:1:spent:TENANT:DAY         hash: `tokens` and `cost_usd` of a tenant in a day since 1970, and
                                 `=WORKER` -> number of its last report; for three days
-hone:1:usage                    sorted set: `TENANT:DAY` of the hashes below -> DAY
-hone:1:usage:TENANT:DAY         hash: `OUTCOME STRATEGY KEY MODEL` -> endings of refinements and
-                                what they have consumed, see usage.py; DAY counts from 1970
 hone:1:stored                   hash: tenant -> bytes of memory that its refinements take
 hone:1:watchers:TENANT          sorted set: open event stream -> when it expires unless renewed
 hone:1:audit:TENANT             stream: who did what, the last 10,000 actions or a few more
@@ -152,8 +149,7 @@ UNPLAYABLE = f"{PREFIX}unplayable"
 LIST = f"{PREFIX}list:"
 IDEMPOTENCY = f"{PREFIX}idempotency:"
 PROMPT_NONCE = f"{PREFIX}prompt_nonce:"
-ACHIEVED = f"{PREFIX}achieved:"
-INSIGHTS = f"{PREFIX}insights:"
+STATISTICS = f"{PREFIX}statistics"
 LEARNT = f"{PREFIX}learnt:"
 TRUST = f"{PREFIX}trust:"
 LIMIT = f"{PREFIX}limit:"
@@ -172,7 +168,6 @@ PROVIDER_KEYS = f"{PREFIX}provider_keys:"
 REQUESTS = f"{PREFIX}requests:"
 STORED = f"{PREFIX}stored"
 SPENT = f"{PREFIX}spent:"
-USAGE = f"{PREFIX}usage"
 WATCHERS = f"{PREFIX}watchers:"
 PROBE = f"{PREFIX}probe"
 ENTRIES = f"{PREFIX}entries"
@@ -221,7 +216,7 @@ LUA = {
     "UNPLAYABLE": UNPLAYABLE,
     "LIST": LIST,
     "PROMPT_NONCE": PROMPT_NONCE,
-    "ACHIEVED": ACHIEVED,
+    "STATISTICS": STATISTICS,
     "LIMIT": LIMIT,
     "LIMITS": LIMITS,
     "ACCESS": ACCESS,
@@ -234,7 +229,6 @@ LUA = {
     "WATCHERS": WATCHERS,
     "SPENT": SPENT,
     "STORED": STORED,
-    "USAGE": USAGE,
     "COMMANDS": COMMANDS,
     "BY_STATUS": BY_STATUS,
     "BY_METADATA": BY_METADATA,
@@ -281,14 +275,9 @@ def idempotency(tenant: str, key: str) -> str:
     return f"{IDEMPOTENCY}{tenant}:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def achieved(tenant: str, kind: str, day: date) -> str:
-    """Return the key of what drawn models achieved in a tenant's refinements of a kind in a day."""
-    return f"{ACHIEVED}{tenant}:{kind}:{(day - date(1970, 1, 1)).days}"
-
-
-def insight_sums(tenant: str, day: date, by: str) -> str:
-    """Return the key of the sums of gains of a tenant's refinements that ended on a day."""
-    return f"{INSIGHTS}{tenant}:{day.isoformat()}:{by}"
+def statistics(of: str, tenant: str, day: date) -> str:
+    """Return the key of sums over a tenant's refinements that ended on a day."""
+    return f"{STATISTICS}:{of}:{tenant}:{(day - date(1970, 1, 1)).days}"
 
 
 def all_learnt(tenant: str) -> str:
@@ -316,11 +305,6 @@ def spent_on(tenant: str, day: int) -> str:
     return f"{SPENT}{tenant}:{day}"
 
 
-def usage(tenant: str, day: date) -> str:
-    """Return the key of what the refinements of a tenant have consumed that ended on a day."""
-    return f"{USAGE}:{tenant}:{(day - date(1970, 1, 1)).days}"
-
-
 def endpoint(tenant: str, endpoint_id: str) -> str:
     """Return the key of what is known of a tenant's endpoint."""
     return f"{ENDPOINTS}{tenant}:{endpoint_id}"
@@ -333,9 +317,9 @@ def probe(tenant: str, endpoint_id: str) -> str:
 
 def of_tenant(tenant: str) -> tuple[str, ...]:
     """Return patterns of all keys that belong to a tenant, without its audit log."""
-    alone = (LIST, LINE, ACHIEVED, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS, PROVIDER_KEYS)
+    alone = (LIST, LINE, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS, PROVIDER_KEYS)
     followed = (
-        *(LIST, ACHIEVED, IDEMPOTENCY, PROMPT_NONCE, INSIGHTS, LEARNT),
-        *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS, f"{USAGE}:"),
+        *(LIST, IDEMPOTENCY, PROMPT_NONCE, LEARNT),
+        *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS, f"{STATISTICS}:*:"),
     )
     return (*(f"{it}{tenant}" for it in alone), *(f"{it}{tenant}:*" for it in followed))

@@ -35,7 +35,7 @@ DAY_MS = 86_400_000
 DEADLINE_MS = 30 * 24 * 3_600_000  # how far a deadline may be away
 KEPT_MS = 90 * DAY_MS  # how long sums are kept that nothing is added to, or up to a day less
 FULL = 0.8  # the share of maxmemory from which new refinements are rejected
-MOST_SUMS = 1_000  # fields of one hash of sums; others are not added
+MOST_SUMS = 1_000  # fields of one hash of sums; others are not added, those of usage to `other`
 MOST_RATINGS = 200  # of one refinement
 MOST_PUBLISHED = 16_000  # bytes of entries in one message to watchers
 MOST_STEPS = 1_000_000  # of one refinement, more than it can have
@@ -44,7 +44,6 @@ RECHECK_MS = 60_000  # after which it is checked that an id still stands in line
 JOB_OF, JOB_NUMBER = "00REFINEMENT00", "00NUMBER00"  # stand for those of a job to be enqueued
 LOW_PLACE = 10**13  # added to the place of a `batch`: more than any time in ms
 MOST_COUNTED = 10_000  # entries of a tenant that count actions
-MOST_USED = 1_000  # fields of the usage of a day; then keys and models go to `other`
 MOST_LISTED = 1_000  # hashes in one list; the one that was not added to for longest goes
 MAX_WAIT_S = Stop().max_wait_seconds  # of limits that were stored before there was such a limit
 
@@ -77,7 +76,6 @@ CONSTANTS: dict[str, str | int | float] = {
     "MOST_SUMS": MOST_SUMS,
     "MOST_LISTED": MOST_LISTED,
     "MOST_COUNTED": MOST_COUNTED,
-    "MOST_USED": MOST_USED,
     "OTHER": OTHER,
     "MOST_RATINGS": MOST_RATINGS,
     "MOST_PUBLISHED": MOST_PUBLISHED,

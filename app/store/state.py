@@ -88,13 +88,14 @@ LARGEST = 1e100
 
 @value(slots=True)
 class Addition:
-    """Numbers that the end of a refinement adds to the sums in the hash `key`, place by place.
+    """Numbers that an ending or a rating adds to the sums in the hash `key`, place by place.
 
-    What is there under these names is multiplied by `decay` first. Sums of a lower `version` are
-    replaced, those of a higher one stay as they are. `about` (JSON) says what the sums are of; it
-    is kept only with a version. The sorted set `listed_in` has the keys that were added to lately,
-    with the time: it bounds their number (`MOST_LISTED`). Sums without an addition for 90 days are
-    deleted.
+    Every ending carries one list of them. What is there under these names is multiplied by `decay`
+    first. Sums of a lower `version` are replaced, those of a higher one stay as they are. `about`
+    (JSON) says what the sums are of; it is kept only with a version. The sorted set `listed_in` has
+    the keys that were added to lately, with the time: it bounds their number (`MOST_LISTED`). Sums
+    without an addition for 90 days are deleted. `usage`, `insights` and `models` in place of a key
+    stand for the sums of the tenant's day on which the refinement ends.
 
     Raises ValueError for a number that is not finite, or so large that sums of them might not be.
     """

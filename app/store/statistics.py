@@ -1,21 +1,19 @@
-"""The sums over ended refinements: calibration, achievements of models, insights and usage.
+"""The sums over ended refinements: what an ending adds to them, and what they say.
 
-Calibration: two hashes grow with each refinement (`Addition`), of its own kind, and of all kinds
+All of it is one list of `Addition`s, which `add` in sums.lua applies. A hash per tenant and day has
+what was consumed (`usage`), another what drafts have gained (`insights`), a third what drawn models
+achieved (`models`); every script that ends a refinement adds the first and the last. The
+calibration is not by day: two hashes grow with each refinement, of its own kind, and of all kinds
 with the same models. A third one has how far each critic of a tenant can be trusted.
-Achievements of models that were drawn: a hash per tenant, kind, day, seat and model. `tally` in
-sums.lua adds to them, and takes back what a retry makes void.
-Insights: a hash per tenant, day and dimension.
-Usage: a hash per tenant and day, listed in a sorted set.
 """
 
 import asyncio
 import hashlib
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
+from itertools import chain
 from math import exp, sqrt
 from typing import Any, Self
 
@@ -333,9 +331,17 @@ class Achieved:
     priced: int = 0
     cost_usd: float = 0.0
 
+    @classmethod
+    def of(cls, stored: bytes | None) -> Self:
+        """Return what is stored of a day, if anything is."""
+        if stored is None:
+            return cls()
+        ended, passed, gain, squares, priced, cost_usd = decode_sums(stored)
+        return cls(int(ended), int(passed), gain, squares, int(priced), cost_usd)
+
     def __add__(self, other: "Achieved") -> "Achieved":
         """Add both."""
-        return Achieved(*(getattr(self, it) + getattr(other, it) for it in ACHIEVED_FIELDS))
+        return Achieved(*(getattr(self, it.name) + getattr(other, it.name) for it in fields(self)))
 
     @property
     def mean_cost_usd(self) -> float | None:
@@ -347,8 +353,6 @@ class Achieved:
         """The mean gain of one refinement; None if there is none."""
         return self.gain / self.ended if self.ended else None
 
-
-ACHIEVED_FIELDS = tuple(it.name for it in fields(Achieved))
 
 Candidates = Mapping[str, Sequence[str]]
 """Models by the seat for which one of them is drawn."""
@@ -375,122 +379,56 @@ def drawn_in(new: NewRefinement) -> bytes | None:
     return to_json({"kind": kind, "models": {seat: it.picked for seat, it in draws.items()}})
 
 
-async def achievements(
-    committer: Committer, tenant: str, kind: str, candidates: Candidates
-) -> dict[str, dict[str, Achieved]]:
-    """Return by seat and model what has been achieved in the last 30 days."""
-    today = datetime.now(UTC).date() + timedelta(days=1)  # the clock of Redis may be ahead
-    pairs = [(seat, model) for seat, models in candidates.items() for model in models]
-    names = [f"{field} {seat} {model}" for seat, model in pairs for field in ACHIEVED_FIELDS]
-    days = [today - timedelta(days=back) for back in range(REMEMBERED_DAYS + 1)]
-    stored = await asyncio.gather(
-        *(committer.execute("HMGET", keys.achieved(tenant, kind, day), *names) for day in days)
-    )
-    total = dict.fromkeys(pairs, Achieved())
-    for values in map(iter, stored):
-        for pair in pairs:
-            total[pair] += _achieved(values)
-    return {
-        seat: {model: total[seat, model] for model in models} for seat, models in candidates.items()
-    }
-
-
-def _achieved(values: Iterator[bytes | None]) -> Achieved:
-    ended, passed, gain, squares, priced, cost_usd = (
-        float(it or 0) for it in islice(values, len(ACHIEVED_FIELDS))
-    )
-    return Achieved(int(ended), int(passed), gain, squares, int(priced), cost_usd)
-
-
-async def agreements_of(
-    committer: Committer, tenant: str, critics: Sequence[str]
-) -> dict[str, Agreement]:
-    """Return how critics agreed with people and validators, all kinds together."""
-    if not critics:
-        return {}
-    names = [f"pairs {critic}" for critic in critics]
-    stored = await committer.execute("HMGET", keys.trust(tenant), *names)
-    sums = (() if it is None else decode_sums(it) for it in stored)
-    return {critic: Agreement(*it) for critic, it in zip(critics, sums, strict=True)}
-
-
-def insight_additions(tenant: str, day: date, added: Mapping[Key, Sums]) -> tuple[Addition, ...]:
-    """Return what a refinement that ends on a day adds to the sums of its tenant."""
-    by: defaultdict[Dimension, dict[str, Sums]] = defaultdict(dict)
-    for (dimension, group), sums in added.items():
-        by[dimension][group] = sums
-    return tuple([Addition(keys.insight_sums(tenant, day, of), sums) for of, sums in by.items()])
-
-
-def insight_keys(
-    tenant: str, since: date, until: date, by: Iterable[Dimension]
-) -> Iterator[tuple[Dimension, str]]:
-    """Yield the keys of the sums of every day, the last one included."""
-    for dimension in by:
-        for number in range((until - since).days + 1):
-            yield dimension, keys.insight_sums(tenant, since + timedelta(days=number), dimension)
-
-
-def decode_insights(
-    stored: Iterable[tuple[Dimension, Mapping[bytes, bytes]]],
-) -> dict[Key, Sums]:
-    """Return the sums of several days together."""
-    total: dict[Key, Sums] = {}
-    for dimension, day in stored:
-        for group, sums in day.items():
-            key = dimension, group.decode()
-            total[key] = total.get(key, Sums()) + decode_sums(sums)
-    return total
+def insight_additions(gained: Mapping[Key, Sums]) -> tuple[Addition, ...]:
+    """Return what the gains of a refinement add to the sums of its day."""
+    sums = {f"{by} {group}": it for (by, group), it in gained.items()}
+    return (Addition("insights", sums),) if sums else ()
 
 
 EPOCH = date(1970, 1, 1)
 SCANNED = 1_000
 
 TenantDay = tuple[str, date]
+StoredDay = tuple[TenantDay, Mapping[bytes, bytes]]
 Cells = list[tuple[UsageCell, int, ModelUse]]
 """Each with the number of endings."""
 
 
-async def usage_days(
-    committer: Committer, tenant: str | None, first: date, last: date
-) -> list[TenantDay]:
-    """Return the days from `first` to `last` for which a tenant, or any, has usage."""
-    bounds = ((it - EPOCH).days for it in (first, last))
-    listed = await committer.execute("ZRANGEBYSCORE", keys.USAGE, *bounds)
-    named = (it.decode().rsplit(":", 1) for it in listed)
-    return [
-        (name, EPOCH + timedelta(days=int(day))) for name, day in named if tenant in (None, name)
-    ]
-
-
-async def usage_of(committer: Committer, days: Sequence[TenantDay]) -> Cells:
-    """Return the usage of some tenants' days."""
-    names = (keys.usage(tenant, day) for tenant, day in days)
-    found = await asyncio.gather(*(committer.execute("HGETALL", it) for it in names))
-    return await asyncio.to_thread(_cells, days, found)
-
-
-def _cells(days: Sequence[TenantDay], found: Sequence[Mapping[bytes, bytes]]) -> Cells:
-    cells: Cells = []
-    for (tenant, day), stored in zip(days, found, strict=True):
+def _rows(days: Iterable[StoredDay], words: int) -> Iterator[tuple[Any, ...]]:
+    """Yield a day, the words of a name, the last of which may have spaces, and the sums."""
+    for day, stored in days:
         for name, sums in stored.items():
-            outcome, strategy, key, model = name.decode().split(" ", 3)
-            endings, *use = map(int, sums.split())
-            cell = UsageCell(day, tenant, "" if key == "-" else key, model, strategy, outcome)
-            cells.append((cell, endings, ModelUse(*use)))
+            yield day, *name.decode().split(" ", words - 1), sums
+
+
+def _cells(days: Iterable[StoredDay]) -> Cells:
+    cells: Cells = []
+    for (tenant, day), outcome, strategy, key, model, sums in _rows(days, 4):
+        endings, *use = map(int, decode_sums(sums))
+        cell = UsageCell(day, tenant, "" if key == "-" else key, model, strategy, outcome)
+        cells.append((cell, endings, ModelUse(*use)))
     return cells
 
 
-async def unlist_usage(committer: Committer, tenant: str) -> None:
+def _insights(days: Iterable[StoredDay], by: Collection[Dimension]) -> dict[Key, Sums]:
+    total: dict[Key, Sums] = {}
+    for _, dimension, group, sums in _rows(days, 2):
+        if dimension in by:
+            key = Dimension(dimension), group
+            total[key] = total.get(key, Sums()) + decode_sums(sums)
+    return total
+
+
+async def unlist(committer: Committer, tenant: str) -> None:
     """Remove the days of a tenant from the list; the hashes themselves are deleted elsewhere."""
     cursor: int | None = None
     while cursor != 0:
         found = await committer.execute(
-            "ZSCAN", keys.USAGE, cursor or 0, "MATCH", f"{tenant}:*", "COUNT", SCANNED
+            "ZSCAN", keys.STATISTICS, cursor or 0, "MATCH", f"{tenant}:*", "COUNT", SCANNED
         )
         cursor = int(found[0])
         if listed := [name for name, _ in found[1]]:
-            await committer.execute("ZREM", keys.USAGE, *listed)
+            await committer.execute("ZREM", keys.STATISTICS, *listed)
 
 
 class Statistics:
@@ -500,23 +438,7 @@ class Statistics:
         self._committer = committer
 
     @refusing
-    async def insights(
-        self, tenant: str, since: date | None, by: Collection[Dimension]
-    ) -> tuple[date, dict[Key, Sums]]:
-        """Return the sums of gains since a day, and that day: the first one that is kept, if later.
-
-        Without a day, all that are kept count.
-        """
-        seconds, _ = await self._committer.execute("TIME")
-        today = datetime.fromtimestamp(seconds, UTC).date()
-        first = max(since or date.min, today - timedelta(days=KEPT_DAYS - 1))
-        named = [*insight_keys(tenant, first, today, by)]
-        stored = await asyncio.gather(*(self._committer.execute("HGETALL", it) for _, it in named))
-        days = zip((of for of, _ in named), stored, strict=True)
-        return first, await asyncio.to_thread(decode_insights, days)
-
-    @refusing
-    async def usage_days(
+    async def days(
         self, tenant: str | None, first: date | None, last: date | None, default_days: int
     ) -> tuple[date, date, list[TenantDay]]:
         """Return the first and the last day, and those between for which there is usage.
@@ -524,28 +446,82 @@ class Statistics:
         It is that of a tenant, or of all. The last day is today unless given, in UTC; without a
         first one there are `default_days`.
         """
-        seconds, _ = await self._committer.execute("TIME")
-        last = last or datetime.fromtimestamp(seconds, UTC).date()
+        last = last or await self._today()
         if first is None:
             first = date.fromordinal(max(1, last.toordinal() - default_days + 1))
-        return first, last, await usage_days(self._committer, tenant, first, last)
+        bounds = ((it - EPOCH).days for it in (first, last))
+        listed = await self._committer.execute("ZRANGEBYSCORE", keys.STATISTICS, *bounds)
+        named = (it.decode().rsplit(":", 1) for it in listed)
+        days = ((name, EPOCH + timedelta(days=int(day))) for name, day in named)
+        return first, last, [it for it in days if tenant in (None, it[0])]
 
     @refusing
     async def usage_of(self, days: Sequence[TenantDay]) -> Cells:
         """Return what refinements have consumed that ended on some tenants' days."""
-        return await usage_of(self._committer, days)
+        return await asyncio.to_thread(_cells, await self._stored("usage", days))
+
+    @refusing
+    async def insights(
+        self, tenant: str, since: date | None, by: Collection[Dimension]
+    ) -> tuple[date, dict[Key, Sums]]:
+        """Return the sums of gains since a day, and that day: the first one that is kept, if later.
+
+        Without a day, all that are kept count.
+        """
+        today = await self._today()
+        first = max(since or date.min, today - timedelta(days=KEPT_DAYS - 1))
+        stored = await self._stored("insights", _days_of(tenant, first, today))
+        return first, await asyncio.to_thread(_insights, stored, by)
 
     @refusing
     async def achieved(
         self, tenant: str, kind: str, candidates: Candidates
     ) -> Mapping[str, Mapping[str, Achieved]]:
-        """Return by seat what models have achieved in the tasks of a kind they were drawn for."""
-        return await achievements(self._committer, tenant, kind, candidates)
+        """Return by seat what models have achieved in the tasks of a kind they were drawn for.
+
+        The last 30 days count.
+        """
+        today = datetime.now(UTC).date() + timedelta(days=1)  # the clock of Redis may be ahead
+        names = [f"{kind} {seat} {it}" for seat, of in candidates.items() for it in of]
+        days = _days_of(tenant, today - timedelta(days=REMEMBERED_DAYS), today)
+        stored = await asyncio.gather(
+            *(
+                self._committer.execute("HMGET", keys.statistics("models", *it), *names)
+                for it in days
+            )
+        )
+        totals = dict.fromkeys(names, Achieved())
+        for name, sums in chain.from_iterable(zip(names, it, strict=True) for it in stored):
+            totals[name] += Achieved.of(sums)
+        return {
+            seat: {it: totals[f"{kind} {seat} {it}"] for it in of}
+            for seat, of in candidates.items()
+        }
+
+    @refusing
+    async def models(self, tenant: str) -> dict[tuple[str, str, str], Achieved]:
+        """Return what drawn models have achieved in the last 30 days, by kind, seat and model."""
+        today = await self._today()
+        stored = await self._stored(
+            "models", _days_of(tenant, today - timedelta(days=REMEMBERED_DAYS - 1), today)
+        )
+        totals: dict[tuple[str, str, str], Achieved] = {}
+        for _, *key, sums in _rows(stored, 3):
+            kind, seat, model = key
+            totals[kind, seat, model] = totals.get((kind, seat, model), Achieved()) + Achieved.of(
+                sums
+            )
+        return totals
 
     @refusing
     async def agreements(self, tenant: str, critics: Sequence[str]) -> Mapping[str, Agreement]:
-        """Return how critics of a tenant agreed with people and validators."""
-        return await agreements_of(self._committer, tenant, critics)
+        """Return how critics agreed with people and validators, all kinds together."""
+        if not critics:
+            return {}
+        names = [f"pairs {critic}" for critic in critics]
+        stored = await self._committer.execute("HMGET", keys.trust(tenant), *names)
+        sums = (() if it is None else decode_sums(it) for it in stored)
+        return {critic: Agreement(*it) for critic, it in zip(critics, sums, strict=True)}
 
     @refusing
     async def calibrations(self, tenant: str, limit: int) -> tuple[CalibratedKind, ...]:
@@ -555,3 +531,16 @@ class Statistics:
             *(self._committer.execute("HGETALL", it) for it in (*listed, keys.trust(tenant)))
         )
         return calibrations(kinds, critics)[:limit]
+
+    async def _today(self) -> date:
+        seconds, _ = await self._committer.execute("TIME")
+        return datetime.fromtimestamp(seconds, UTC).date()
+
+    async def _stored(self, of: str, days: Sequence[TenantDay]) -> list[StoredDay]:
+        names = (keys.statistics(of, *it) for it in days)
+        found = await asyncio.gather(*(self._committer.execute("HGETALL", it) for it in names))
+        return [*zip(days, found, strict=True)]
+
+
+def _days_of(tenant: str, first: date, last: date) -> list[TenantDay]:
+    return [(tenant, first + timedelta(days=it)) for it in range((last - first).days + 1)]

@@ -38,7 +38,7 @@ LEFT_OUT = tuple(
         redis_keys.NEWS,
         redis_keys.OVERTAKEN,
         redis_keys.PROMPT_NONCE,
-        redis_keys.USAGE,
+        redis_keys.STATISTICS,
         redis_keys.WORKERS,
     )
 )

@@ -1,5 +1,6 @@
 """`GET /v1/insights`, and how its figures follow from what refinements added."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -18,7 +19,7 @@ from app.contract.insights import (
 from app.contract.judgement import Usage
 from app.contract.status import Status
 from app.service.report.gains import gains_in
-from app.store import WorkerStore, insight_additions
+from app.store import WorkerStore, insight_additions, keys
 from tests.api.api_client import problem, submitted
 from tests.api.test_gains import two_revisions
 from tests.store.store_harness import COMPLETED, SUCCEEDED
@@ -113,8 +114,8 @@ def test_a_refinement_adds_its_drafts_under_everything_that_made_them() -> None:
 
 def test_criteria_that_the_request_did_not_name_are_left_out() -> None:
     gains = gains_in(two_revisions().told())
-    keys = insights_of(gains, "iterative", Usage(), NAMED[1:])
-    found = [value for by, value in keys if by is Dimension.CRITERION]
+    sums = insights_of(gains, "iterative", Usage(), NAMED[1:])
+    found = [value for by, value in sums if by is Dimension.CRITERION]
     assert found == ["criterion 1"]
 
 
@@ -132,12 +133,13 @@ async def ended(api: httpx.AsyncClient, worker: WorkerStore, **days_ago: Sums) -
     claimed = await worker.claim(refinement_id, f"{refinement_id}-1", "worker-1")
     assert claimed is not None
     additions = [
-        addition
+        replace(
+            addition,
+            key=keys.statistics("insights", "default", TODAY - timedelta(days=int(name[1:]))),
+        )
         for name, sums in days_ago.items()
         for addition in insight_additions(
-            "default",
-            TODAY - timedelta(days=int(name.removeprefix("d"))),
-            {(Dimension.STEP, "revision"): sums, (Dimension.MODEL, "openai:m"): sums},
+            {(Dimension.STEP, "revision"): sums, (Dimension.MODEL, "openai:m"): sums}
         )
     ]
     await worker.journal(claimed).append(

@@ -22,7 +22,7 @@ from tests.api.api_client import REQUEST, ManualWorker, problem, submitted
 from tests.api.conftest import requiring_keys
 from tests.api.test_batches import begun, line, sent
 from tests.api.test_tenants import key_of
-from tests.store.store_harness import BROKEN, COMPLETED, FAILED, JUDGED, SUCCEEDED
+from tests.store.store_harness import BROKEN, COMPLETED, FAILED, JUDGED, SUCCEEDED, stored_sums
 from tests.waiting import TIMEOUT_S
 
 GPT, CLAUDE = "openai:gpt-5-mini", "anthropic:claude-sonnet-5"
@@ -198,9 +198,11 @@ async def test_more_groups_than_anybody_reads_are_refused(
     for n in range(MOST_GROUPS // 1_000 + 1):
         day = today - timedelta(days=n)
         number = (day - date(1970, 1, 1)).days
-        cells = {f"passed s k openai:m{n}": "1 1 1 1 0 0 0" for n in range(1_000)}
-        await redis.hset(keys.usage("acme", day), mapping=cast("dict[Any, Any]", cells))
-        await redis.zadd(keys.USAGE, {f"acme:{number}": number})
+        cells = {f"passed s k openai:m{n}": stored_sums(1, 1, 1, 1, 0, 0, 0) for n in range(1_000)}
+        await redis.hset(
+            keys.statistics("usage", "acme", day), mapping=cast("dict[Any, Any]", cells)
+        )
+        await redis.zadd(keys.STATISTICS, {f"acme:{number}": number})
     _, headers = await key_of(keyring, "acme")
     query = {"group_by": ["day", "model"]}
     refused = problem(

@@ -21,7 +21,14 @@ from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.store import keys
-from app.store.codec import decode_request, decode_snapshot, decoded_event, paired, snapshot_json
+from app.store.codec import (
+    decode_request,
+    decode_snapshot,
+    decode_sums,
+    decoded_event,
+    paired,
+    snapshot_json,
+)
 from app.store.packing import record_of
 from app.store.scripts import END
 from tests.simulation.network import RealRedis
@@ -139,9 +146,9 @@ def _usage(world: SimulatedWorld) -> Iterator[str]:
     spent = sum((it.snapshot.usage for it in stored), Usage())
     expected = [len(stored), spent.calls, spent.input_tokens, spent.output_tokens]
     counted = [0, 0, 0, 0]
-    for day in redis.ask(b"KEYS", f"{keys.USAGE}:*".encode())[1]:
+    for day in redis.ask(b"KEYS", f"{keys.STATISTICS}:usage:*".encode())[1]:
         for name, numbers in paired(redis.ask(b"HGETALL", day)[1]).items():
-            endings, *use = map(int, numbers.split()[:4])
+            endings, *use = map(int, decode_sums(numbers)[:4])
             of_all = endings if name.endswith(b" ") else 0
             counted = [a + b for a, b in zip(counted, (of_all, *use), strict=True)]
     if counted != expected:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from struct import pack
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -142,6 +143,11 @@ async def claim(worker: WorkerStore, refinement_id: str, job: int = 1) -> HeldCl
 
 async def started(store: Store, worker: WorkerStore) -> HeldClaim:
     return await claim(worker, await submit(store))
+
+
+def stored_sums(*numbers: float) -> bytes:
+    """Return sums as `add` in sums.lua stores them."""
+    return b"d" + pack(f"<{len(numbers)}d", *numbers)
 
 
 def step(key: str = "iterations/1/critique", text: str = "reply") -> Entry:

@@ -29,7 +29,7 @@ MODEL = "openai:a b"
 NOTHING = Achieved()
 SEATS = {"generator": [MODEL], "generator/stages/text": [MODEL], "critic": ["openai:judge"]}
 REACHED = {"generator": (0.4, 0.5), "generator/stages/text": (0.1, None)}
-ONCE = Achieved(ended=1, passed=1, gain=0.4, squares=0.16, priced=1, cost_usd=0.5)
+ONCE = Achieved(ended=1, passed=1, gain=0.4, squares=0.4 * 0.4, priced=1, cost_usd=0.5)
 KIND = "f00d"
 JUDGED = replace(JUDGED_BEFORE, achieved=REACHED)
 UNKNOWN_COST = replace(JUDGED, achieved={"generator": (0.4, None)})
@@ -77,7 +77,7 @@ async def test_what_was_achieved_long_ago_is_forgotten(
 ) -> None:
     held = await drawn(store, worker)
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
-    (key,) = [it async for it in redis.scan_iter(f"{keys.ACHIEVED}*")]
+    (key,) = [it async for it in redis.scan_iter(f"{keys.STATISTICS}:models:*")]
     assert 0 < await redis.pttl(key) <= 90 * 86_400_000
     name, _, day = key.decode().rpartition(":")
     await redis.rename(key, f"{name}:{int(day) - 29}")
@@ -138,7 +138,7 @@ async def test_a_model_that_was_named_and_not_drawn_does_not_count(
 ) -> None:
     held = await claim(worker, (await store.create(new(), None)).id)
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
-    assert [it async for it in redis.scan_iter(f"{keys.ACHIEVED}*")] == []
+    assert await store.statistics.models(TENANT) == {}
 
 
 async def test_a_tenant_sees_its_own_alone(store: Store, worker: WorkerStore) -> None:
@@ -175,12 +175,13 @@ async def test_a_retried_one_counts_once_and_as_it_ended_last(
     assert await achieved(store) == ONCE
 
 
-async def test_a_poisoned_one_was_not_counted_and_a_retry_takes_nothing_back(
+async def test_a_poisoned_one_counts_as_failed_until_it_is_retried(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     held = await drawn(store, worker)
     await redis.hset(keys.SUMMARY + held.id, "attempt", 3)
     assert await worker.blame(held.id, "worker-1", "it died")
+    assert await achieved(store) == Achieved(ended=1)
     await store.retry(TENANT, held.id)
     assert await achieved(store) == NOTHING
 

@@ -689,6 +689,6 @@ def test_nothing_is_counted_down_by_a_sign_before_it() -> None:
 def test_an_append_that_ends_nothing_defines_no_function_of_an_ending() -> None:
     before_its_body, _, _ = SCRIPTS["append"].text.partition("local id, nonce")
     assert "local function publish(" in before_its_body
-    for name in ("ended", "add", "tally", "line_up", "begin_pause"):
+    for name in ("ended", "add", "count_ending", "line_up", "begin_pause"):
         assert f"local function {name}(" not in before_its_body
         assert f"local function {name}(" in SCRIPTS["append"].text

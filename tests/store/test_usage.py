@@ -12,7 +12,7 @@ from app.contract.limits import LimitsChange
 from app.contract.status import Status
 from app.contract.usage import NO_USE, OTHER, ModelUse, UsageCell
 from app.store import Fields, Journal, Store, WorkerStore, keys
-from app.store.scripts import MOST_USED
+from app.store.scripts import MOST_SUMS
 from tests.store.store_harness import (
     BROKEN,
     CANCELED,
@@ -34,6 +34,7 @@ from tests.store.store_harness import (
     pause,
     started,
     step,
+    stored_sums,
 )
 
 GPT, CLAUDE = "openai:gpt-5-mini", "anthropic:claude sonnet"
@@ -41,6 +42,7 @@ USED = {GPT: ModelUse(2, 30, 20, 10, 500_000_000, 0), CLAUDE: ModelUse(1, 9, 8, 
 HAS_USED = replace(JUDGED, used=USED)
 KEY = "key_3f8k2m9q7w1x"
 TODAY = datetime.now(UTC).date()
+ONE_ENDING = stored_sums(1, 0, 0, 0, 0, 0, 0)
 
 Ending = Callable[[Store, WorkerStore, Redis, HeldClaim], Awaitable[object]]
 Counted = dict[tuple[str, str, str], tuple[int, ModelUse]]
@@ -48,7 +50,7 @@ Counted = dict[tuple[str, str, str], tuple[int, ModelUse]]
 
 async def counted(store: Store, tenant: str = TENANT) -> Counted:
     """Return endings and uses by key, model and outcome."""
-    *_, days = await store.statistics.usage_days(tenant, TODAY, TODAY + timedelta(days=1), 1)
+    *_, days = await store.statistics.days(tenant, TODAY, TODAY + timedelta(days=1), 1)
     found = await store.statistics.usage_of(days)
     assert {cell.strategy for cell, _, _ in found} <= {"iterative"}
     return {(cell.key, cell.model, cell.outcome): (n, use) for cell, n, use in found}
@@ -200,14 +202,13 @@ async def test_it_stays_counted_when_the_refinement_goes(
 async def test_a_full_day_adds_further_models_and_keys_to_others(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
-    day = keys.usage(TENANT, TODAY)
-    numbers = "1 1 1 1 0 0 0"
-    await redis.hset(day, mapping={f"failed s k m{n}": numbers for n in range(MOST_USED)})
+    day, ones = keys.statistics("usage", TENANT, TODAY), stored_sums(1, 1, 1, 1, 0, 0, 0)
+    await redis.hset(day, mapping={f"failed s k m{n}": ones for n in range(MOST_SUMS)})
     for api_key in ("key_1", "key_2"):
         created = await store.create(replace(new(), api_key=api_key), None)
         held = await claim(worker, created.id)
         await held.journal.append([iteration(held), COMPLETED], HAS_USED, to=Status.SUCCEEDED)
-    await redis.hdel(day, *(f"failed s k m{n}" for n in range(MOST_USED)))
+    await redis.hdel(day, *(f"failed s k m{n}" for n in range(MOST_SUMS)))
     both = ModelUse(*(2 * sum(it) for it in zip(*USED.values(), strict=True)))
     assert await counted(store) == {
         (OTHER, "", "passed"): (2, NO_USE),
@@ -231,13 +232,13 @@ async def test_usage_is_deleted_after_the_days_for_which_it_is_kept(
     for age in (399, 400):
         day = TODAY - timedelta(days=age)
         number = (day - epoch).days
-        await redis.hset(keys.usage(TENANT, day), "passed iterative - ", "1 0 0 0 0 0 0")
-        await redis.zadd(keys.USAGE, {f"{TENANT}:{number}": number})
+        await redis.hset(keys.statistics("usage", TENANT, day), "passed iterative - ", ONE_ENDING)
+        await redis.zadd(keys.STATISTICS, {f"{TENANT}:{number}": number})
     await be_up(redis)
     await worker.recover(include_queued=False)
-    *_, days = await store.statistics.usage_days(TENANT, epoch, TODAY, 1)
+    *_, days = await store.statistics.days(TENANT, epoch, TODAY, 1)
     assert days == [(TENANT, TODAY - timedelta(days=399))]
-    assert len(await redis.keys(f"{keys.USAGE}:*")) == 1
+    assert len(await redis.keys(f"{keys.STATISTICS}:*")) == 1
 
 
 async def test_the_usage_of_a_tenant_goes_with_the_tenant(
@@ -247,9 +248,9 @@ async def test_the_usage_of_a_tenant_goes_with_the_tenant(
         created = await store.create(new(tenant), None)
         await store.cancel(tenant, created.id)
     await store.access.forget_tenant("acme")
-    *_, days = await store.statistics.usage_days(None, TODAY, TODAY, 1)
+    *_, days = await store.statistics.days(None, TODAY, TODAY, 1)
     assert [tenant for tenant, _ in days] == ["acme-2"]
-    assert len(await redis.keys(f"{keys.USAGE}*")) == 2
+    assert len(await redis.keys(f"{keys.STATISTICS}*")) == 2
 
 
 def test_a_cell_of_usage_has_no_text_of_a_client() -> None:

@@ -33,9 +33,7 @@ Uses = dict[str, ModelUse]
 
 async def counted(harness: RefinementHarness) -> tuple[int, Uses]:
     """Return how many endings were counted, and the use of each model."""
-    *_, days = await harness.store.statistics.usage_days(
-        TENANT, TODAY, TODAY + timedelta(days=1), 1
-    )
+    *_, days = await harness.store.statistics.days(TENANT, TODAY, TODAY + timedelta(days=1), 1)
     endings, used = 0, defaultdict[str, ModelUse](lambda: NO_USE)
     for cell, number, use in await harness.store.statistics.usage_of(days):
         endings += number if not cell.model else 0

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from app.contract.events import StepCompleted, StepFailed
@@ -46,7 +45,6 @@ from workers.play.executor import (
 )
 from workers.play.journal_writer import (
     Ending,
-    InsightScope,
     JournalUnwritable,
     JournalWriter,
     JudgedDraft,
@@ -312,14 +310,13 @@ class Driver:
             if keeps_prompts
             else None
         )
-        scope = InsightScope(claimed.tenant, submitted.request, partial(self._time.time_in, 0))
         self._writer = JournalWriter(
             journal,
             recorded,
             claimed.state,
             self._time.waited_s,
             prompts=keeper,
-            insights=scope if submitted.request.learn else None,
+            learning=submitted.request if submitted.request.learn else None,
             drawn=_drawn_in(submitted),
         )
         self._request, self._plan = submitted.request, submitted.request.review

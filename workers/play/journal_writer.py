@@ -5,7 +5,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Self
 
 from app.contract.criteria import Criterion
@@ -17,7 +16,7 @@ from app.contract.events import (
     Stopping,
     TextReply,
 )
-from app.contract.gains import Gains, gains_of, lost_from, score_gain
+from app.contract.gains import gains_of, lost_from, score_gain
 from app.contract.insights import insights_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
@@ -453,21 +452,6 @@ def _notes(judgement: Judgement, prefix: str) -> tuple[IssueNote, ...]:
 Pending = RecordedStep | JudgedDraft | Stopping | Waiting
 
 
-@value(slots=True)
-class InsightScope:
-    """Where the gains of a refinement count; `now` returns the time of Redis."""
-
-    tenant: str
-    request: RefinementRequest
-    now: Callable[[], datetime]
-
-    def additions(self, gains: Gains, usage: Usage) -> tuple[Addition, ...]:
-        """Return what the gains add to the sums of this day."""
-        named = {criterion.name for rubric in self.request.rubrics() for criterion in rubric}
-        added = insights_of(gains, self.request.strategy.kind, usage, named)
-        return insight_additions(self.tenant, self.now().date(), added)
-
-
 class JournalUnwritable(Exception):
     """An append failed in a way that waiting does not mend: the claim is left to its lease.
 
@@ -497,7 +481,8 @@ class JournalWriter:
     Entries stay until an append has taken them, so that nothing that was paid for is lost while
     Redis is unreachable or refuses writes. An append without an answer may have happened: it is
     sent again unchanged before anything else is written. `write` raises `Fenced` and `StaleLimits`.
-    `drawn` are the seats whose models were drawn.
+    `learning` is the request if the gains of its drafts count, and `drawn` are the seats whose
+    models were drawn.
     """
 
     def __init__(
@@ -508,12 +493,12 @@ class JournalWriter:
         waited_s: Callable[[], float] = lambda: 0.0,
         *,
         prompts: PromptKeeper | None = None,
-        insights: InsightScope | None = None,
+        learning: RefinementRequest | None = None,
         drawn: Collection[str] = (),
     ) -> None:
         self.state = state
         self._drawn = drawn
-        self._insights = insights
+        self._learning = learning
         self._waited_s = waited_s
         self._prompts = prompts
         self.under_way: dict[str, None] = {}
@@ -650,8 +635,8 @@ class JournalWriter:
 
     def _additions(self, judgings: Sequence[JudgedDraft], ending: Ending) -> tuple[Addition, ...]:
         """Return what an ending adds to sums: its own, and what its drafts have brought."""
-        scope = self._insights
-        if scope is None or ending.status is not Status.SUCCEEDED:
+        request = self._learning
+        if request is None or ending.status is not Status.SUCCEEDED:
             return ending.additions
         result = ending.changes.get("result")
         try:
@@ -661,7 +646,9 @@ class JournalWriter:
                 result.path if result else None,
                 lost_from(result),
             )
-            return (*ending.additions, *scope.additions(gains, self._replay.spent))
+            named = {criterion.name for rubric in request.rubrics() for criterion in rubric}
+            gained = insights_of(gains, request.strategy.kind, self._replay.spent, named)
+            return (*ending.additions, *insight_additions(gained))
         except Exception:  # figures must not keep a refinement from ending
             log.exception("%s: its gains were not counted", self._journal.id)
             return ending.additions

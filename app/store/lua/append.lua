@@ -75,7 +75,8 @@ if to ~= '' then  --{
   if is_terminal(to) then
     redis.call('HSET', key, unpack(set))
     set = {}
-    for _, v in ipairs({ ended(id, tenant, status, to, at, retention_ms) }) do set[#set + 1] = v end
+    local given = { unpack(ARGV, last_part + 1) }
+    for _, v in ipairs({ ended(id, tenant, status, to, at, retention_ms, given) }) do set[#set + 1] = v end
   elseif to == 'paused' then
     for _, v in ipairs({ begin_pause(id, tenant, status, at, asked) }) do set[#set + 1] = v end
   else
@@ -86,15 +87,6 @@ end  --}
 if overruled then set[#set + 1] = 'stop_reason'; set[#set + 1] = 'canceled' end
 redis.call('HSET', key, unpack(set))
 if overruled then redis.call('HDEL', key, 'error') end
-if to == 'succeeded' or to == 'failed' then  --{
-  tally(id, tenant, at, 1)
-  -- Not again after a retry: its drafts would count twice.
-  -- Sums have names of criteria: what is not to be stored adds to none.
-  local is_stored = redis.call('HGET', key, 'store') ~= '0'
-  if #ARGV > last_part and is_stored and redis.call('HSETNX', key, 'added', '1') == 1 then
-    for i = last_part + 1, #ARGV, 2 do add(ARGV[i], ARGV[i + 1], at) end
-  end
-end  --}
 if parks then  --{
   release(id)
   redis.call('HSET', key, 'attempt', math.max(attempt - 1, 0))

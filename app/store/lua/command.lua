@@ -86,7 +86,7 @@ elseif name == 'rate' then  --{
   end
   redis.call('HSET', key, 'last_event', n)
   redis.call('HINCRBY', key, 'ratings', 1)
-  for i = 11, store == '0' and 0 or #ARGV, 2 do add(ARGV[i], ARGV[i + 1], at) end
+  for i = 11, store == '0' and 0 or #ARGV, 2 do add(tenant, ARGV[i], ARGV[i + 1], at) end
   publish(id)
   return taken(0, n)  --}
 

@@ -47,7 +47,6 @@ local function overdue(id, tenant, status, last, retention_ms, limit)
     write(id, last + 1, at, end_of('failed'))
     redis.call('HSET', SUMMARY .. id, 'last_event', last + 1, 'stop_reason', 'error', 'error', NEVER_STARTED,
       ended(id, tenant, status, 'failed', at, retention_ms))
-    tally(id, tenant, at, 1)
     publish(id)
     return
   end
@@ -147,9 +146,9 @@ for _, id in ipairs(lost) do
 end
 
 local today = math.floor(at / DAY_MS)
-for _, of in ipairs(redis.call('ZRANGEBYSCORE', USAGE, '-inf', today - usage_days, 'LIMIT', 0, limit)) do
-  redis.call('UNLINK', USAGE .. ':' .. of)
-  redis.call('ZREM', USAGE, of)
+for _, of in ipairs(redis.call('ZRANGEBYSCORE', STATISTICS, '-inf', today - usage_days, 'LIMIT', 0, limit)) do
+  redis.call('UNLINK', STATISTICS .. ':usage:' .. of)
+  redis.call('ZREM', STATISTICS, of)
 end
 
 found[1] = count + #lost

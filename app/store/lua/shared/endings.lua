@@ -1,8 +1,8 @@
 -- How a refinement ends.
 
 -- Returns the summary fields of an ended refinement, and updates everything outside the summary. What its worker
--- told of it must be stored before.
-local function ended(id, tenant, from, to, at, retention_ms)
+-- told of it must be stored before; `given` is what the worker adds to sums, if there is one.
+local function ended(id, tenant, from, to, at, retention_ms, given)
   local expires = at + retention_ms
   count_bytes(id, tenant)
   relist(id, tenant, from, to)
@@ -14,7 +14,7 @@ local function ended(id, tenant, from, to, at, retention_ms)
     local best, passed = unpack(redis.call('HMGET', SUMMARY .. id, 'best', 'best_passed'))
     outcome = passed == 'true' and 'passed' or best and 'best_effort' or 'failed'
   end
-  count_usage(id, tenant, outcome, at)
+  count_ending(id, tenant, outcome, given or {}, at)
   redis.call('HDEL', SUMMARY .. id, 'review', 'approvals', 'also_asked', 'paused_at', 'review_until',
     'waiting', 'parked_at', 'in_vain', 'pause')
   redis.call('ZREM', WAITING, id)
@@ -57,8 +57,8 @@ end
 -- Returns the number of the RQ job to enqueue.
 local function reopened(id, tenant, n, at, limits, voided, lease_ms)
   local key = SUMMARY .. id
-  local batch, deadline = unpack(redis.call('HMGET', key, 'batch', 'deadline'))
-  tally(id, tenant, at, -1)
+  local batch, deadline, used = unpack(redis.call('HMGET', key, 'batch', 'deadline', 'used'))
+  take_back(id, tenant)
   if batch and redis.call('EXISTS', BATCH .. batch) == 1 and redis.call('SADD', BATCH_LIVE .. batch, id) == 1 then
     redis.call('HINCRBY', BATCH .. batch, 'failed', -1)
     redis.call('ZADD', BATCHES, at, batch)
@@ -73,6 +73,6 @@ local function reopened(id, tenant, n, at, limits, voided, lease_ms)
   redis.call('ZREM', TO_PACK, id)
   redis.call('HINCRBY', key, 'limits_seq', 1)
   redis.call('HINCRBY', key, 'steps', 0 - voided)
-  redis.call('HSET', key, 'limits', limits, 'attempt', 0, 'anew', 1, 'counted', used_by(id))
+  redis.call('HSET', key, 'limits', limits, 'attempt', 0, 'anew', 1, 'counted', used or '{}')
   return queued_again(id, tenant, 'failed', n, at, lease_ms)
 end

@@ -113,7 +113,7 @@ end
 local function erase(id)
   local holder, tenant, status = unpack(redis.call('HMGET', SUMMARY .. id, 'holder', 'tenant', 'status'))
   local is_live = tenant and not is_terminal(status)
-  if is_live and used_by(id) ~= '{}' then count_usage(id, tenant, 'erased', clock()) end
+  if is_live and redis.call('HEXISTS', SUMMARY .. id, 'used') == 1 then count_ending(id, tenant, 'erased', {}, clock()) end
   forget(id)
   redis.call('SET', ERASED .. id, 1, 'PX', ERASED_MS)  -- against a submission that comes late
   notify(id, holder)

@@ -1,73 +1,4 @@
--- Sums that outlive a refinement: usage of days, achievements of models, and what is learnt.
-
--- Returns what a refinement has consumed so far by model (JSON), the numbers of ModelUse in usage.py.
-local function used_by(id)
-  return redis.call('HGET', SUMMARY .. id, 'used') or '{}'
-end
-
--- Adds numbers to those of a field in the usage of a day, `OUTCOME STRATEGY KEY MODEL`.
-local function add_use(day, ends_as, key, model, numbers)
-  local field = ends_as .. ' ' .. key .. ' ' .. model
-  local before = redis.call('HGET', day, field)
-  if not before and redis.call('HLEN', day) >= MOST_USED then
-    field = ends_as .. ' ' .. OTHER .. ' ' .. (model == '' and '' or OTHER)
-    before = redis.call('HGET', day, field)
-  end
-  local sums, i = {}, 0
-  for number in string.gmatch(before or '0 0 0 0 0 0 0', '%S+') do
-    i = i + 1
-    sums[i] = string.format('%.0f', number + numbers[i])
-  end
-  redis.call('HSET', day, field, table.concat(sums, ' '))
-end
-
--- Counts an ending, and what a refinement has consumed since it ended before, in the usage of its tenant's day.
-local function count_usage(id, tenant, outcome, at)
-  local strategy, api_key, counted = unpack(redis.call('HMGET', SUMMARY .. id, 'strategy', 'api_key', 'counted'))
-  local number = math.floor(at / DAY_MS)
-  local day, ends_as = USAGE .. ':' .. tenant .. ':' .. number, outcome .. ' ' .. strategy
-  local before = cjson.decode(counted or '{}')
-  add_use(day, ends_as, api_key or '-', '', { 1, 0, 0, 0, 0, 0, 0 })
-  for model, numbers in pairs(cjson.decode(used_by(id))) do
-    local since, is_new = { 1 }, false
-    for i, sum in ipairs(numbers) do
-      since[i + 1] = sum - ((before[model] or {})[i] or 0)
-      is_new = is_new or since[i + 1] > 0
-    end
-    if is_new then add_use(day, ends_as, api_key or '-', model, since) end
-  end
-  redis.call('ZADD', USAGE, number, tenant .. ':' .. number)
-end
-
--- Counts what the models that were drawn for a refinement have achieved, once it succeeded or failed; with
--- -1 instead of 1 takes it back, if it was counted: a retry has another ending. `drawn` has the kind
--- of the refinement and the models by seat, `achieved` gain and cost by seat. The names of the fields
--- are those of ACHIEVED_FIELDS in selection.py.
-local function tally(id, tenant, at, by)
-  local drawn, achieved, outcome, tallied = unpack(redis.call('HMGET', SUMMARY .. id,
-    'drawn', 'achieved', 'outcome', 'tallied'))
-  if not drawn or string.sub(drawn, 1, 1) ~= '{' or by < 0 and not tallied then return end
-  local it, reached = cjson.decode(drawn), cjson.decode(achieved or '{}')
-  local day = math.floor(at / DAY_MS)
-  local key = tallied or string.format('%s%s:%s:%d', ACHIEVED, tenant, it.kind, day)
-  for seat, model in pairs(it.models) do
-    local name, result = seat .. ' ' .. model, reached[seat]
-    if result or not string.find(seat, '/') then  -- a stage that did not begin says nothing
-      local gain, cost_usd = unpack(result or { 0 })
-      redis.call('HINCRBY', key, 'ended ' .. name, by)
-      if outcome == 'passed' then redis.call('HINCRBY', key, 'passed ' .. name, by) end
-      redis.call('HINCRBYFLOAT', key, 'gain ' .. name, string.format('%.9f', by * gain))
-      redis.call('HINCRBYFLOAT', key, 'squares ' .. name, string.format('%.9f', by * gain * gain))
-      if cost_usd and cost_usd ~= cjson.null then
-        redis.call('HINCRBY', key, 'priced ' .. name, by)
-        redis.call('HINCRBYFLOAT', key, 'cost_usd ' .. name, string.format('%.9f', by * cost_usd))
-      end
-    end
-  end
-  redis.call('PEXPIRE', key, KEPT_MS)
-  if by > 0 then redis.call('HSET', SUMMARY .. id, 'tallied', key)
-  else redis.call('HDEL', SUMMARY .. id, 'tallied') end
-end
+-- Sums that outlive a refinement: what it consumed, what its drafts gained, what drawn models achieved, what is learnt.
 
 -- Returns the numbers of sums, packed after a `d`. Sums that cannot be read are none: an error in the middle of a claim
 -- or an ending would leave half of it.
@@ -85,9 +16,23 @@ local function keep(key)
   if redis.call('PTTL', key) < KEPT_MS - DAY_MS then redis.call('PEXPIRE', key, KEPT_MS) end
 end
 
--- Adds numbers to the sums in a hash: `Addition` in state.py says what is added, and `encode_addition` in codec.py
--- in which form. Nothing is kept for longer than KEPT_MS after it was last added to.
-local function add(hash, addition, at)
+-- Returns an addition to the sums of a day as `encode_addition` in codec.py writes one; `sums` has numbers by name.
+local function addition_of(sums)
+  local words, count = {}, 0
+  for name, numbers in pairs(sums) do
+    local packed = 'd' .. struct.pack('<' .. string.rep('d', #numbers), unpack(numbers))
+    words[#words + 1] = struct.pack('<I4c0I4c0', #name, name, #packed, packed)
+    count = count + 1
+  end
+  return '1 - ' .. count .. ' \n' .. table.concat(words)
+end
+
+-- Adds numbers to sums of a tenant: `Addition` in state.py says what is added, and `encode_addition` in codec.py in
+-- which form. `usage`, `insights` and `models` stand for the sums of the day of `at`. Recovery deletes usage; nothing
+-- else is kept for longer than KEPT_MS after it was last added to.
+local function add(tenant, key, addition, at)
+  local day = tenant .. ':' .. math.floor(at / DAY_MS)
+  local hash = string.find(key, ':', 1, true) and key or STATISTICS .. ':' .. key .. ':' .. day
   local decay, version, count, list, place = string.match(addition, '^(%S+) (%S+) (%d+) (%S*)\n()')
   decay, count = tonumber(decay), tonumber(count)
   local names, added = {}, {}
@@ -95,25 +40,38 @@ local function add(hash, addition, at)
     names[i], added[i], place = struct.unpack('<I4c0I4c0', addition, place)
   end
   names[count + 1] = 'version'
-  local before, room = redis.call('HMGET', hash, unpack(names)), nil
-  local newer = version ~= '-' and version - (before[#names] or 0)
+  local found, size = redis.call('HMGET', hash, unpack(names)), nil
+  local newer = version ~= '-' and version - (found[#names] or 0)
   if newer and newer < 0 then return end
   if newer and newer > 0 then
     redis.call('UNLINK', hash)
     redis.call('HSET', hash, 'version', version, 'about', string.sub(addition, place))
-    before = {}
+    found = {}
   end
   local set = {}
   for i = 1, count do
-    if not before[i] then room = (room or MOST_SUMS - redis.call('HLEN', hash)) - 1 end
-    if before[i] or room >= 0 then
-      local sums, new = before[i] and numbers_of(before[i]) or {}, numbers_of(added[i])
+    local name, before = names[i], found[i]
+    if not before then
+      size = (size or redis.call('HLEN', hash)) + 1
+      if size > MOST_SUMS then  -- what was consumed is counted all the same
+        local ends_as, model = string.match(name, '^(%S+ %S+) %S+ (.*)$')
+        name = key == 'usage' and ends_as .. ' ' .. OTHER .. ' ' .. (model == '' and '' or OTHER)
+        before = name and (set[name] or redis.call('HGET', hash, name))
+      end
+    end
+    if name then
+      local sums, new = before and numbers_of(before) or {}, numbers_of(added[i])
       for j = 1, #new do sums[j] = (sums[j] or 0) * decay + new[j] end
-      set[#set + 1] = names[i]
-      set[#set + 1] = 'd' .. struct.pack('<' .. string.rep('d', #sums), unpack(sums))
+      set[name] = 'd' .. struct.pack('<' .. string.rep('d', #sums), unpack(sums))
     end
   end
-  if #set > 0 then redis.call('HSET', hash, unpack(set)) end
+  local words = {}
+  for name, sums in pairs(set) do words[#words + 1] = name; words[#words + 1] = sums end
+  if #words > 0 then redis.call('HSET', hash, unpack(words)) end
+  if key == 'usage' then
+    redis.call('ZADD', STATISTICS, math.floor(at / DAY_MS), day)
+    return
+  end
   keep(hash)
   if list == '' then return end
   if redis.call('ZADD', list, at, hash) == 1 then
@@ -123,4 +81,63 @@ local function add(hash, addition, at)
     end
   end
   keep(list)
+end
+
+-- Returns what every ending adds to the sums of its day: itself, and what the refinement has consumed by model since it
+-- ended before. `used` and `counted` have the numbers of ModelUse in usage.py.
+local function usage_of(id, outcome)
+  local strategy, api_key, used, counted = unpack(redis.call('HMGET', SUMMARY .. id,
+    'strategy', 'api_key', 'used', 'counted'))
+  local name = outcome .. ' ' .. strategy .. ' ' .. (api_key or '-') .. ' '
+  local sums, before = { [name] = { 1, 0, 0, 0, 0, 0, 0 } }, cjson.decode(counted or '{}')
+  for model, numbers in pairs(cjson.decode(used or '{}')) do
+    local since, is_new = { 1 }, false
+    for i, sum in ipairs(numbers) do
+      since[i + 1] = sum - ((before[model] or {})[i] or 0)
+      is_new = is_new or since[i + 1] > 0
+    end
+    if is_new then sums[name .. model] = since end
+  end
+  return addition_of(sums)
+end
+
+-- Returns what an ending adds of the models that were drawn for the refinement, nothing if none were; with -1 instead
+-- of 1 what takes that back: a retry has another ending. `drawn` has their kind and the models by seat, `achieved` gain
+-- and cost by seat; the numbers are those of Achieved in statistics.py.
+local function achieved_by(id, outcome, by)
+  local drawn, achieved = unpack(redis.call('HMGET', SUMMARY .. id, 'drawn', 'achieved'))
+  if not drawn then return end
+  local it, reached, sums = cjson.decode(drawn), cjson.decode(achieved or '{}'), {}
+  for seat, model in pairs(it.models) do
+    if reached[seat] or not string.find(seat, '/') then  -- a stage that did not begin says nothing
+      local gain, cost_usd = unpack(reached[seat] or { 0 })
+      local is_priced = cost_usd and cost_usd ~= cjson.null
+      sums[it.kind .. ' ' .. seat .. ' ' .. model] = { by, outcome == 'passed' and by or 0, by * gain,
+        by * gain * gain, is_priced and by or 0, is_priced and by * cost_usd or 0 }
+    end
+  end
+  return addition_of(sums)
+end
+
+-- Counts an ending in the sums of its tenant by one list: key, addition and so on. What its worker has `given` counts
+-- at the first ending alone: after a retry its drafts would count twice. Since that has names of criteria, nothing is
+-- taken of what is not to be stored.
+local function count_ending(id, tenant, outcome, given, at)
+  local list = { 'usage', usage_of(id, outcome) }
+  if outcome ~= 'canceled' and outcome ~= 'erased' then
+    local achieved = achieved_by(id, outcome, 1)
+    if achieved then list = { 'usage', list[2], 'models', achieved } end
+    local is_stored = redis.call('HGET', SUMMARY .. id, 'store') ~= '0'
+    if given[1] and is_stored and redis.call('HSETNX', SUMMARY .. id, 'added', '1') == 1 then
+      for _, word in ipairs(given) do list[#list + 1] = word end
+    end
+  end
+  for i = 1, #list, 2 do add(tenant, list[i], list[i + 1], at) end
+end
+
+-- Takes back what the ending of a failed refinement has added and the next one adds anew, unless the sums are gone.
+local function take_back(id, tenant)
+  local ended_at, addition = redis.call('HGET', SUMMARY .. id, 'ended_at'), achieved_by(id, 'failed', -1)
+  local hash = STATISTICS .. ':models:' .. tenant .. ':' .. math.floor(ended_at / DAY_MS)
+  if addition and redis.call('EXISTS', hash) == 1 then add(tenant, 'models', addition, ended_at) end
 end
