@@ -21,7 +21,7 @@ from app.api import (
     presets,
     problems,
     routes,
-    usage,
+    statistics,
     webhooks,
 )
 from app.api.access import AccessControl
@@ -51,7 +51,7 @@ ROUTERS = (
     routes.journal,
     routes.server,
     presets.presets,
-    usage.usages,
+    statistics.statistics,
     batches.batches,
     webhooks.deliveries,
     webhooks.endpoints,

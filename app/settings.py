@@ -422,7 +422,7 @@ class Settings(_WithProviders):
         400,
         ge=1,
         le=3_650,
-        description="Days for which the sums of `GET /v1/usage` are kept, today included.",
+        description="Days for which `GET /v1/statistics?of=usage` has sums, today included.",
     )
     erase_s: float = Field(
         3_600,

@@ -16,7 +16,6 @@ from app.contract import patterns
 from app.contract.batches import BATCH_ID
 from app.contract.continuations import Continuation
 from app.contract.errors import MalformedHeader
-from app.contract.insights import KEPT_DAYS, Dimension
 from app.contract.invalid_values import A_DATE, A_TIME, suggested
 from app.contract.limits import LimitsChange
 from app.contract.outcome import RefinementOutcome
@@ -358,7 +357,6 @@ StepPath = Annotated[
 ]
 AfterStep = Annotated[int, Query(ge=0, lt=10**18, description="`next_after` of the previous page.")]
 StepLimit = Annotated[int, Query(ge=1, le=100, description="Steps per page.")]
-CalibrationLimit = Annotated[int, Query(ge=1, le=1_000, description="Rows at most.")]
 
 
 PREFIX = "metadata."
@@ -477,9 +475,6 @@ Cursor = Annotated[
     str | Absent, Query(max_length=500, description="`next_cursor` of the previous page.")
 ]
 Limit = Annotated[int, Query(ge=1, le=100, description="Refinements per page.")]
-GroupedBy = Annotated[
-    Dimension | Absent, Query(description="Only insights by this. Default: all groupings.")
-]
 
 
 def _day(text: str) -> str:
@@ -490,16 +485,6 @@ def _day(text: str) -> str:
 
 
 Day = Annotated[date, BeforeValidator(_day)]
-Since = Annotated[
-    Day | Absent,
-    Query(
-        description="First day that counts, in UTC, such as 2026-01-31. Default, and the earliest:"
-        f" {KEPT_DAYS - 1} days ago."
-    ),
-]
-InsightLimit = Annotated[
-    int, Query(ge=1, le=100, description="Values per grouping, those with the highest gain first.")
-]
 Deltas = Annotated[
     bool,
     Query(description="Also send texts while models write them, as `step.delta` without an id."),

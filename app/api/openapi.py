@@ -145,9 +145,9 @@ EXAMPLES: Mapping[str, examples.Example] = {
 """Bodies of responses. They are referred to, because FastAPI drops nulls from what it is given."""
 
 
-def _json(name: str) -> dict[str, Any]:
-    example = {name: {"$ref": f"#/components/examples/{name}"}}
-    return {"application/json": {"examples": example}}
+def _json(*names: str) -> dict[str, Any]:
+    found = {name: {"$ref": f"#/components/examples/{name}"} for name in names}
+    return {"application/json": {"examples": found}}
 
 
 _ETAG = _header("ETag", "The number of the last event, quoted.")
@@ -227,11 +227,10 @@ BATCH_RESULTS: Responses = {
     },
 }
 ACTIONS: Responses = {200: {"content": {"application/jsonl": {"schema": {"type": "string"}}}}}
-INSIGHTS: Responses = {200: {"content": _json("insights")}}
-USAGE: Responses = {
+STATISTICS: Responses = {
     200: {
         "content": {
-            **_json("usage"),
+            **_json("usage", "insights"),
             "text/csv": {"schema": {"type": "string"}, "example": examples.USAGE_CSV},
         }
     }
@@ -274,9 +273,7 @@ TAGS = {
     "journal": "What has happened to a refinement.",
     "webhooks": "Results that come to you.",
     "offers": "What this server offers.",
-    "insights": "What was worth it.",
-    "usage": "What was consumed.",
-    "learning": "What is known about scores.",
+    "statistics": "What was consumed and worth it, and what is known about scores and models.",
     "keys": "Who may use the server.",
     "tenants": "What a tenant may use, and all that it has.",
     "audit": "Who did what.",

@@ -18,7 +18,6 @@ from app.api.dependencies import (
     After,
     AfterStep,
     ApiKeyId,
-    CalibrationLimit,
     Change,
     ContinuationBody,
     Cursor,
@@ -26,9 +25,7 @@ from app.api.dependencies import (
     EventLimit,
     EventsAs,
     Excerpts,
-    GroupedBy,
     IdempotencyKey,
-    InsightLimit,
     IterationNumber,
     KnownAs,
     Limit,
@@ -44,7 +41,6 @@ from app.api.dependencies import (
     ReviewBody,
     SearchPath,
     SeenEvents,
-    Since,
     StepLimit,
     StepPath,
     Submission,
@@ -67,7 +63,6 @@ from app.api.openapi import (
     ACCEPTED,
     COMMANDED,
     IN_VAIN,
-    INSIGHTS,
     LISTED,
     LOOKED_AT,
     RATED,
@@ -94,7 +89,6 @@ from app.api.responses import (
 from app.contract import patterns
 from app.contract.access import OPERATOR
 from app.contract.budget import RefinementEstimate
-from app.contract.calibration import CalibrationList
 from app.contract.continuations import Continuation
 from app.contract.errors import (
     Conflict,
@@ -107,7 +101,6 @@ from app.contract.errors import (
     RefinementNotFound,
     TooManyRequests,
 )
-from app.contract.insights import InsightList
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import Health, ModelList, OfferList, Readiness
 from app.contract.ratings import Rating, RatingRequest
@@ -766,29 +759,6 @@ async def report(
     return reported(await service.report(tenant, refinement_id))
 
 
-@server.get(
-    "/v1/insights",
-    tags=["insights"],
-    operation_id="listInsights",
-    responses=INSIGHTS | problems(InvalidRequest),
-)
-async def insights(
-    tenant: Tenant,
-    service: TheService,
-    by: GroupedBy = None,
-    since: Since = None,
-    limit: InsightLimit = 20,
-) -> InsightList:
-    """Return what was worth it: by how much strategies, models and steps raised the score.
-
-    By `step`, `model`, `critic` and `criterion` a case is a draft, compared with the one that it
-    came of; by `strategy` it is a refinement, its result compared with its first draft. Every
-    refinement that succeeded counts once, on the day on which it ended. Scores compare only within
-    one rubric and one critic: read intervals that overlap as no difference.
-    """
-    return await service.insights(tenant, since, by, limit)
-
-
 @server.post(
     "/v1/estimates",
     tags=["refinements"],
@@ -831,24 +801,6 @@ async def models(model_roles: TheModelRoles, store: TheStore, tenant: Tenant) ->
 
 async def _limits(store: Store, tenant: str) -> tuple[StoredLimit, ...]:
     return await store.administration.limits() if tenant == OPERATOR else ()
-
-
-@server.get(
-    "/v1/calibration",
-    tags=["learning"],
-    operation_id="getCalibration",
-    responses=problems(InvalidRequest, Overloaded),
-)
-async def calibration(
-    tenant: Tenant, store: TheStore, limit: CalibrationLimit = 100
-) -> CalibrationList:
-    """Return what ended refinements have taught about scores, by kind.
-
-    Refinements with the same generator, critics, criteria and strategy are of one kind. A row
-    without strategy and criteria is about all kinds with its models; one without a generator about
-    a critic of whom only ratings are known.
-    """
-    return CalibrationList(data=await store.statistics.calibrations(tenant, limit))
 
 
 @server.get("/healthz", tags=["health"], operation_id="getHealth", responses=problems(Misdirected))

@@ -1016,7 +1016,9 @@ def calibration(
 ) -> None:
     """Show what refinements have taught about scores."""
     with connected(server) as client:
-        found = client.read(CalibrationList, "/v1/calibration", params={"limit": limit})
+        found = client.read(
+            CalibrationList, "/v1/statistics", params={"of": "calibration", "limit": limit}
+        )
         show_calibration(found, console())
 
 
@@ -1039,6 +1041,6 @@ def insights(
     By strategy, model, critic, criterion and step.
     """
     with connected(server) as client:
-        query = {"by": by, "since": since and since.isoformat(), "limit": limit}
+        query = {"of": "insights", "by": by, "since": since and since.isoformat(), "limit": limit}
         given = {name: value for name, value in query.items() if value is not None}
-        show_insights(client.read(InsightList, "/v1/insights", params=given), console())
+        show_insights(client.read(InsightList, "/v1/statistics", params=given), console())

@@ -200,6 +200,26 @@ class InsightList(Contract):
     data: tuple[Insight, ...]
 
 
+class ModelAchievement(Contract):
+    """What a model has achieved where it was drawn, in refinements that succeeded or failed."""
+
+    kind: str = Field(description="Hash of strategy, criteria and preset: what is compared.")
+    seat: str = Field(description="What it was drawn for, such as `generator` or `critic`.")
+    model: str
+    ended: int
+    passed: int
+    mean_gain: float | None = Field(
+        description="Mean score reached, minus the score of the client's draft if it had one."
+    )
+    mean_cost_usd: float | None = Field(description="Null if no cost is known.")
+
+
+class ModelAchievementList(Contract):
+    """What drawn models have achieved in 30 days, by kind and seat."""
+
+    data: tuple[ModelAchievement, ...]
+
+
 def ranked(sums: Mapping[Key, Sums], limit: int) -> tuple[Insight, ...]:
     """Return the insights of every dimension, at most `limit` of each, the highest gain first."""
     found = [Insight.of(by, value, it) for (by, value), it in sums.items()]

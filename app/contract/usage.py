@@ -1,4 +1,4 @@
-"""What ended refinements have consumed, added up by day, and as `GET /v1/usage` shows it."""
+"""What ended refinements have consumed, by day, and as `GET /v1/statistics?of=usage` shows it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

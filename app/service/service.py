@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from hashlib import sha256
 from itertools import chain
@@ -25,7 +24,6 @@ from app.contract.errors import (
     PreconditionFailed,
 )
 from app.contract.events import Event, Queued
-from app.contract.insights import Dimension, InsightList, ranked
 from app.contract.invalid_values import sentence_of
 from app.contract.limits import Limits, LimitsChange
 from app.contract.ratings import Rating, RatingRequest
@@ -35,7 +33,6 @@ from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapsh
 from app.contract.status import TERMINAL, Status
 from app.contract.steps import StepPage
 from app.contract.strategies.loops import DEFAULT
-from app.contract.usage import UsageGrouping, UsageGroups, UsageReport
 from app.service.admission import Admission, require_allowed
 from app.service.estimates import estimated
 from app.service.iterations import (
@@ -162,15 +159,6 @@ def origin_of_request(*, as_link: bool = False) -> str:
     """Return the id of the request that is answered now and its place in a trace, to be stored."""
     return Origin(request_id.get(), current_span().context).encode(as_link=as_link)
 
-
-def _invalid_usage(parameter: str, detail: str) -> InvalidRequest:
-    error = FieldError(pointer=f"/{parameter}", detail=detail)
-    return InvalidRequest(f"query {parameter}: {detail}", errors=(error,))
-
-
-USAGE_DAYS = 30
-READ_AT_ONCE = 50
-MOST_GROUPS = 10_000
 
 PAGE = 200
 AS_A_WHOLE = ("iterations/", "reviews/")
@@ -380,39 +368,6 @@ class Service:
         request = await self._store.request(tenant, refinement_id)
         journal = await self._journal(tenant, refinement_id)
         return await asyncio.to_thread(lambda: markdown_of(story_of(snapshot, request, journal)))
-
-    async def insights(
-        self, tenant: str, since: date | None, by: Dimension | None, limit: int
-    ) -> InsightList:
-        """Return what ended refinements have gained, at most `limit` values per grouping."""
-        first, sums = await self._store.statistics.insights(
-            tenant, since, [by] if by else [*Dimension]
-        )
-        return InsightList(since=first, data=ranked(sums, limit))
-
-    async def usage(
-        self,
-        tenant: str | None,
-        first: date | None,
-        last: date | None,
-        by: Sequence[UsageGrouping],
-    ) -> UsageReport:
-        """Return what the refinements of a tenant, or of all, have consumed in some days.
-
-        Raises InvalidRequest if the last day is before the first, or there are too many groups.
-        """
-        first, last, days = await self._store.statistics.days(tenant, first, last, USAGE_DAYS)
-        if first > last:
-            raise _invalid_usage("from", f"it is after the last day, {last}")
-        groups = UsageGroups(by)
-        for i in range(0, len(days), READ_AT_ONCE):
-            groups.add(await self._store.statistics.usage_of(days[i : i + READ_AT_ONCE]))
-            if len(groups) > MOST_GROUPS:
-                detail = f"there are more than {MOST_GROUPS} groups: ask for fewer days"
-                raise _invalid_usage("group_by", f"{detail}, or group by less")
-        return UsageReport.model_validate(
-            {"from": first, "to": last, "data": groups.rows(), "total": groups.total()}
-        )
 
     async def review(
         self,

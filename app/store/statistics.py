@@ -9,6 +9,7 @@ with the same models. A third one has how far each critic of a tenant can be tru
 
 import asyncio
 import hashlib
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta
@@ -21,9 +22,10 @@ from pydantic_core import from_json, to_json
 
 from app.contract.calibration import CalibratedKind, FirstDrafts, Learnt
 from app.contract.criteria import AUTO
-from app.contract.insights import KEPT_DAYS, Dimension, Key, Sums
+from app.contract.errors import FieldError, InvalidRequest
+from app.contract.insights import KEPT_DAYS, Dimension, Key, ModelAchievement, Sums
 from app.contract.requests import RefinementRequest
-from app.contract.usage import ModelUse, UsageCell
+from app.contract.usage import ModelUse, UsageCell, UsageGrouping, UsageGroups, UsageReport
 from app.contract.values import value
 from app.store import keys
 from app.store.codec import decode_sums, readable_sums
@@ -387,6 +389,9 @@ def insight_additions(gained: Mapping[Key, Sums]) -> tuple[Addition, ...]:
 
 EPOCH = date(1970, 1, 1)
 SCANNED = 1_000
+USAGE_DAYS = 30
+READ_AT_ONCE = 50
+MOST_GROUPS = 10_000
 
 TenantDay = tuple[str, date]
 StoredDay = tuple[TenantDay, Mapping[bytes, bytes]]
@@ -417,6 +422,11 @@ def _insights(days: Iterable[StoredDay], by: Collection[Dimension]) -> dict[Key,
             key = Dimension(dimension), group
             total[key] = total.get(key, Sums()) + decode_sums(sums)
     return total
+
+
+def _invalid_usage(parameter: str, detail: str) -> InvalidRequest:
+    error = FieldError(pointer=f"/{parameter}", detail=detail)
+    return InvalidRequest(f"query {parameter}: {detail}", errors=(error,))
 
 
 async def unlist(committer: Committer, tenant: str) -> None:
@@ -460,6 +470,30 @@ class Statistics:
         """Return what refinements have consumed that ended on some tenants' days."""
         return await asyncio.to_thread(_cells, await self._stored("usage", days))
 
+    async def usage(
+        self,
+        tenant: str | None,
+        first: date | None,
+        last: date | None,
+        by: Sequence[UsageGrouping],
+    ) -> UsageReport:
+        """Return what the refinements of a tenant, or of all, have consumed in some days.
+
+        Raises InvalidRequest if the last day is before the first, or there are too many groups.
+        """
+        first, last, days = await self.days(tenant, first, last, USAGE_DAYS)
+        if first > last:
+            raise _invalid_usage("from", f"it is after the last day, {last}")
+        groups = UsageGroups(by)
+        for i in range(0, len(days), READ_AT_ONCE):
+            groups.add(await self.usage_of(days[i : i + READ_AT_ONCE]))
+            if len(groups) > MOST_GROUPS:
+                detail = f"there are more than {MOST_GROUPS} groups: ask for fewer days"
+                raise _invalid_usage("group_by", f"{detail}, or group by less")
+        return UsageReport.model_validate(
+            {"from": first, "to": last, "data": groups.rows(), "total": groups.total()}
+        )
+
     @refusing
     async def insights(
         self, tenant: str, since: date | None, by: Collection[Dimension]
@@ -499,19 +533,26 @@ class Statistics:
         }
 
     @refusing
-    async def models(self, tenant: str) -> dict[tuple[str, str, str], Achieved]:
-        """Return what drawn models have achieved in the last 30 days, by kind, seat and model."""
+    async def models(self, tenant: str, limit: int) -> tuple[ModelAchievement, ...]:
+        """Return what drawn models have achieved in the last 30 days, by kind and seat."""
         today = await self._today()
-        stored = await self._stored(
-            "models", _days_of(tenant, today - timedelta(days=REMEMBERED_DAYS - 1), today)
-        )
-        totals: dict[tuple[str, str, str], Achieved] = {}
-        for _, *key, sums in _rows(stored, 3):
-            kind, seat, model = key
-            totals[kind, seat, model] = totals.get((kind, seat, model), Achieved()) + Achieved.of(
-                sums
+        days = _days_of(tenant, today - timedelta(days=REMEMBERED_DAYS - 1), today)
+        totals = defaultdict[tuple[str, ...], Achieved](Achieved)
+        for _, *name, sums in _rows(await self._stored("models", days), 3):
+            totals[tuple(name)] += Achieved.of(sums)
+        return tuple(
+            ModelAchievement(
+                kind=kind,
+                seat=seat,
+                model=model,
+                ended=it.ended,
+                passed=it.passed,
+                mean_gain=it.mean_gain,
+                mean_cost_usd=it.mean_cost_usd,
             )
-        return totals
+            for (kind, seat, model), it in sorted(totals.items(), key=lambda row: row[0])[:limit]
+            if it.ended  # else a retry has taken it back
+        )
 
     @refusing
     async def agreements(self, tenant: str, critics: Sequence[str]) -> Mapping[str, Agreement]:

@@ -323,7 +323,11 @@ async def test_what_is_no_token_is_refused_in_a_url_whatever_its_bytes(
 ) -> None:
     await keyring.create(OPERATOR, EVERYTHING)
     async with client(guarded) as api:
-        problem(await api.get(f"/v1/insights?token={token}&by=%C3%A4"), 401, "unauthenticated")
+        problem(
+            await api.get(f"/v1/statistics?of=insights&token={token}&by=%C3%A4"),
+            401,
+            "unauthenticated",
+        )
 
 
 async def test_a_key_in_a_url_lets_nobody_in(guarded: str, keyring: Keyring) -> None:

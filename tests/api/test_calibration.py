@@ -27,7 +27,7 @@ async def teach(api: httpx.AsyncClient, worker: WorkerStore, *additions: Additio
 
 
 async def test_nothing_is_known_at_first(api: httpx.AsyncClient) -> None:
-    assert (await api.get("/v1/calibration")).json() == {"data": []}
+    assert (await api.get("/v1/statistics?of=calibration")).json() == {"data": []}
 
 
 async def test_a_kind_is_shown_with_its_models_and_what_is_expected_of_them(
@@ -36,7 +36,7 @@ async def test_a_kind_is_shown_with_its_models_and_what_is_expected_of_them(
     pair = Agreement.of_scores(0.5, 0.5)
     trust = agreements(TENANT, KIND.critic, [pair])
     await teach(api, worker, *lessons(TENANT, KIND, LESSON, HYPOTHESES), *trust)
-    data = (await api.get("/v1/calibration")).json()["data"]
+    data = (await api.get("/v1/statistics?of=calibration")).json()["data"]
     own, of_models = sorted(data, key=lambda it: it["strategy"] is None)
     first = exp(1) / (exp(1) + 2)
     shared = {
@@ -52,8 +52,8 @@ async def test_a_kind_is_shown_with_its_models_and_what_is_expected_of_them(
     }
     assert own == shared | {"strategy": "iterative", "criteria": "0" * 16}
     assert of_models == shared | {"strategy": None, "criteria": None}
-    assert len((await api.get("/v1/calibration?limit=1")).json()["data"]) == 1
-    found = problem(await api.get("/v1/calibration?limit=0"), 422, "invalid_request")
+    assert len((await api.get("/v1/statistics?of=calibration&limit=1")).json()["data"]) == 1
+    found = problem(await api.get("/v1/statistics?of=calibration&limit=0"), 422, "invalid_request")
     assert [it["pointer"] for it in found["errors"]] == ["/limit"]
 
 
@@ -62,6 +62,6 @@ async def test_a_critic_of_whom_only_ratings_are_known_has_a_row_of_its_own(
 ) -> None:
     await teach(api, worker, rated_once(TENANT, "a:critic"), rated_once(TENANT, "a:critic"))
     await teach(api, worker, rated_once(TENANT, "b:critic"))
-    [row] = (await api.get("/v1/calibration?limit=1")).json()["data"]
+    [row] = (await api.get("/v1/statistics?of=calibration&limit=1")).json()["data"]
     assert (row["critic"], row["generator"], row["noise"]) == ("a:critic", None, None)
     assert (row["ratings"], row["trust"], row["first_drafts"]) == (2, 0.5, None)

@@ -1,4 +1,4 @@
-"""`GET /v1/insights`, and how its figures follow from what refinements added."""
+"""`GET /v1/statistics?of=insights`, and how its figures follow from what refinements added."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -152,7 +152,7 @@ async def test_the_sums_of_many_days_are_shown_together(
 ) -> None:
     await ended(api, worker, d0=added_by(0.1), d40=added_by(0.2))
     await ended(api, worker, d0=added_by(0.3), d200=added_by(0.9))
-    found = (await api.get("/v1/insights")).json()
+    found = (await api.get("/v1/statistics?of=insights")).json()
     assert found["since"] == (TODAY - timedelta(days=89)).isoformat()
     model, step = found["data"]
     assert (model["by"], model["value"], step["by"]) == ("model", "openai:m", "step")
@@ -164,7 +164,9 @@ async def test_insights_are_selected_by_grouping_and_first_day(
 ) -> None:
     await ended(api, worker, d1=added_by(0.1), d40=added_by(0.3))
     since = (TODAY - timedelta(days=7)).isoformat()
-    found = (await api.get("/v1/insights", params={"by": "step", "since": since})).json()
+    found = (
+        await api.get("/v1/statistics", params={"of": "insights", "by": "step", "since": since})
+    ).json()
     assert found["since"] == since
     assert [(it["by"], it["cases"], it["gain"]["mean"]) for it in found["data"]] == [
         ("step", 1, 0.1)
@@ -175,9 +177,9 @@ async def test_insights_are_selected_by_grouping_and_first_day(
 async def test_a_selection_that_cannot_be_read_is_rejected(
     api: httpx.AsyncClient, query: str
 ) -> None:
-    found = problem(await api.get(f"/v1/insights?{query}"), 422, "invalid_request")
+    found = problem(await api.get(f"/v1/statistics?of=insights&{query}"), 422, "invalid_request")
     assert query.partition("=")[0] in found["detail"]
 
 
 async def test_without_refinements_there_are_no_insights(api: httpx.AsyncClient) -> None:
-    assert (await api.get("/v1/insights?since=2999-01-01")).json()["data"] == []
+    assert (await api.get("/v1/statistics?of=insights&since=2999-01-01")).json()["data"] == []

@@ -246,4 +246,4 @@ async def test_what_is_not_stored_adds_nothing_to_what_is_learnt(
     await manual.judge(0, UNSTORED["draft"], 0.4)
     rating = {"path": "iterations/0", "score": 0.5}
     assert (await api.post(f"/v1/refinements/{refinement_id}/ratings", json=rating)).is_success
-    assert json.loads((await api.get("/v1/calibration")).text)["data"] == []
+    assert json.loads((await api.get("/v1/statistics?of=calibration")).text)["data"] == []

@@ -1,4 +1,4 @@
-"""`GET /v1/usage`: whose it is, what it is added up by, and in which format it comes."""
+"""`GET /v1/statistics?of=usage`: whose it is, by what it is added up, and in which format."""
 
 import csv
 from collections.abc import AsyncIterator
@@ -15,9 +15,9 @@ from app.access.erasure import exported_tenant
 from app.contract.access import OPERATOR, Scope
 from app.contract.status import Status
 from app.contract.usage import ModelUse, UsageCell, UsageGrouping, UsageGroups
-from app.service.service import MOST_GROUPS
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys
+from app.store.statistics import MOST_GROUPS
 from tests.api.api_client import REQUEST, ManualWorker, problem, submitted
 from tests.api.conftest import requiring_keys
 from tests.api.test_batches import begun, line, sent
@@ -65,7 +65,7 @@ async def end(worker: WorkerStore, refinement_id: str, *, is_failed: bool = Fals
 
 
 async def usage(api: httpx.AsyncClient, headers: dict[str, str], **query: Any) -> dict[str, Any]:
-    response = await api.get("/v1/usage", params=query, headers=headers)
+    response = await api.get("/v1/statistics", params={"of": "usage", **query}, headers=headers)
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.json()
     return found
@@ -117,7 +117,9 @@ async def test_a_tenant_sees_its_own_usage_and_the_operator_that_of_all(
     assert groups(await usage(api, admin, group_by="tenant", tenant="acme")) == everybody[:1]
     assert groups(await usage(api, headers, group_by="tenant")) == everybody[1:]
     assert groups(await usage(api, headers, group_by="tenant", tenant="other")) == everybody[1:]
-    refused = await api.get("/v1/usage", params={"tenant": "acme"}, headers=headers)
+    refused = await api.get(
+        "/v1/statistics", params={"of": "usage", "tenant": "acme"}, headers=headers
+    )
     problem(refused, 404, "not_found")
     _, reader = await key_of(keyring, OPERATOR, Scope.READ)
     assert groups(await usage(api, reader, group_by="tenant")) == []
@@ -146,8 +148,10 @@ async def test_usage_comes_as_csv_on_request(
     api.headers.update(headers)
     await end(worker, await submitted(api))
     query = {"group_by": ["model", "strategy"]}
-    asked = await api.get("/v1/usage", params=query, headers={"Accept": "text/csv"})
-    named = await api.get("/v1/usage", params={**query, "format": "csv"})
+    asked = await api.get(
+        "/v1/statistics", params={"of": "usage", **query}, headers={"Accept": "text/csv"}
+    )
+    named = await api.get("/v1/statistics", params={"of": "usage", **query, "format": "csv"})
     assert asked.text == named.text
     assert asked.headers["content-type"] == "text/csv; charset=utf-8"
     names, *rows = csv.reader(asked.text.splitlines())
@@ -156,7 +160,9 @@ async def test_usage_comes_as_csv_on_request(
     numbers = ["1", "2", "30", "20", "10", "0.500000000", "0"]
     assert rows[1] == [GPT, "iterative", *numbers, "0", "0", "0", "0", "0", "0.000000000", "0"]
     assert rows[0][7] == ""  # the cost of what has no price
-    as_json = await api.get("/v1/usage", params={"format": "json"}, headers={"Accept": "text/csv"})
+    as_json = await api.get(
+        "/v1/statistics", params={"of": "usage", "format": "json"}, headers={"Accept": "text/csv"}
+    )
     assert as_json.headers["content-type"] == "application/json"
 
 
@@ -179,7 +185,9 @@ async def test_a_query_that_cannot_be_answered_is_refused(
 ) -> None:
     _, headers = await key_of(keyring, "acme")
     refused = problem(
-        await api.get("/v1/usage", params=query, headers=headers), 422, "invalid_request"
+        await api.get("/v1/statistics", params={"of": "usage", **query}, headers=headers),
+        422,
+        "invalid_request",
     )
     (error,) = refused["errors"]
     assert (error["pointer"], says in error["detail"]) == (pointer, True), error
@@ -187,8 +195,35 @@ async def test_a_query_that_cannot_be_answered_is_refused(
 
 async def test_another_format_is_not_acceptable(api: httpx.AsyncClient, keyring: Keyring) -> None:
     _, headers = await key_of(keyring, "acme")
-    answer = await api.get("/v1/usage", headers={**headers, "Accept": "text/html"})
+    answer = await api.get("/v1/statistics?of=usage", headers={**headers, "Accept": "text/html"})
     problem(answer, 406, "not_acceptable")
+
+
+@pytest.mark.parametrize(
+    ("of", "query"),
+    [
+        ("usage", "limit=1"),
+        ("insights", "group_by=day"),
+        ("calibration", "since=2026-01-01"),
+        ("models", "format=csv"),
+    ],
+)
+async def test_a_parameter_of_other_statistics_is_refused(
+    api: httpx.AsyncClient, keyring: Keyring, of: str, query: str
+) -> None:
+    _, headers = await key_of(keyring, "acme")
+    refused = await api.get(f"/v1/statistics?of={of}&{query}", headers=headers)
+    assert f"is no parameter of {of}" in problem(refused, 422, "invalid_request")["detail"]
+
+
+async def test_what_models_achieved_is_shown_as_json_alone(
+    api: httpx.AsyncClient, keyring: Keyring
+) -> None:
+    _, headers = await key_of(keyring, "acme")
+    asked = await api.get("/v1/statistics?of=models", headers=headers)
+    assert asked.json() == {"data": []}
+    as_csv = {**headers, "Accept": "text/csv"}
+    problem(await api.get("/v1/statistics?of=models", headers=as_csv), 406, "not_acceptable")
 
 
 async def test_more_groups_than_anybody_reads_are_refused(
@@ -206,7 +241,9 @@ async def test_more_groups_than_anybody_reads_are_refused(
     _, headers = await key_of(keyring, "acme")
     query = {"group_by": ["day", "model"]}
     refused = problem(
-        await api.get("/v1/usage", params=query, headers=headers), 422, "invalid_request"
+        await api.get("/v1/statistics", params={"of": "usage", **query}, headers=headers),
+        422,
+        "invalid_request",
     )
     assert refused["errors"][0]["pointer"] == "/group_by"
     assert len((await usage(api, headers, group_by="model"))["data"]) == 1_000

@@ -96,7 +96,7 @@ def test_a_key_goes_into_an_empty_file_that_only_its_owner_reads_from_then_on(
 
 
 def test_commands_send_the_key_of_the_settings(hone: Run, server: ScriptedApi) -> None:
-    server.answers["GET /v1/calibration?limit=100"] = [CannedResponse('{"data": []}')]
+    server.answers["GET /v1/statistics?of=calibration&limit=100"] = [CannedResponse('{"data": []}')]
     assert hone("calibration", HONE_API_KEY="hone_x").exit_code == 0
     assert hone("calibration").exit_code == 0
     assert [asked.authorization for asked in server.asked] == ["Bearer hone_x", None]

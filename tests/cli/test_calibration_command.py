@@ -27,7 +27,9 @@ UNKNOWN = dict.fromkeys(
 def test_kinds_are_shown_in_a_table(server: ScriptedApi, hone: Run) -> None:
     rated = KIND.model_copy(update={**UNKNOWN, "critic": "b:\x1b[31m", "refinements": 0})
     found = CalibrationList(data=(KIND, rated))
-    server.answers["GET /v1/calibration?limit=5"] = [CannedResponse(found.model_dump_json())]
+    server.answers["GET /v1/statistics?of=calibration&limit=5"] = [
+        CannedResponse(found.model_dump_json())
+    ]
     lines = hone("calibration", "--limit", "5").stdout.splitlines()
     head, first, second = (re.split(r"  +", line) for line in lines)
     assert head[1:] == ["known", "noise", "gain", "first drafts", "sd", "trust", "pairs", "ratings"]
@@ -42,5 +44,5 @@ def test_kinds_are_shown_in_a_table(server: ScriptedApi, hone: Run) -> None:
 
 
 def test_without_history_there_is_a_sentence(server: ScriptedApi, hone: Run) -> None:
-    server.answers["GET /v1/calibration?limit=100"] = [CannedResponse('{"data": []}')]
+    server.answers["GET /v1/statistics?of=calibration&limit=100"] = [CannedResponse('{"data": []}')]
     assert "Nothing was learnt yet" in hone("calibration").stdout

@@ -14,7 +14,7 @@ def test_insights_are_shown_in_a_table_for_every_grouping(server: ScriptedApi, h
     first["mean_usage"]["cost_usd"] = None
     second["value"] = "revision\x1b[31m"
     second["change"] |= {"low": None, "high": None}
-    server.answers["GET /v1/insights?by=step&since=2026-01-31&limit=5"] = [
+    server.answers["GET /v1/statistics?of=insights&by=step&since=2026-01-31&limit=5"] = [
         CannedResponse(json.dumps(found))
     ]
     done = hone("insights", "--by", "step", "--since", "2026-01-31", "--limit", "5")
@@ -35,5 +35,5 @@ def test_insights_are_shown_in_a_table_for_every_grouping(server: ScriptedApi, h
 
 def test_without_insights_there_is_a_sentence(server: ScriptedApi, hone: Run) -> None:
     empty = json.dumps({"since": "2026-01-31", "data": []})
-    server.answers["GET /v1/insights?limit=20"] = [CannedResponse(empty)]
+    server.answers["GET /v1/statistics?of=insights&limit=20"] = [CannedResponse(empty)]
     assert "No refinement has ended" in hone("insights").stdout

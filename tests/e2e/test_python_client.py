@@ -33,7 +33,7 @@ async def test_a_person_steers_with_the_synchronous_client(service: RunningServi
             assert again.parent == running.id
             client.cancel(again)
             assert client.wait(again, timeout=60).status in {"canceled", "succeeded"}
-            assert client.request("GET", "/v1/usage?format=csv").startswith("day,")
+            assert client.request("GET", "/v1/statistics?of=usage&format=csv").startswith("day,")
             client.erase(running)
             with pytest.raises(hone.NotFound):
                 client.get(running)

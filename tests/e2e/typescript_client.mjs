@@ -61,7 +61,7 @@ async function steers() {
   const results = [];
   for await (const it of hone.batchResults(batch)) results.push(it.outcome);
   assert.deepEqual(results, ['best_effort', 'invalid']);
-  assert.match(await hone.request('/v1/usage', { query: { format: 'csv' } }), /^day,/);
+  assert.match(await hone.request('/v1/statistics', { query: { of: 'usage', format: 'csv' } }), /^day,/);
   say('steered');
 }
 

@@ -62,6 +62,22 @@ async def test_what_succeeded_counts_with_what_it_cost(store: Store, worker: Wor
     assert found.mean_gain == pytest.approx(0.4)
 
 
+async def test_it_is_listed_by_kind_and_seat(store: Store, worker: WorkerStore) -> None:
+    passed, failed = await drawn(store, worker), await drawn(store, worker)
+    await passed.journal.append([iteration(passed), COMPLETED], JUDGED, to=Status.SUCCEEDED)
+    await failed.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    listed = await store.statistics.models(TENANT, 2)
+    assert [(it.kind, it.seat, it.model) for it in listed] == [
+        (KIND, "critic", "openai:judge"),
+        (KIND, "generator", MODEL),
+    ]
+    of_generator = listed[1]
+    assert (of_generator.ended, of_generator.passed) == (2, 1)
+    assert (of_generator.mean_gain, of_generator.mean_cost_usd) == (0.2, 0.5)
+    await store.retry(TENANT, failed.id)
+    assert [it.ended for it in await store.statistics.models(TENANT, 2)] == [1, 1]
+
+
 async def test_each_seat_and_kind_has_its_own_sums(store: Store, worker: WorkerStore) -> None:
     held = await drawn(store, worker)
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
@@ -138,7 +154,7 @@ async def test_a_model_that_was_named_and_not_drawn_does_not_count(
 ) -> None:
     held = await claim(worker, (await store.create(new(), None)).id)
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
-    assert await store.statistics.models(TENANT) == {}
+    assert await store.statistics.models(TENANT, 10) == ()
 
 
 async def test_a_tenant_sees_its_own_alone(store: Store, worker: WorkerStore) -> None:

@@ -487,6 +487,30 @@ class MeanUsage:
 
 
 @dataclass
+class ModelAchievement:
+    """
+    What a model has achieved where it was drawn, in refinements that succeeded or failed.
+    """
+
+    kind: str
+    seat: str
+    model: str
+    ended: int
+    passed: int
+    mean_gain: float | None
+    mean_cost_usd: float | None
+
+
+@dataclass
+class ModelAchievementList:
+    """
+    What drawn models have achieved in 30 days, by kind and seat.
+    """
+
+    data: list[ModelAchievement]
+
+
+@dataclass
 class ModelChoice:
     """
     A model for one role, the settings of its calls, and its fallbacks.

@@ -2046,6 +2046,46 @@ export interface components {
             seconds: number;
         };
         /**
+         * ModelAchievement
+         * @description What a model has achieved where it was drawn, in refinements that succeeded or failed.
+         */
+        ModelAchievement: {
+            /**
+             * Kind
+             * @description Hash of strategy, criteria and preset: what is compared.
+             */
+            kind: string;
+            /**
+             * Seat
+             * @description What it was drawn for, such as `generator` or `critic`.
+             */
+            seat: string;
+            /** Model */
+            model: string;
+            /** Ended */
+            ended: number;
+            /** Passed */
+            passed: number;
+            /**
+             * Mean Gain
+             * @description Mean score reached, minus the score of the client's draft if it had one.
+             */
+            mean_gain: number | null;
+            /**
+             * Mean Cost Usd
+             * @description Null if no cost is known.
+             */
+            mean_cost_usd: number | null;
+        };
+        /**
+         * ModelAchievementList
+         * @description What drawn models have achieved in 30 days, by kind and seat.
+         */
+        ModelAchievementList: {
+            /** Data */
+            data: components["schemas"]["ModelAchievement"][];
+        };
+        /**
          * ModelChoice
          * @description A model for one role, the settings of its calls, and its fallbacks.
          */
@@ -5261,6 +5301,8 @@ export type Links = components['schemas']['Links'];
 export type MarkdownValidator = components['schemas']['MarkdownValidator'];
 export type MeanGain = components['schemas']['MeanGain'];
 export type MeanUsage = components['schemas']['MeanUsage'];
+export type ModelAchievement = components['schemas']['ModelAchievement'];
+export type ModelAchievementList = components['schemas']['ModelAchievementList'];
 export type ModelChoice = components['schemas']['ModelChoice'];
 export type ModelLimit = components['schemas']['ModelLimit'];
 export type ModelList = components['schemas']['ModelList'];

@@ -232,7 +232,9 @@ def _calibrated_noise(
     samples = (plan.judge.get("critics") or {}).get("samples", 1)
     named = " + ".join(sorted(it for role, it in judge.items() if role.startswith(CRITIC)))
     critic = named if samples == 1 else f"{named} x {samples}"
-    found = client.read(CalibrationList, "/v1/calibration", params={"limit": 1_000})
+    found = client.read(
+        CalibrationList, "/v1/statistics", params={"of": "calibration", "limit": 1_000}
+    )
     noises = [
         it.noise
         for it in found.data
