@@ -35,7 +35,7 @@ def test_the_threat_model_names_tests_that_exist() -> None:
 
 def fields_in_lua() -> set[str]:
     """Names that a script sets or removes in a summary hash."""
-    scripts = (path.read_text() for path in (ROOT / "app/store/lua").glob("*.lua"))
+    scripts = (path.read_text() for path in (ROOT / "app/store/lua").rglob("*.lua"))
     writes = re.compile(
         r"redis\.call\('(?:HSET|HDEL|HINCRBY)', (?:key|SUMMARY \.\. id),(.*?)\)", re.DOTALL
     )
