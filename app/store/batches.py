@@ -187,7 +187,7 @@ class BatchUpload:
         if (hook := options.webhook) is not None:
             fields += "webhook", f"{round(hook.timeout_s * 1000)} {BATCH_COMPLETED}"
             fields += "webhook_request", hook.model_dump_json()
-            fields += "webhook_secrets", self._creation.seal(options.secrets(), self.id)
+            fields += "webhook_secrets", self._creation.sealer.seal(options.secrets(), self.id)
         return fields
 
     def abandon(self) -> None:

@@ -1,6 +1,5 @@
 """Creates refinements: one script writes record and queue entry, and decides whether it may."""
 
-from collections.abc import Mapping
 from datetime import datetime
 
 from pydantic_core import to_json
@@ -76,7 +75,7 @@ class Creation:
         retention_ms: int,
         sealer: Sealer = NO_SEALER,
     ) -> None:
-        self._sealer = sealer
+        self.sealer = sealer
         self._queue = queue
         self.committer = committer
         self._queue_max = queue_max
@@ -134,10 +133,6 @@ class Creation:
         await self.server.measure()
         return self.server.used_share >= FULL
 
-    def seal(self, secrets: Mapping[str, str], about: str) -> bytes:
-        """Encrypt secrets by JSON Pointer."""
-        return self._sealer.seal(secrets, about)
-
     def staged(self, new: NewRefinement, place: BatchPlace) -> tuple[str, tuple[Word, ...]]:
         """Return a new id, and what batch_stage.lua stores so that the refinement can be created.
 
@@ -167,7 +162,7 @@ class Creation:
         return refinement_id, (
             *encode_submitted(Submitted(new.request, new.models)),
             new.prompt_nonce,
-            self.seal(new.request.secrets(), refinement_id),
+            self.sealer.seal(new.request.secrets(), refinement_id),
             to_json(staged),
         )
 
@@ -192,7 +187,7 @@ class Creation:
             encode_metadata(new.request.metadata),
             new.prompt_nonce,
             beginning_of(new.request),
-            self._sealer.seal(new.request.secrets(), refinement_id),
+            self.sealer.seal(new.request.secrets(), refinement_id),
             len(fields),
             *fields,
             *script_words(self._queue.commands(refinement_id, f"{refinement_id}-1")),

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from app.access import Keyring
 from app.api.access import NOT_FOR_TOKENS
+from app.api.statistics import PARAMETERS
 from app.contract.access import OPERATOR, KeyRequest, Scope
 from app.contract.providers import BY_NAME
 from app.settings import Settings
@@ -42,7 +43,7 @@ class Operation:
 
 
 def example_of(schema: dict[str, Any]) -> str:
-    return str(schema.get("examples", [1])[0])
+    return str((schema.get("examples") or schema.get("enum") or [1])[0])
 
 
 def operations() -> Iterator[Operation]:
@@ -58,7 +59,7 @@ def operations() -> Iterator[Operation]:
                 path,
                 tuple(security[0]["key"]) if security else (),
                 {it["name"]: example_of(it["schema"]) for it in given if it["in"] == "path"},
-                {it["name"]: 1 for it in given if it["in"] == "query"},
+                {it["name"]: example_of(it["schema"]) for it in given if it["in"] == "query"},
                 examples[0] if examples else None,
             )
 
@@ -184,8 +185,11 @@ async def test_no_list_tells_of_another_tenant(
     _, stranger = await key_of(keyring, STRANGER)
     api.headers.update(headers)
     refinement_id = await ended(api, worker, metadata={"of": OWNER})
-    for operation in (it for it in GUARDED if it.method == "GET" and "_id}" not in it.path):
-        response = await call(api, operation, stranger)
+    lists = (it for it in GUARDED if it.method == "GET" and "_id}" not in it.path)
+    responses = [await call(api, it, stranger) for it in lists]
+    for of in PARAMETERS:
+        responses.append(await api.get("/v1/statistics", params={"of": of}, headers=stranger))
+    for response in responses:
         assert response.status_code == 200
         for told in (OWNER, refinement_id, key_id):
             assert told not in response.text
