@@ -187,8 +187,9 @@ async def test_no_list_tells_of_another_tenant(
     refinement_id = await ended(api, worker, metadata={"of": OWNER})
     lists = (it for it in GUARDED if it.method == "GET" and "_id}" not in it.path)
     responses = [await call(api, it, stranger) for it in lists]
-    for of in PARAMETERS:
-        responses.append(await api.get("/v1/statistics", params={"of": of}, headers=stranger))
+    responses += [
+        await api.get("/v1/statistics", params={"of": of}, headers=stranger) for of in PARAMETERS
+    ]
     for response in responses:
         assert response.status_code == 200
         for told in (OWNER, refinement_id, key_id):
