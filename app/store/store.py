@@ -335,7 +335,8 @@ class Store(RefinementReader):
         changed meanwhile. UNDECIDED: a review that decides nothing might be given now.
         """
         pinned = "" if versions is None else f",{','.join(map(str, sorted(versions)))},"
-        command = (name, command_id or uuid4().hex, sha256_of(asked), pinned, self._lease_ms)
+        identity = (uuid4().hex, "-") if command_id is None else (command_id, sha256_of(asked))
+        command = (name, *identity, pinned, self._lease_ms)
         code, detail, job = await self._committer.submit(
             COMMAND, refinement_id, tenant, *command, *args
         )

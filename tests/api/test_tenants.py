@@ -243,7 +243,7 @@ async def test_a_tenant_learns_what_an_operator_reads_of_it(
         "getTenant": f"/v1/tenants/{OWNER}",
         "listProviderKeys": f"/v1/tenants/{OWNER}/provider-keys",
         "getKey": f"/v1/keys/{key_id}",
-        "getUsage": f"/v1/usage?tenant={OWNER}",
+        "getStatistics": f"/v1/statistics?of=usage&tenant={OWNER}",
         "listActions": f"/v1/audit?tenant={OWNER}",
     }
     for path in read.values():

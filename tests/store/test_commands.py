@@ -51,6 +51,20 @@ async def test_a_command_to_another_tenants_refinement_finds_nothing(
     assert (await store.snapshot(TENANT, refinement_id)).last_event == 1
 
 
+async def test_a_command_that_is_repeated_and_changes_nothing_keeps_nothing(
+    store: Store, redis: Redis
+) -> None:
+    changed, canceled = await submit(store), await submit(store)
+    await store.change(TENANT, changed, CHANGE)
+    await store.cancel(TENANT, canceled)
+    for _ in range(3):
+        await store.change(TENANT, changed, CHANGE)
+        await store.cancel(TENANT, canceled)
+    assert await redis.hlen(keys.GIVEN + changed) == await redis.hlen(keys.GIVEN + canceled) == 1
+    await store.cancel(TENANT, canceled, "client's id")
+    assert await redis.hlen(keys.GIVEN + canceled) == 2
+
+
 async def test_what_waits_is_canceled_at_once(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:

@@ -1,4 +1,4 @@
--- Carries out a command: id, tenant, name of the command, command id, digest of what is asked for, versions (numbers of the
+-- Carries out a command: id, tenant, name of the command, command id, digest of what is asked for or `-` if the id is not the client's, versions (numbers of the
 -- last event that it may be about, between commas, or '' for any), lease in ms, then what it takes besides:
 --   cancel, finish: nothing
 --   pause: timeout and what that means (JSON)
@@ -27,6 +27,12 @@ local function taken(job, detail)
   return answer('OK', detail, job)
 end
 
+-- Accepts a command that changes nothing. Only one with the client's own id is recorded: that id may come again when the
+-- command would change something, and a command that is repeated forever must not fill the memory.
+local function unchanged()
+  return digest == '-' and answer('OK') or taken()
+end
+
 if tenant ~= owner then return answer('MISSING') end
 if erased and (name == 'rate' or name == 'retry') then return answer('UNSTORED') end
 local before = redis.call('HGET', GIVEN .. id, name .. ' ' .. command)
@@ -36,7 +42,7 @@ if before then
   return answer('REPLAYED', said, job ~= '0' and status == 'queued' and tonumber(jobs))
 end
 local verdict = verdict_on(name .. ' ' .. status) or 'LATER'
-if verdict == 'DONE' then return taken() end
+if verdict == 'DONE' then return unchanged() end
 if versions ~= '' and not string.find(versions, ',' .. last .. ',', 1, true) then return answer('DIFFERS', last) end
 if verdict ~= 'ACTS' then return answer(verdict, status) end
 
@@ -46,14 +52,14 @@ if name == 'cancel' then  --{
 
 elseif name == 'finish' then  --{
   if status == 'paused' then return taken(finished_early(id, tenant, n, at, lease_ms)) end
-  if stopping then return taken() end
+  if stopping then return unchanged() end
   if best then stop(id, n, at, 'finished_early') else redis.call('HSET', key, 'finish_requested', 1) end
   if best and parked then return taken(hurried(id, tenant, at, lease_ms)) end
   notify(id, holder)  --}
 
 elseif name == 'pause' then  --{
   if stopping or finish_requested then return answer('STOPPING') end
-  if status == 'paused' or redis.call('HEXISTS', key, 'pause') == 1 then return taken() end
+  if status == 'paused' or redis.call('HEXISTS', key, 'pause') == 1 then return unchanged() end
   write(id, n, at, 'refinement.changed', '{"limits":' .. limits .. ',"pause_requested":true}')
   redis.call('HSET', key, 'pause', '{"key":"pauses/' .. n .. '",' .. string.sub(ARGV[8], 2), 'last_event', n)
   publish(id)
@@ -62,7 +68,7 @@ elseif name == 'pause' then  --{
 
 elseif name == 'change' then  --{
   if seq ~= ARGV[8] then return answer('STALE') end
-  if ARGV[9] == limits then return taken() end
+  if ARGV[9] == limits then return unchanged() end
   write(id, n, at, 'refinement.changed', '{"limits":' .. ARGV[9] .. '}')
   redis.call('HSET', key, 'limits', ARGV[9], 'limits_seq', seq + 1, 'last_event', n)
   if parked then redis.call('ZADD', DUE, waits_until(id), id) end
