@@ -11,7 +11,6 @@ import pytest
 
 import workers.engine.strategies
 from app.contract.calls import Rates
-from app.contract.models import ROLES, Role
 from app.contract.strategies import STRATEGIES, LanguageNeed, Strategy
 from app.contract.strategies.loops import DEFAULT
 from workers.engine.pipeline import function_of
@@ -33,9 +32,6 @@ def test_what_a_declaration_leaves_out_is_named_when_it_is_imported() -> None:
 
             kind: Literal["silent"]
 
-            def roles(self) -> tuple[Role, ...]:
-                return ROLES
-
 
 class Complete(Strategy):
     """It says what it must."""
@@ -43,9 +39,6 @@ class Complete(Strategy):
     kind: Literal["complete"]
     needs_language: ClassVar[LanguageNeed | None] = None
     judges_criteria: ClassVar[bool] = True
-
-    def roles(self) -> tuple[Role, ...]:
-        return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
         return rates.search(max_iterations, has_draft=draft is not None)

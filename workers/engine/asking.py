@@ -1,6 +1,7 @@
 """Asks a model for a reply in a given form, and again with the error if it is unreadable."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -10,7 +11,7 @@ from app.contract.events import DroppedItem
 from app.contract.values import value
 from workers.engine.edits import in_place_of
 from workers.engine.marks import in_brackets
-from workers.engine.moves import Ask, Role, StepError
+from workers.engine.moves import Ask, Check, Role, StepError
 from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts import tagged_text
 from workers.engine.replies import (
@@ -75,7 +76,7 @@ async def ask(
             room += isinstance(unreadable, CutShort)
             is_doubted = is_doubted or isinstance(unreadable, Doubtful)
         except StepError as failure:
-            if not is_declined(failure):
+            if failure.code != DECLINED:
                 is_last = attempt >= times - spared
                 asked = _roomier(asked, question, failure, attempt + 1, is_last=is_last)
                 continue
@@ -90,13 +91,20 @@ async def ask(
 
 
 def _roomier(asked: Ask, question: Ask, failure: StepError, attempt: int, *, is_last: bool) -> Ask:
-    """Return the question again after a reply that was cut off; raise every other failure."""
+    """Return the question for a reply that may be twice as long as the one that was cut off.
+
+    Where the reply is an object and not the text, the model is told to be shorter as well. Raises
+    every other failure, and `CutOff` where there is no more room or no other try.
+    """
     is_too_much = asked.room > 0 and failure.code in REFUSES_ROOM
-    if not (is_too_much or is_cut_off(failure, question)):
+    if not (is_too_much or failure.code == CUT_OFF):
         raise failure
     if is_too_much or is_last:
         raise CutOff(failure, question, attempt) from None
-    return with_more_room(asked, question, attempt)
+    error = WHOLE if question.prompt.asks_for_text else SHORTER
+    prompt = question.prompt.repeated(f"Your last answer: {error}.")
+    asked = replace(asked, path=f"{question.path}/again/{attempt}", prompt=prompt)
+    return replace(asked, room=asked.room + 1)
 
 
 def reply_reader(question: Ask, reply: str) -> ReplyReader:
@@ -137,27 +145,6 @@ class CutOff(StepError):
         self.asked = asked
 
 
-def is_cut_off(failure: StepError, question: Ask) -> bool:
-    """Return whether a reply was cut off; then it is asked for again."""
-    return failure.code == CUT_OFF
-
-
-def is_declined(failure: StepError) -> bool:
-    """Return whether a reply was marked as a refusal; then it is asked for again."""
-    return failure.code == DECLINED
-
-
-def with_more_room(asked: Ask, question: Ask, attempt: int) -> Ask:
-    """Return the question for a reply that may be twice as long as the one that was cut off.
-
-    Where the reply is an object and not the text, the model is told to be shorter as well.
-    """
-    error = WHOLE if question.prompt.asks_for_text else SHORTER
-    prompt = question.prompt.repeated(f"Your last answer: {error}.")
-    asked = replace(asked, path=f"{question.path}/again/{attempt}", prompt=prompt)
-    return replace(asked, room=asked.room + 1)
-
-
 def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
     """Return the question with the last reply and what is wrong with it."""
     shown = reply[:20_000]
@@ -169,6 +156,20 @@ def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
     )
     prompt = question.prompt.repeated(correction)
     return replace(question, path=f"{question.path}/again/{attempt}", prompt=prompt)
+
+
+async def require_arguments_that_fit(
+    path: str, calls: Iterable[tuple[str, Mapping[str, Any]]]
+) -> None:
+    """Raise `Unreadable` if the schema of a tool rejects the arguments of a call of it.
+
+    `path` is that of the step in which the calls were chosen.
+    """
+    made = [{"tool": tool, "arguments": dict(arguments)} for tool, arguments in calls]
+    if made:
+        checked = await Check(f"{path}/check", json.dumps(made, ensure_ascii=False), "calls")
+        if checked.findings:
+            raise Unreadable("; ".join(finding.message for finding in checked.findings))
 
 
 def text_in(reply: ReplyReader) -> str:

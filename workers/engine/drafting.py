@@ -17,9 +17,9 @@ from workers.engine.edits import (
     restored,
 )
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
-from workers.engine.judging import below_floor
+from workers.engine.judging import below_floor, judge
 from workers.engine.likeness import Told
-from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError
+from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError, within
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts import Amend, Revise, RevisePassages, Write
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
@@ -246,6 +246,39 @@ async def propose(
         tried = tried_on(base.scored, search.revisions_of(base.path))
         return await revised(task, base.scored, base.path, threshold, base.issues, tried)
     return await _begun(task, search, first, revised)
+
+
+Judging = Callable[[Task, Draft], MoveCoroutine[Scored]]
+
+
+async def judged_draft(
+    task: Task,
+    search: Search,
+    judging: Judging = judge,
+    first: First | None = None,
+    revised: Revised | None = None,
+    *,
+    at: str | None = None,
+) -> Scored:
+    """Return the next draft of a search with its verdict; both are made below `at`.
+
+    Without `at` that is the path of the next iteration.
+    """
+    at = at or search.upcoming
+    draft = await within(at, propose(task, search, first, revised))
+    return await within(at, judging(task, draft))
+
+
+async def improve(task: Task, search: Search, judging: Judging = judge) -> None:
+    """Make, judge and revise drafts until a stop rule holds."""
+    for at in search.iterations():
+        await search.judged(await judged_draft(task, search, judging, at=at))
+
+
+async def heeded(task: Task, search: Search, judging: Judging = judge) -> None:
+    """Make and judge the drafts that a reviewer asks for, until they ask for no more."""
+    while search.wish is not None:
+        await search.judged(await judged_draft(task, search, judging))
 
 
 async def _begun(task: Task, search: Search, first: First | None, revised: Revised) -> Draft:

@@ -1,22 +1,18 @@
 """Reviews before completion, for every strategy."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies import Strategy
 from app.contract.values import value
-from workers.engine.drafting import Revised, propose
+from workers.engine.drafting import First, Judging, Revised, judged_draft
 from workers.engine.judging import judge
 from workers.engine.moves import (
-    Draft,
     Judged,
     Judgement,
-    MoveCoroutine,
     Review,
     ReviewedResult,
-    Scored,
     Stopped,
     within,
 )
@@ -41,10 +37,11 @@ WHOLE = ("iterations/", "reviews/")
 
 @value(slots=True)
 class ReviewPolicy:
-    """How a strategy judges a draft as a whole, and how it revises one."""
+    """How a strategy judges a draft as a whole, and how it writes and revises one."""
 
-    judge: Callable[[Task, Draft], MoveCoroutine[Scored]] = judge
+    judge: Judging = judge
     own: LimitOverrides = LimitOverrides()
+    first: First | None = None
     revised: Revised | None = None
 
 
@@ -151,8 +148,6 @@ async def _again(
     """Make the draft that the reviewer requested, and judge it as a whole."""
     with Search(limits, own=policy.own) as search:
         search.wish = wish
-        at = search.upcoming
-        draft = await within(at, propose(task, search, revised=policy.revised))
-        await search.judged(await within(at, policy.judge(task, draft)))
+        await search.judged(await judged_draft(task, search, policy.judge, revised=policy.revised))
         search.settle(StopReason.COMPLETED)
     return search.outcome()

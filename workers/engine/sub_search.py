@@ -1,17 +1,18 @@
 """Searches inside a strategy, each with its own rubric, limits and path."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
+from app.contract.limits import Limits
 from app.contract.outcome import Caveat
 from app.contract.requests import ContextDocument
 from app.contract.reviews import ReviewPlan
 from app.contract.sections import Sections, split
 from app.contract.status import StopReason
-from workers.engine.drafting import propose
+from workers.engine.drafting import heeded, judged_draft
 from workers.engine.judging import VALIDATORS, judge
 from workers.engine.moves import (
     Draft,
@@ -101,17 +102,9 @@ async def passes_as_it_is(task: Task, whole: Search) -> bool:
     A draft that passes is never revised again.
     """
     if task.draft is not None:
-        draft = await within(whole.upcoming, propose(task, whole))
-        await whole.judged(await within(whole.upcoming, judge(task, draft)))
+        await whole.judged(await judged_draft(task, whole))
         await heeded(task, whole)
     return whole.is_over
-
-
-async def heeded(task: Task, search: Search) -> None:
-    """Make and judge the drafts that a reviewer asks for, until they ask for no more."""
-    while search.wish is not None:
-        draft = await within(search.upcoming, propose(task, search))
-        await search.judged(await within(search.upcoming, judge(task, draft)))
 
 
 def going_on(task: Task, whole: Search) -> Task:
@@ -138,7 +131,18 @@ async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | 
     return whole.outcome()
 
 
-async def closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
+async def in_order(
+    task: Task, limits: Limits, played: Callable[[Task], MoveCoroutine[Outcome]]
+) -> Outcome:
+    """Play inner searches that follow each other, and judge the text of the last as a whole."""
+    with Search.of(task, limits) as whole:
+        if await passes_as_it_is(task, whole):
+            return whole.outcome()
+        return await _closing_with(task, whole, await played(going_on(task, whole)))
+    return whole.outcome()
+
+
+async def _closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
     """Judge the last inner search's text as a whole; keep its reason and what is missing.
 
     If the critic cannot be asked any more, the text keeps the score of its own rubric.
@@ -156,6 +160,37 @@ async def closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
         )
     except Stopped:
         return replace(last, reason=None, passed=False)
+
+
+@dataclass
+class Gathered:
+    """What inner searches that follow each other lack and observed, in their order."""
+
+    scope: str
+    missing: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+    observed: tuple[ContextDocument, ...] = ()
+
+    def add(self, path: str, done: Outcome) -> None:
+        """Take in the search at `path`, and what its own validators say of its best draft."""
+        own = own_checks_of(f"{self.scope}{path}", path, done)
+        self.caveats += (*done.caveats, *own)
+        self.observed += done.observed
+
+    def give_up(self, path: str, refusal: Refusal, missing: tuple[str, ...]) -> None:
+        """Take in a search that was refused, for which these paths are missing."""
+        self.caveats += (given_up(path, refusal),)
+        self.missing += missing
+
+    def outcome(self, last: Outcome, reason: StopReason | None) -> Outcome:
+        """Return the outcome of the last search as that of all."""
+        return replace(
+            last,
+            reason=reason,
+            missing=self.missing,
+            caveats=self.caveats,
+            observed=self.observed,
+        )
 
 
 async def ruled(

@@ -1,6 +1,5 @@
 """Verifies the facts in a draft: open questions, independent answers, contradictions."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
@@ -8,15 +7,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.contract.judgement import Finding, OnFail, Quotation
+from app.contract.limits import Limits
 from app.contract.outcome import Caveat
 from app.contract.tools import Tool
 from app.contract.values import value
-from workers.engine.asking import ask, question, text_in
+from workers.engine.asking import ask, question, require_arguments_that_fit, text_in
+from workers.engine.drafting import judged_draft
 from workers.engine.judging import is_valid, judge
 from workers.engine.likeness import Source
 from workers.engine.moves import (
     Call,
-    Check,
     Draft,
     MoveCoroutine,
     Scored,
@@ -48,6 +48,8 @@ from workers.engine.replies import (
     listed_in,
     require_one,
 )
+from workers.engine.reviewing import ReviewPolicy
+from workers.engine.search import Outcome, Search
 
 QUESTIONS_VERSION = 3
 QUESTIONS = """\
@@ -492,6 +494,23 @@ def is_unverified(scored: Scored) -> bool:
     return NOT_VERIFIED in scored.findings
 
 
+async def verified_search(task: Task, limits: Limits, policy: ReviewPolicy) -> Outcome:
+    """Make, judge, verify and revise drafts until a stop rule holds.
+
+    Every draft is verified, whatever its score. A draft that was not verified because of a stop
+    from outside is the last one, unless a reviewer asks for another.
+    """
+    with Search.of(task, limits) as search:
+        for _ in search.iterations():
+            scored = await judged_draft(task, search, policy.judge, policy.first, policy.revised)
+            search.is_last = is_unverified(scored)
+            await search.judged(scored)
+            if search.is_last and search.wish is None:
+                search.settle(None)
+                break
+    return search.outcome()
+
+
 async def contradictions(task: Task, draft: str, most: int) -> Verification:
     """Ask at most `most` questions about a draft; find the statements that answers contradict.
 
@@ -573,7 +592,8 @@ async def _look_ups(task: Task, questions: tuple[str, ...]) -> tuple[LookUps, tu
 
     async def check(path: str, calls: LookUps) -> None:
         picked[:] = [calls]
-        await _require_arguments_that_fit(path, calls)
+        chosen = ((call.tool, call.arguments) for call in calls if call is not None)
+        await require_arguments_that_fit(path, chosen)
 
     asked = question("lookups", "critic", LookUp(task, questions))
     try:
@@ -583,16 +603,6 @@ async def _look_ups(task: Task, questions: tuple[str, ...]) -> tuple[LookUps, tu
             return picked[0], ()
         detail = f"no question was looked up: {failure}"
         return nothing, (Caveat(code="item_dropped", path="lookups", detail=detail),)
-
-
-async def _require_arguments_that_fit(path: str, calls: LookUps) -> None:
-    made = [
-        {"tool": call.tool, "arguments": dict(call.arguments)} for call in calls if call is not None
-    ]
-    if made:
-        checked = await Check(f"{path}/check", json.dumps(made, ensure_ascii=False), "calls")
-        if checked.findings:
-            raise Unreadable("; ".join(finding.message for finding in checked.findings))
 
 
 def look_ups_in(task: Task, count: int) -> Callable[[ReplyReader], LookUps]:

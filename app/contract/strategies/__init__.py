@@ -7,7 +7,7 @@ plays it: in `workers/engine/strategies`, or an entry point of the group `hone.p
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
@@ -81,9 +81,9 @@ class Strategy(Contract):
     plan_steps: ClassVar[tuple[str, ...]] = ()
     """Last parts of the keys of steps whose replies are plans, which a report shows."""
 
-    @abstractmethod
     def roles(self) -> tuple[Role, ...]:
         """Return the roles whose models it can call; without `critic`, judging costs nothing."""
+        return ROLES
 
     @abstractmethod
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
@@ -104,8 +104,8 @@ class Strategy(Contract):
     def every(self) -> Iterator["Strategy"]:
         """Yield it and every strategy within it, at any depth."""
         yield self
-        for it in self.inner():
-            yield from it.every()
+        for body in self.inner():
+            yield from body.every()
 
     def language_need(self) -> LanguageNeed | None:
         """Return what only a language model can do for it with these parameters."""
@@ -125,15 +125,16 @@ class Strategy(Contract):
 
     def callable_of(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """Return the tools that it, or a strategy within it, may call."""
-        return tuple(tool for tool in tools if any(it.may_call(tool) for it in self.every()))
+        every = tuple(self.every())
+        return tuple(tool for tool in tools if any(each.may_call(tool) for each in every))
 
     def prepared(self) -> int:
         """Return the minimum calls before the first draft, with these parameters."""
-        return max(it.prepares for it in self.every())
+        return max(strategy.prepares for strategy in self.every())
 
     def depth(self) -> int:
         """Return how many strategies are within each other, itself counted."""
-        return 1 + max((it.depth() for it in self.inner()), default=0)
+        return 1 + max((body.depth() for body in self.inner()), default=0)
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         """Yield the conflicts between a request and the strategy; the client receives the first.
@@ -197,17 +198,17 @@ class Strategy(Contract):
                     f"`critics` is not supported by {self.kind}, which asks no critic for scores",
                 )
         if not self.counts_scores:
-            for index, it in enumerate(request.validators):
-                if it.counts_as() is not None:
+            for index, validator in enumerate(request.validators):
+                if validator.counts_as() is not None:
                     yield FieldConflict(
                         f"/validators/{index}/score",
                         f"the score of a validator does not count in {self.kind}",
                     )
         if request.feedback is not None and not self.follows_feedback:
-            able = " or ".join(kind for kind, it in STRATEGIES.items() if it.follows_feedback)
+            able = _kinds_that(lambda strategy: strategy.follows_feedback)
             yield FieldConflict("/feedback", f"`feedback` is supported only by {able}")
         yield from self.refused_tools(request)
-        if any(it.asks_before_calls() for it in self.every() if it is not self):
+        if any(body.asks_before_calls() for body in self.every() if body is not self):
             detail = "`approval` is supported only by the strategy itself, not by one within it"
             yield FieldConflict("/strategy", detail)
 
@@ -218,8 +219,8 @@ class Strategy(Contract):
     def refused_tools(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         """Yield the conflicts about tools of the request that no strategy of it may call."""
         callable_tools = self.callable_of(request.tools)
-        if request.tools and not any(it.uses_tools for it in self.every()):
-            using = " or ".join(kind for kind, it in STRATEGIES.items() if it.uses_tools)
+        if request.tools and not any(strategy.uses_tools for strategy in self.every()):
+            using = _kinds_that(lambda strategy: strategy.uses_tools)
             yield FieldConflict("/tools", f"`tools` is supported only by the strategy {using}")
             return
         for index, tool in enumerate(request.tools):
@@ -244,6 +245,10 @@ class Strategy(Contract):
             raise TypeError(f"{cls.__name__} does not declare: {', '.join(lacking)}")
 
 
+def _kinds_that(able: Callable[[type[Strategy]], bool]) -> str:
+    return " or ".join(kind for kind, strategy in STRATEGIES.items() if able(strategy))
+
+
 def strategy_kind(strategy: type[Strategy]) -> str:
     """Return the kind that a strategy declares."""
     kind: str = get_args(strategy.model_fields["kind"].annotation)[0]
@@ -254,12 +259,12 @@ def _declared() -> dict[str, type[Strategy]]:
     """Return every strategy, by module and then in the order of definition."""
     found: dict[str, type[Strategy]] = {}
     for _, module in modules(__name__, __path__, "strategies"):
-        for it in vars(module).values():
-            is_class = isinstance(it, type) and issubclass(it, Strategy)
-            if is_class and it.__module__ == module.__name__:
-                if strategy_kind(it) in found:
-                    raise TypeError(f"two strategies have the kind {strategy_kind(it)!r}")
-                found[strategy_kind(it)] = it
+        for member in vars(module).values():
+            is_class = isinstance(member, type) and issubclass(member, Strategy)
+            if is_class and member.__module__ == module.__name__:
+                if (kind := strategy_kind(member)) in found:
+                    raise TypeError(f"two strategies have the kind {kind!r}")
+                found[kind] = member
     return found
 
 
@@ -274,11 +279,11 @@ else:
 
 def _complete() -> None:
     """Complete the models that name `AnyStrategy`, of which they are parts themselves."""
-    modules = {import_module(it.__module__) for it in STRATEGIES.values()}
-    declared = (it for module in modules for it in vars(module).values() if isinstance(it, type))
-    for it in declared:
-        if issubclass(it, Contract) and not it.__pydantic_complete__:
-            it.model_rebuild(_types_namespace={"AnyStrategy": AnyStrategy})
+    modules = {import_module(strategy.__module__) for strategy in STRATEGIES.values()}
+    for member in (member for module in modules for member in vars(module).values()):
+        is_model = isinstance(member, type) and issubclass(member, Contract)
+        if is_model and not member.__pydantic_complete__:
+            member.model_rebuild(_types_namespace={"AnyStrategy": AnyStrategy})
 
 
 _complete()

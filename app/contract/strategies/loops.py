@@ -9,7 +9,7 @@ from pydantic import Field
 from app.contract.calls import Rates
 from app.contract.errors import FieldConflict
 from app.contract.judgement import OnFail
-from app.contract.models import ROLES, Role
+from app.contract.models import Role
 from app.contract.strategies import LanguageNeed, Strategy
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ class IterativeStrategy(Strategy):
     needs_language: ClassVar[LanguageNeed | None] = None
     judges_criteria: ClassVar[bool] = True
     follows_feedback: ClassVar[bool] = True
-
-    def roles(self) -> tuple[Role, ...]:
-        return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
         return rates.search(max_iterations, has_draft=draft is not None)
@@ -83,7 +80,7 @@ class SelfCorrectionStrategy(Strategy):
         return replace(rates, judge=0).search(max_iterations, has_draft=draft is not None)
 
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
-        if all(it.on_fail is OnFail.WARN for it in request.validators):
+        if all(validator.on_fail is OnFail.WARN for validator in request.validators):
             yield FieldConflict(
                 "/validators",
                 "self_correction requires a validator with `on_fail` other than `warn`",
@@ -103,9 +100,6 @@ class BestOfNStrategy(Strategy):
 
     needs_language: ClassVar[LanguageNeed | None] = None
     judges_criteria: ClassVar[bool] = True
-
-    def roles(self) -> tuple[Role, ...]:
-        return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
         write = rates.ask if draft is None else rates.revise

@@ -11,7 +11,6 @@ from app.contract.criteria import Criterion, Critics
 from app.contract.drafts import Instructions, PartName
 from app.contract.errors import FieldConflict
 from app.contract.limits import Threshold
-from app.contract.models import ROLES, Role
 from app.contract.reviews import ReviewPlan
 from app.contract.sections import MOST_SECTIONS, items_of, split
 from app.contract.strategies import DEEPEST, LanguageNeed, Strategy
@@ -92,9 +91,22 @@ class Pass(Contract):
     review: OwnReview = None
     body: Body = DEFAULT
 
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.focus
+
     def judged_on(self) -> tuple[Criterion, ...]:
         """Return its criteria, or the default criterion of its focus."""
         return self.criteria or (FOCUSES[self.focus],)
+
+    def calls(self, rates: Rates, before: str | None) -> int:
+        """Return the maximum number of model calls of the pass; `before` is the text before it."""
+        return self.body.calls(rates, self.max_iterations, before)
+
+    def draft(self, before: str | None) -> str | None:
+        """Return the draft that its body is given; `before` is the text before the pass."""
+        return before
 
     @model_validator(mode="after")
     def _has_iterations_enough(self) -> Self:
@@ -102,7 +114,75 @@ class Pass(Contract):
         return self
 
 
-class MultiPassStrategy(Strategy):
+class _InOrder(Contract):
+    """What strategies have in common whose inner searches follow each other: passes or stages."""
+
+    needs_language: ClassVar[LanguageNeed | None] = None
+    judges_criteria: ClassVar[bool] = True
+
+    items: ClassVar[str]
+    """The name of the field that holds its passes or stages."""
+
+    def _items(self) -> "tuple[Pass | Stage, ...]":
+        found: tuple[Pass | Stage, ...] = getattr(self, self.items)
+        return found
+
+    def _drafts(self, draft: str | None) -> "Iterator[tuple[Pass | Stage, str | None]]":
+        """Yield each item with the text before it; `draft` is the client's."""
+        for index, item in enumerate(self._items()):
+            yield item, UNWRITTEN if index else draft
+
+    def stage_paths(self) -> tuple[str, ...]:
+        return tuple(f"{self.items}/{item.name}" for item in self._items())
+
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        inner = sum(item.calls(rates, before) for item, before in self._drafts(draft))
+        return _as_a_whole(rates, draft) + inner
+
+    def titles(self) -> Iterator[tuple[str, str]]:
+        yield from _titles(self.items, self._items())
+
+    def thresholds(self) -> Iterator[tuple[str, float]]:
+        yield from _thresholds(self.items, self._items())
+
+    def inner(self) -> tuple[Strategy, ...]:
+        return tuple(item.body for item in self._items())
+
+    def reviews(self) -> Iterator[tuple[str, ReviewPlan]]:
+        for index, item in enumerate(self._items()):
+            yield from _reviews_of(f"/{self.items}/{index}", item.review, item.body)
+
+    def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
+        *_, last = self._items()
+        for index, (item, before) in enumerate(self._drafts(request.draft)):
+            checks = (*item.validators, *(request.validators if item is last else ()))
+            at, draft = f"/{self.items}/{index}", item.draft(before)
+            own = _Item(at, draft, item.criteria, checks, item.max_iterations)
+            yield from own.conflicts(request, item.body)
+
+    def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
+        own = (criteria for item in self._items() if (criteria := item.judged_on()))
+        return (*own, *(rubric for item in self._items() for rubric in item.body.rubrics()))
+
+    def item_validators(self) -> tuple[ItemValidators, ...]:
+        named = [(item.name, item.validators, item.body) for item in self._items()]
+        return _own(self.items, named)
+
+    def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
+        for item, before in self._drafts(draft):
+            at = f"{self.items}/{item.name}"
+            if _is_in(path, at):
+                return _lacks_within(at, path, item.body, item.draft(before))
+        return ()
+
+    def replies_in_prompt(self, draft: str | None) -> int:
+        return max(item.body.replies_in_prompt(UNWRITTEN) for item in self._items())
+
+    def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
+        return has_draft
+
+
+class MultiPassStrategy(_InOrder, Strategy):
     """Improve the text in passes that are scheduled beforehand, each with its own focus.
 
     A later pass is also judged, with a floor, on the criteria that earlier passes met, and must not
@@ -118,69 +198,14 @@ class MultiPassStrategy(Strategy):
         description="Without any there is one for each focus.",
     )
 
-    needs_language: ClassVar[LanguageNeed | None] = None
-    judges_criteria: ClassVar[bool] = True
-
-    def roles(self) -> tuple[Role, ...]:
-        return ROLES
-
-    def stage_paths(self) -> tuple[str, ...]:
-        return tuple(f"passes/{it.focus}" for it in self.passes)
+    items: ClassVar[str] = "passes"
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
-        _unique("passes", [it.focus for it in self.passes])
-        _unique("criteria of the passes", [c.name for it in self.passes for c in it.judged_on()])
+        _unique("passes", [each.focus for each in self.passes])
+        criteria = (criterion for each in self.passes for criterion in each.judged_on())
+        _unique("criteria of the passes", [criterion.name for criterion in criteria])
         return self
-
-    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        given = [draft, *[UNWRITTEN] * (len(self.passes) - 1)]
-        passes = zip(self.passes, given, strict=True)
-        return _as_a_whole(rates, draft) + sum(
-            it.body.calls(rates, it.max_iterations, text) for it, text in passes
-        )
-
-    def titles(self) -> Iterator[tuple[str, str]]:
-        yield from ((f"passes/{it.focus}", it.instructions) for it in self.passes)
-
-    def thresholds(self) -> Iterator[tuple[str, float]]:
-        yield from _thresholds(self.titles(), self.passes)
-
-    def inner(self) -> tuple[Strategy, ...]:
-        return tuple(it.body for it in self.passes)
-
-    def reviews(self) -> Iterator[tuple[str, ReviewPlan]]:
-        yield from _reviews("passes", self.passes)
-
-    def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
-        for index, it in enumerate(self.passes):
-            draft = request.draft if index == 0 else UNWRITTEN
-            ends = request.validators if it is self.passes[-1] else ()
-            checks = (*it.validators, *ends)
-            own = _Item(f"/passes/{index}", draft, it.criteria, checks, it.max_iterations)
-            yield from own.conflicts(request, it.body)
-
-    def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
-        inner = (rubric for it in self.passes for rubric in it.body.rubrics())
-        return (*(it.judged_on() for it in self.passes), *inner)
-
-    def item_validators(self) -> tuple[ItemValidators, ...]:
-        return _own("passes", [(it.focus, it.validators, it.body) for it in self.passes])
-
-    def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
-        before = draft
-        for it in self.passes:
-            at = f"passes/{it.focus}"
-            if path.startswith(f"{at}/"):
-                return _lacks_within(at, path, it.body, before)
-            before = UNWRITTEN
-        return ()
-
-    def replies_in_prompt(self, draft: str | None) -> int:
-        return max(it.body.replies_in_prompt(UNWRITTEN) for it in self.passes)
-
-    def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
-        return has_draft
 
 
 MOST_WRITTEN = 30
@@ -213,6 +238,10 @@ class Stage(Contract):
             raise ValueError("`sections` requires the mode `write`")
         _check_body(self.body, self.max_iterations)
         return self
+
+    def judged_on(self) -> tuple[Criterion, ...]:
+        """Return its criteria, none if it is judged on the request's."""
+        return self.criteria
 
     def calls(self, rates: Rates, before: str | None) -> int:
         """Return the maximum number of model calls of the stage; `before` is the text before it."""
@@ -249,7 +278,7 @@ def _stages() -> tuple[Stage, ...]:
     )
 
 
-class StepwiseStrategy(Strategy):
+class StepwiseStrategy(_InOrder, Strategy):
     """Work in ordered stages, each verified on its own criteria before the next begins.
 
     A stage that fails or does not pass is the last: the result is that of the last verified stage,
@@ -265,77 +294,33 @@ class StepwiseStrategy(Strategy):
         description="Without any they are outline, draft and polish.",
     )
 
-    needs_language: ClassVar[LanguageNeed | None] = None
-    judges_criteria: ClassVar[bool] = True
-
-    def roles(self) -> tuple[Role, ...]:
-        return ROLES
-
-    def stage_paths(self) -> tuple[str, ...]:
-        return tuple(f"stages/{it.name}" for it in self.stages)
+    items: ClassVar[str] = "stages"
 
     @model_validator(mode="after")
     def _stages_follow(self) -> Self:
-        _unique("stages", [it.name for it in self.stages])
+        _unique("stages", [stage.name for stage in self.stages])
         for stage in self.stages:
-            _unique(f"criteria of {stage.name}", [it.name for it in stage.criteria])
+            _unique(f"criteria of {stage.name}", [criterion.name for criterion in stage.criteria])
         if self.stages[0].sections:
             raise ValueError("`sections` is not supported by the first stage: none comes before it")
         return self
 
-    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
-        before = [draft, *[UNWRITTEN] * (len(self.stages) - 1)]
-        stages = zip(self.stages, before, strict=True)
-        return _as_a_whole(rates, draft) + sum(it.calls(rates, text) for it, text in stages)
-
-    def titles(self) -> Iterator[tuple[str, str]]:
-        yield from ((f"stages/{it.name}", it.instructions) for it in self.stages)
-
-    def thresholds(self) -> Iterator[tuple[str, float]]:
-        yield from _thresholds(self.titles(), self.stages)
-
-    def inner(self) -> tuple[Strategy, ...]:
-        return tuple(it.body for it in self.stages)
-
-    def reviews(self) -> Iterator[tuple[str, ReviewPlan]]:
-        yield from _reviews("stages", self.stages)
-
     def conflicts(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         if request.draft is None and self.stages[0].mode == "revise":
             yield FieldConflict("/draft", "`draft` is required: the first stage revises it")
-        for index, it in enumerate(self.stages):
-            draft = it.draft(request.draft if index == 0 else UNWRITTEN)
-            ends = request.validators if it is self.stages[-1] else ()
-            checks = (*it.validators, *ends)
-            own = _Item(f"/stages/{index}", draft, it.criteria, checks, it.max_iterations)
-            yield from own.conflicts(request, it.body)
-
-    def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
-        inner = (rubric for it in self.stages for rubric in it.body.rubrics())
-        return (*(it.criteria for it in self.stages if it.criteria), *inner)
-
-    def item_validators(self) -> tuple[ItemValidators, ...]:
-        return _own("stages", [(it.name, it.validators, it.body) for it in self.stages])
+        yield from super().conflicts(request)
 
     def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
-        names = [it.name for it in self.stages]
-        kind, name = (*path.split("/"), "")[:2]
-        if kind != "stages" or name not in names:
-            return ()
-        at = names.index(name)
-        stage, before = self.stages[at], UNWRITTEN if at else draft
-        inner = _lacks_within(f"stages/{name}", path, stage.body, stage.draft(before))
-        return (*inner, *(f"stages/{it}" for it in names[at + 1 :]))
+        paths = self.stage_paths()
+        own = next((number for number, at in enumerate(paths, 1) if _is_in(path, at)), len(paths))
+        return (*super().lacks(path, draft), *paths[own:])
 
     def replies_in_prompt(self, draft: str | None) -> int:
-        written = MOST_WRITTEN if any(it.sections for it in self.stages) else 1
-        return max(written, *(it.body.replies_in_prompt(UNWRITTEN) for it in self.stages))
+        written = MOST_WRITTEN if any(stage.sections for stage in self.stages) else 1
+        return max(written, super().replies_in_prompt(draft))
 
     def writes_anew(self) -> bool:
-        return any(it.mode == "write" for it in self.stages)
-
-    def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
-        return has_draft
+        return any(stage.mode == "write" for stage in self.stages)
 
 
 class Part(Contract):
@@ -386,9 +371,9 @@ class Enough(Contract):
     def in_words(self) -> str:
         """Return what holds of a finished text; it completes "The text ..."."""
         words = [] if self.min_parts is None else [f"has at least {self.min_parts} parts"]
-        words += [said for it in self.validators if (said := it.in_words())]
-        if (it := self.criterion) is not None:
-            words.append(f"meets {it.name}" + (f": {it.description}" if it.description else ""))
+        words += [said for validator in self.validators if (said := validator.in_words())]
+        if (end := self.criterion) is not None:
+            words.append(f"meets {end.name}" + (f": {end.description}" if end.description else ""))
         return ", and ".join(words)
 
 
@@ -442,9 +427,6 @@ class NestedStrategy(Strategy):
     needs_language: ClassVar[LanguageNeed | None] = None
     rewrites: ClassVar[bool] = False
     judges_criteria: ClassVar[bool] = True
-
-    def roles(self) -> tuple[Role, ...]:
-        return ROLES
 
     @model_validator(mode="after")
     def _parts_can_be_played(self) -> Self:
@@ -500,10 +482,10 @@ class NestedStrategy(Strategy):
         return _as_a_whole(rates, draft) + asked + number * part
 
     def titles(self) -> Iterator[tuple[str, str]]:
-        yield from ((f"parts/{it.name}", it.instructions) for it in self.named())
+        yield from _titles("parts", self.named())
 
     def thresholds(self) -> Iterator[tuple[str, float]]:
-        yield from _thresholds(self.titles(), self.named())
+        yield from _thresholds("parts", self.named())
 
     def inner(self) -> tuple[Strategy, ...]:
         return (self.body,)
@@ -517,9 +499,9 @@ class NestedStrategy(Strategy):
                 "/strategy/parts",
                 "nested requires either a `draft`, whose sections it refines, or `parts`",
             )
-        for index, it in enumerate(self.named()):
+        for index, part in enumerate(self.named()):
             at = f"/parts/{index}"
-            own = _Item(at, None, it.criteria, it.validators, self.max_iterations, "/body")
+            own = _Item(at, None, part.criteria, part.validators, self.max_iterations, "/body")
             yield from own.conflicts(request, self.body)
         if not self.named():
             draft = None if request.draft is None else UNWRITTEN
@@ -529,12 +511,12 @@ class NestedStrategy(Strategy):
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         return (
             *self.body.rubrics(),
-            *(it.criteria for it in self.named() if it.criteria),
+            *(part.criteria for part in self.named() if part.criteria),
             *([(ends,)] if (ends := self._end_criterion()) else []),
         )
 
     def item_validators(self) -> tuple[ItemValidators, ...]:
-        own = _own("parts", [(it.name, it.validators, None) for it in self.named()])
+        own = _own("parts", [(part.name, part.validators, None) for part in self.named()])
         if (enough := self.enough()) and enough.validators:
             own += (ItemValidators(UNTIL, "/until/validators", enough.validators),)
         above = BODY if self.body.kind == self.kind else ""  # else two have the scope `parts/one`
@@ -565,7 +547,7 @@ class NestedStrategy(Strategy):
         if self.parts == AUTO_PARTS:  # their number is not known here
             return ("parts",)
         inner = _lacks_within(f"parts/{name}", path, self.body, None)
-        others = tuple(f"parts/{it.name}" for it in self.named() if it.name != name)
+        others = tuple(f"parts/{part.name}" for part in self.named() if part.name != name)
         return (*inner, *others)
 
     def writes_anew(self) -> bool:
@@ -575,10 +557,14 @@ class NestedStrategy(Strategy):
         return has_draft
 
 
+def _is_in(path: str, at: str) -> bool:
+    return f"{path}/".startswith(f"{at}/")
+
+
 def _lacks_within(at: str, path: str, body: Strategy, draft: str | None) -> tuple[str, ...]:
     """Return what the draft at `path` lacks of the item `at`, whose body is given `draft`."""
     inner = body.lacks(path.removeprefix(f"{at}/"), draft)
-    return tuple(f"{at}/{it}" for it in inner)
+    return tuple(f"{at}/{lacking}" for lacking in inner)
 
 
 def _as_a_whole(rates: Rates, draft: str | None) -> int:
@@ -586,19 +572,16 @@ def _as_a_whole(rates: Rates, draft: str | None) -> int:
     return rates.judge * (1 if draft is None else 2)
 
 
-def _thresholds(
-    titles: Iterable[tuple[str, str]], items: Iterable["Pass | Stage | Part"]
-) -> Iterator[tuple[str, float]]:
+def _titles(items: str, named: Iterable["Pass | Stage | Part"]) -> Iterator[tuple[str, str]]:
+    """Yield the path of each item, and what it is to do."""
+    yield from ((f"{items}/{item.name}", item.instructions) for item in named)
+
+
+def _thresholds(items: str, named: Iterable["Pass | Stage | Part"]) -> Iterator[tuple[str, float]]:
     """Yield the path and the threshold of each item that has one."""
-    for (path, _), it in zip(titles, items, strict=True):
-        if it.threshold is not None:
-            yield path, it.threshold
-
-
-def _reviews(items: str, named: Sequence["Pass | Stage"]) -> Iterator[tuple[str, ReviewPlan]]:
-    """Yield the reviews of items, and those within the body of each, with their pointers."""
-    for index, it in enumerate(named):
-        yield from _reviews_of(f"/{items}/{index}", it.review, it.body)
+    for item in named:
+        if item.threshold is not None:
+            yield f"{items}/{item.name}", item.threshold
 
 
 def _reviews_of(
@@ -606,7 +589,7 @@ def _reviews_of(
 ) -> Iterator[tuple[str, ReviewPlan]]:
     if review is not None:
         yield f"{at}/review", review
-    yield from ((f"{at}/body{pointer}", it) for pointer, it in body.reviews())
+    yield from ((f"{at}/body{pointer}", plan) for pointer, plan in body.reviews())
 
 
 def _own(
@@ -624,8 +607,8 @@ def _own(
 
 
 def _within(body: Strategy, scope: str, pointer: str) -> Iterator[ItemValidators]:
-    for it in body.item_validators():
-        yield it._replace(scope=f"{scope}{it.scope}", pointer=f"{pointer}/body{it.pointer}")
+    for own in body.item_validators():
+        yield own._replace(scope=f"{scope}{own.scope}", pointer=f"{pointer}/body{own.pointer}")
 
 
 @value(slots=True)
@@ -652,8 +635,9 @@ class _Item:
             "max_iterations": self.max_iterations,
             "tools": body.callable_of(request.tools),
         }
-        for it in body.refused(request.model_copy(update=given)):
-            yield FieldConflict(self._pointer(it.pointer), f"{body.kind} as a body: {it}")
+        for conflict in body.refused(request.model_copy(update=given)):
+            pointer = self._pointer(conflict.pointer)
+            yield FieldConflict(pointer, f"{body.kind} as a body: {conflict}")
 
     def _pointer(self, pointer: str) -> str:
         """Return where a conflict of its body is in the request."""

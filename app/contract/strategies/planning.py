@@ -7,7 +7,6 @@ from pydantic import Field
 
 from app.contract.calls import Rates
 from app.contract.errors import FieldConflict
-from app.contract.models import ROLES, Role
 from app.contract.reviews import A_WEEK_S
 from app.contract.strategies import LanguageNeed, Strategy
 
@@ -54,9 +53,6 @@ class PlanExecuteStrategy(Strategy):
     uses_tools: ClassVar[bool] = True
     prepares: ClassVar[int] = 2  # the plan, and one step of it
     plan_steps: ClassVar[tuple[str, ...]] = ("plan", "replan")
-
-    def roles(self) -> tuple[Role, ...]:
-        return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
         planned = rates.ask * (2 * rates.turns(self.max_steps) + 1)

@@ -127,8 +127,8 @@ def chain_of(text: str) -> Chain:
 
 def steps_from(text: str, first: int) -> str:
     """Return the steps from `first` on, without the text before them, or raise `NotAChain`."""
-    begins = next((it.start() for it in STEP.finditer(text) if int(it[1]) == first), len(text))
-    steps = text[begins:]
+    starts = (step.start() for step in STEP.finditer(text) if int(step[1]) == first)
+    steps = text[next(starts, len(text)) :]
     _starts(steps, first)
     return steps
 
@@ -173,9 +173,6 @@ class ChainOfVerificationStrategy(Strategy):
     asks_critic: ClassVar[bool] = True
     uses_tools: ClassVar[bool] = True
     plan_steps: ClassVar[tuple[str, ...]] = ("lookups",)
-
-    def roles(self) -> tuple[Role, ...]:
-        return ROLES
 
     def may_call(self, tool: Tool) -> bool:
         return self.look_up and not tool.effects
@@ -275,9 +272,6 @@ class ReasoningRevisionStrategy(Strategy):
     )
     judges_criteria: ClassVar[bool] = True
     asks_critic: ClassVar[bool] = True
-
-    def roles(self) -> tuple[Role, ...]:
-        return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
         redone = replace(rates, revise=rates.ask, judge=rates.judge + rates.ask)

@@ -6,12 +6,10 @@ from app.contract.limits import Limits
 from app.contract.outcome import Caveat
 from app.contract.status import StopReason
 from app.contract.strategies.loops import BestOfNStrategy
-from workers.engine.drafting import propose
-from workers.engine.judging import judge
-from workers.engine.moves import Scored, play_parts, within
+from workers.engine.drafting import heeded, improve, judged_draft
+from workers.engine.moves import play_parts
 from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome, Search
-from workers.engine.sub_search import heeded
 
 
 async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcome:
@@ -24,13 +22,13 @@ async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcom
     caveats: tuple[Caveat, ...] = ()
     with Search.of(task, limits) as search:
         if task.draft is not None:
-            await search.judged(await within("iterations/0", _scored(task, search)))
+            await search.judged(await judged_draft(task, search))
             await heeded(task, search)
         if search.reason is None:
             search.is_last = not plan.refine
             paths = search.side_by_side(plan.n)
             sampled = replace(task, is_sampled=True)
-            parts = [within(at, _scored(sampled, search)) for at in paths]
+            parts = [judged_draft(sampled, search, at=at) for at in paths]
             drawn = await play_parts("samples", parts)
             caveats = drawn.left_out(paths)
             await search.sampled(drawn.replies)
@@ -38,10 +36,5 @@ async def best_of_n(task: Task, limits: Limits, plan: BestOfNStrategy) -> Outcom
                 await heeded(task, search)
                 search.settle(drawn.unless_stopped(StopReason.COMPLETED))
                 return replace(search.outcome(), caveats=caveats)
-        for at in search.iterations():
-            await search.judged(await within(at, _scored(task, search)))
+        await improve(task, search)
     return replace(search.outcome(), caveats=caveats)
-
-
-async def _scored(task: Task, search: Search) -> Scored:
-    return await judge(task, await propose(task, search))

@@ -4,12 +4,10 @@ from functools import partial
 
 from app.contract.limits import Limits
 from app.contract.strategies.reasoning import ChainOfVerificationStrategy
-from workers.engine.drafting import propose
-from workers.engine.moves import Scored, within
 from workers.engine.prompt_requests import Task
 from workers.engine.reviewing import ReviewPolicy
-from workers.engine.search import Outcome, Search
-from workers.engine.verification import is_unverified, judge_and_verify
+from workers.engine.search import Outcome
+from workers.engine.verification import judge_and_verify, verified_search
 
 
 async def chain_of_verification(
@@ -24,22 +22,9 @@ async def chain_of_verification(
     With tools it costs another one, which picks what is looked up for each question (as in CRITIC,
     arXiv:2305.11738).
     """
-    with Search.of(task, limits) as search:
-        for at in search.iterations():
-            scored = await within(at, _verified(task, search, plan))
-            search.is_last = is_unverified(scored)
-            await search.judged(scored)
-            if search.is_last and search.wish is None:
-                search.settle(None)
-                break
-    return search.outcome()
+    return await verified_search(task, limits, review_policy(plan))
 
 
 def review_policy(plan: ChainOfVerificationStrategy) -> ReviewPolicy:
     """Judge and verify drafts that a reviewer asks for."""
     return ReviewPolicy(partial(judge_and_verify, plan.max_questions, plan.may_call))
-
-
-async def _verified(task: Task, search: Search, plan: ChainOfVerificationStrategy) -> Scored:
-    draft = await propose(task, search)
-    return await judge_and_verify(plan.max_questions, plan.may_call, task, draft)

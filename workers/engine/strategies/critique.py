@@ -4,11 +4,11 @@ from app.contract.drafts import sha256_of
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.loops import CritiqueStrategy
+from workers.engine.drafting import heeded
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, within
 from workers.engine.prompt_requests import Task
 from workers.engine.search import Outcome, Search
-from workers.engine.sub_search import heeded
 
 
 async def critique(task: Task, limits: Limits, _plan: CritiqueStrategy) -> Outcome:

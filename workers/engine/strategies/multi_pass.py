@@ -1,25 +1,21 @@
 """Ordered passes over the whole text."""
 
 from dataclasses import replace
+from functools import partial
 
 from app.contract.criteria import Criterion
 from app.contract.limits import Limits
-from app.contract.outcome import Caveat
-from app.contract.requests import ContextDocument
 from app.contract.status import StopReason
 from app.contract.strategies.parts import MultiPassStrategy, Pass
 from workers.engine.judging import with_own_checks
 from workers.engine.moves import Refusal, Stopped
 from workers.engine.pipeline import refined
 from workers.engine.prompt_requests import Task
-from workers.engine.search import LimitOverrides, Outcome, Search
+from workers.engine.search import LimitOverrides, Outcome
 from workers.engine.sub_search import (
-    closing_with,
-    given_up,
-    going_on,
+    Gathered,
+    in_order,
     informed,
-    own_checks_of,
-    passes_as_it_is,
     starting_from,
     with_instruction,
 )
@@ -32,15 +28,10 @@ async def multi_pass(task: Task, limits: Limits, plan: MultiPassStrategy) -> Out
     every later one, with a floor: a draft that undoes them never ranks above one that keeps them.
     The request's validators run in the last pass and in the final judgement, those of a pass in it.
     """
-    with Search.of(task, limits) as whole:
-        if await passes_as_it_is(task, whole):
-            return whole.outcome()
-        last = await _passed_over(going_on(task, whole), limits, plan)
-        return await closing_with(task, whole, last)
-    return whole.outcome()
+    return await in_order(task, limits, partial(_passed_over, limits, plan))
 
 
-async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> Outcome:
+async def _passed_over(limits: Limits, plan: MultiPassStrategy, task: Task) -> Outcome:
     """Return the outcome of the last pass that succeeded, with the reason for the whole.
 
     Raises the first failure when no pass succeeded. All that later passes did belongs to it: with
@@ -49,9 +40,7 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
     last: Outcome | None = None
     met: tuple[Criterion, ...] = ()
     refused: dict[str, Refusal] = {}
-    caveats: tuple[Caveat, ...] = ()
-    missing: tuple[str, ...] = ()
-    observed: tuple[ContextDocument, ...] = ()
+    gathered = Gathered(task.scope)
     is_cut = False
     for each in plan.passes:
         start = task if last is None else starting_from(task, last.best.scored.draft.text)
@@ -60,16 +49,14 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
         own = LimitOverrides(threshold=threshold, max_iterations=each.max_iterations)
         path = f"passes/{each.focus}"
         try:
-            start = informed(own_task, observed)
+            start = informed(own_task, gathered.observed)
             last = await refined(path, start, limits, own, each.body, each.review)
         except Refusal as refusal:
             refused[path] = refusal
-            missing += (path,)
-            caveats += (given_up(path, refusal),)
+            gathered.give_up(path, refusal, (path,))
             continue
-        caveats += (*last.caveats, *own_checks_of(f"{task.scope}{path}", path, last))
-        missing += last.missing
-        observed += last.observed
+        gathered.add(path, last)
+        gathered.missing += last.missing
         is_cut = is_cut or last.reason is None
         met += _met(last, each.judged_on(), threshold)
     if last is None:
@@ -79,8 +66,7 @@ async def _passed_over(task: Task, limits: Limits, plan: MultiPassStrategy) -> O
         raise refused[first]
     is_cut = is_cut or any(isinstance(refusal, Stopped) for refusal in refused.values())
     reason = StopReason.INCOMPLETE if refused else StopReason.COMPLETED
-    reason_known = None if is_cut else reason
-    return replace(last, reason=reason_known, missing=missing, caveats=caveats, observed=observed)
+    return gathered.outcome(last, None if is_cut else reason)
 
 
 def _task(task: Task, each: Pass, met: tuple[Criterion, ...], *, is_last: bool) -> Task:

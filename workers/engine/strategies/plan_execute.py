@@ -1,6 +1,5 @@
 """Plan, carry out steps, observe, revise the plan, and write from what was observed."""
 
-import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, replace
@@ -8,7 +7,6 @@ from graphlib import CycleError, TopologicalSorter
 
 from pydantic import Field
 
-from app.contract.calls import AGAIN
 from app.contract.limits import Limits
 from app.contract.outcome import Caveat
 from app.contract.requests import ContextDocument
@@ -16,30 +14,19 @@ from app.contract.reviews import PlannedCall
 from app.contract.strategies.planning import PlanExecuteStrategy
 from app.contract.tools import MAX_RESULT
 from app.contract.values import value
-from workers.engine.asking import (
-    again,
-    ask,
-    is_cut_off,
-    is_declined,
-    question,
-    text_in,
-    with_more_room,
-)
-from workers.engine.drafting import propose
-from workers.engine.judging import judge
+from workers.engine.asking import ask, question, require_arguments_that_fit, text_in
+from workers.engine.drafting import improve
 from workers.engine.likeness import Source, even
 from workers.engine.moves import (
     Approval,
     Ask,
     Call,
-    Check,
     PartResults,
     ReviewerReply,
     StepError,
     Stopped,
     first_of,
     play_parts,
-    within,
 )
 from workers.engine.prompt_requests import (
     IN_WORDS,
@@ -684,55 +671,35 @@ async def _asked(
     If the last reply still does not prove that the goal is met, or repeats a failed call, the goal
     counts as not met and that step is dropped. Raises `StepError` if the last reply is unreadable.
     """
-    asked, error = question, ""
-    for attempt in range(AGAIN + 1):
-        try:
-            reply = await asked
-        except StepError as failure:
-            is_refused = is_declined(failure)
-            if attempt == AGAIN or not (is_refused or is_cut_off(failure, question)):
-                raise
-            if is_refused:
-                asked = again(question, attempt + 1, failure.detail, "it refuses to plan")
-            else:
-                asked = with_more_room(asked, question, attempt + 1)
-            continue
-        try:
-            revision = read(ReplyReader(reply, question.prompt_request))
-            if not revision.is_met:
-                await _require_arguments_that_fit(asked.path, revision.steps)
-        except Unreadable as unreadable:
-            error = str(unreadable)
-        else:
-            error = revision.unproven or repeated(revision.steps, seen) or ""
-            if revision.is_met or not error:
-                return revision
-            if attempt == AGAIN:
-                failed = [
-                    n for n, planned in enumerate(revision.steps) if failed_before(planned, seen)
-                ]
-                return Revision(without(revision.steps, failed))
-        asked = replace(again(question, attempt + 1, reply, error), room=asked.room)
-    detail = f"asked {AGAIN + 1} times; the last reply: {error}"
-    raise StepError(UNREADABLE, detail, (question.path,))
+    readable: list[Revision] = []
+    """The last reply, if it could be read."""
+
+    def read_anew(reply: ReplyReader) -> Revision:
+        readable.clear()
+        return read(reply)
+
+    async def check(path: str, revision: Revision) -> None:
+        if revision.is_met:
+            return
+        await _require_arguments_that_fit(path, revision.steps)
+        if error := revision.unproven or repeated(revision.steps, seen):
+            readable[:] = [revision]
+            raise Unreadable(error)
+
+    try:
+        return await ask(question, read_anew, UNREADABLE, check=check)
+    except StepError as failure:
+        if failure.code != UNREADABLE or not readable:
+            raise
+    steps = readable[0].steps
+    failed = [number for number, planned in enumerate(steps) if failed_before(planned, seen)]
+    return Revision(without(steps, failed))
 
 
 async def _require_arguments_that_fit(path: str, steps: Sequence[PlannedStep]) -> None:
-    """Raise `Unreadable` if a planned call has arguments that the tool's schema rejects.
-
-    Open ones are checked when they are given.
-    """
-    calls = [
-        {"tool": planned.tool, "arguments": planned.arguments}
-        for planned in steps
-        if planned.call is not None
-    ]
-    if not calls:
-        return
-    checked = await Check(f"{path}/check", json.dumps(calls, ensure_ascii=False), "calls")
-    found = checked.findings
-    if found:
-        raise Unreadable("; ".join(finding.message for finding in found))
+    """Raise `Unreadable` for arguments that a schema rejects; open ones are checked when given."""
+    calls = ((step.tool or "", step.arguments or {}) for step in steps if step.call is not None)
+    await require_arguments_that_fit(path, calls)
 
 
 def _question(path: str, prompt_request: PromptRequest) -> Ask:
@@ -755,7 +722,5 @@ async def plan_execute(task: Task, limits: Limits, plan: PlanExecuteStrategy) ->
         found = await pursued(going_on(task, search), plan)
         observed = as_documents(task, found.observations)
         search.task = knowing = informed(task, observed)
-        for at in search.iterations():
-            draft = await within(at, propose(knowing, search))
-            await search.judged(await within(at, judge(knowing, draft)))
+        await improve(knowing, search)
     return replace(search.outcome(), observed=observed, caveats=found.caveats)

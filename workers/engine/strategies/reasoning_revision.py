@@ -16,22 +16,22 @@ from app.contract.strategies.reasoning import (
 )
 from workers.engine.asking import ask, question, text_in
 from workers.engine.calculator import Calculation, calculations_in
-from workers.engine.drafting import failures, kept_locked, propose
+from workers.engine.drafting import failures, kept_locked
 from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import judge
-from workers.engine.moves import Draft, Scored, within
+from workers.engine.moves import Draft, Scored
 from workers.engine.prompt_requests import Task
 from workers.engine.prompts import Reason, Redo
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
 from workers.engine.reviewing import ReviewPolicy
-from workers.engine.search import Outcome, Search
+from workers.engine.search import Outcome
 from workers.engine.verification import (
     SOURCE,
     UNREADABLE,
     CheckSteps,
     Verification,
-    is_unverified,
     verified,
+    verified_search,
 )
 
 UNREADABLE_STEPS = "unreadable_steps"
@@ -234,18 +234,9 @@ async def reasoning_revision(
     faulty and the chain fails for another reason, nothing says which steps to keep: all are redone.
     An iteration costs 3 calls.
     """
-    with Search.of(task, limits) as search:
-        for at in search.iterations():
-            draft = await within(at, propose(task, search, reasoned, redone))
-            scored = await within(at, judge_and_check(plan, task, draft))
-            search.is_last = is_unverified(scored)
-            await search.judged(scored)
-            if search.is_last and search.wish is None:
-                search.settle(None)
-                break
-    return search.outcome()
+    return await verified_search(task, limits, review_policy(plan))
 
 
 def review_policy(plan: ReasoningRevisionStrategy) -> ReviewPolicy:
     """Check the steps of drafts that a reviewer asks for; redo them from the first faulty one."""
-    return ReviewPolicy(partial(judge_and_check, plan), revised=redone)
+    return ReviewPolicy(partial(judge_and_check, plan), first=reasoned, revised=redone)

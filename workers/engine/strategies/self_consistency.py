@@ -14,7 +14,7 @@ from app.contract.status import StopReason
 from app.contract.strategies.reasoning import SelfConsistencyStrategy, answer_in, normalized
 from app.contract.values import value
 from workers.engine.asking import ask, question
-from workers.engine.drafting import propose
+from workers.engine.drafting import heeded, propose
 from workers.engine.judging import corrected_draft, skipped_in, validator_findings
 from workers.engine.moves import (
     Draft,
@@ -292,9 +292,7 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
         await search.sampled(
             [None if sample is None else next(verdicts) for sample in drawn.replies]
         )
-        while search.wish is not None:
-            draft = await within(search.upcoming, propose(task, search))
-            await search.judged(await within(search.upcoming, afterwards(task, draft)))
+        await heeded(task, search, afterwards)
         search.settle(drawn.unless_stopped(StopReason.COMPLETED))
     return replace(search.outcome(), caveats=drawn.left_out(paths[: len(drawn.replies)]))
 

@@ -5,9 +5,8 @@ from dataclasses import replace
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.loops import SelfCorrectionStrategy
-from workers.engine.drafting import propose
+from workers.engine.drafting import improve
 from workers.engine.judging import validate
-from workers.engine.moves import within
 from workers.engine.prompt_requests import Task
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import LimitOverrides, Outcome, Search
@@ -24,9 +23,7 @@ async def self_correction(task: Task, limits: Limits, _plan: SelfCorrectionStrat
     """
     task = replace(task, criteria=())
     with Search.of(task, limits, ALL_PASS) as search:
-        for at in search.iterations():
-            draft = await within(at, propose(task, search))
-            await search.judged(await within(at, validate(task, draft)))
+        await improve(task, search, validate)
     return search.outcome()
 
 

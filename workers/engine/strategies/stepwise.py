@@ -1,6 +1,7 @@
 """Stages, each verified before the next."""
 
 from dataclasses import replace
+from functools import partial
 
 from app.contract.limits import Limits
 from app.contract.outcome import Caveat
@@ -13,14 +14,11 @@ from workers.engine.judging import with_own_checks
 from workers.engine.moves import StepError, Stopped, Together, within
 from workers.engine.pipeline import refined
 from workers.engine.prompt_requests import Place, Task
-from workers.engine.search import LimitOverrides, Outcome, Search
+from workers.engine.search import LimitOverrides, Outcome
 from workers.engine.sub_search import (
-    closing_with,
-    given_up,
-    going_on,
+    Gathered,
+    in_order,
     informed,
-    own_checks_of,
-    passes_as_it_is,
     score_in_words,
     sections_of,
     starting_from,
@@ -37,15 +35,10 @@ async def stepwise(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcom
     result is that of the last verified stage. The request's validators run in the last stage
     and on the whole, those of a stage in it.
     """
-    with Search.of(task, limits) as whole:
-        if await passes_as_it_is(task, whole):
-            return whole.outcome()
-        last = await _staged(going_on(task, whole), limits, plan)
-        return await closing_with(task, whole, last)
-    return whole.outcome()
+    return await in_order(task, limits, partial(_staged, limits, plan))
 
 
-async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome:
+async def _staged(limits: Limits, plan: StepwiseStrategy, task: Task) -> Outcome:
     """Return the outcome of the last verified stage, with the reason for the whole.
 
     If the first stage does not pass, its outcome is returned. Raises its failure if it fails.
@@ -53,39 +46,36 @@ async def _staged(task: Task, limits: Limits, plan: StepwiseStrategy) -> Outcome
     verified: Outcome | None = None
     done: Outcome | None = None
     reason: StopReason | None = StopReason.COMPLETED
-    missing: tuple[str, ...] = ()
     before = ("draft", task.draft)
-    caveats: tuple[Caveat, ...] = ()
-    observed: tuple[ContextDocument, ...] = ()
+    gathered = Gathered(task.scope)
     for stage in plan.stages:
         is_last = stage is plan.stages[-1]
         path = f"stages/{stage.name}"
         own_task = with_own_checks(task, path, stage.validators, ends=is_last)
         try:
-            done = await _played(informed(own_task, observed), limits, stage, *before)
+            own_task = informed(own_task, gathered.observed)
+            done = await _played(own_task, limits, stage, *before)
         except (Stopped, StepError) as refusal:
             if verified is None:
                 raise
             reason = None if isinstance(refusal, Stopped) else StopReason.INCOMPLETE
-            caveats += (given_up(path, refusal),)
-            missing += _from(plan, stage)
+            gathered.give_up(path, refusal, _from(plan, stage))
             break
-        caveats += (*done.caveats, *own_checks_of(f"{task.scope}{path}", path, done))
-        observed += done.observed
+        gathered.add(path, done)
         if not done.passed and done.reason is not StopReason.APPROVED:
-            caveats += (_unfinished(stage, done, is_last=is_last),)
+            gathered.caveats += (_unfinished(stage, done, is_last=is_last),)
             reason = done.reason
             if verified is None:
-                missing = done.missing
+                gathered.missing = done.missing
             if reason is None:  # it was stopped: its own text is not in that of an earlier one
                 _, *later = _from(plan, stage)
-                missing += tuple(later) if verified is None else _from(plan, stage)
+                gathered.missing += tuple(later) if verified is None else _from(plan, stage)
             break
         verified, before = done, (stage.name, done.best.scored.draft.text)
-        missing += done.missing
+        gathered.missing += done.missing
     kept = verified or done
     assert kept is not None  # a plan has stages, and the failure of the first is raised
-    return replace(kept, reason=reason, missing=missing, caveats=caveats, observed=observed)
+    return gathered.outcome(kept, reason)
 
 
 def _from(plan: StepwiseStrategy, stage: Stage) -> tuple[str, ...]:

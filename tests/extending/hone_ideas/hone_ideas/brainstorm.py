@@ -5,7 +5,6 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from app.contract.calls import Rates
-from app.contract.models import ROLES, Role
 from app.contract.strategies import LanguageNeed, Strategy
 
 
@@ -20,9 +19,6 @@ class BrainstormStrategy(Strategy):
     )
     judges_criteria: ClassVar[bool] = True
     prepares: ClassVar[int] = 1
-
-    def roles(self) -> tuple[Role, ...]:
-        return ROLES
 
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
         return rates.ask + rates.search(max_iterations, has_draft=draft is not None)

@@ -5,9 +5,7 @@ from app.contract.requests import ContextDocument
 from app.contract.values import value
 from hone_ideas.brainstorm import BrainstormStrategy
 from workers.engine.asking import ask, question, text_in
-from workers.engine.drafting import propose
-from workers.engine.judging import judge
-from workers.engine.moves import within
+from workers.engine.drafting import improve
 from workers.engine.prompt_requests import Prompt, PromptRequest, Task
 from workers.engine.prompts import assembled, grounded
 from workers.engine.search import Outcome, Search
@@ -39,7 +37,5 @@ async def brainstorm(task: Task, limits: Limits, plan: BrainstormStrategy) -> Ou
         asked = question("ideas", "generator", ListIdeas(task, plan.ideas))
         ideas = await ask(asked, text_in, "empty_ideas")
         task = informed(task, (ContextDocument(name="Ideas", text=ideas),))
-        for at in search.iterations():
-            draft = await within(at, propose(task, search))
-            await search.judged(await within(at, judge(task, draft)))
+        await improve(task, search)
     return search.outcome()
