@@ -7,7 +7,7 @@ import pytest
 
 from app.contract.requests import RefinementRequest
 from benchmarks.playing import StrategyPlayer
-from workers.engine.prompts import LANGUAGE
+from workers.engine.prompts import FRAGMENTS
 from workers.models.port import ModelCall
 from workers.models.scripted import Scripted
 
@@ -35,7 +35,7 @@ def obeying(call: ModelCall) -> str:
     """Write in the language that the rule names: of the draft, else of the task; else English."""
     user = call.prompt.user
     text = within("draft", user) or within("task", user) or ""
-    name = language_of(text) if LANGUAGE in call.prompt.system else "en"
+    name = language_of(text) if FRAGMENTS["language"] in call.prompt.system else "en"
     written = BETTER.get(name, "We pay.")
     if call.prompt.name != "critique":
         return written

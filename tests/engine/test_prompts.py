@@ -27,12 +27,10 @@ from workers.engine.moves import Ask, about
 from workers.engine.pipeline import sample_prompts, task_of
 from workers.engine.prompt_requests import Observation, PlannedStep, Prompt, PromptRequest, Task
 from workers.engine.prompts import (
-    ADVERSARIAL,
     DIVERSE,
-    EXAMPLES,
-    HASHED_SYSTEM,
-    PERSPECTIVE,
+    FRAGMENTS,
     STYLED,
+    TEMPLATES,
     VERDICT,
     Amend,
     Compare,
@@ -45,6 +43,7 @@ from workers.engine.prompts import (
     RevisePassages,
     Solve,
     Write,
+    filled,
     harmless,
     tagged_text,
 )
@@ -74,21 +73,18 @@ def requests_of(module: ModuleType) -> list[type[PromptRequest]]:
 
 NAMES = [it.name for it in walk_packages(workers.engine.__path__, "workers.engine.")]
 ASKING = [module for module in map(import_module, NAMES) if requests_of(module)]
-WORDS: dict[str, str] = {
-    name: vars(module)[name.removesuffix("_VERSION")]
-    for module in ASKING
-    for name in vars(module)
-    if name.endswith("_VERSION")
-}
+HASHED_SYSTEM = filled(FRAGMENTS["hashed_system"])
+WORDS = {name: template.words for name, template in TEMPLATES.items()}
 
 
-def test_every_prompt_has_a_version_and_words() -> None:
+def test_every_prompt_has_words_and_all_words_a_prompt() -> None:
     assert len(WORDS) == sum(len(requests_of(module)) for module in ASKING) > 0
 
 
 @pytest.mark.parametrize("name", WORDS)
 def test_the_instructions_are_no_longer_than_is_reserved(name: str) -> None:
-    around = len(HASHED_SYSTEM) + max(map(len, (ADVERSARIAL, PERSPECTIVE))) + len(EXAMPLES)
+    roles = (FRAGMENTS["adversarial"], FRAGMENTS["perspective"])
+    around = len(HASHED_SYSTEM) + max(map(len, roles)) + len(FRAGMENTS["examples"])
     assert 200 < len(WORDS[name].encode()) + around < PROMPT_BYTES - 300
 
 
@@ -151,7 +147,7 @@ def test_every_prompt_begins_with_what_all_share_byte_for_byte(kind: type[Prompt
     assert write.user.startswith(shared)
     assert DOCUMENT in shared
     assert shared.index(DOCUMENT) < shared.index(INSTRUCTION)
-    assert WORDS["WRITE_VERSION"][:20] not in shared
+    assert WORDS["write"][:20] not in shared
 
 
 def test_the_loop_shares_its_criteria_too() -> None:

@@ -36,7 +36,7 @@ from workers.engine.moves import (
 )
 from workers.engine.pipeline import refined
 from workers.engine.prompt_requests import Place, Prompt, PromptRequest, Task
-from workers.engine.prompts import assembled, grounded, tagged_text
+from workers.engine.prompts import tagged_text, worded
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
@@ -62,12 +62,6 @@ SUMMARY = 1_200
 ENDING = 400
 """Characters at the end of the part right before that are shown as they are."""
 
-OUTLINE_VERSION = 2
-OUTLINE = """\
-Plan a text that is written in parts. List its parts in their order: at most {most}, and no more
-than the text needs. Give each part one item of a list: its title, a colon, and in a sentence or two
-what it says, and no list within it. {grounded}"""
-
 
 @value(slots=True)
 class Outline(PromptRequest):
@@ -76,15 +70,7 @@ class Outline(PromptRequest):
     most: int
 
     def prompt(self) -> Prompt:
-        words = OUTLINE.format(most=self.most, grounded=grounded(self.task))
-        return assembled(self.task, "outline", OUTLINE_VERSION, words, answer="the list alone")
-
-
-SUMMARIZE_VERSION = 2
-SUMMARIZE = """\
-Sum up one part of a text for those who write the parts after it, in at most 150 words and in the
-language of the part. Keep what a later part must not contradict or repeat: who and what there is,
-what happened or was said, how it ends. Add nothing."""
+        return worded(self.task, "outline", most=self.most)
 
 
 @value(slots=True)
@@ -94,16 +80,7 @@ class Summarize(PromptRequest):
     text: str
 
     def prompt(self) -> Prompt:
-        given = tagged_text(self.task, "finished text", self.text)
-        return assembled(
-            self.task,
-            "summarize",
-            SUMMARIZE_VERSION,
-            SUMMARIZE,
-            given,
-            with_aim=False,
-            answer="the summary",
-        )
+        return worded(self.task, "summarize", tagged_text(self.task, "finished text", self.text))
 
 
 @value(slots=True)

@@ -38,30 +38,10 @@ from workers.engine.prompt_requests import (
     Task,
     canonical,
 )
-from workers.engine.prompts import assembled, at_least, closed, described, grounded, tagged_text
+from workers.engine.prompts import at_least, closed, described, tagged_text, worded
 from workers.engine.replies import Arguments, ReplyModel, ReplyReader, Unreadable
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
-
-PLAN_VERSION = 4
-STEPS_RULE = """A step names a tool and gives the arguments that its parameters ask for, or it
-names no tool: then its instruction is carried out by a writer who sees the goal, the context
-documents and everything observed before. Plan a step only for what the text needs and nobody knows
-yet; the text itself is written after the plan and is not a step of it."""
-NEEDS_RULE = """`needs` names the steps
-whose results a step builds on, by their names; steps that need nothing unfinished are carried out
-at the same time, so leave out no need and add none. The plan is revised when a step failed, when no
-step can be carried out as it stands, and before a call once anything was observed since it was
-planned.
-Write `arguments` as the text of a JSON object, null without a tool. Arguments hold what is known
-now: a call whose arguments have to be found out first has null arguments and needs the steps that
-find them; the plan is revised when they have."""
-ONE_STEP = """{"name": "<short name>", "instruction": "<what to do, and what for>",
- "tool": null, "arguments": null, "needs": []}"""
-PLAN = """\
-You plan how to reach the goal that the task states. {rule}
-Answer with one JSON object and nothing else:
-{{"steps": {{"first": {step}, "more": [...]}}}}"""
 
 STEP: dict[str, object] = {
     "name": {"type": "string"},
@@ -81,16 +61,7 @@ class Plan(PromptRequest):
     def prompt(self) -> Prompt:
         most = f"At most {self.most} steps are carried out."
         schema = closed({"steps": at_least(("first",), closed(STEP))})
-        instruction = PLAN.format(rule=f"{STEPS_RULE} {NEEDS_RULE}", step=ONE_STEP)
-        return assembled(
-            self.task,
-            "plan",
-            PLAN_VERSION,
-            instruction,
-            *plan_material(self.task),
-            most,
-            schema=schema,
-        )
+        return worded(self.task, "plan", *plan_material(self.task), most, schema=schema)
 
 
 def plan_material(task: Task) -> list[str]:
@@ -108,22 +79,6 @@ def step_text(step: PlannedStep) -> str:
     return "\n".join(line for line in lines if line)
 
 
-REPLAN_VERSION = 6
-REPLAN = """\
-You revise a plan after steps of it. {rule}
-First say whether the goal is met: whether what was observed is all the text needs. If it is, prove
-it with evidence: the number of a step and words quoted from what was observed there, character for
-character: three words or more, of which a figure counts as two, or a whole line. Then give every
-step that remains, in order; none when nothing remains. Arguments that were planned before something
-was observed stay only if they fit it.
-When a step failed, change the plan: another tool, other arguments, or a way without it. A call that
-failed is not made again with the same arguments. A call that a reviewer refused is not made in
-another way either, unless what they said allows it.
-Answer with one JSON object and nothing else:
-{{"goal_met": {{"met": false, "evidence": [{{"step": 1, "quote": "<words>"}}]}},
- "steps": [{step}]}}"""
-
-
 @value(slots=True)
 class Replan(PromptRequest):
     """Say whether the goal is met, and what remains to be done after the last observation."""
@@ -136,11 +91,9 @@ class Replan(PromptRequest):
 
     def prompt(self) -> Prompt:
         remaining = [_with_needs(step, self.remaining) for step in self.remaining]
-        return assembled(
+        return worded(
             self.task,
             "replan",
-            REPLAN_VERSION,
-            REPLAN.format(rule=f"{STEPS_RULE} {NEEDS_RULE}", step=ONE_STEP),
             *plan_material(self.task),
             *(observed(self.task, observation) for observation in self.observations),
             tagged_text(self.task, "remaining plan", "\n\n".join(remaining or ["no step"])),
@@ -184,13 +137,6 @@ def _schema() -> dict[str, object]:
     return closed({"goal_met": closed(verdict), "steps": {"type": "array", "items": closed(STEP)}})
 
 
-DO_VERSION = 3
-DO = """\
-You carry out one step of a plan. The goal that the task states is reached by others:
-do only what the step says. {grounded}
-Say which facts are missing."""
-
-
 @value(slots=True)
 class Do(PromptRequest):
     """Carry out one step that names no tool."""
@@ -200,15 +146,12 @@ class Do(PromptRequest):
 
     def prompt(self) -> Prompt:
         task = self.task
-        return assembled(
+        return worded(
             task,
             "do",
-            DO_VERSION,
-            DO.format(grounded=grounded(task, "what was observed")),
             *([] if task.draft is None else [tagged_text(task, "draft", task.draft)]),
             *(observed(task, observation) for observation in self.observations),
             tagged_text(task, "step to carry out", step_text(self.step)),
-            answer="the result of the step alone",
         )
 
 
