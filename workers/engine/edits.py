@@ -19,7 +19,7 @@ from app.contract.drafts import lacking, locked_spans
 from app.contract.judgement import Span
 from app.contract.values import value
 from workers.engine.replies import Refused, ReplyModel, ReplyReader, Unreadable
-from workers.engine.text_replies import DECLINING, HERE, PLEASED, REVISED
+from workers.engine.text_replies import DECLINING, phrase
 
 PIECES = (
     re.compile(r"[^\n]*\n|[^\n]+"),
@@ -323,25 +323,12 @@ def _shown(text: str) -> str:
     return f'"{text[:SHOWN]}..."' if len(text) > SHOWN else f'"{text}"'
 
 
-NAMED = r"(?:passage|text|version|sentence|paragraph|section|wording|phrase|p\d+)"
-LEAD_IN = re.compile(
-    rf"\A[*_]*(?:(?:{PLEASED})[^\w\n:]+(?:{HERE})\b[^\n:]{{0,80}}|"
-    rf"(?:{HERE})\b[^\n:]{{0,80}}\b(?:{REVISED})\b[^\n:]{{0,80}}|"
-    rf"(?:the )?(?:{REVISED}) {NAMED}(?: p\d+)?)[:\uff1a][*_]*\s*(?=\S)",
-    re.IGNORECASE,
-)
+LEAD_IN = phrase("passage", "lead_in")
 STAND_IN = re.compile(
     r"\A(?:<(?P<angle>[^<>\n]{1,80})>|\[(?P<square>[^\[\]\n]{1,80})\]|\.\.\.|…)\Z"
 )
-OF_A_STAND_IN = re.compile(
-    r"\b(?:unchanged|no changes?|same|new|revised|rewritten|text|passage|deleted?|empty|omitted|"
-    r"insert|your|p\d+)\b",
-    re.IGNORECASE,
-)
-TAGS = re.compile(
-    r"\A<(?P<tag>(?:passage|text)(?: p\d+)?|p\d+)>\s*(?P<body>.*?)\s*</(?P=tag)>\Z",
-    re.DOTALL | re.IGNORECASE,
-)
+OF_A_STAND_IN = phrase("passage", "of_a_stand_in")
+TAGS = phrase("passage", "tags")
 CHARACTERS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 TOKEN = re.compile(rf"[{CHARACTERS}]|[^\W{CHARACTERS}]+|[^\w\s]")
 WORD = re.compile(r"\w")

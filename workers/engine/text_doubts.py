@@ -27,66 +27,38 @@ from workers.engine.text_replies import (
     CHANGES,
     DID,
     FIRST_PERSON,
-    HERE,
     LABEL_INSIDE,
     LAST_RULE,
     MARKUP,
     NOTE,
     OFFER,
     OPENING,
-    PLEASED,
     QUOTES,
-    REVISED,
     THIS_VERSION,
     WORD_COUNT,
     WORK,
     TextRequest,
+    phrase,
 )
 
-ABOUT_TEXTS = re.compile(
-    rf"\b(?:{REVISED[3:-1]}|revis\w*|rewr\w+|rewor\w+|edit(?:ed|s|ing)?|version|draft|original|feedback|"
-    r"changes?|changed|tweak\w*|tighten\w*|shorten\w*|trim(?:med)?|polish\w*|wording|phrasing|filler|"
-    r"tone|clarity|clearer|concise|paragraphs?|sentences?|reviewer?|criteria|suggest\w*|improve\w*|"
-    r"adjust\w*|removed?|replace\w*|kept|preserved|summary|weakness\w*|strengths?|score|readab\w*|"
-    r"article|rephras\w*|incorporat\w*|opening|ending)\b",
-    re.IGNORECASE,
-)
+ABOUT_TEXTS = phrase("doubt", "about_texts")
 """Words about a text and the work on it: those that the draft has as well do not count."""
-PERSONAL = re.compile(
-    rf"\b(?:I|I'm|I've|I'll|you|your|me|let's|us|hope|happy|{PLEASED[3:-1]}|thanks?|okay)\b|"
-    rf"\A\W*(?:{HERE})|[?？]\s*\Z|[\U0001f300-\U0001faff\u2600-\u27bf]",
-    re.IGNORECASE,
-)
+PERSONAL = phrase("doubt", "personal")
 I_AND_YOU = frozenset(
     {*("ich", "mir", "mich", "sie", "je", "j", "vous", "yo", "te", "eu", "io", "ho", "ti")}
     | {*("ik", "jag", "jeg", "ja", "я", "вам", "ben", "minä", "saya", "tôi", "ผม")}
 )
-ROLE = re.compile(
-    r"\A[*_#>\[ ]*(?:assistant|ai|model|bot|answer|response|output|result|text|draft)"
-    r"[*_\] ]*[:：][*_]*\s*",
-    re.IGNORECASE,
-)
+ROLE = phrase("doubt", "role")
 ENDS_IN_COLON = re.compile(r"[:：][*_]*\s*\Z")
 FIRST_LINE = re.compile(r"\A([^\n]{1,200}[:：][*_]*)[ \t]*\n(?=[^\s\-*+•\d|`~])")
 """A line that ends in a colon right before a text, and no list."""
-REMARK = re.compile(
-    r"\A[\[(][^\n]*[\])]\Z|\A\W*(?:the )?(?:end|fin|ende)\W*\Z|"
-    r"\A[\[(*_# ]*(?:note|p\.?s|disclaimer|explanation)\b|\A\W*[\w ]{3,30}:[*_]*\s*~?\d+\b",
-    re.IGNORECASE,
-)
+REMARK = phrase("doubt", "remark")
 A_LABEL = re.compile(r"\A(?:#{1,6}[ \t]+|[*_]{2}|\[)?[^\n.!?]{1,60}\Z")
 A_HEADING = re.compile(r"\W*\w[^\n:：.!?。]{0,60}(?:[:：】\])][*_]*(?:\s|\Z)|[*_]+[:：])")
 """A label and its colon or brackets, alone or on the line that it is the label of."""
 DELIMITER = re.compile(r"[^\w\s]{3,}|[\[<(=*~#-]{1,5}[ \t]*/?\w[\w \t:-]{0,60}[\])>=*~#-]{1,5}")
-TURN = re.compile(
-    r"^[#*\[<| ]*(?:human|user|assistant|system|instruction|input|end of turn|question)[*\]>| ]*"
-    r"(?::[*]*(?:[ \t]|$)|[*\]>|]+[ \t]*$)",
-    re.IGNORECASE | re.MULTILINE,
-)
-NAMES_A_TURN = re.compile(
-    r"\n[^\w\n]*(?:[Hh]uman|[Uu]ser|[Aa]ssistant|[Ss]ystem|[Ii]n(?:struction|put)|[Ee]nd|[Qq]ues)|"
-    r"\n[^\w\n]*(?:HUMAN|USER|ASSISTANT|SYSTEM|IN(?:STRUCTION|PUT)|END|QUES)"
-)
+TURN = phrase("doubt", "turn")
+NAMES_A_TURN = phrase("doubt", "names_a_turn")
 QUOTED = re.compile(
     r"\"[^\"\n]+\"|“[^“”\n]+”|„[^„“”\n]+[“”]|«[^«»\n]+»|‘[^‘’\n]+’|「[^「」\n]+」|『[^『』\n]+』|`[^`\n]+`"
 )
@@ -603,7 +575,7 @@ def _without_probable_edges(text: str, asked: TextRequest, base: KnownText) -> s
 FEWEST = 4
 """Words of the shortest text that may be a summary."""
 FIRST_RULE = re.compile(r"\A(?:-{3,}|\*{3,}|_{3,}|={3,})[ \t]*\n+")
-END = re.compile(r"[^\w\n]*(?:the )?end(?: of (?:the )?\w+)?[^\w\n]*|assistant", re.IGNORECASE)
+END = phrase("doubt", "end")
 
 
 def _is_probable(blocks: Sequence[str], label: str, asked: TextRequest, base: KnownText) -> bool:
@@ -644,7 +616,7 @@ def _first_without_edges(text: str, asked: TextRequest) -> str:
     return text
 
 
-A_ROLE = re.compile(r"\A[*_#>\[ ]*(?:assistant|ai|model|bot)[*_\] ]*[:：][*_]*\s*", re.IGNORECASE)
+A_ROLE = phrase("doubt", "a_role")
 
 
 def _announced_in(text: str, asked: TextRequest) -> str:
@@ -687,7 +659,7 @@ def _is_probable_of_first(block: str, rest: str, asked: TextRequest) -> bool:
 UNDERLINE = re.compile(r"\n[ \t]*([^\w\s])\1{2,}[ \t]*\Z")
 """The second line of a heading."""
 NO_PROSE = re.compile(r"\s*(?:[-+*•][ \t]|[>|`~]|\d+[.)][ \t])")
-PLEASED_ALONE = re.compile(rf"{PLEASED}\W*", re.IGNORECASE)
+PLEASED_ALONE = phrase("reply", "pleased_alone")
 
 
 def _may_be_around(block: str, others: Sequence[str], asked: TextRequest) -> bool:

@@ -7,221 +7,81 @@ whether something else shows that the text is framed (a line before it, a code f
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pkgutil import get_data
 
 from app.contract.drafts import marks
 from app.contract.values import value
 from workers.engine.marks import UnclosedMark, has_marks, marked_in, without_marks
 
 BLANK = " \t\r\n\ufeff\u200b\u2060"
+
+_READ = tomllib.loads((get_data(__package__, "phrases.toml") or b"").decode())
+
+
+def phrase(kind: str, name: str) -> re.Pattern[str]:
+    """Return a pattern of `phrases.toml`."""
+    return re.compile(_with_lists(_READ[kind][name]))
+
+
+def _with_lists(words: str) -> str:
+    """Return words on one line, with the lists that they name."""
+    lists: dict[str, str] = _READ["lists"]
+    joined = words.replace("\n", "")
+    return re.sub(r"\{([a-z]+)\}", lambda found: _with_lists(lists[found[1]]), joined)
+
+
 LANGUAGE = r"[ \t]*(?:markdown|md|text|txt|plaintext|plain)?[ \t]*"
 
-THOUGHT = r"think|thinking|thought|thoughts|reasoning|reflection|analysis|scratchpad|seed:think"
-OPENED = re.compile(
-    rf"<(?P<tag>{THOUGHT})\b[^>\n]*>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|"
-    r"<\|START_THINKING\|>|<\|inner_prefix\|>|<\|channel>\s*thought\b",
-    re.IGNORECASE,
-)
-CLOSED = re.compile(
-    rf"</(?:{THOUGHT})\s*>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|"
-    r"<\|END_THINKING\|>|<\|inner_suffix\|>|<channel\|>",
-    re.IGNORECASE,
-)
-NAMED_THOUGHT = re.compile(
-    r"\b(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad)[ -]"
-    r"(?:block|tag|element)s?\b",
-    re.IGNORECASE,
-)
-PROSE_THOUGHT = re.compile(
-    r"\A(?:Here is my thought process:.*?\n\s*Here is my response:|"
-    r"Thinking\.\.\.\n.*?\n\.\.\.done thinking\.|"
-    r"<details type=\"reasoning\"[^>\n]*>.*?</details>)",
-    re.DOTALL,
-)
-THOUGHT_BLOCK = re.compile(
-    rf"^[ \t]*<(?P<tag>{THOUGHT})\b[^>\n]*>.*?</(?P=tag)\s*>[ \t]*(?:\n+|\Z)",
-    re.IGNORECASE | re.MULTILINE | re.DOTALL,
-)
-FINAL = re.compile(
-    r"<\|channel\|>\s*final\s*(?:<\|constrain\|>\s*\w+\s*)?<\|message\|>|"
-    r"\A\s*analysis(?=\S).*?(?<=\S)assistantfinal(?=\S)",
-    re.DOTALL,
-)
+OPENED = phrase("reply", "opened")
+CLOSED = phrase("reply", "closed")
+NAMED_THOUGHT = phrase("reply", "named_thought")
+PROSE_THOUGHT = phrase("reply", "prose_thought")
+THOUGHT_BLOCK = phrase("reply", "thought_block")
+FINAL = phrase("reply", "final")
 A_CHANNEL = re.compile(r"<\|channel\|>")
-CHANNEL = re.compile(
-    r"\A\s*<\|(?:channel\|>|start\|>assistant<\|channel\|>)\s*(?:analysis|commentary)"
-)
-TOKENS = re.compile(
-    r"(?:<\|(?:im_end|im_start|eot_id|end|endoftext|return|end_of_text|end_of_solution|"
-    r"begin_of_solution|start_header_id|end_header_id|begin_of_text|assistant|START_RESPONSE|"
-    r"END_RESPONSE)\|>|<\uff5c[^\uff5c<>\n]{1,40}\uff5c>|</?s>|<(?:end|start)_of_turn>|<\|turn>|<turn\|>|\[/?INST\])"
-)
-ROLE = re.compile(r"(?:assistant|model)(?=[ \t]*\n|<)")
+CHANNEL = phrase("reply", "channel")
+TOKENS = phrase("reply", "tokens")
+ROLE = phrase("reply", "role")
 
-NOUN = (
-    r"(?:text|draft|version|revision|rewrite|rewriting|edit|entwurf|fassung|überarbeitung|texte|brouillon|texto|borrador|versión|versão|"
-    r"testo|bozza|versione|tekst|versie|concept|wersj[aę]|текст\w*|верси\w+|черновик\w*|"
-    r"metin|metni|taslak|utkast|النص|المسودة|النسخة|文本|版本|草稿|文章|原稿|草案|バージョン|텍스트|초안|버전|글)"
-)
-REVISED = (
-    r"(?:revised|rewritten|reworked|updated|improved|edited|corrected|polished|refined|final|new|"
-    r"überarbeitete\w*|verbesserte\w*|korrigierte\w*|neue\w*|révisé\w*|corrigé\w*|amélioré\w*|"
-    r"remanié\w*|revisad\w+|corregid\w+|mejorad\w+|melhorad\w+|corrigid\w+|rivist\w+|corrett\w+|"
-    r"migliorat\w+|herziene|verbeterde|poprawion\w+|исправленн\w+|улучшенн\w+|переработанн\w+|"
-    r"düzeltilmiş|gözden geçirilmiş|reviderade|omarbetade|修改后的?|修订后的?|改进后的?|润色后的?|"
-    r"修正(?:後の?|した)|改訂(?:版|した)|書き直した|推敲(?:後の?|した)|"
-    r"المنقح\w*|المعدل\w*|المحسن\w*|المراجع\w*|수정된|개선된|다듬은)"
-)
-PLEASED = (
-    r"(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|alright|great|got it|understood|"
-    r"no problem|as (?:requested|you asked)|per your request|"
-    r"gerne|natürlich|selbstverständlich|klar|bien sûr|d'accord|claro|"
-    r"por supuesto|"
-    r"con gusto|certo|certamente|natuurlijk|oczywiście|jasne|конечно|tabii(?: ki)?|elbette|"
-    r"självklart|javisst|好的|当然(?:可以)?|没问题|承知(?:いた)?しました|もちろんです|かしこまりました|"
-    r"네|물론입니다|물론이죠)"
-)
-HERE = (
-    r"(?:here(?:'s|’s| is| are|, as requested, is)|below is|the following is|this is|"
-    r"hier (?:ist|sind|kommt|die|der|das)|hier is|nachfolgend|voici|voilà|ci-dessous|"
-    r"aquí (?:tienes|está|va)|"
-    r"a continuación|ecco|di seguito|aqui está|segue|oto|poniżej|вот|ниже|işte|aşağıda|här är|"
-    r"nedan|إليك|فيما يلي|以下是|这是|下面是|以下(?:が|は)|こちらが|다음은|아래는|여기)"
-)
-SENTENCES = r"(?P<said>[^\n:：]{1,200}?[.!?。！？][*_]*+\s+)??"
-LEAD_IN = re.compile(
-    rf"\A[*_¡]*+{SENTENCES}(?:(?P<pleased>{PLEASED})(?:[^\w\n]*(?:\n+|(?<!\w)))?)?"
-    rf"(?:(?P<here>{HERE})(?P<what>[^\n]{{0,160}}?)|(?:i(?:'ve|’ve| have) (?:{REVISED[3:-1]})\b"
-    rf"(?P<did>[^\n]{{0,160}}?)))?(?P<end>[:：]?[*_]*+[:：]|[.。])[*_]*+[ \t]*\n+",
-    re.IGNORECASE,
-)
-PERSONAL = re.compile(
-    rf"\W*(?:{PLEASED}|thank(?:s| you)|great|good|i |merci|danke|gracias)\b", re.IGNORECASE
-)
-OPENING = re.compile(rf"\A\W*(?:{PLEASED}|{HERE})\b", re.IGNORECASE)
+LEAD_IN = phrase("reply", "lead_in")
+PERSONAL = phrase("reply", "personal")
+OPENING = phrase("reply", "opening")
 """How a text begins that may itself have a line like a lead-in."""
-GIVEN = re.compile(
-    r"\A[*_]*+(?:here (?:it is|you go|you are|we go)|voici|voilà|bitte(?: sehr| schön)?|hier|"
-    r"aquí (?:tienes|está|va)|ecco(?:lo|la)?|oto|вот|どうぞ|こちらです)"
-    r"[ \u00a0]?[*_]*+[:：!][*_]*+[ \t]*\n+",
-    re.IGNORECASE,
-)
-ROLE_LABEL = re.compile(
-    r"\A[*_#\[ ]*+(?:assistant|ai|draft|text|output|final (?:answer|text|draft|version)|response)"
-    r"[*_\] ]*+[:：][*_]*+[ \t]*\n+",
-    re.IGNORECASE,
-)
-NAME = (
-    rf"[*_\[(]*+(?:the |der |die |le |la |el |il )?(?:{REVISED}[ \t]*{NOUN}|"
-    rf"{NOUN} {REVISED})[*_\])]*+(?:[ \t]*\([^()\n]{{1,40}}\))?[*_]*+[ \t]*"
-)
-LABEL = re.compile(
-    rf"\A(?:#{{1,4}} +)?{NAME}(?P<colon>[:：][*_]*+)?[ \t]*\n+",
-    re.IGNORECASE,
-)
-LABEL_INSIDE = re.compile(
-    rf"(?m)^(?:#{{1,4}} +)?(?P<name>{NAME}|[*_]*+revised[*_]*+)[:：]?[*_]*+[ \t]*\n+", re.IGNORECASE
-)
-BEFORE_LABEL = re.compile(
-    rf"\A[#*_ ]*+(?:(?:reasoning|thinking(?: process)?|thoughts?|analysis|critique|feedback|"
-    r"original"
-    rf"(?: {NOUN})?|changes(?: made)?|plan)[*_]*+[ \t]*[:：]?[*_]*+[ \t]*\n|"
-    r"based on |i (?:made|have) |i've )",
-    re.IGNORECASE,
-)
+GIVEN = phrase("reply", "given")
+ROLE_LABEL = phrase("reply", "role_label")
+LABEL = phrase("reply", "label")
+LABEL_INSIDE = phrase("reply", "label_inside")
+BEFORE_LABEL = phrase("reply", "before_label")
 
-A_NOUN = re.compile(rf"(?<![a-zà-ÿа-яё]){NOUN}(?![a-zà-ÿ])", re.IGNORECASE)
+REVISED = phrase("reply", "revised_one")
+LAST_NOUN = phrase("reply", "last_noun")
+REMARK = phrase("reply", "remark")
+A_NOUN = phrase("reply", "a_noun")
 
 LAST_RULE = re.compile(r"\n[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t]*\Z")
 RULE = re.compile(r"\n[ \t]*(?:-{3,}|\*{3,}|_{3,}|={3,})[ \t]*\n")
-OFFER = re.compile(
-    r"(?:(?:please )?let me know|feel free|if you(?:'d|’d| would)? (?:like|want|need|prefer)|"
-    r"would you like|i hope (?:this|that|it)|hope (?:this|that|it)|is there anything|happy to|"
-    r"lass(?:en)? (?:mich|es mich)|lassen sie|sag(?:en sie)? (?:mir )?bescheid|ich hoffe|wenn du|"
-    r"n'hésitez pas|dites-moi|j'espère|si vous souhaitez|avísame|déjame saber|házmelo saber|"
-    r"espero que|si quieres|fammi sapere|spero che|me avise|avise-me|laat (?:het )?me weten|"
-    r"daj (?:mi )?znać|дайте знать|если (?:нужно|хотите)|надеюсь|如(?:果|需)|希望(?:这|对)|"
-    r"请告诉我|أخبرني|يرجى إعلامي|إذا (?:كنت|أردت)|لا تتردد|هل (?:ترغب|تود|تريد)|"
-    r"ご(?:不明|希望)|さらに|必要(?:で|が)|추가로|필요하시면|더 수정)",
-    re.IGNORECASE,
-)
-WORK = re.compile(
-    r"\b(?:revis|adjust|chang|tweak|edit|shorten|lengthen|expand|tone|version|draft|improv|modif|"
-    r"refin|rewrit|polish|helps?\W*\Z|überarbeit|änder|anpass|kürz|hilft|modifi|ajust|raccourc|change|"
-    r"cambi|modific|revisi|ajuste|accorci|alter|aanpas|wijzig|zmian|popraw)|"
-    r"\bmake it |تعديل|تغيير|تحسين|صياغة|"
-    r"измен|правк|доработ|помо|修改|调整|润色|帮助|修正|変更|調整|수정|변경|조정|도움",
-    re.IGNORECASE,
-)
-NOTE = re.compile(
-    r"[*_#> ]*+(?:notes?|explanation|rationale|anmerkung(?:en)?|hinweis|remarques?|notas?|"
-    r"opmerking|说明|注|備考|참고)[*_ ]*+[:：]",
-    re.IGNORECASE,
-)
-CHANGES = re.compile(
-    r"[*_#> ]*+(?:changes(?: made)?|key changes|what (?:i )?changed|summary of (?:the )?changes|"
-    r"änderungen|modifications(?: apportées)?|cambios(?: realizados)?|modifiche|修改说明|変更点|"
-    r"주요 변경 사항)[*_ ]*+[:：]|"
-    r"(?:#{1,4} +|[*_]{1,2})?(?:key (?:changes|improvements)|(?:changes|improvements) made)"
-    r"[*_:：]*[ \t]*\n",
-    re.IGNORECASE,
-)
-A_CHANGE = re.compile(
-    r"\b(?:change|improvement|release)|änderung|modific|cambio|修改|変更|변경", re.IGNORECASE
-)
-END_MARK = re.compile(rf"[\[(<*_]*+end of (?:the )?(?:{REVISED} )?{NOUN}[\])>*_.]*+", re.IGNORECASE)
-WORD_COUNT = re.compile(
-    r"[\[(*_]*+word count[*_]*+\s*[:：]?[*_]*+\s*~?\d+(?: words)?[\])*_.]*+|[\[(]~?\d+ words[\])]",
-    re.IGNORECASE,
-)
-SELF_PRAISE = re.compile(
-    r"\W*all (?:criteria|checks|requirements) (?:are |have been )?(?:met|satisfied|addressed)\W*|"
-    r"[*_]*+(?:self-)?(?:score|rating|confidence)[*_]*+\s*[:：][*_]*+\s*[\d.]+(?:/\d+|%)?[*_]*+",
-    re.IGNORECASE,
-)
-THIS_VERSION = re.compile(
-    r"this (?:revised |new |updated )?(?:version|revision|rewrite|draft)\b(?! of\b)[^\n]{0,200}"
-    r"\b(?:original|tone|wording|criteri\w+|feedback|concise|clearer)",
-    re.IGNORECASE,
-)
-DID = re.compile(
-    r"(?:i(?:'ve|’ve| have)?|ich habe|j'ai|he|ho|ik heb) "
-    r"(?:revised|rewritten|rewrote|shortened|tightened|changed|kept|removed|added|fixed|corrected|"
-    r"improved|simplified|clarified|made|replaced|split|cut|gekürzt|geändert|raccourci|modifié|"
-    r"corrigé|acortado|cambiado|corregido)\b",
-    re.IGNORECASE,
-)
-FIRST_PERSON = re.compile(r"\b(?:I|I'm|my|ich|je|yo|ik|io)\b")
-MESSAGE = re.compile(
-    r"\b(?:e-?mails?|mails?|messages?|letters?|repl(?:y|ies)|respon[ds]\w*|answers?|dialog\w*|"
-    r"conversation\w*|chats?|chatbots?|assistants?|scripts?|transcripts?|posts?|speech|prompts?|"
-    r"brief\w*|nachricht\w*|antwort\w*|lettres?|courriels?|messages?|réponses?|correo\w*|carta\w*|"
-    r"mensaje\w*|respuesta\w*|lettera|messaggi\w*|risposta)\b|письм|сообщен|ответ|邮件|回复|信|对话|"
-    r"メール|返信|手紙|会話|이메일|답장|편지|대화",
-    re.IGNORECASE,
-)
-SALUTATION = re.compile(
-    r"\W*(?:subject|betreff|objet|asunto|assunto|oggetto|onderwerp|temat|тема|konu|主题|件名|제목|dear|hi|"
-    r"hello|liebe\w?|sehr geehrte\w?|hallo|cher|chère|bonjour|estimad\w+|querid\w+|hola|gentile|"
-    r"caro|cara|beste|geachte|szanown\w+|уважаем\w+|尊敬的|亲爱的|拝啓|안녕하세요)\b|[`~]{3}|---",
-    re.IGNORECASE,
-)
+OFFER = phrase("reply", "offer")
+WORK = phrase("reply", "work")
+NOTE = phrase("reply", "note")
+CHANGES = phrase("reply", "changes")
+A_CHANGE = phrase("reply", "a_change")
+END_MARK = phrase("reply", "end_mark")
+WORD_COUNT = phrase("reply", "word_count")
+SELF_PRAISE = phrase("reply", "self_praise")
+THIS_VERSION = phrase("reply", "this_version")
+DID = phrase("reply", "did")
+FIRST_PERSON = phrase("reply", "first_person")
+MESSAGE = phrase("reply", "message")
+SALUTATION = phrase("reply", "salutation")
 QUOTES = {'"': '"', "“": "”", "„": "“”", "«": "»", "»": "«", "「": "」", "'": "'", "‘": "’"}
-WRAPPED = re.compile(
-    r"\A<(?P<tag>answer|output|final|final_answer|response|result|draft|text|revision|revised|"
-    r"revised_text|revised_draft|rewritten|solution|data-[\w-]+)>\s*\n?(?P<body>.*?)\n?\s*</(?P=tag)>\Z",
-    re.IGNORECASE | re.DOTALL,
-)
-WRAPPED_AND_CUT = re.compile(
-    r"\A<(?P<tag>answer|final_answer|response|revised_text|revised_draft)>[ \t]*\n(?P<body>.*)\Z",
-    re.IGNORECASE | re.DOTALL,
-)
-OF_DATA = re.compile(
-    r"json|yaml|\b(?:objects?|payloads?|config\w*|schemas?|api|dict\w*|structured)\b", re.IGNORECASE
-)
+WRAPPED = phrase("reply", "wrapped")
+WRAPPED_AND_CUT = phrase("reply", "wrapped_and_cut")
+OF_DATA = phrase("reply", "of_data")
 """Tasks whose text may be an object."""
-MARKUP = re.compile(r"\b(?:xml|html|xsl\w*|svg|jsx|markup|elements?|tags?)\b", re.IGNORECASE)
+MARKUP = phrase("reply", "markup")
 FENCE_LABEL = re.compile(r"\A[^\n<>]{0,60}:\n(?=<data-[\w-]+>\n)")
 LINE_OF_FENCE = re.compile(r"(?m)^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^\n`]*)$")
 
@@ -498,7 +358,7 @@ def _is_before_text(found: re.Match[str], asked: TextRequest) -> bool:
 def _names_a_text(found: re.Match[str], asked: TextRequest) -> bool:
     """Return whether a line before the text says that the text follows."""
     what = found["what"] or found["did"] or ""
-    revised = re.search(REVISED, what, re.IGNORECASE)
+    revised = REVISED.search(what)
     if revised and asked.contains(what.strip(" :：,.!")):
         return False
     if revised and asked.is_message and asked.contains(what[revised.start() :].strip(" :：,.!")):
@@ -522,8 +382,8 @@ def _is_said_of_a_text(found: re.Match[str], what: str, asked: TextRequest) -> b
         return True
     if found["said"] and not PERSONAL.match(found["said"]):
         return False
-    is_revised = re.search(REVISED, what, re.IGNORECASE) is not None
-    is_last = re.search(rf"{NOUN}\W*\Z", what, re.IGNORECASE) is not None
+    is_revised = REVISED.search(what) is not None
+    is_last = LAST_NOUN.search(what) is not None
     return is_revised and is_last and (found["here"] or "").casefold() != "this is"
 
 
@@ -553,8 +413,7 @@ def _without_remark_before_rule(text: str, asked: TextRequest) -> str:
     found = RULE.search(text)
     if found is None or found.start() > SHORT or asked.has(RULE):
         return text
-    is_remark = re.match(rf"(?:{PLEASED}|{HERE})\W|{DID.pattern}", text, re.IGNORECASE)
-    return text[found.end() :] if is_remark else text
+    return text[found.end() :] if REMARK.match(text) else text
 
 
 def _without_tags(text: str, asked: TextRequest) -> str:
@@ -700,86 +559,16 @@ def _without_quotes(text: str, asked: TextRequest, *, is_framed: bool) -> str:
     return text if is_content else inside
 
 
-REFUSALS = re.compile(
-    r"\Asorry[,.]?(?: but)? (?:i )?can(?:not|'t) (?:do|help|assist)\b|"
-    r"\A(?:(?:i(?:'m| am)|we(?:'re| are)) (?:really |very |so )?sorry[,.]?(?: but)? |"
-    r"i (?:appreciate|understand)[^\n.]{0,80}, but |"
-    r"sorry[,.]?(?: but)? |i apologi[sz]e[,.]?(?: but)? |unfortunately,? |as an ai[^,.]{0,40}, )?"
-    r"(?:i|we)(?:'(?:m|re)|) ?(?:can(?:not|'t)|(?:am |are )?(?:unable|not able)|won't|will not|"
-    r"(?:must|have to) decline|do not feel comfortable|don't feel comfortable)\b"
-    r"[^\n]{0,80}\b(?:help|assist|comply|fulfil+|provide|creat|generat|writ|complet|continue|"
-    r"do that|with (?:that|this)|request|engage|produc|support)"
-    r"|\A(?:es tut mir leid|tut mir leid|leider)[^\n]{0,40}\b(?:kann|darf|können)\b[^\n]{0,60}"
-    r"\b(?:nicht|keine)"
-    r"|\Aich kann (?:ihnen |dir )?(?:dabei|damit|bei dieser)[^\n]{0,40}nicht (?:weiter)?helfen"
-    r"|\A(?:(?:je suis )?désolée?|je regrette)[^\n]{0,40}\bje ne (?:peux|puis)\b"
-    r"|\Aje ne peux pas (?:vous )?(?:aider|répondre|fournir|traiter)"
-    r"|\A(?:lo siento|lamentablemente|disculpa)[^\n]{0,40}\bno (?:puedo|me es posible)"
-    r"|\Ano puedo (?:ayudar|cumplir|proporcionar|continuar)"
-    r"|\A(?:desculpe|lamento|sinto muito|infelizmente)[^\n]{0,40}\bnão (?:posso|consigo)"
-    r"|\A(?:mi dispiace|spiacente|purtroppo)[^\n]{0,40}\bnon (?:posso|sono in grado)"
-    r"|\A(?:het spijt me|sorry)[^\n]{0,40}\bik kan\b[^\n]{0,60}\b(?:niet|geen)"
-    r"|\A(?:przepraszam|przykro mi)[^\n]{0,40}\bnie mogę"
-    r"|\A(?:извините|простите|к сожалению|сожалею)[^\n]{0,40}\b(?:не могу|не смогу)"
-    r"|\A(?:üzgünüm|maalesef)[^\n]{0,80}(?:yapamam|edemem|olamam|olamıyorum)"
-    r"|\A(?:很?抱歉|对不起|不好意思)[^\n]{0,20}(?:我)?(?:无法|不能)"
-    r"|\A我(?:无法|不能)(?:提供|协助|帮助|完成|满足|回答)"
-    r"|\A(?:申し訳(?:ありません|ございません)|すみません)[^\n]{0,60}(?:できません|できかねます|お答えできません)"
-    r"|\A죄송(?:합니다|하지만|해요)[^\n]{0,60}(?:없습니다|어렵습니다|못합니다)"
-    r"|\A(?:عذر[اً]+|آسف|أعتذر)[^\n]{0,40}لا (?:أستطيع|يمكنني)"
-    r"|\A(?:क्षमा करें|माफ़ करें)[^\n]{0,60}नहीं",
-    re.IGNORECASE,
-)
-DECLINING = re.compile(
-    r"refus|declin|reject|sorry|apolog|den(?:y|ial)|turn(?:s|ed|ing)? down|say(?:s|ing)? no|cannot|"
-    r"can't|unable|unfortunately|absag|ablehn|entschuldig|leider|désol|excus|rechaz|disculp|"
-    r"recus|rifiut|scus|afwijz|odmow|отказ|извин|拒绝|道歉|抱歉|断[りるっ]|謝罪|거절|사과",
-    re.IGNORECASE,
-)
-UNCHANGED = re.compile(
-    r"\A(?:the (?:text|draft)|it|this (?:text|draft)|no (?:further )?"
-    r"(?:changes?|edits?|revisions?))[^\n]{0,80}\b"
-    r"(?:(?:(?:are|is|were) )?(?:needed|necessary|required)|"
-    r"needs no (?:changes?|revision)|"
-    r"already (?:good|meets|satisfies|perfect|fine)|looks? good)"
-    r"|\A(?:der|dieser) (?:text|entwurf)[^\n]{0,80}\bkeine (?:weiteren )?änderungen"
-    r"|\A(?:es sind )?keine (?:weiteren )?änderungen (?:nötig|notwendig|erforderlich)"
-    r"|\A(?:le|ce) (?:texte|brouillon)[^\n]{0,80}\baucune modification"
-    r"|\A(?:el|este) (?:texto|borrador)[^\n]{0,80}\bno (?:necesita|requiere)",
-    re.IGNORECASE,
-)
-ASKS_FOR_TEXT = re.compile(
-    r"\A[^\n]{0,60}\b(?:(?:could|can|would) you (?:please )?(?:provide|share|paste|send)|"
-    r"please (?:provide|share|paste|send)|i (?:don't|do not|can't|cannot) see)\b[^\n]{0,20}"
-    r"\b(?:text|draft)\b",
-    re.IGNORECASE,
-)
-TO_WORK_ON = re.compile(
-    r"\b(?:(?:want|like|need) me to|i'll|i will|i can|i'd|happy to)\b", re.IGNORECASE
-)
-ANNOUNCES = re.compile(
-    r"\A(?:\w+[!,.] )?(?:i'll|i will|let me) (?:now )?(?:revise|rewrite|refine|edit|improve) "
-    rf"(?:the|this|your) {NOUN}\b[^\n,\"“]{{0,60}}[.!:]\Z",
-    re.IGNORECASE,
-)
-STAND_IN = re.compile(
-    r"\A[*_]*+\[[^\]\n]{0,60}\b(?:insert|revised|rewritten|final|full)\b[^\]\n]{0,60}\][*_]*+\Z",
-    re.IGNORECASE,
-)
-SEVERAL = re.compile(
-    rf"\A[*_]*+(?:{PLEASED}\W*)?(?:here|below) are (?:two|three|four|several|some|a few|[2-5]) "
-    r"(?:\w+ )?(?:versions|variants|drafts|revisions|rewrites)\b[^\n]{0,80}[:.]|"
-    r"\A[#*_ ]*+(?:version|draft|variant) (?:1|a|one)\b[^\n]{0,40}\n.*"
-    r"\n[#*_ ]*+(?:version|draft|variant) (?:2|b|two)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-A_CHOICE = re.compile(r"\b(?:versions?|variants?|drafts?|revisions?|rewrites?)\b", re.IGNORECASE)
-ELIDED = re.compile(
-    r"(?im)^[ \t\[(<*_.…]*(?:the )?(?:rest|remainder|(?:remaining|other) "
-    r"(?:text|sections?|paragraphs?|parts?))\b[^\n]{0,60}"
-    r"\b(?:unchanged|the same|omitted|stays?|remains?|"
-    r"as (?:before|is|above|it is))[^\n]{0,20}$"
-)
+REFUSALS = phrase("reply", "refusals")
+DECLINING = phrase("reply", "declining")
+UNCHANGED = phrase("reply", "unchanged")
+ASKS_FOR_TEXT = phrase("reply", "asks_for_text")
+TO_WORK_ON = phrase("reply", "to_work_on")
+ANNOUNCES = phrase("reply", "announces")
+STAND_IN = phrase("reply", "stand_in")
+SEVERAL = phrase("reply", "several")
+A_CHOICE = phrase("reply", "a_choice")
+ELIDED = phrase("reply", "elided")
 SHORT = 500
 """Characters of a refusal or a remark at most; a longer reply is a text."""
 
