@@ -4,9 +4,9 @@ import pytest
 
 from app.contract.requests import ContextDocument
 from app.contract.validators.citations import CitationsValidator
-from workers.validators.citations import MAX_VIOLATIONS, check_citations
+from workers.validators import violations
 from workers.validators.running import compile_validators
-from workers.validators.violation import Violation
+from workers.validators.violation import MAX_VIOLATIONS, Violation
 
 DOCUMENTS = (
     ContextDocument(
@@ -21,7 +21,7 @@ def found(draft: str, *, min_quote_words: int = 4, required: bool = False) -> li
     validator = CitationsValidator(
         kind="citations", min_quote_words=min_quote_words, required=required
     )
-    return list(check_citations(validator, draft, DOCUMENTS))
+    return list(violations(validator, draft, DOCUMENTS))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_citation_can_be_required() -> None:
 
 
 def test_without_a_context_no_citation_is_right() -> None:
-    (hit,) = check_citations(CitationsValidator(kind="citations"), "[policy.md]", ())
+    (hit,) = violations(CitationsValidator(kind="citations"), "[policy.md]", ())
     assert "no context" in hit.fix
 
 

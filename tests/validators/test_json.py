@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.validators.json import JsonValidator
-from workers.validators.json import MAX_VIOLATIONS, check_json
-from workers.validators.violation import Violation
+from workers.validators import violations
+from workers.validators.violation import MAX_VIOLATIONS, Violation
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 DOCUMENTS = st.recursive(
@@ -20,7 +20,7 @@ DOCUMENTS = st.recursive(
 
 
 def found(draft: str) -> list[Violation]:
-    return list(check_json(JsonValidator(kind="json"), draft))
+    return list(violations(JsonValidator(kind="json"), draft))
 
 
 @given(DOCUMENTS)

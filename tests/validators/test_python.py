@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from app.contract.validators.python import PythonValidator
-from workers.validators.python import MAX_VIOLATIONS, check_python
+from workers.validators import violations
 from workers.validators.running import compile_validators
-from workers.validators.violation import ValidatorUnavailable, Violation
+from workers.validators.violation import MAX_VIOLATIONS, ValidatorUnavailable, Violation
 
 RUNNING = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
@@ -16,7 +16,7 @@ def found(draft: str, version: str = "3.11", *rules: str) -> list[Violation]:
     validator = PythonValidator.model_validate(
         {"kind": "python", "version": version, "ruff": rules}, strict=False
     )
-    return list(check_python(validator, draft))
+    return list(violations(validator, draft))
 
 
 @pytest.mark.parametrize(

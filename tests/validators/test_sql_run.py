@@ -7,9 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from app.contract.validators.sql import SqlValidator
+from workers.validators import violations
 from workers.validators.running import compile_validators
-from workers.validators.sql import MAX_VIOLATIONS, check_sql
-from workers.validators.violation import HIDES_OTHERS, Violation
+from workers.validators.violation import HIDES_OTHERS, MAX_VIOLATIONS, Violation
 
 TABLES = {"orders": ["id", "customer", "total"], "customers": ["id", "name"]}
 ODD = "Cy; 'O'"
@@ -25,7 +25,7 @@ def validator(**fields: Any) -> SqlValidator:
 
 
 def found(draft: str, **fields: Any) -> list[Violation]:
-    return list(check_sql(validator(**fields), draft))
+    return list(violations(validator(**fields), draft))
 
 
 def messages(draft: str, *expected: list[Any], **fields: Any) -> list[str]:

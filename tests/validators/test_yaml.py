@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.validators.formats import YamlValidator
-from workers.validators.formats import MAX_VIOLATIONS, check_yaml
+from workers.validators import violations
 from workers.validators.running import compile_validators
-from workers.validators.violation import Violation
+from workers.validators.violation import MAX_VIOLATIONS, Violation
 
 NAMES = st.text("aeé:#-*&!|>'\"{}[], \n1", max_size=6)
 INNER = st.recursive(
@@ -22,7 +22,7 @@ DOCUMENTS = st.lists(INNER) | st.dictionaries(NAMES, INNER)
 
 
 def found(draft: str) -> list[Violation]:
-    return list(check_yaml(YamlValidator(kind="yaml"), draft))
+    return list(violations(YamlValidator(kind="yaml"), draft))
 
 
 @given(DOCUMENTS, st.booleans())

@@ -8,13 +8,14 @@ function instead, which also takes that resource and the key of the step, and re
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from app.contract.plugins import playing_module
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
 from workers.text.edits import Edit
-from workers.validators.violation import Violation
+from workers.validators.violation import MAX_VIOLATIONS, Violation
 
 CheckFunction = Callable[..., Any]
 Documents = Sequence[ContextDocument]
@@ -37,9 +38,8 @@ def check_of(family: str, kind: str) -> CheckFunction:
 def violations(
     validator: AnyValidator, draft: str, documents: Documents = ()
 ) -> Iterator[Violation]:
-    """Yield the violations of the draft; the caller must limit how long that takes."""
-    found: Iterator[Violation] = start(validator, draft, documents)
-    return found
+    """Yield the first violations of the draft; the caller must limit how long that takes."""
+    return islice(start(validator, draft, documents), MAX_VIOLATIONS)
 
 
 def corrections(validator: AnyValidator, draft: str) -> Iterator[Edit]:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
-from itertools import islice
 from unicodedata import normalize
 
 from app.contract.requests import ContextDocument
@@ -71,7 +70,6 @@ def _longest_start(part: Sequence[str], document: str) -> int:
     return least
 
 
-MAX_VIOLATIONS = 20
 NOT_PROSE = re.compile(
     r"^[ \t]{0,3}(?P<fence>`{3,}+|~{3,}+).*?(?:^[ \t]{0,3}(?P=fence)|\Z)"
     r"|(?<!`)(?P<ticks>`++)[^`\n]++(?P=ticks)"
@@ -89,7 +87,7 @@ BEHIND = re.compile(r"[\s.,;:!?()]*")
 def check_citations(
     validator: CitationsValidator, draft: str, documents: Sequence[ContextDocument]
 ) -> Iterator[Violation]:
-    """Yield the first citations of unknown documents, and quotations not in a cited document."""
+    """Yield the citations of unknown documents, and quotations not in a cited document."""
     text = NOT_PROSE.sub(lambda found: re.sub(r"[^\n]", "\0", found[0]), draft)
     named = {document.name.strip().casefold(): document for document in documents}
     sources = QuotedWords({name: document.text for name, document in named.items()})
@@ -100,12 +98,8 @@ def check_citations(
             if documents
             else "add documents to the context of the request",
         )
-    flaws = (
-        flaw
-        for paragraph in PARAGRAPH.finditer(text)
-        for flaw in _flaws(paragraph, draft, named, sources, validator.min_quote_words)
-    )
-    yield from islice(flaws, MAX_VIOLATIONS)
+    for paragraph in PARAGRAPH.finditer(text):
+        yield from _flaws(paragraph, draft, named, sources, validator.min_quote_words)
 
 
 def _flaws(

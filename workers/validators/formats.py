@@ -23,14 +23,12 @@ from workers.text.edits import Edit
 from workers.validators.violation import (
     HIDES_OTHERS,
     MAX_DEPTH,
+    Body,
     Violation,
     abbreviated,
-    document_in,
     offset_of,
     violation_at,
 )
-
-MAX_VIOLATIONS = 20
 
 OWN_TAGS = "tag:yaml.org,2002:"
 KNOWN_TAGS = frozenset({
@@ -54,32 +52,19 @@ def check_yaml(validator: YamlValidator, draft: str) -> Iterator[Violation]:
 
     The events of the parser are enough for that: nothing is constructed, so no alias is expanded.
     """
-    body, offset = document_in(draft)
-    count = 0
+    body = Body(draft)
     try:
-        for at, length, message, fix in _yaml_flaws(body):
-            yield violation_at(draft, offset + at, f"the draft is not YAML: {message}", fix, length)
-            count += 1
-            if count >= MAX_VIOLATIONS:
-                return
+        for at, length, message, fix in _yaml_flaws(body.text):
+            yield body.violation(at, f"the draft is not YAML: {message}", fix, length)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = ", ".join(part for part in (error.problem, error.context) if part)
-        yield violation_at(
-            draft,
-            offset + (mark.index if mark else 0),
-            f"the draft is not YAML: {abbreviated(said, 200)}",
-            "correct the syntax there; quote values with `: `, ` #` or a sign at the start",
-            weight=HIDES_OTHERS,
-        )
+        message = f"the draft is not YAML: {abbreviated(said, 200)}"
+        fix = "correct the syntax there; quote values with `: `, ` #` or a sign at the start"
+        yield body.violation(mark.index if mark else 0, message, fix, weight=HIDES_OTHERS)
     except yaml.reader.ReaderError as error:
-        yield violation_at(
-            draft,
-            offset + error.position,
-            f"the draft is not YAML: {error.reason}",
-            "remove it",
-            weight=HIDES_OTHERS,
-        )
+        message = f"the draft is not YAML: {error.reason}"
+        yield body.violation(error.position, message, "remove it", weight=HIDES_OTHERS)
 
 
 def _yaml_flaws(body: str) -> Iterator[tuple[int, int, str, str]]:
@@ -149,18 +134,17 @@ TOML_FIX = "correct the syntax there; answer with one TOML document and nothing 
 
 def check_toml(validator: TomlValidator, draft: str) -> Iterator[Violation]:
     """Yield the first error (TOML 1.0), which may be a duplicate key or table."""
-    body, offset = document_in(draft)
+    body = Body(draft)
     try:
-        tomllib.loads(body)
+        tomllib.loads(body.text)
     except tomllib.TOMLDecodeError as error:
         # Only Python 3.14 and newer have the position as attributes too.
         said = str(error)
         place = PLACE.search(said)
-        at = len(body)
+        at = len(body.text)
         if place and place["line"]:
-            at = offset_of(body, int(place["line"]), int(place["column"]))
-        reason = PLACE.sub("", said)
-        yield violation_at(draft, offset + at, f"the draft is not TOML: {reason}", TOML_FIX)
+            at = offset_of(body.text, int(place["line"]), int(place["column"]))
+        yield body.violation(at, f"the draft is not TOML: {PLACE.sub('', said)}", TOML_FIX)
     except RecursionError:
         yield Violation(
             f"the draft is not readable TOML: it is nested far more than {MAX_DEPTH} levels deep",
@@ -172,7 +156,7 @@ def check_toml(validator: TomlValidator, draft: str) -> Iterator[Violation]:
             "write a smaller number, or a string",
         )
     else:
-        if not body.strip():
+        if not body.text.strip():
             yield Violation("the draft is empty", TOML_FIX)
 
 
@@ -188,21 +172,20 @@ class _HasDtd(Exception):
 
 def check_xml(validator: XmlValidator, draft: str) -> Iterator[Violation]:
     """Yield the first error (XML 1.0, Namespaces in XML 1.0); a DOCTYPE is an error too."""
-    body, offset = document_in(draft)
-    data = body.encode()
+    body = Body(draft)
+    data = body.text.encode()
     # The encoding in the declaration is that of a file; a draft is text.
     parser = expat.ParserCreate("utf-8", namespace_separator=" ")
     parser.StartDoctypeDeclHandler = _refuse_dtd
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        at = offset + len(data[: parser.ErrorByteIndex].decode(errors="ignore"))
+        at = len(data[: parser.ErrorByteIndex].decode(errors="ignore"))
         message = f"the draft is not well-formed XML: {expat.ErrorString(error.code)}"
-        yield violation_at(draft, at, message, XML_FIX)
+        yield body.violation(at, message, XML_FIX)
     except _HasDtd:
-        yield violation_at(
-            draft,
-            draft.find("<!DOCTYPE", offset),
+        yield body.violation(
+            body.text.find("<!DOCTYPE"),
             "the draft has a document type declaration, which could define entities",
             "remove the DOCTYPE; write characters out instead of entities",
             len("<!DOCTYPE"),
@@ -289,16 +272,16 @@ EMPTY_LINK = re.compile(
 
 
 def check_markdown(validator: MarkdownValidator, draft: str) -> Iterator[Violation]:
-    """Yield missing headings, then the first places with an invalid structure.
+    """Yield missing headings, then the places with an invalid structure.
 
     The structure is that of CommonMark with GitHub's tables.
     """
     page = _Page(draft)
-    broken = chain(
-        page.fences_without_end(), page.leaps(), page.broken_tables(), page.empty_links()
-    )
     yield from page.missing(validator.headings)
-    yield from islice(broken, MAX_VIOLATIONS)
+    yield from page.fences_without_end()
+    yield from page.leaps()
+    yield from page.broken_tables()
+    yield from page.empty_links()
 
 
 def fix_markdown(validator: MarkdownValidator, draft: str) -> Iterator[Edit]:

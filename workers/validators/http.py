@@ -9,9 +9,14 @@ from app.contract.judgement import Span
 from app.contract.validators.http import HttpValidator
 from workers.engine.replies import first_flaw
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, EndpointWaits
-from workers.validators.violation import Measurement, ValidatorUnavailable, Violation, abbreviated
+from workers.validators.violation import (
+    MAX_VIOLATIONS,
+    Measurement,
+    ValidatorUnavailable,
+    Violation,
+    abbreviated,
+)
 
-MAX_VIOLATIONS = 20
 MAX_WORDS = 500
 
 

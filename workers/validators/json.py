@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any, NoReturn
 
 from jsonschema import ValidationError
@@ -19,13 +18,11 @@ from workers.text.json_documents import looks_like_json, repaired
 from workers.validators.violation import (
     HIDES_OTHERS,
     MAX_DEPTH,
+    Body,
     Violation,
     abbreviated,
-    document_in,
-    violation_at,
 )
 
-MAX_VIOLATIONS = 20
 TOKEN = re.compile(r'(?P<string>"(?:[^"\\]++|\\.)*+")(?P<is_name>\s*+:)?|[{}\[\]]')
 
 
@@ -128,13 +125,13 @@ def check_json(validator: JsonValidator, draft: str) -> Iterator[Violation]:
 
     The document may stand in one code fence.
     """
-    body, offset = document_in(draft)
+    body = Body(draft)
     try:
-        parsed_json(body)
+        parsed_json(body.text)
     except NotJson as reason:
-        yield not_json(reason, draft, offset)
+        yield not_json(reason, body)
     else:
-        yield from islice(_repeated(body, draft, offset), MAX_VIOLATIONS)
+        yield from _repeated(body)
 
 
 def fix_json(validator: JsonValidator, draft: str) -> Iterator[Edit]:
@@ -143,37 +140,30 @@ def fix_json(validator: JsonValidator, draft: str) -> Iterator[Edit]:
 
 
 def _rewritten(draft: str, schemas: Sequence[Any]) -> Iterator[Edit]:
-    body, offset = document_in(draft)
-    fixed = repaired(body, schemas) if looks_like_json(body) else None
+    body = Body(draft)
+    fixed = repaired(body.text, schemas) if looks_like_json(body.text) else None
     if fixed is not None:
-        yield Edit(offset, offset + len(body), fixed)
+        yield Edit(body.start, body.start + len(body.text), fixed)
 
 
-def not_json(error: NotJson, draft: str, offset: int) -> Violation:
-    """Return the violation of a draft whose document, which starts at `offset`, is not JSON."""
+def not_json(error: NotJson, body: Body) -> Violation:
+    """Return the violation of a draft whose document is not JSON."""
+    message, fix = f"the draft is not JSON: {error}", "answer with one JSON document"
     if error.position is None:
-        return Violation(
-            f"the draft is not JSON: {error}", "answer with one JSON document", weight=HIDES_OTHERS
-        )
-    return violation_at(
-        draft,
-        offset + error.position,
-        f"the draft is not JSON: {error}",
-        "answer with one JSON document and nothing else",
-        weight=HIDES_OTHERS,
-    )
+        return Violation(message, fix, weight=HIDES_OTHERS)
+    fix += " and nothing else"
+    return body.violation(error.position, message, fix, weight=HIDES_OTHERS)
 
 
-def _repeated(body: str, draft: str, offset: int) -> Iterator[Violation]:
+def _repeated(body: Body) -> Iterator[Violation]:
     """Yield every duplicate name in an object: readers disagree on which value counts."""
     objects: list[set[str]] = []
-    for token in TOKEN.finditer(body):
+    for token in TOKEN.finditer(body.text):
         if token["is_name"]:
             name = parsed_json(token["string"])
             if name in objects[-1]:
-                yield violation_at(
-                    draft,
-                    offset + token.start(),
+                yield body.violation(
+                    token.start(),
                     f"the object has the name {abbreviated(token['string'])} twice, again",
                     "keep one of the two, or rename one",
                     len(token["string"]),
@@ -186,19 +176,18 @@ def _repeated(body: str, draft: str, offset: int) -> Iterator[Violation]:
 
 
 def check_json_schema(validator: JsonSchemaValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first violations, each with the JSON Pointer of the value that violates the schema.
+    """Yield the violations, each with the JSON Pointer of the value that violates the schema.
 
     The document may stand in one code fence. A draft that is not JSON is one violation.
     """
-    body, offset = document_in(draft)
+    body = Body(draft)
     try:
-        document = parsed_json(body)
+        document = parsed_json(body.text)
     except NotJson as reason:
-        yield not_json(reason, draft, offset)
+        yield not_json(reason, body)
         return
     try:
-        errors = validator_for(short(validator.schema_)).iter_errors(document)
-        for error in islice(errors, MAX_VIOLATIONS):
+        for error in validator_for(short(validator.schema_)).iter_errors(document):
             yield _violation(error, draft)
     except RecursionError:
         yield _unusable("its references are infinitely recursive")

@@ -11,7 +11,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -26,16 +25,15 @@ from app.contract.validators.python import (
 from workers.validators.sandbox import ENDED_EARLY, Sandbox
 from workers.validators.violation import (
     HIDES_OTHERS,
+    MAX_VIOLATIONS,
+    Body,
     Measurement,
     ValidatorUnavailable,
     Violation,
     abbreviated,
-    document_in,
     offset_of,
-    violation_at,
 )
 
-MAX_VIOLATIONS = 20
 MOST_SHOWN = 200
 """Characters of an answer that are shown."""
 
@@ -76,10 +74,10 @@ async def check_python_cases(
     validator: PythonCasesValidator, draft: str, sandbox: Sandbox, _key: str = ""
 ) -> tuple[Violation | Measurement, ...]:
     """Return a violation for every case that fails, and the share of those that pass."""
-    body, offset = document_in(draft)
+    body = Body(draft)
     cases, function = validator.cases, validator.function
     given = {"inputs": [case.input for case in cases], "function": function, "most": MAX_ANSWER}
-    ran = await sandbox.run("run_cases", body, given, validator.timeout_s)
+    ran = await sandbox.run("run_cases", body.text, given, validator.timeout_s)
     verdicts = [_verdict(*said, function) for said in zip(cases, ran.said, strict=False)]
     passed = sum(verdict.passed for verdict in verdicts)
     found = list(_failed_cases(validator, verdicts))
@@ -90,9 +88,7 @@ async def check_python_cases(
         ((did, line),) = alike  # such as a syntax error
         found = [(f"each of {len(cases)} cases {did}", line)] if verdicts[0].is_error else found
     weight = 1 if len(found) > 1 or passed else HIDES_OTHERS
-    said = tuple(
-        _violation(*failed, body, draft, offset, weight) for failed in found[:MAX_VIOLATIONS]
-    )
+    said = tuple(_violation(*failed, body, weight) for failed in found[:MAX_VIOLATIONS])
     if missing := len(cases) - len(verdicts):
         why = f"{missing} of {len(cases)} cases were not run: {ran.ended}"
         said = (*said[: MAX_VIOLATIONS - 1], _unfinished(why, validator.timeout_s))
@@ -214,9 +210,9 @@ async def check_python_tests(
 
     Raises `ValidatorUnavailable` for tests that cannot be run.
     """
-    body, offset = document_in(draft)
+    body = Body(draft)
     given = {"tests": validator.tests}
-    ran = await sandbox.run("run_tests", body, given, validator.timeout_s)
+    ran = await sandbox.run("run_tests", body.text, given, validator.timeout_s)
     try:
         lines = [TestsSaid.model_validate(said) for said in ran.said]
     except ValidationError:
@@ -230,7 +226,7 @@ async def check_python_tests(
     missing = collected - passed - {line.failed for line in lines}
     weight = HIDES_OTHERS if unloadable else 1
     said = tuple(
-        _violation(_failed_test(failure), failure.line, body, draft, offset, weight)
+        _violation(_failed_test(failure), failure.line, body, weight)
         for failure in (*unloadable, *failures)[:MAX_VIOLATIONS]
     )
     reasons = [f"{len(missing)} of {len(collected)} tests were not run"] if missing else []
@@ -251,16 +247,14 @@ def _failed_test(failure: TestFailure) -> str:
     )
 
 
-def _violation(
-    message: str, line: int | None, body: str, draft: str, offset: int, weight: float
-) -> Violation:
+def _violation(message: str, line: int | None, body: Body, weight: float) -> Violation:
     """Return a violation, at a line of the draft if there is one."""
     fix = "change the code so that this passes"
-    if line is None or not 0 < line <= body.count("\n") + 1:
+    if line is None or not 0 < line <= body.text.count("\n") + 1:
         return Violation(message, fix, weight=weight)
-    start = offset_of(body, line, 1)
-    length = len(body[start:].partition("\n")[0])
-    return violation_at(draft, offset + start, f"{message}; raised", fix, max(1, length), weight)
+    start = offset_of(body.text, line, 1)
+    length = len(body.text[start:].partition("\n")[0])
+    return body.violation(start, f"{message}; raised", fix, max(1, length), weight)
 
 
 def _unfinished(reason: str, timeout_s: int) -> Violation:
@@ -367,49 +361,49 @@ FIX = "correct it so that it compiles on Python {}; answer with code and nothing
 
 
 def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first syntax errors for the requested version, and violations of requested rules.
+    """Yield the syntax errors for the requested version, and violations of requested rules.
 
     ruff supports the syntax of every version. Code that it accepts is also compiled, if this
     server's Python is not older than the requested version.
     """
-    body, offset = document_in(draft)
+    body = Body(draft)
     try:
-        found = remarks(body, validator.version, (*COMPILES, *validator.ruff))
+        found = remarks(body.text, validator.version, (*COMPILES, *validator.ruff))
     except RuffFailed as reason:
         said = f"the draft could not be checked: {reason}"
         yield Violation(said, "simplify the draft", weight=HIDES_OTHERS)
         return
     fix = FIX.format(validator.version)
-    for remark in islice(found, MAX_VIOLATIONS):
-        yield violation_at(
-            draft,
-            offset + offset_of(body, *remark.start),
+    for remark in found:
+        start = offset_of(body.text, *remark.start)
+        yield body.violation(
+            start,
             f"{abbreviated(remark.message, 300)} ({remark.code or 'syntax'})",
             remark.fix or (fix if _is_error(remark) else f"follow ruff's rule {remark.code}"),
-            max(1, offset_of(body, *remark.end) - offset_of(body, *remark.start)),
+            max(1, offset_of(body.text, *remark.end) - start),
             HIDES_OTHERS if _is_error(remark) else 1,
         )
     if not any(map(_is_error, found)):
-        yield from _uncompilable(body, offset, draft, validator.version)
+        yield from _uncompilable(body, validator.version)
 
 
 def _is_error(remark: Remark) -> bool:
     return remark.code is None or remark.code.startswith(COMPILES)
 
 
-def _uncompilable(body: str, offset: int, draft: str, version: str) -> Iterator[Violation]:
+def _uncompilable(body: Body, version: str) -> Iterator[Violation]:
     major, minor = map(int, version.split("."))
     if (major, minor) > sys.version_info[:2]:
         return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(body, feature_version=(major, minor))
+            tree = ast.parse(body.text, feature_version=(major, minor))
             compile(tree, "draft.py", "exec", dont_inherit=True)
     except SyntaxError as error:
-        at = offset_of(body, error.lineno or 1, error.offset or 1)
+        at = offset_of(body.text, error.lineno or 1, error.offset or 1)
         said = f"{error.msg} (syntax)"
-        yield violation_at(draft, offset + at, said, FIX.format(version), weight=HIDES_OTHERS)
+        yield body.violation(at, said, FIX.format(version), weight=HIDES_OTHERS)
     except (RecursionError, MemoryError):
         yield Violation("the code is nested too deeply to compile", "nest it less")
     except ValueError as error:

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from itertools import islice
 from typing import Any
 
 import sqlglot
@@ -18,11 +17,10 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from app.contract.validators.sql import Rows, SqlValidator
 from workers.validators.violation import (
     HIDES_OTHERS,
+    Body,
     Violation,
     abbreviated,
-    document_in,
     offset_of,
-    violation_at,
 )
 
 MAX_DEPTH = 20
@@ -189,7 +187,6 @@ def _closest(name: str, known: Any) -> str:
     return f"did you mean {near[0]!r}?" if near else "use a name that the schema has"
 
 
-MAX_VIOLATIONS = 20
 FIX = "correct the syntax there; answer with SQL and nothing else"
 
 # sqlglot logs what it cannot parse; here that is reported as a violation.
@@ -208,18 +205,18 @@ def check_sql(validator: SqlValidator, draft: str) -> Iterator[Violation]:
         is_sound = False
         yield violation
     if is_sound and validator.rows is not None:
-        yield from islice(_run(validator, document_in(draft)[0], ends), MAX_VIOLATIONS)
+        yield from _run(validator, Body(draft).text, ends)
 
 
 def _parsed(validator: SqlValidator, draft: str) -> Iterator[Violation]:
-    body, offset = document_in(draft)
+    body = Body(draft)
     try:
-        statements = [each for each in sqlglot.parse(body, dialect=validator.dialect) if each]
-        yield from islice(_flaws(validator, statements, draft, offset), MAX_VIOLATIONS)
+        statements = [each for each in sqlglot.parse(body.text, dialect=validator.dialect) if each]
+        yield from _flaws(validator, statements, body)
         if not statements:
             yield Violation("the draft contains no SQL statement", FIX, weight=HIDES_OTHERS)
     except ParseError as error:
-        yield _syntax(error, body, draft, offset)
+        yield _syntax(error, body)
     except SqlglotError as error:
         said = f"the draft is not SQL: {abbreviated(str(error), 200)}"
         yield Violation(said, FIX, weight=HIDES_OTHERS)
@@ -227,9 +224,7 @@ def _parsed(validator: SqlValidator, draft: str) -> Iterator[Violation]:
         yield Violation("the draft is nested too deeply", "nest it less", weight=HIDES_OTHERS)
 
 
-def _flaws(
-    validator: SqlValidator, statements: list[exp.Expr], draft: str, offset: int
-) -> Iterator[Violation]:
+def _flaws(validator: SqlValidator, statements: list[exp.Expr], body: Body) -> Iterator[Violation]:
     tables = None if validator.tables is None else Tables(validator.tables)
     for statement in statements:
         if isinstance(statement, exp.Condition | exp.Alias | exp.Tuple):
@@ -245,7 +240,7 @@ def _flaws(
         elif tables:
             for name, message, fix in unknown_names(statement, tables):
                 at, length = _extent(name)
-                yield violation_at(draft, offset + at, message, fix, length)
+                yield body.violation(at, message, fix, length)
 
 
 def _extent(name: exp.Expr) -> tuple[int, int]:
@@ -253,15 +248,15 @@ def _extent(name: exp.Expr) -> tuple[int, int]:
     return start, name.meta.get("end", start) - start + 1
 
 
-def _syntax(error: ParseError, body: str, draft: str, offset: int) -> Violation:
+def _syntax(error: ParseError, body: Body) -> Violation:
     first = error.errors[0] if error.errors else {}
     highlight = str(first.get("highlight") or "")
     said = str(first.get("description") or error).partition(" but got <Token")[0]
     # The column is that of the last character.
-    end = offset_of(body, int(first.get("line") or 1), int(first.get("col") or 1)) + 1
+    end = offset_of(body.text, int(first.get("line") or 1), int(first.get("col") or 1)) + 1
     length = max(1, len(highlight))
     message = f"the draft is not SQL: {abbreviated(said, 200)}"
-    return violation_at(draft, offset + max(0, end - length), message, FIX, length, HIDES_OTHERS)
+    return body.violation(max(0, end - length), message, FIX, length, HIDES_OTHERS)
 
 
 MEMORY_BYTES = 64 * 1024 * 1024

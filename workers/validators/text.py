@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 
 from app.contract.regexes import compile_pattern
 from app.contract.validators.text import (
@@ -23,8 +22,6 @@ from workers.text.readability import TextCounts, flesch_kincaid_grade, flesch_re
 from workers.text.spelling import repetitions, spelling
 from workers.text.words import sentences, words
 from workers.validators.violation import Violation, abbreviated, excess, spot, violation_at
-
-MAX_VIOLATIONS = 20
 
 COUNT: Mapping[Unit, Callable[[str], int]] = {
     "characters": len,
@@ -75,8 +72,8 @@ def check_contains(validator: ContainsValidator, draft: str) -> Iterator[Violati
 
 
 def check_excludes(validator: ExcludesValidator, draft: str) -> Iterator[Violation]:
-    """Yield a violation for each of the first occurrences of a forbidden text."""
-    return islice(_everywhere(validator, draft), MAX_VIOLATIONS)
+    """Yield a violation for each occurrence of a forbidden text."""
+    return _everywhere(validator, draft)
 
 
 def fix_excludes(validator: ExcludesValidator, draft: str) -> Iterator[Edit]:
@@ -128,10 +125,10 @@ def _starts(draft: str) -> list[int]:
 
 
 def check_regex(validator: RegexValidator, draft: str) -> Iterator[Violation]:
-    """Yield a violation if nothing matches, or for each of the first forbidden matches."""
+    """Yield a violation if nothing matches, or for each forbidden match."""
     pattern = compile_pattern(validator.pattern, case_sensitive=validator.case_sensitive)
     if validator.expect == "no_match":
-        for found in islice(pattern.finditer(draft), MAX_VIOLATIONS):
+        for found in pattern.finditer(draft):
             start, end = found.span()
             yield Violation(
                 f"{abbreviated(draft[start:end])!r} matches the forbidden {validator.pattern!r}",
@@ -200,12 +197,12 @@ def load_spelling() -> None:
 
 
 def check_spelling(validator: SpellingValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first misspelled or repeated words, in the order of the draft."""
+    """Yield the misspelled or repeated words, in the order of the draft."""
     allowed = {word.casefold() for word in validator.allow}
     document = Document(draft)
     issues = sorted((*spelling(document), *repetitions(document)), key=lambda issue: issue.start)
     wrong = (issue for issue in issues if not _is_allowed(draft[issue.start : issue.end], allowed))
-    for issue in islice(wrong, MAX_VIOLATIONS):
+    for issue in wrong:
         yield violation_at(
             draft,
             issue.start,

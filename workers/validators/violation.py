@@ -8,9 +8,12 @@ MAX_DEPTH = 100
 """Levels of nesting that a document may have."""
 
 
-HIDES_OTHERS = 21
+MAX_VIOLATIONS = 20
+"""Violations that a validator reports at most; `violations` takes no more."""
+
+HIDES_OTHERS = MAX_VIOLATIONS + 1
 """The weight of a violation that keeps the rest from being checked, such as a syntax error: more
-than that of the 20 violations which a validator reports at most."""
+than that of all others together."""
 
 
 class ValidatorUnavailable(Exception):
@@ -50,12 +53,6 @@ def abbreviated(text: str, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def document_in(draft: str) -> tuple[str, int]:
-    """Return the document of a draft, without a code fence around it, and where it begins."""
-    body = draft_of(draft)
-    return body, draft.find(body)
-
-
 def spot(draft: str, at: int) -> str:
     """Return `line 3, column 8` for an offset."""
     return f"line {draft.count(chr(10), 0, at) + 1}, column {at - draft.rfind(chr(10), 0, at)}"
@@ -67,6 +64,21 @@ def offset_of(text: str, line: int, column: int) -> int:
     for _ in range(line - 1):
         start = text.find("\n", start) + 1 or len(text)
     return max(0, min(start + column - 1, len(text)))
+
+
+class Body:
+    """The document of a draft, without a code fence around it; violations of it are the draft's."""
+
+    def __init__(self, draft: str) -> None:
+        self.draft = draft
+        self.text = draft_of(draft)
+        self.start = draft.find(self.text)
+
+    def violation(
+        self, at: int, message: str, fix: str, length: int = 1, weight: float = 1
+    ) -> Violation:
+        """Return a violation at an offset in the document, as `violation_at` does."""
+        return violation_at(self.draft, self.start + at, message, fix, length, weight)
 
 
 def excess(given: float, bound: float) -> float:

@@ -3,22 +3,20 @@
 import re
 from collections.abc import Iterator
 from datetime import date
-from itertools import islice
 
 from hone_ideas.dates import WeekdaysValidator
 from workers.validators.violation import Violation, violation_at
 
-MAX_VIOLATIONS = 20
 DATED = re.compile(
     r"\b(?P<weekday>(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day),? (?P<date>\d{4}-\d{2}-\d{2})\b"
 )
 
 
 def check_weekdays(validator: WeekdaysValidator, draft: str) -> Iterator[Violation]:
-    """Yield the first dates that have a wrong weekday or do not exist."""
+    """Yield the dates that have a wrong weekday or do not exist."""
     if validator.required and not DATED.search(draft):
         yield Violation("the draft contains no date with a weekday", "write: Monday, 2026-11-23")
-    yield from islice(_wrong(draft), MAX_VIOLATIONS)
+    yield from _wrong(draft)
 
 
 def _wrong(draft: str) -> Iterator[Violation]:
