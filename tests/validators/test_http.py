@@ -20,9 +20,14 @@ from tests.local_endpoint import (
     signing_of,
 )
 from workers.outbound.guarded_client import guarded_socket, is_public, open_endpoints
-from workers.validators.http import MAX_VIOLATIONS, check_http
+from workers.validators.http import check_http
 from workers.validators.running import ServerResources, compile_validators
-from workers.validators.violation import Measurement, ValidatorUnavailable, Violation
+from workers.validators.violation import (
+    MAX_VIOLATIONS,
+    Measurement,
+    ValidatorUnavailable,
+    Violation,
+)
 
 
 async def judged(answer: EndpointAnswer, draft: str = "a draft", **fields: Any) -> tuple[Any, ...]:

@@ -4,8 +4,10 @@ Only what can be read for certain is calculated: numbers, operators and brackets
 the result at most. Everything else is passed over.
 """
 
+import ast
+import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from app.contract.values import value
@@ -125,7 +127,7 @@ def _sides(text: str, found: re.Match[str]) -> list[str]:
 def _compared(sides: list[str], style: Style) -> list[Calculation]:
     """Return each side compared with the next; nothing if one cannot be read in this style."""
     try:
-        values = [_Reader(side.lstrip("\u2248"), style).value() for side in sides]
+        values = [_value_of(side.lstrip("\u2248"), style) for side in sides]
     except (_CannotRead, ZeroDivisionError, OverflowError):
         return []
     return [
@@ -169,81 +171,64 @@ def _shown(value: Fraction, style: Style) -> str:
     return text.replace(".", style[1])
 
 
-class _Reader:
-    """Reads one side of an equation by recursive descent."""
+SIGNS = {"^": "**", "%": "[0]"}
+"""How Python writes what a power and a percent sign mean here: a subscript binds as tightly."""
 
-    def __init__(self, text: str, style: Style) -> None:
-        self._style = style
-        self._tokens: list[str] = []
-        at = 0
-        while at < len(text.rstrip()):
-            found = TOKEN.match(text, at)
-            if not found:
+OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def _value_of(text: str, style: Style) -> Fraction:
+    """Return what one side of an equation makes; Python parses it, nothing is executed."""
+    numbers: list[Fraction] = []
+    words: list[str] = []
+    at = 0
+    while at < len(text.rstrip()):
+        found = TOKEN.match(text, at)
+        if not found:
+            raise _CannotRead
+        word, at = found[1], found.end()
+        if word[0].isdigit():
+            numbers.append(_number(word, style))
+            word = f"n{len(numbers) - 1}"
+        words.append(SIGNS.get(word, word))
+    if "[0]" in words and {"+", "-"} & {*words}:
+        raise _CannotRead  # 50 + 10 % is written for 55 as for 50.1
+    try:
+        return _made(ast.parse(" ".join(words), mode="eval").body, numbers)
+    except (SyntaxError, MemoryError, RecursionError):
+        raise _CannotRead from None
+
+
+def _made(node: ast.expr, numbers: Sequence[Fraction]) -> Fraction:
+    match node:
+        case ast.Name():
+            return numbers[int(node.id[1:])]
+        case ast.UnaryOp(op=ast.USub()):
+            return -_made(node.operand, numbers)
+        case ast.Subscript(slice=ast.Constant()):
+            return _made(node.value, numbers) / 100
+        case ast.BinOp(op=ast.Pow()):
+            base, power = _made(node.left, numbers), _made(node.right, numbers)
+            if power.denominator != 1 or abs(power) > LARGEST_POWER or (base == 0 and power < 0):
                 raise _CannotRead
-            self._tokens.append(found[1])
-            at = found.end()
-        self._tokens.reverse()
-        if "%" in self._tokens and {"+", "-"} & set(self._tokens):
-            raise _CannotRead  # 50 + 10 % is written for 55 as for 50.1
+            return base**power.numerator
+        case ast.BinOp() if type(node.op) in OPERATORS:
+            operate = OPERATORS[type(node.op)]
+            return operate(_made(node.left, numbers), _made(node.right, numbers))
+    raise _CannotRead
 
-    def value(self) -> Fraction:
-        total = self._sum()
-        if self._tokens:
-            raise _CannotRead
-        return total
 
-    def _sum(self) -> Fraction:
-        total = self._product()
-        while self._next() in ("+", "-"):
-            total += self._product() if self._tokens.pop() == "+" else -self._product()
-        return total
-
-    def _product(self) -> Fraction:
-        total = self._signed()
-        while self._next() in ("*", "/"):
-            if self._tokens.pop() == "*":
-                total *= self._signed()
-            else:
-                total /= self._signed()
-        return total
-
-    def _signed(self) -> Fraction:
-        if self._next() == "-":
-            self._tokens.pop()
-            return -self._signed()
-        base = self._single()
-        if self._next() != "^":
-            return base
-        self._tokens.pop()
-        power = self._signed()
-        if power.denominator != 1 or abs(power) > LARGEST_POWER or (base == 0 and power < 0):
-            raise _CannotRead
-        return base**power.numerator
-
-    def _single(self) -> Fraction:
-        word = self._tokens.pop() if self._tokens else ""
-        if word == "(":
-            value = self._sum()
-            if not self._tokens or self._tokens.pop() != ")":
-                raise _CannotRead
-        elif word[:1].isdigit():
-            value = self._number(word)
-        else:
-            raise _CannotRead
-        while self._next() == "%":
-            self._tokens.pop()
-            value /= 100
-        return value
-
-    def _number(self, text: str) -> Fraction:
-        thousands, decimal = self._style
-        whole, _, rest = text.partition(decimal)
-        groups = whole.split(thousands)
-        if len(text) > MOST_DIGITS or decimal in rest or thousands in rest:
-            raise _CannotRead
-        if len(groups) > 1 and (len(groups[0]) > 3 or any(len(group) != 3 for group in groups[1:])):
-            raise _CannotRead
-        return Fraction(f"{''.join(groups)}.{rest or '0'}")
-
-    def _next(self) -> str:
-        return self._tokens[-1] if self._tokens else ""
+def _number(text: str, style: Style) -> Fraction:
+    thousands, decimal = style
+    whole, _, rest = text.partition(decimal)
+    groups = whole.split(thousands)
+    if len(text) > MOST_DIGITS or decimal in rest or thousands in rest:
+        raise _CannotRead
+    if len(groups) > 1 and (len(groups[0]) > 3 or any(len(group) != 3 for group in groups[1:])):
+        raise _CannotRead
+    return Fraction(f"{''.join(groups)}.{rest or '0'}")
