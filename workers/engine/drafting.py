@@ -287,7 +287,7 @@ async def _begun(task: Task, search: Search, first: First | None, revised: Revis
         return Draft(text, sha256_of(text), is_reply=False)
     if task.draft is not None and task.feedback is not None:
         given = Draft(task.draft, sha256_of(task.draft), spans=task.spans)
-        unjudged = Scored(given, None, (), True, True, Critique(scores=()))
+        unjudged = Scored(given, None)
         draft = await revised(task, unjudged, "", search.limits.threshold, NO_ISSUES, ())
         return replace(draft, parent=None)
     if task.draft is not None:

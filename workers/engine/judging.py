@@ -55,12 +55,6 @@ MOST_EVIDENCE = 10
 """Quotations looked up for one criterion; further ones are dropped."""
 
 
-def _reject_booleans(said: Any) -> Any:
-    if isinstance(said, bool):
-        raise ValueError("a score must be a number from 0 to 1, or null")  # noqa: TRY004 - pydantic
-    return said
-
-
 @value(slots=True)
 class _Score:
     criterion: str
@@ -84,21 +78,12 @@ class _SaidFinding(ReplyModel):
 
 
 @value(slots=True)
-class _Finding:
-    kind: str
-    message: str
-    fix: str | None
-    quote: str | None
-    span: Span | None = None
-
-
-@value(slots=True)
 class _Verdict:
     scores: Sequence[_Score]
     strengths: tuple[str, ...]
     weaknesses: tuple[str, ...]
     suggestions: tuple[str, ...]
-    findings: Sequence[_Finding] = ()
+    findings: Sequence[_SaidFinding] = ()
     unmeasurable: bool = False
     """Whether the critic says that no criterion can be measured on this draft."""
 
@@ -174,13 +159,8 @@ class _ScoreAsAsked(ReplyModel):
     evidence: list[str]
 
 
-class _FindingAsAsked(ReplyModel):
+class _FindingAsAsked(_SaidFinding):
     model_config = ConfigDict(extra="forbid", strict=True)
-
-    kind: str
-    message: str
-    fix: str | None
-    quote: str | None
 
 
 class _VerdictAsAsked(ReplyModel):
@@ -213,10 +193,7 @@ def _as_asked(raw: str, names: Mapping[str, str]) -> _Verdict | None:
             )
             for key, score in said.scores.items()
         ]
-        findings = [
-            _Finding(_criterion(names, finding.kind), finding.message, finding.fix, finding.quote)
-            for finding in said.findings
-        ]
+        findings = [_about(names, finding) for finding in said.findings]
     except (ValueError, KeyError):
         return None
     return _Verdict(
@@ -350,15 +327,19 @@ def _lines(reply: ReplyReader, said: Any, what: str) -> tuple[str, ...]:
     return tuple(line for line in lines if isinstance(line, str) and line.strip())
 
 
-def _findings(reply: ReplyReader, said: Any, names: Mapping[str, str]) -> Iterator[_Finding]:
+def _about(names: Mapping[str, str], said: _SaidFinding) -> _SaidFinding:
+    """Return a finding about the criterion meant. Raises KeyError if there is none."""
+    kind = _criterion(names, said.kind)
+    return said if kind == said.kind else said.model_copy(update={"kind": kind})
+
+
+def _findings(reply: ReplyReader, said: Any, names: Mapping[str, str]) -> Iterator[_SaidFinding]:
     items = list(said) if isinstance(said, tuple) else said
     for finding in list_items(reply, items, _SaidFinding, "finding"):
         try:
-            kind = _criterion(names, finding.kind)
+            yield _about(names, finding)
         except KeyError:
             reply.drop("finding", f"unknown criterion {finding.kind[:100]!r}: {finding.message}")
-        else:
-            yield _Finding(kind, finding.message, finding.fix, finding.quote, finding.span)
 
 
 def total(scores: Sequence[CriterionScore], criteria: Sequence[Criterion]) -> float | None:
@@ -438,7 +419,7 @@ def _quotation(said: Any, source: Source) -> Quotation | None:
     return source.quotation(quoted.quote, quoted.span)
 
 
-def _finding(said: _Finding, source: Source, by: str) -> Finding:
+def _finding(said: _SaidFinding, source: Source, by: str) -> Finding:
     """Return a finding with the span of the words that it quotes.
 
     A quotation that does not occur in the draft is dropped together with its span.
@@ -664,17 +645,15 @@ async def judge(task: Task, draft: Draft) -> Scored:
     counted = task.counted
     is_decided = True in [measure.decides for measure in counted]
     criteria = (*task.criteria, *[measure.criterion for measure in counted])
-    return Scored(
-        draft=draft,
-        score=_decided(task, checked.scores) if is_decided else total(scores, criteria),
-        scores=scores,
-        valid=is_valid(checked.findings),
+    scored = Scored(
+        draft,
+        _decided(task, checked.scores) if is_decided else total(scores, criteria),
+        scores,
         floors_met=not below_floor(critique.scores, task.criteria),
         critique=critique,
-        findings=checked.findings,
         score_from="validators" if is_decided else "critique",
-        caveats=(*skipped_in(checked.findings), *caveats),
     )
+    return scored.found(checked.findings, caveats)
 
 
 async def validate(task: Task, draft: Draft) -> Scored:
@@ -685,17 +664,9 @@ async def validate(task: Task, draft: Draft) -> Scored:
     """
     draft, checked = await _checked(task, draft)
     decided = _decided(task, checked.scores)
-    return Scored(
-        draft=draft,
-        score=_share(task, checked) if decided is None else decided,
-        scores=checked.scores,
-        valid=is_valid(checked.findings),
-        floors_met=True,
-        critique=Critique(scores=()),
-        findings=checked.findings,
-        score_from="validators",
-        caveats=skipped_in(checked.findings),
-    )
+    score = _share(task, checked) if decided is None else decided
+    scored = Scored(draft, score, checked.scores, score_from="validators")
+    return scored.found(checked.findings)
 
 
 async def _checked(task: Task, draft: Draft) -> tuple[Draft, FindingsReply]:
@@ -734,21 +705,6 @@ async def validator_findings(
     return checked.model_copy(update={"findings": tuple(found)})
 
 
-def skipped_in(findings: Sequence[Finding]) -> tuple[Caveat, ...]:
-    """Return a caveat for every validator that did not run."""
-    return tuple(
-        [
-            Caveat(
-                code="validator_skipped",
-                path="check",
-                detail=f"{finding.source}: {finding.message}",
-            )
-            for finding in findings
-            if finding.skipped
-        ]
-    )
-
-
 def _decided(task: Task, scores: Sequence[CriterionScore]) -> float | None:
     """Return the weighted mean of the scores that decide alone; None if there is none."""
     deciding = [measure.criterion for measure in task.counted if measure.decides]
@@ -777,8 +733,3 @@ def _gone(locked: str) -> Finding:
         fix="restore it as it is in the client's draft",
         on_fail=OnFail.VETO,
     )
-
-
-def is_valid(findings: Sequence[Finding]) -> bool:
-    """Return whether no finding vetoes its draft."""
-    return OnFail.VETO not in [finding.on_fail for finding in findings]

@@ -33,7 +33,7 @@ from app.contract.status import StopReason
 from app.contract.values import value
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest, Task
-from workers.engine.replies import ReplyReader
+from workers.engine.replies import NO_CRITIQUE, ReplyReader
 
 
 @value(slots=True)
@@ -60,22 +60,53 @@ class Draft:
     """The passages that alone may differ from the draft it was made from; empty if all may."""
 
 
+VERIFICATION = "verification"
+"""The source of findings of a verification, whose caveats say what was not verified."""
+
+
+def is_valid(findings: Sequence[Finding]) -> bool:
+    """Return whether no finding vetoes its draft."""
+    return OnFail.VETO not in [finding.on_fail for finding in findings]
+
+
 @value(slots=True)
 class Scored:
     """A draft with the verdict on exactly this text; `score_from` says what the score measures."""
 
     draft: Draft
     score: float | None
-    scores: tuple[CriterionScore, ...]
-    valid: bool
-    floors_met: bool
-    critique: Critique
+    scores: tuple[CriterionScore, ...] = ()
+    valid: bool = True
+    floors_met: bool = True
+    critique: Critique = NO_CRITIQUE
     findings: tuple[Finding, ...] = ()
     score_from: ScoreFrom = "critique"
     times: int = 1
     """How often it was judged; the score is the mean."""
     caveats: tuple[Caveat, ...] = ()
     """What the verdict lacks, with paths relative to the iteration."""
+
+    def found(self, findings: Sequence[Finding], caveats: Sequence[Caveat] = ()) -> Self:
+        """Return it with these findings too: it is valid unless one vetoes it.
+
+        A check that did not run is a caveat.
+        """
+        every = (*self.findings, *findings)
+        skipped = (
+            Caveat(
+                code="validator_skipped",
+                path="check",
+                detail=f"{finding.source}: {finding.message}",
+            )
+            for finding in findings
+            if finding.skipped and finding.source != VERIFICATION
+        )
+        return replace(
+            self,
+            findings=every,
+            valid=is_valid(every),
+            caveats=(*self.caveats, *skipped, *caveats),
+        )
 
     def passes(self, threshold: float) -> bool:
         """Return whether vetoing validators passed, and all floors and the threshold are met."""
@@ -87,8 +118,7 @@ class Scored:
         if self.valid:
             return False
         made = tuple(finding for finding in self.findings if not finding.skipped)
-        valid = all(finding.on_fail is not OnFail.VETO for finding in made)
-        return replace(self, findings=made, valid=valid).passes(threshold)
+        return replace(self, findings=made, valid=is_valid(made)).passes(threshold)
 
 
 @value(slots=True)

@@ -384,7 +384,7 @@ def sample_prompts(request: RefinementRequest, nonce: str) -> tuple[Prompt, ...]
             ),
         ),
     )
-    scored = Scored(Draft(text, sha256_of(text)), 0.5, critique.scores, True, True, critique)
+    scored = Scored(Draft(text, sha256_of(text)), 0.5, critique.scores, critique=critique)
     failing = failures(task, scored, request.threshold)
     judged = [Judge(task, text).prompt()] if request.strategy.judges_criteria else []
     revised = Revise(task, text, failing, critique, ()).prompt()

@@ -486,15 +486,6 @@ OF_A_TYPE = re.compile(r"(?:dict|list|tuple|function-\w+)\[")
 """A part of a place that is no name in the reply, but the one of several types that was tried."""
 
 
-def _with_each_name_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Unreadable(f"the name {twice[:100]!r} stands twice in one object")
-    return found
-
-
 DECIMAL = r"(?:0|[1-9]\d*)(?:[.,]\d+)?|[.,]\d+"
 SHARE = re.compile(
     rf"({DECIMAL})\s*(?:/|out of|of|von|sur|de|su|van|z|из)\s*({DECIMAL})"

@@ -13,9 +13,10 @@ from app.contract.tools import Tool
 from app.contract.values import value
 from workers.engine.asking import ask, question, require_arguments_that_fit, text_in
 from workers.engine.drafting import judged_draft
-from workers.engine.judging import is_valid, judge
+from workers.engine.judging import judge
 from workers.engine.likeness import Source
 from workers.engine.moves import (
+    VERIFICATION,
     Call,
     Draft,
     MoveCoroutine,
@@ -188,7 +189,7 @@ class Weigh(PromptRequest):
         return worded(self.task, "weigh", *shown, schema=each("a", len(self.answers), verdict))
 
 
-SOURCE = "verification"
+SOURCE = VERIFICATION
 UNREADABLE = "unreadable_verification"
 UNVERIFIED = "unverified"
 UNKNOWN = "unknown"
@@ -327,10 +328,7 @@ async def verified(
         done = replace(stopped, findings=(NOT_VERIFIED,))
     except StepError as failure:
         done = unverified(path, f"the verification failed: {failure}")
-    found = done.findings or tuple(_not_verified(task, done.caveats))
-    findings = (*scored.findings, *found)
-    caveats = (*scored.caveats, *done.caveats)
-    return replace(scored, findings=findings, valid=is_valid(findings), caveats=caveats)
+    return scored.found(done.findings or (*_not_verified(task, done.caveats),), done.caveats)
 
 
 def _not_verified(task: Task, caveats: Sequence[Caveat]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from app.contract.drafts import sha256_of
-from app.contract.judgement import Critique, Finding, OnFail
+from app.contract.judgement import Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.outcome import Caveat
 from app.contract.sections import MOST_SECTIONS, Sections, items_of
@@ -18,7 +18,6 @@ from workers.engine.asking import ask, question, text_in
 from workers.engine.judging import (
     corrected_draft,
     critiqued,
-    skipped_in,
     validator_findings,
     with_own_checks,
 )
@@ -429,17 +428,11 @@ async def _from_parts(
         except Stopped:  # an endpoint that checks it is away
             findings, is_checked = (), False
     scores = [part.best.scored.score for part in parts if part.best.scored.score is not None]
-    scored = Scored(
-        draft=draft,
-        score=min(scores, default=None),
-        scores=(),
-        valid=is_checked and all(finding.on_fail is not OnFail.VETO for finding in findings),
-        floors_met=False,  # floors were not checked
-        critique=Critique(scores=()),
-        findings=findings,
-        score_from="parts",
-        caveats=skipped_in(findings) if is_checked else (NOT_CHECKED,),
-    )
+    # Floors were not checked.
+    scored = Scored(draft, min(scores, default=None), floors_met=False, score_from="parts")
+    scored = scored.found(findings)
+    if not is_checked:
+        scored = replace(scored, valid=False, caveats=(NOT_CHECKED,))
     with Search(limits, first=number) as search:
         await search.judged(scored)
     return replace(search.outcome(), reason=None)

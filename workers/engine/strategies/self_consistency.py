@@ -8,20 +8,21 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict
 
 from app.contract.drafts import sha256_of
-from app.contract.judgement import CriterionScore, Critique, Finding, OnFail
+from app.contract.judgement import CriterionScore, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.reasoning import SelfConsistencyStrategy, answer_in, normalized
 from app.contract.values import value
 from workers.engine.asking import ask, question
 from workers.engine.drafting import heeded, propose
-from workers.engine.judging import corrected_draft, skipped_in, validator_findings
+from workers.engine.judging import corrected_draft, validator_findings
 from workers.engine.moves import (
     Draft,
     PartResults,
     Refusal,
     Scored,
     Stopped,
+    is_valid,
     play_parts,
     within,
 )
@@ -87,7 +88,7 @@ async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
     answer = answer_in(draft.text, pattern)
     if answer is None or not normalized(answer):
         findings, answer = (*findings, NO_ANSWER), None
-    return Sample(draft, findings, None if _is_vetoed(findings) else answer)
+    return Sample(draft, findings, answer if is_valid(findings) else None)
 
 
 def still_to_draw(samples: Sequence[Sample], left: int, threshold: float) -> int:
@@ -227,21 +228,8 @@ async def afterwards(task: Task, draft: Draft) -> Scored:
 
 
 def _scored(sample: Sample, share: float | None, reason: str) -> Scored:
-    return Scored(
-        draft=sample.draft,
-        score=share,
-        scores=(CriterionScore(criterion=SOURCE, score=share, reason=reason),),
-        valid=not _is_vetoed(sample.findings),
-        floors_met=True,
-        critique=Critique(scores=()),
-        findings=sample.findings,
-        caveats=skipped_in(sample.findings),
-        score_from="agreement",
-    )
-
-
-def _is_vetoed(findings: Sequence[Finding]) -> bool:
-    return any(finding.on_fail is OnFail.VETO for finding in findings)
+    scores = (CriterionScore(criterion=SOURCE, score=share, reason=reason),)
+    return Scored(sample.draft, share, scores, score_from="agreement").found(sample.findings)
 
 
 def groups_in(count: int) -> Callable[[ReplyReader], tuple[Group, ...]]:
