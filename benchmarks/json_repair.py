@@ -19,7 +19,7 @@ from benchmarks.broken_json import SCHEMA, Broken, broken
 from benchmarks.playing import StrategyPlayer
 from workers.engine.search import Outcome
 from workers.model_registry import Editor
-from workers.validators.violation import document_in
+from workers.validators.violation import Body
 
 SEED, DOCUMENTS = 3, 50
 START, END = "<!-- figures -->", "<!-- end of figures -->"
@@ -41,7 +41,7 @@ class Mended:
     def keeps_values(self) -> bool:
         """Whether every value is the same as before the document was broken."""
         try:
-            body, _ = document_in(self.outcome.best.scored.draft.text)
+            body = Body(self.outcome.best.scored.draft.text).text
             return bool(json.loads(body) == self.broken.original)
         except json.JSONDecodeError:
             return False

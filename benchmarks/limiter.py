@@ -27,8 +27,7 @@ from app.local.embedded import EmbeddedRedis
 from app.store.limits import PermitReport, Permits, permit_words, permits_in
 from app.store.scripts import PERMITS
 from benchmarks.rate_limits import KINDS, Allowance, Fields, Kind, reported
-from workers.engine.prompt_requests import Prompt, Task
-from workers.engine.prompts import Write
+from workers.engine.prompts import Prompt, Task, Write
 from workers.model_registry import ModelRegistry
 from workers.models.port import ModelCall, ModelReply, ModelWaits, NotServed
 from workers.models.rate_limiter import RAMP_ENDS_S, WAIT_S, RateLimiter

@@ -9,8 +9,7 @@ from typing import Any
 
 from app.contract.judgement import CriterionScore, Critique
 from app.contract.requests import QUALITY
-from workers.engine.prompt_requests import PromptRequest, Task
-from workers.engine.prompts import Judge, Revise, Write
+from workers.engine.prompts import Judge, PromptRequest, Revise, Task, Write
 
 INSTRUCTION = """Explain our refund policy to a customer who bought a pair of running shoes in our
 shop three weeks ago and wants to bring them back. The shoes have been worn twice. Say what can be

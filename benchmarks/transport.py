@@ -33,8 +33,7 @@ import httpx
 import uvloop
 from httpx_aiohttp import AiohttpTransport
 
-from workers.engine.prompt_requests import Prompt, Task
-from workers.engine.prompts import Write
+from workers.engine.prompts import Prompt, Task, Write
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
 from workers.models.remote import Remote

@@ -18,8 +18,7 @@ from workers.editor import editor_reply
 from workers.engine.judging import critique_reader
 from workers.engine.moves import Ask
 from workers.engine.pipeline import criteria_in
-from workers.engine.prompt_requests import PromptRequest, Task
-from workers.engine.prompts import Compare, Judge, ListCriteria, Revise, Write
+from workers.engine.prompts import Compare, Judge, ListCriteria, PromptRequest, Revise, Task, Write
 from workers.model_registry import Editor
 from workers.models.port import ModelRefused, ModelReply
 

@@ -13,8 +13,7 @@ from workers.editor import EditorCannot
 from workers.editor.critic import judged
 from workers.editor.long_texts import LONG, LongTexts
 from workers.editor.reviser import revised
-from workers.engine.prompt_requests import Task
-from workers.engine.prompts import Revise
+from workers.engine.prompts import Revise, Task
 from workers.model_registry import Editor
 
 pytestmark = pytest.mark.long

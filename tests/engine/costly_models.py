@@ -22,8 +22,7 @@ from tests.engine.scripted_replies import (
     weights,
 )
 from workers.engine.moves import Ask
-from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts import Judge, ListCriteria, Reason, Redo, Solve
+from workers.engine.prompts import Judge, ListCriteria, PromptRequest, Reason, Redo, Solve
 from workers.engine.strategies.nested import Outline
 from workers.engine.strategies.plan_execute import Replan
 from workers.engine.verification import CheckSteps, Question, Vote, Weigh

@@ -3,8 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from workers.engine.prompt_requests import PromptRequest, Task
-from workers.engine.prompts import CLOSES, OPENS, Compare, Solve, Write
+from workers.engine.prompts import CLOSES, OPENS, Compare, PromptRequest, Solve, Task, Write
 from workers.engine.replies import ReplyReader
 from workers.engine.strategies.plan_execute import Plan, Replan
 from workers.engine.verification import (

@@ -14,8 +14,7 @@ from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, 
 from tests.engine.scripted_replies import replied
 from workers.engine.edits import passages_in, replaced
 from workers.engine.moves import Check, ReviewerReply, StepError
-from workers.engine.prompt_requests import Task
-from workers.engine.prompts import SURROUNDINGS, RevisePassages, Write
+from workers.engine.prompts import SURROUNDINGS, RevisePassages, Task, Write
 from workers.engine.replies import Refused, Unreadable
 from workers.engine.search import Outcome
 

@@ -9,10 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.scripted_replies import replied, revised
-from workers.engine.prompt_requests import Observation, PlannedStep, Task
-from workers.engine.prompts import Write
+from workers.engine.prompts import Task, Write
 from workers.engine.replies import Unreadable
-from workers.engine.strategies.plan_execute import plan_reader, revision_reader
+from workers.engine.strategies.plan_execute import (
+    Observation,
+    PlannedStep,
+    plan_reader,
+    revision_reader,
+)
 
 TOOLS = ("look_up", "send")
 SEEN = (

@@ -25,7 +25,6 @@ from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.asking import again, question
 from workers.engine.moves import Ask, about
 from workers.engine.pipeline import sample_prompts, task_of
-from workers.engine.prompt_requests import Observation, PlannedStep, Prompt, PromptRequest, Task
 from workers.engine.prompts import (
     DIVERSE,
     FRAGMENTS,
@@ -37,18 +36,21 @@ from workers.engine.prompts import (
     Derive,
     Judge,
     ListCriteria,
+    Prompt,
+    PromptRequest,
     Reason,
     Redo,
     Revise,
     RevisePassages,
     Solve,
+    Task,
     Write,
     filled,
     harmless,
     tagged_text,
 )
 from workers.engine.strategies.nested import Outline, Summarize
-from workers.engine.strategies.plan_execute import Do, Plan, Replan
+from workers.engine.strategies.plan_execute import Do, Observation, Plan, PlannedStep, Replan
 from workers.engine.verification import (
     Answer,
     CheckSteps,

@@ -20,8 +20,7 @@ from workers.engine.asking import text_in
 from workers.engine.judging import critique_reader
 from workers.engine.lenient_json import Unparsable, json_values_in
 from workers.engine.moves import StepError
-from workers.engine.prompt_requests import Task
-from workers.engine.prompts import Judge, Write
+from workers.engine.prompts import Judge, Task, Write
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, first_flaw
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data" / "replies.txt").read_text()

@@ -14,10 +14,19 @@ from tests.engine.engine_driver import driver_scoring, request, verdict
 from tests.engine.replies.case import READERS, TASK
 from tests.models.calls import call
 from workers.engine.judging import critique_reader
-from workers.engine.prompt_requests import RETRY, Observation, PlannedStep, PromptRequest, Task
-from workers.engine.prompts import Amend, Compare, Judge, ListCriteria, Revise, RevisePassages
+from workers.engine.prompts import (
+    RETRY,
+    Amend,
+    Compare,
+    Judge,
+    ListCriteria,
+    PromptRequest,
+    Revise,
+    RevisePassages,
+    Task,
+)
 from workers.engine.replies import ReplyReader
-from workers.engine.strategies.plan_execute import Plan, Replan
+from workers.engine.strategies.plan_execute import Observation, Plan, PlannedStep, Replan
 from workers.engine.verification import CheckSteps, Contradict, Question, Vote, Weigh
 from workers.models.openai import OpenAI
 

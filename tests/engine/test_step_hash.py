@@ -9,8 +9,7 @@ from app.contract.requests import ContextDocument, Criterion
 from app.contract.values import value
 from workers.engine.asking import again, question
 from workers.engine.moves import LENGTH, Ask, Call, Check, StepMove, about
-from workers.engine.prompt_requests import Prompt, PromptRequest, Task
-from workers.engine.prompts import Judge, Revise
+from workers.engine.prompts import Judge, Prompt, PromptRequest, Revise, Task
 
 TASK = Task(
     "Explain refunds.",

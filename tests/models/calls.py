@@ -8,8 +8,7 @@ from typing import Any
 from app.contract.requests import QUALITY
 from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply
 from benchmarks.model_server import ScriptedModelServer
-from workers.engine.prompt_requests import PromptRequest, Task
-from workers.engine.prompts import Judge, Write
+from workers.engine.prompts import Judge, PromptRequest, Task, Write
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
 from workers.models.remote import Remote, SharedRejections, WireFormat

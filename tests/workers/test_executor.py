@@ -11,8 +11,7 @@ from app.contract.validators.http import HttpValidator
 from app.contract.validators.text import ContainsValidator
 from workers.engine.asking import question
 from workers.engine.moves import Check
-from workers.engine.prompt_requests import Task
-from workers.engine.prompts import Judge
+from workers.engine.prompts import Judge, Task
 from workers.model_registry import ModelRegistry
 from workers.models.port import ModelCall, ModelReply
 from workers.models.scripted import Scripted

@@ -16,8 +16,7 @@ from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers
 from workers.engine.asking import question
 from workers.engine.moves import Ask
 from workers.engine.pipeline import task_of
-from workers.engine.prompt_requests import JsonDocument, PromptRequest, Task
-from workers.engine.prompts import Judge, Revise, Write
+from workers.engine.prompts import JsonDocument, Judge, PromptRequest, Revise, Task, Write
 from workers.models.port import ModelCall, ModelReply, ModelWaits
 from workers.play.budget import BudgetGuard, reply_size
 

@@ -9,8 +9,7 @@ from dataclasses import asdict
 
 from app.contract.editor import EDITOR
 from workers.engine.edits import between, restored
-from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts import Amend, Compare, Judge, ListCriteria, Revise, Write
+from workers.engine.prompts import Amend, Compare, Judge, ListCriteria, PromptRequest, Revise, Write
 
 
 class EditorCannot(Exception):

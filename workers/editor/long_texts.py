@@ -14,7 +14,7 @@ from functools import cache
 
 from workers.children.child_process import ChildProcess, OutOfTime, cpu_limit, limit_memory
 from workers.editor import EditorCannot, editor_reply
-from workers.engine.prompt_requests import PromptRequest
+from workers.engine.prompts import PromptRequest
 
 LONG = 20_000
 """Characters from which a text is long; a shorter one takes a fifth of a second at most."""

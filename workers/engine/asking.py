@@ -12,8 +12,7 @@ from app.contract.values import value
 from workers.engine.edits import in_place_of
 from workers.engine.marks import in_brackets
 from workers.engine.moves import Ask, Check, Role, StepError
-from workers.engine.prompt_requests import PromptRequest
-from workers.engine.prompts import tagged_text
+from workers.engine.prompts import PromptRequest, tagged_text
 from workers.engine.replies import (
     CUT_OFF,
     DECLINED,

@@ -20,8 +20,7 @@ from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
 from workers.engine.judging import below_floor, judge
 from workers.engine.likeness import Told
 from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError, within
-from workers.engine.prompt_requests import Task
-from workers.engine.prompts import Amend, Revise, RevisePassages, Write
+from workers.engine.prompts import Amend, Revise, RevisePassages, Task, Write
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.search import RequestedRevision, Search
 

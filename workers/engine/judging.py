@@ -28,8 +28,7 @@ from workers.engine.asking import ask, question
 from workers.engine.lenient_json import only_value
 from workers.engine.likeness import Source
 from workers.engine.moves import Check, Draft, MoveCoroutine, Scored, Together, play_parts
-from workers.engine.prompt_requests import ItemChecks, Task, ValidatorScore
-from workers.engine.prompts import Judge, keys_for, schema_for
+from workers.engine.prompts import ItemChecks, Judge, Task, ValidatorScore, keys_for, schema_for
 from workers.engine.replies import (
     ReplyModel,
     ReplyReader,

@@ -32,7 +32,7 @@ from app.contract.reviews import PlannedCall, ReviewAction, ReviewPlan, ReviewWh
 from app.contract.status import StopReason
 from app.contract.values import value
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
-from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest, Task
+from workers.engine.prompts import IN_WORDS, Prompt, PromptRequest, Task
 from workers.engine.replies import NO_CRITIQUE, ReplyReader
 
 

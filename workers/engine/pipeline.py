@@ -56,8 +56,16 @@ from workers.engine.moves import (
     part_replies,
     relayed,
 )
-from workers.engine.prompt_requests import JsonDocument, Prompt, Task
-from workers.engine.prompts import Compare, Derive, Judge, ListCriteria, Revise
+from workers.engine.prompts import (
+    Compare,
+    Derive,
+    JsonDocument,
+    Judge,
+    ListCriteria,
+    Prompt,
+    Revise,
+    Task,
+)
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.reviewing import ReviewPolicy, signed_off
 from workers.engine.search import LimitOverrides, Outcome

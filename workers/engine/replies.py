@@ -36,7 +36,7 @@ from workers.engine.lenient_json import (
     json_values_in,
 )
 from workers.engine.likeness import ALIKE, known
-from workers.engine.prompt_requests import JsonDocument, PromptRequest, Task
+from workers.engine.prompts import JsonDocument, PromptRequest, Task
 from workers.engine.text_doubts import doubt_in, flaw_in_text, settled, unframed
 from workers.engine.text_replies import (
     OF_DATA,

@@ -16,7 +16,7 @@ from workers.engine.moves import (
     Stopped,
     within,
 )
-from workers.engine.prompt_requests import Task
+from workers.engine.prompts import Task
 from workers.engine.quality import scores_more
 from workers.engine.search import (
     GOALS,

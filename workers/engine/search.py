@@ -28,7 +28,7 @@ from workers.engine.moves import (
     Stopped,
     within,
 )
-from workers.engine.prompt_requests import Task
+from workers.engine.prompts import Task
 from workers.engine.quality import QualityFilter, Ranking, is_improvement
 
 GOALS = (StopReason.THRESHOLD_MET, StopReason.VALIDATORS_PASSED)

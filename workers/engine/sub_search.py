@@ -29,7 +29,7 @@ from workers.engine.moves import (
     relayed,
     within,
 )
-from workers.engine.prompt_requests import Task
+from workers.engine.prompts import Task
 from workers.engine.search import LimitOverrides, Outcome, Search
 
 

@@ -27,14 +27,18 @@ from workers.engine.moves import (
     play_parts,
     within,
 )
-from workers.engine.prompt_requests import IN_WORDS, Prompt, PromptRequest, Task, canonical
 from workers.engine.prompts import (
+    IN_WORDS,
     SCORES,
     TEXT,
+    Prompt,
+    PromptRequest,
+    Task,
+    canonical,
     closed,
     described,
     each,
-    numbered,
+    numbered_texts,
     object_with_list,
     tagged_text,
     worded,
@@ -84,7 +88,7 @@ class LookUp(PromptRequest):
             self.task,
             "lookups",
             *(described(self.task, tool) for tool in self.task.tools),
-            *numbered(self.task, "question", self.questions),
+            *numbered_texts(self.task, "question", self.questions),
             schema=closed({"lookups": each("q", len(self.questions), _LOOKED_UP)}),
         )
 
@@ -126,7 +130,7 @@ class Contradict(PromptRequest):
             self.task,
             "contradictions",
             tagged_text(self.task, "draft", self.draft),
-            *numbered(self.task, "answer", ["\n\n".join(given) for given in self.answered]),
+            *numbered_texts(self.task, "answer", ["\n\n".join(given) for given in self.answered]),
             schema=closed({"answers": each("a", len(self.answered), _CONTRADICTIONS)}),
         )
 
@@ -136,7 +140,7 @@ _CHECKED = closed({"why": TEXT, "correct": {"type": "boolean"}})
 
 @value(slots=True)
 class CheckSteps(PromptRequest):
-    """Say of each numbered step whether it is correct."""
+    """Say of each numbered_texts step whether it is correct."""
 
     draft: str
     count: int = field(default=0, metadata={IN_WORDS: True})
@@ -160,7 +164,7 @@ class Vote(PromptRequest):
     def prompt(self) -> Prompt:
         count = len(self.answers)
         group: dict[str, object] = {"type": "integer", "enum": list(range(1, count + 1))}
-        answers = numbered(self.task, "answer", self.answers)
+        answers = numbered_texts(self.task, "answer", self.answers)
         return worded(
             self.task, "vote", *answers, schema=closed({"groups": each("a", count, group)})
         )

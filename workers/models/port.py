@@ -22,7 +22,7 @@ from app.contract.judgement import Usage
 from app.contract.models import ReasoningEffort, Role
 from app.contract.values import value
 from app.contract.waiting import WaitReason
-from workers.engine.prompt_requests import Prompt, PromptRequest
+from workers.engine.prompts import Prompt, PromptRequest
 from workers.engine.replies import CUT_OFF, DECLINED
 
 

@@ -19,7 +19,7 @@ from app.contract.output_tokens import tokens_in
 from app.contract.plugins import playing_module
 from app.contract.providers import TokenCount, capacity_of, price_of
 from app.contract.values import value
-from workers.engine.prompt_requests import Prompt
+from workers.engine.prompts import Prompt
 from workers.engine.strict_schema import unbounded
 from workers.models.port import (
     BrokenReply,

@@ -44,13 +44,13 @@ from app.contract.waiting import QUOTA_OF
 from app.settings import Settings
 from app.store import NOTHING_SPENT, DaySpending, ReportSpending, Spent, open_spending
 from workers.engine.moves import Ask
-from workers.engine.prompt_requests import PromptRequest
 from workers.engine.prompts import (
     Amend,
     Compare,
     Derive,
     Judge,
     ListCriteria,
+    PromptRequest,
     Reason,
     Redo,
     Revise,

@@ -38,8 +38,7 @@ from app.telemetry import TraceSpan, current_span
 from app.telemetry.metrics import count_call
 from app.telemetry.traces import Attribute, Attributes
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult, about
-from workers.engine.prompt_requests import Prompt
-from workers.engine.prompts import Amend, RevisePassages
+from workers.engine.prompts import Amend, Prompt, RevisePassages
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.models.port import (
     ModelCall,

@@ -32,7 +32,7 @@ from app.contract.usage import NO_USE, UNKNOWN_MODEL, ModelUse
 from app.contract.waiting import Waiting
 from workers.engine import moves
 from workers.engine.moves import about
-from workers.engine.prompt_requests import Prompt
+from workers.engine.prompts import Prompt
 
 REFUSED = "budget_exhausted"
 """The code of a call that the budget did not allow beside the calls in flight."""

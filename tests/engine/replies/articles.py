@@ -13,8 +13,7 @@ from app.contract.criteria import Criterion
 from app.contract.drafts import marks
 from app.contract.judgement import Critique
 from workers.engine.asking import question, reply_reader
-from workers.engine.prompt_requests import Prompt, PromptRequest, Task
-from workers.engine.prompts import Revise, Write
+from workers.engine.prompts import Prompt, PromptRequest, Revise, Task, Write
 from workers.engine.replies import Doubtful, Unreadable
 
 TASK = "Write an article for a garden club's newsletter on how to start a compost heap."

@@ -8,7 +8,7 @@ from app.contract.status import StopReason
 from app.contract.strategies.loops import BestOfNStrategy
 from workers.engine.drafting import heeded, improve, judged_draft
 from workers.engine.moves import play_parts
-from workers.engine.prompt_requests import Task
+from workers.engine.prompts import Task
 from workers.engine.search import Outcome, Search
 
 

@@ -4,7 +4,7 @@ from functools import partial
 
 from app.contract.limits import Limits
 from app.contract.strategies.reasoning import ChainOfVerificationStrategy
-from workers.engine.prompt_requests import Task
+from workers.engine.prompts import Task
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome
 from workers.engine.verification import judge_and_verify, verified_search

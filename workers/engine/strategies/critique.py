@@ -7,7 +7,7 @@ from app.contract.strategies.loops import CritiqueStrategy
 from workers.engine.drafting import heeded
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, within
-from workers.engine.prompt_requests import Task
+from workers.engine.prompts import Task
 from workers.engine.search import Outcome, Search
 
 

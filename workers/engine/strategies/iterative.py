@@ -3,7 +3,7 @@
 from app.contract.limits import Limits
 from app.contract.strategies.loops import IterativeStrategy
 from workers.engine.drafting import improve
-from workers.engine.prompt_requests import Task
+from workers.engine.prompts import Task
 from workers.engine.search import Outcome, Search
 
 

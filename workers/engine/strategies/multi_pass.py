@@ -10,7 +10,7 @@ from app.contract.strategies.parts import MultiPassStrategy, Pass
 from workers.engine.judging import with_own_checks
 from workers.engine.moves import Refusal, Stopped
 from workers.engine.pipeline import refined
-from workers.engine.prompt_requests import Task
+from workers.engine.prompts import Task
 from workers.engine.search import LimitOverrides, Outcome
 from workers.engine.sub_search import (
     Gathered,

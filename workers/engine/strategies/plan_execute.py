@@ -1,9 +1,10 @@
 """Plan, carry out steps, observe, revise the plan, and write from what was observed."""
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from pydantic import Field
 
@@ -28,20 +29,75 @@ from workers.engine.moves import (
     first_of,
     play_parts,
 )
-from workers.engine.prompt_requests import (
+from workers.engine.prompts import (
     IN_WORDS,
-    Observation,
-    PlannedStep,
     Prompt,
     PromptRequest,
-    Revision,
     Task,
+    at_least,
     canonical,
+    closed,
+    described,
+    tagged_text,
+    worded,
 )
-from workers.engine.prompts import at_least, closed, described, tagged_text, worded
 from workers.engine.replies import Arguments, ReplyModel, ReplyReader, Unreadable
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
+
+
+@value(slots=True)
+class PlannedStep:
+    """One step of a plan; without a tool, a model carries out the instruction."""
+
+    instruction: str
+    name: str = ""
+    tool: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    needs: tuple[int, ...] = ()
+    """Positions, from 0, of the remaining steps of the same plan whose results it needs."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it calls a tool with arguments that its needs have to be observed for."""
+        return self.tool is not None and self.arguments is None
+
+    @property
+    def title(self) -> str:
+        """The name of the step, else its instruction, at most 80 characters."""
+        return (self.name or self.instruction)[:80]
+
+    @property
+    def call(self) -> str | None:
+        """The call in canonical form: equal calls have equal texts.
+
+        None without a tool, and while the arguments are open.
+        """
+        has_call = self.tool is not None and self.arguments is not None
+        return f"{self.tool} {canonical(self.arguments)}" if has_call else None
+
+
+@value(slots=True)
+class Observation:
+    """The result of the step with that number; `ok` is false when its tool failed."""
+
+    number: int
+    step: PlannedStep
+    ok: bool
+    text: str
+
+
+@value(slots=True)
+class Revision:
+    """A revised plan: the steps that remain, and whether the goal is met already.
+
+    `unproven` says why a claim that it is met does not count.
+    """
+
+    steps: tuple[PlannedStep, ...]
+    is_met: bool = False
+    unproven: str | None = None
+
 
 STEP: dict[str, object] = {
     "name": {"type": "string"},

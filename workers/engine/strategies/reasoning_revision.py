@@ -20,8 +20,7 @@ from workers.engine.drafting import failures, kept_locked
 from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, Scored
-from workers.engine.prompt_requests import Task
-from workers.engine.prompts import Reason, Redo
+from workers.engine.prompts import Reason, Redo, Task
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome

@@ -26,8 +26,7 @@ from workers.engine.moves import (
     play_parts,
     within,
 )
-from workers.engine.prompt_requests import Task
-from workers.engine.prompts import CLOSES, OPENS, Solve
+from workers.engine.prompts import CLOSES, OPENS, Solve, Task
 from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, score_of
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search

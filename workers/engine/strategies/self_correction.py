@@ -7,7 +7,7 @@ from app.contract.status import StopReason
 from app.contract.strategies.loops import SelfCorrectionStrategy
 from workers.engine.drafting import improve
 from workers.engine.judging import validate
-from workers.engine.prompt_requests import Task
+from workers.engine.prompts import Task
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import LimitOverrides, Outcome, Search
 

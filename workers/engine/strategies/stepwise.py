@@ -13,7 +13,7 @@ from workers.engine.drafting import write
 from workers.engine.judging import with_own_checks
 from workers.engine.moves import StepError, Stopped, Together, within
 from workers.engine.pipeline import refined
-from workers.engine.prompt_requests import Place, Task
+from workers.engine.prompts import Place, Task
 from workers.engine.search import LimitOverrides, Outcome
 from workers.engine.sub_search import (
     Gathered,

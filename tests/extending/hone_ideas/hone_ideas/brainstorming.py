@@ -6,8 +6,7 @@ from app.contract.values import value
 from hone_ideas.brainstorm import BrainstormStrategy
 from workers.engine.asking import ask, question, text_in
 from workers.engine.drafting import improve
-from workers.engine.prompt_requests import Prompt, PromptRequest, Task
-from workers.engine.prompts import assembled, grounded
+from workers.engine.prompts import Prompt, PromptRequest, Task, assembled, grounded
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import informed, passes_as_it_is
 
