@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.contract.calls import AGAIN, AMENDED_AGAIN
-from app.contract.drafts import EditMode, EditsMade, lacking, sha256_of, spans_of
+from app.contract.drafts import EditMode, EditsMade, lacking, spans_of
 from app.contract.judgement import Critique, Finding, IssueState, OnFail, Span
 from workers.engine.asking import CutOff, WrittenText, ask, question, written_in
 from workers.engine.edits import (
@@ -219,7 +219,7 @@ async def revise_passages(
     )
     untouched = 1 - sum(span.end - span.start for span in spans) / len(before)
     edits = EditsMade(applied=len(spans), untouched=round(untouched, 6))
-    return Draft(made.text, sha256_of(made.text), parent, failing, False, edits, spans=made.spans)
+    return Draft(made.text, parent, failing, False, edits, spans=made.spans)
 
 
 First = Callable[[Task], MoveCoroutine[Draft]]
@@ -240,9 +240,9 @@ async def propose(
         return await _wished(task, search, search.wish, revised)
     if search.is_escaping:
         return await _escaped(task, search, first, revised)
-    base, threshold = search.base, search.limits.threshold
+    base, threshold = search.ranking.base, search.limits.threshold
     if base is not None:
-        tried = tried_on(base.scored, search.revisions_of(base.path))
+        tried = tried_on(base.scored, search.ranking.revisions_of(base.path))
         return await revised(task, base.scored, base.path, threshold, base.issues, tried)
     return await _begun(task, search, first, revised)
 
@@ -283,14 +283,14 @@ async def heeded(task: Task, search: Search, judging: Judging = judge) -> None:
 async def _begun(task: Task, search: Search, first: First | None, revised: Revised) -> Draft:
     """Return a text that a person gave, else what a search begins with."""
     if (text := await search.given()) is not None:
-        return Draft(text, sha256_of(text), is_reply=False)
+        return Draft(text, is_reply=False)
     if task.draft is not None and task.feedback is not None:
-        given = Draft(task.draft, sha256_of(task.draft), spans=task.spans)
+        given = Draft(task.draft, spans=task.spans)
         unjudged = Scored(given, None)
         draft = await revised(task, unjudged, "", search.limits.threshold, NO_ISSUES, ())
         return replace(draft, parent=None)
     if task.draft is not None:
-        return Draft(task.draft, sha256_of(task.draft), is_reply=task.is_clients_draft)
+        return Draft(task.draft, is_reply=task.is_clients_draft)
     return await first(task) if first else _draft(await write(task))
 
 
@@ -346,7 +346,7 @@ async def _escaped(task: Task, search: Search, first: First | None, revised: Rev
     A text that was written from the task is written anew; one that was given, whose facts only it
     has, is revised at a higher temperature.
     """
-    base, threshold = search.base, search.limits.threshold
+    base, threshold = search.ranking.base, search.limits.threshold
     assert base is not None  # it was judged
     sampled = replace(task, is_sampled=True)
     if task.draft is None:
@@ -354,7 +354,7 @@ async def _escaped(task: Task, search: Search, first: First | None, revised: Rev
         anew = replace(sampled, avoids=failing)
         draft = await first(anew) if first else _draft(await write(anew))
         return replace(draft, asked=failing, escape="fresh_draft")
-    tried = tried_on(base.scored, search.revisions_of(base.path))
+    tried = tried_on(base.scored, search.ranking.revisions_of(base.path))
     draft = await revised(sampled, base.scored, base.path, threshold, base.issues, tried)
     return replace(draft, escape="temperature")
 
@@ -414,7 +414,7 @@ async def _edited(prompt_request: Revise, parent: str, cut_off: CutOff) -> Draft
 
 def _from_edits(edited: Edited, parent: str, failing: tuple[str, ...]) -> Draft:
     made = EditsMade(applied=edited.applied, untouched=edited.untouched)
-    return Draft(edited.text, sha256_of(edited.text), parent, failing, False, made)
+    return Draft(edited.text, parent, failing, False, made)
 
 
 def kept_locked(task: Task, before: str, draft: Draft) -> Draft:
@@ -422,14 +422,14 @@ def kept_locked(task: Task, before: str, draft: Draft) -> Draft:
     text = restored(before, draft.text, task.locked) if lacking(draft.text, task.locked) else ""
     if not text or text == draft.text:
         return draft
-    return replace(draft, text=text, sha256=sha256_of(text), is_reply=False)
+    return replace(draft, text=text, is_reply=False)
 
 
 async def _wished(task: Task, search: Search, wish: RequestedRevision, revised: Revised) -> Draft:
     """Return a reviewer's own text, or a revision of the draft they saw, their feedback first."""
     scored, reply = wish.of.scored, wish.reply
     if reply.draft is not None:
-        return Draft(reply.draft, sha256_of(reply.draft), wish.of.path, is_reply=False)
+        return Draft(reply.draft, wish.of.path, is_reply=False)
     if reply.feedback is not None:
         said = _said(reply.feedback)
         if reply.spans:
@@ -437,10 +437,10 @@ async def _wished(task: Task, search: Search, wish: RequestedRevision, revised: 
             scored = replace(scored, findings=(said,))
             return await revise_passages(task, scored, wish.of.path, spans, (_line(said),))
         scored = replace(scored, findings=(said, *scored.findings))
-    tried = tried_on(scored, search.revisions_of(wish.of.path))
+    tried = tried_on(scored, search.ranking.revisions_of(wish.of.path))
     threshold = search.limits.threshold
     return await revised(task, scored, wish.of.path, threshold, wish.of.issues, tried)
 
 
 def _draft(written: WrittenText, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:
-    return Draft(written.text, sha256_of(written.text), parent, asked, written.is_reply)
+    return Draft(written.text, parent, asked, written.is_reply)

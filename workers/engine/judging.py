@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from app.contract.criteria import CRITIC, Criterion, PanelMember
-from app.contract.drafts import lacking, sha256_of
+from app.contract.drafts import lacking
 from app.contract.judgement import (
     CriterionScore,
     Critique,
@@ -685,8 +685,7 @@ def corrected_draft(draft: Draft, checked: FindingsReply) -> Draft:
     """Return a draft as validators corrected it before they checked it."""
     if checked.text is None:
         return draft
-    sha256 = sha256_of(checked.text)
-    return replace(draft, text=checked.text, sha256=sha256, is_reply=False, fixes=checked.fixes)
+    return replace(draft, text=checked.text, is_reply=False, fixes=checked.fixes)
 
 
 async def validator_findings(

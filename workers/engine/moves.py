@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 from pydantic import BaseModel
 
 from app.contract.criteria import Criterion, PanelMember
-from app.contract.drafts import EditsMade, Escape, Passage
+from app.contract.drafts import EditsMade, Escape, Passage, sha256_of
 from app.contract.judgement import (
     CriterionScore,
     Critique,
@@ -46,7 +46,6 @@ class Draft:
     """
 
     text: str
-    sha256: str
     parent: str | None = None
     asked: tuple[str, ...] = ()
     is_reply: bool = True
@@ -58,6 +57,10 @@ class Draft:
     """What validators corrected in the text."""
     spans: tuple[Span, ...] = ()
     """The passages that alone may differ from the draft it was made from; empty if all may."""
+    sha256: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha256", sha256_of(self.text))
 
 
 VERIFICATION = "verification"
@@ -538,18 +541,11 @@ class PartResults(Generic[Reply]):
         return None if self.were_stopped else reason
 
 
-async def part_replies(
-    path: str, parts: Sequence[MoveCoroutine[Reply]]
-) -> tuple[Reply | None, ...]:
-    """Play parts side by side and return their results, None for a refused one.
+async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartResults[Reply]:
+    """Play parts side by side and return their results, and why others have none.
 
     Raises the first refusal, made up of all, when all parts were refused.
     """
-    return (await play_parts(path, parts)).replies
-
-
-async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartResults[Reply]:
-    """Play parts side by side like `part_replies`; also return why others have no result."""
     refusals: dict[int, Refusal] = {}
 
     async def kept(index: int, part: MoveCoroutine[Reply]) -> Reply | None:

@@ -18,7 +18,7 @@ from app.contract.criteria import (
     MOST_LISTED,
     Criterion,
 )
-from app.contract.drafts import locked_in_order, sha256_of
+from app.contract.drafts import locked_in_order
 from app.contract.judgement import (
     Comparison,
     CriterionScore,
@@ -53,7 +53,7 @@ from workers.engine.moves import (
     StepError,
     Stopped,
     Together,
-    part_replies,
+    play_parts,
     relayed,
 )
 from workers.engine.prompts import (
@@ -172,7 +172,7 @@ async def _comparison(task: Task, earlier: Earlier, result: str) -> Comparison |
         _asked(task, "compare/2", "result", result, earlier.text),
     )
     try:
-        one, other = await part_replies("compare", parts)
+        one, other = (await play_parts("compare", parts)).replies
     except (Stopped, StepError):
         return None
     if one is None or other is None:
@@ -211,7 +211,8 @@ async def with_outputs(task: Task, outputs: Sequence[Output], outcome: Outcome) 
     """Return the outcome with every further text; texts that fail are listed as missing."""
     text = outcome.best.scored.draft.text
     try:
-        made = await part_replies("outputs", [_derived(task, text, output) for output in outputs])
+        parts = [_derived(task, text, output) for output in outputs]
+        made = (await play_parts("outputs", parts)).replies
     except (Stopped, StepError):
         made = (None,) * len(outputs)
     texts = {
@@ -392,7 +393,7 @@ def sample_prompts(request: RefinementRequest, nonce: str) -> tuple[Prompt, ...]
             ),
         ),
     )
-    scored = Scored(Draft(text, sha256_of(text)), 0.5, critique.scores, critique=critique)
+    scored = Scored(Draft(text), 0.5, critique.scores, critique=critique)
     failing = failures(task, scored, request.threshold)
     judged = [Judge(task, text).prompt()] if request.strategy.judges_criteria else []
     revised = Revise(task, text, failing, critique, ()).prompt()

@@ -161,7 +161,7 @@ class Search:
         is_noisy = task is not None and not task.is_exact
         quality = QualityFilter(task.learnt) if task and is_noisy else None
         tolerance = limits.tolerance if quality else limits.tolerance or 0.0
-        self._ranking = Ranking(tolerance, quality)
+        self.ranking = Ranking(tolerance, quality)
         self._shown: tuple[Judgement, Caveat | None] | None = None
         """The result by now, as it was reported."""
         self.number = first
@@ -201,26 +201,12 @@ class Search:
         if isinstance(error, StepError) and self.is_escaping:
             self.reason = self._standstill
             return True
-        return isinstance(error, Stopped) and self.best is not None
-
-    @property
-    def best(self) -> Judgement | None:
-        """The best judged draft."""
-        return self._ranking.best
+        return isinstance(error, Stopped) and self.ranking.best is not None
 
     @property
     def is_escaping(self) -> bool:
         """Whether the next draft is made in another way, once, before the search ends."""
         return self._escapes and self._standstill is not None
-
-    @property
-    def base(self) -> Judgement | None:
-        """The draft that is revised next."""
-        return self._ranking.base
-
-    def revisions_of(self, path: str) -> tuple[Judgement, ...]:
-        """Return the judged revisions of the draft at `path`; none has become the next base."""
-        return self._ranking.revisions_of(path)
 
     def iterations(self) -> Iterator[str]:
         """Yield the path of each iteration until a stop rule holds."""
@@ -290,7 +276,7 @@ class Search:
         while (
             len(said) <= CONFIRMED
             and scored.passes(self._goal)
-            and self._ranking.chance(scored, self._goal, is_beside=is_beside) < confidence
+            and self.ranking.chance(scored, self._goal, is_beside=is_beside) < confidence
         ):
             at = f"iterations/{number}/confirm/{len(said)}"
             try:
@@ -315,7 +301,7 @@ class Search:
         findings = (*scored.findings, *scored.critique.findings)
         issues = self._issues_of(scored.draft.parent).next(path, findings)
         judgement = Judgement(scored, number, path, issues, error_weights(scored.findings))
-        gain = self._ranking.add(judgement, self._goal, is_beside=is_beside)
+        gain = self.ranking.add(judgement, self._goal, is_beside=is_beside)
         await self._told(judgement)
         return gain, judgement
 
@@ -323,10 +309,10 @@ class Search:
         """Return the issues of a parent: judged here, or shown to a reviewer elsewhere."""
         if self.wish and self.wish.of.path == parent:
             return self.wish.of.issues
-        return self._ranking.issues_of(parent)
+        return self.ranking.issues_of(parent)
 
     async def _told(self, judgement: Judgement) -> None:
-        best = self._ranking.best
+        best = self.ranking.best
         assert best is not None  # it was ranked
         lower = self._lower(best)
         before, self._shown = self._shown, (best, lower)
@@ -338,7 +324,7 @@ class Search:
 
     async def given(self) -> str | None:
         """Return a text that a person gave as the first draft while it was paused before it."""
-        if not self._hears or self.number != 1 or self.best is not None:
+        if not self._hears or self.number != 1 or self.ranking.best is not None:
             return None
         reply = await Heard("given", self.number)
         return None if reply is None else reply.draft
@@ -349,7 +335,7 @@ class Search:
         reply = await Heard(f"iterations/{first}/said", self.number, is_over)
         if reply is not None:
             self.limits = self._own.instead_of(reply.limits or self.limits)
-            self.wish = RequestedRevision(self._ranking.judged_at(reply.of) or last, reply)
+            self.wish = RequestedRevision(self.ranking.judged_at(reply.of) or last, reply)
             self.reason = None
 
     async def _reviewed(
@@ -372,7 +358,7 @@ class Search:
         self.limits = self._own.instead_of(reply.limits or self.limits)
         if reply.score is not None:
             rated = judgement.rated(reply.score)
-            gain = self._ranking.change(judgement, rated, self._goal)
+            gain = self.ranking.change(judgement, rated, self._goal)
             await self._told(rated)
             decide(gain, rated)
             judgement = rated
@@ -387,7 +373,7 @@ class Search:
 
     def outcome(self) -> Outcome:
         """Return the best judged draft. Raises `Stopped` when nothing was judged."""
-        best = self._approved or self.best
+        best = self._approved or self.ranking.best
         if best is None:
             raise Stopped
         good = best.scored.passes(self.limits.threshold)
@@ -396,13 +382,13 @@ class Search:
             self.reason,
             good and self.decided is not StopReason.REJECTED,
             estimate=self._estimate(),
-            lesson=self._ranking.lesson(),
+            lesson=self.ranking.lesson(),
             lower=self._lower(best),
         )
 
     def _lower(self, best: Judgement) -> Caveat | None:
         """Return why the best draft has a lower score than another one; None if it has not."""
-        top = self._ranking.highest_above(best)
+        top = self.ranking.highest_above(best)
         if top is None:
             return None
         why = "critics err, and by all scores together this draft is probably as good"
@@ -420,11 +406,11 @@ class Search:
         return self.limits.threshold if self._own.goal is None else self._own.goal
 
     def _estimate(self) -> QualityEstimate | None:
-        best = self._approved or self._ranking.best
-        return None if best is None else self._ranking.estimate(best, self._goal)
+        best = self._approved or self.ranking.best
+        return None if best is None else self.ranking.estimate(best, self._goal)
 
     def _met(self) -> StopReason | None:
-        best, confidence = self._ranking.best, self.limits.confidence
+        best, confidence = self.ranking.best, self.limits.confidence
         if best is None:
             return None
         is_review = best.scored.score_from == "review"  # only the threshold applies to it
@@ -435,12 +421,12 @@ class Search:
             return None
         if is_review:
             return StopReason.THRESHOLD_MET
-        is_sure = confidence is None or self._ranking.chance_of(best, goal) >= confidence
+        is_sure = confidence is None or self.ranking.chance_of(best, goal) >= confidence
         return self._own.reached if is_sure else None
 
     def _decide(self, stale: int, gain: float, last: Judgement) -> None:
         self._stale = 0 if is_improvement(gain, self.limits.min_improvement) else stale + 1
-        self._ranking.prefer_passing(last, self._goal)
+        self.ranking.prefer_passing(last, self._goal)
         self.reason = self._unless_escaping(self._why_stop(last), last)
 
     def _unless_escaping(self, reason: StopReason | None, last: Judgement) -> StopReason | None:
@@ -449,7 +435,7 @@ class Search:
             self._standstill = reason if reason in STANDSTILLS and self._escapes else None
             return None if self._standstill else reason
         self._escapes = False
-        is_better = reason is None and self.best is last
+        is_better = reason is None and self.ranking.best is last
         return self._standstill if reason in (None, *STANDSTILLS) and not is_better else reason
 
     def _decide_on_samples(self) -> None:
@@ -462,9 +448,9 @@ class Search:
             return met
         if last.iteration >= self.limits.max_iterations:
             return StopReason.MAX_ITERATIONS
-        if self._ranking.is_stable(self.limits):
+        if self.ranking.is_stable(self.limits):
             return StopReason.STABLE
-        if self._ranking.oscillates(self.limits):
+        if self.ranking.oscillates(self.limits):
             return StopReason.OSCILLATING
         patience = self.limits.patience
         if patience is not None and self._stale >= patience:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
 from app.contract.limits import Limits
 from app.contract.outcome import Caveat
@@ -109,7 +108,7 @@ async def passes_as_it_is(task: Task, whole: Search) -> bool:
 
 def going_on(task: Task, whole: Search) -> Task:
     """Return the task with the best draft of the whole instead of the client's."""
-    base = whole.base
+    base = whole.ranking.base
     if base is None or (base.iteration == 0 and not base.scored.draft.fixes):
         return task
     return starting_from(task, base.scored.draft.text)
@@ -122,7 +121,8 @@ async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | 
     part was stopped from outside. Raises `Stopped` when the critic cannot be asked any more.
     """
     whole.task, whole.is_last = task, True
-    if whole.best is None or whole.best.scored.draft.sha256 != draft.sha256:
+    best = whole.ranking.best
+    if best is None or best.scored.draft.sha256 != draft.sha256:
         scored = await within(whole.upcoming, judge(task, draft))
         with whole:  # from here on a stop keeps what was judged
             await whole.judged(scored)
@@ -149,7 +149,7 @@ async def _closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
     """
     text = last.best.scored.draft.text
     try:
-        draft = Draft(text, sha256_of(text), is_reply=False)
+        draft = Draft(text, is_reply=False)
         outcome = await closing(informed(task, last.observed), whole, draft, last.reason)
         return replace(
             outcome,

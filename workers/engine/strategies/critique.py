@@ -1,6 +1,5 @@
 """Judges a draft without revising it."""
 
-from app.contract.drafts import sha256_of
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.loops import CritiqueStrategy
@@ -17,7 +16,7 @@ async def critique(task: Task, limits: Limits, _plan: CritiqueStrategy) -> Outco
         raise ValueError("the critique strategy requires a draft")
     with Search.of(task, limits) as search:
         search.is_last = True
-        given = Draft(task.draft, sha256_of(task.draft))
+        given = Draft(task.draft)
         await search.judged(await within("iterations/0", judge(task, given)))
         await heeded(task, search)
         search.reason = search.decided or StopReason.COMPLETED

@@ -6,7 +6,6 @@ Parts in sequence have an outline, and each is shown those before it.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from app.contract.drafts import sha256_of
 from app.contract.judgement import Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.outcome import Caveat
@@ -380,7 +379,7 @@ async def _joined(
     observed = tuple(document for part in done for document in part.observed)
     known = [text for text in texts if text is not None]
     text = sections.joined(known) if sections else plan.separator.join(known)
-    draft = Draft(text, sha256_of(text), is_reply=False)
+    draft = Draft(text, is_reply=False)
     reason = _reason(made, missing)
     try:
         outcome = await closing(informed(task, observed), whole, draft, reason)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from app.contract.drafts import sha256_of
 from app.contract.judgement import Finding, OnFail, Span
 from app.contract.limits import Limits
 from app.contract.strategies.reasoning import (
@@ -60,7 +59,7 @@ async def reasoned(task: Task) -> Draft:
     """Write a first chain of steps."""
     asked = question("draft", "generator", Reason(task))
     text = await ask(asked, _chained, UNREADABLE_STEPS)
-    return Draft(text, sha256_of(text))
+    return Draft(text)
 
 
 async def judge_and_check(plan: ReasoningRevisionStrategy, task: Task, draft: Draft) -> Scored:
@@ -139,7 +138,7 @@ async def redone(
     prompt_request = Redo(task, kept, text[len(kept) :], first, failing, scored.critique, tried)
     asked = question("revise", "generator", prompt_request)
     new = kept + await ask(asked, _steps_from(first), UNREADABLE_STEPS)
-    draft = Draft(new, sha256_of(new), parent, failing, is_reply=False)
+    draft = Draft(new, parent, failing, is_reply=False)
     return kept_locked(task, text, draft)
 
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict
 
-from app.contract.drafts import sha256_of
 from app.contract.judgement import CriterionScore, Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.status import StopReason
@@ -333,7 +332,7 @@ async def solved(pattern: str | None, tell: Callable[[str], None], task: Task) -
     asked = question("draft", "generator", Solve(task, pattern))
     reasoning, text = await ask(asked, _reasoned_in, "empty_draft")
     tell(reasoning[-MOST_REASONING:])
-    return Draft(text, sha256_of(text), is_reply=False)
+    return Draft(text, is_reply=False)
 
 
 def _reasoned_in(reply: ReplyReader) -> tuple[str, str]:
