@@ -7,13 +7,13 @@ protected.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 
-from workers.text.tables import word_list
+from workers.text.tables import patterns, word_list
 
 MASK = "\ufffc"
 """Replaces every protected character, so that positions stay the same."""
@@ -41,35 +41,13 @@ class Protected:
     why: Protection
 
 
+_PATTERNS: Mapping[str, Sequence[str]] = patterns("protected.toml")
 _FENCE = re.compile(r"^[ \t]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*(?:\n|\Z)", re.MULTILINE)
 _TRIPLE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _FRONT_MATTER = re.compile(r"\A ?---[ \t]*\n.*?\n---[ \t]*(?:\n|\Z)", re.DOTALL)
-_LINES = (
-    r"[ \t]{0,3}\#{1,6}(?:[ \t][^\n]*)?$",  # heading
-    r"(?=[^\n]*\S)[^\n]+\n[ \t]{0,3}(?:={2,}|-{2,})[ \t]*$",  # heading underlined
-    r"[ \t]{0,3}(?:[-*_][ \t]*){3,}$",  # rule
-    r"[ \t]*>[^\n]*$",  # block quotation
-    r"[ \t]*\|[^\n]*$",  # table
-    r"(?=[^\n|]*\S)[^\n|]+ \| [^\n]*$",  # table without outer bars
-    r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Re|Fwd|Reply-To):[^\n]*$",  # head of an e-mail
-    r"\[[^\]\n]+\]:[^\n]*$",  # definition of a link or footnote
-    r"(?: {4,}|\t+)[^\s*+\d•-][^\n]*$",  # indented code
-    r"(?=[^\n]*\S {3,}\S)[^\n]+$",  # columns
-    r"(?=[^\n]*\w {2,}\w[^\n]*\w {2,}\w)[^\n]+$",  # columns
-    r"[ \t]*[+=|][-=+| ]{3,}$",  # border of a table
-    r"=\w+(?:[ \t][^\n]*)?$",  # command of POD
-    r"\.[ \t]*(?:[A-Z]{1,2}(?:[ \t][^\n]*)?|\\[^\n]*)$",  # request of roff
-    r"[ \t]*\.\. [^\n]*$",  # directive of reStructuredText
-    r"[ \t]*:[\w -]+:(?:[ \t][^\n]*)?$",  # field of reStructuredText
-    r"[ \t]*(?:[$%]|>>>|\.\.\.|[A-Z]:\\[^\n>]*>)[ \t]+\S[^\n]*$",  # prompt
-    r"[\w.-]+@[\w.-]+[:~][^\n]*[$#][ \t]+\S[^\n]*$",  # prompt
-    r"[ \t]*[\w.\[\]-]+[ \t]*[:+?]?=[ \t]*(?=\S)[^\n]*$",  # setting
-    r"(?:[A-Z][\w-]*:[ \t][^\n]*\n)+[A-Z][\w-]*:[ \t][^\n]*$",  # fields
-    r"[^\n]{0,40}\b\d\d:\d\d:\d\d\b[^\n]*$",  # log
-    r"[ \t]*[\[(]?\d{4}[-/.]\d\d[-/.]\d\d[^\n]*$",  # log
-    r"[ \t]*(?:\w+ )?(?:fatal|error|warning|err!|[\w/.-]+:\d+)(?:\[[^\]\n]*\])?:[ \t][^\n]*$",
+_LINE = re.compile(
+    "|".join(rf"^(?:{line})" for line in _PATTERNS["lines"]), re.MULTILINE | re.IGNORECASE
 )
-_LINE = re.compile("|".join(rf"^(?:{line})" for line in _LINES), re.MULTILINE | re.IGNORECASE)
 _LEVEL = re.compile(
     r"^[^\na-z]{0,40}\b(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|SEVERE|PANIC)\b"
     r"[^\n]*[a-z][^\n]*$",
@@ -79,51 +57,20 @@ _LEVEL = re.compile(
 _MARKER = re.compile(
     r"^[ \t]*(?:[-*+•\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])[ \t]+(?:\[[ xX]\][ \t]+)?", re.MULTILINE
 )
-# Every pattern below ends at the next sign that could open the same thing, or starts only at the
-# beginning of a run: otherwise a hostile text costs quadratic time.
-_CODE = (
-    r"(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n\s*\n).){1,2000}?(?<!`)(?P=ticks)(?!`)",
-    r"\{\{[^{}]*\}\}|\$?\{[^{}\n]*\}|%\(\w+\)[sd]|%[sd]\b|<%[^%]*%>",
-    r"</?[A-Za-z!][^<>\n]*>",
-    r"(?<![\w/.~-])(?:~|\.{0,2})/[\w.~/-]*\w",
-    r"\b\w+(?:[\\/]\w[\w.-]*)+",
-    r"\b\w*[a-zA-Z]_\w+|\b_\w+",
-    r"(?<![\w.])\w+(?:\.\w+)*\(\)",
-    r"(?<![\w-])--?[a-zA-Z][\w-]*(?:=\S+)?",
-    r"\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*",
-    r"(?<![\w-])[\w-]+\.(?:[a-z]{2,5}\d?|[A-Z]{2,4})\b(?!\.\w)",
-    r"\$[A-Z][A-Z_]+\b",
-)
-_LINK = (
-    r"!?\[[^\[\]\n]*\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)",
-    r"!?\[[^\[\]\n]+\]\[[^\[\]\n]*\]|\[\^[^\[\]\n]+\]",
-    r"(?:https?|ftp|file)://[^\s<>\"“”]*[^\s<>\"“”.,;:!?)\]'\u2019*_]|mailto:\S+\w|\bwww\.[^\s<>\"]*\w",
-    r"(?<![\w.+-])[\w.+-]+@\w[\w-]*(?:\.\w[\w-]*)*",
-    r"(?<![\w@])[@#]\w[\w./-]*\w",
-    r"(?<![\w.-])(?:[\w-]+\.)+(?:com|org|net|io|dev|gov|edu|info|example|de|eu|uk|test)\b(?:/[^\s<>\"]*\w)?",
-)
 _BLANK = r"(?!\n[ \t]*\n)"
-_QUOTE = (
-    rf'(?<![\w"])"(?=\S)(?:{_BLANK}.)*?(?<=[^\s"])"(?!\w)',
-    rf'(?<![\w"])"(?=\S)(?:{_BLANK}.)*',  # never closed: the rest of the paragraph
-    rf"“(?:{_BLANK}[^”])*”?",
-    rf"«(?:{_BLANK}[^«»])*»|„(?:{_BLANK}[^„“”])*[“”]",
-    rf"(?<!\w)\u2018(?=\S)(?:{_BLANK}[^\u2018])*?(?<=\S)\u2019(?!\w)",
-    rf"(?<!\w)'(?=\S)(?:{_BLANK}[^'])+(?:'(?=\w)(?:{_BLANK}[^'])+){{0,4}}(?<=\S)'(?!\w)",
-)
 
 
-def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.DOTALL)
+def _any(alternatives: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(alternatives).replace("{BLANK}", _BLANK), re.DOTALL)
 
 
 _INLINE = tuple(
-    (why, _any(patterns))
-    for why, patterns in (
-        (Protection.CODE, _CODE[:1]),
-        (Protection.LINK, _LINK),
-        (Protection.QUOTE, _QUOTE),
-        (Protection.CODE, _CODE[1:]),
+    (why, _any(alternatives))
+    for why, alternatives in (
+        (Protection.CODE, _PATTERNS["code"][:1]),
+        (Protection.LINK, _PATTERNS["link"]),
+        (Protection.QUOTE, _PATTERNS["quote"]),
+        (Protection.CODE, _PATTERNS["code"][1:]),
     )
 )
 
@@ -187,29 +134,10 @@ def _fenced(text: str) -> Iterator[Protected]:
 
 
 _PARAGRAPH = re.compile(r"(?:^[^\n]*[^\W_][^\n]*(?:\n|\Z))+", re.MULTILINE)
-_LEGAL = re.compile(
-    r"\bhere(?:by|in|inafter|of|to|under|with)\b|\bthere(?:of|to|in|under|from|for)\b"
-    r"|\b(?:sub-?)?licen[sc](?:ors?|ees?|able|ing)\b|\bthis (?:licen[sc]e|agreement|contract)\b"
-    r"|\bgeneral public licen[sc]e\b|\blicen[sc]ed? under\b|\bterms and conditions\b"
-    r"|\bcopyright\b|\ball rights reserved\b|\bpatents?\b|\btrademarks?\b|\bintellectual property\b"
-    r"|\bpermission (?:is|to (?:use|copy|modify|distribute))\b|\bredistribut|\binfring"
-    r"|\bfree software\b|\bpublic domain\b|\bderiv(?:ative|ed) works?\b|\bwithout limitation\b"
-    r"|\bwarrant(?:y|ies)\b|\bmerchantab|\bindemnif|\bliab(?:le|ility)\b"
-    r"|\bas is\b[\"'\u201d\u2019]|\bapplicable law\b|\bgoverned by\b|\bjurisdiction\b|\bgdpr\b"
-    r"|\bconstitution(?:al)?\b|\bby-?laws?\b|\bquorum\b|\bsuper-?majority\b|\bratif(?:y|ied)\b"
-    r"|\bcode of conduct\b|\bstatut(?:e|ory)\b|\bplaintiffs?\b|\bdefendants?\b|\bwitnesseth\b"
-    r"|\bwhereas,|\bi certify\b",
-    re.IGNORECASE,
-)
+_LEGAL = re.compile("|".join(_PATTERNS["legal"]), re.IGNORECASE)
 """Words of licences, contracts and courts."""
 
-_MAYBE_LEGAL = re.compile(
-    r"\bshall\b|\bpursuant\b|\bnotwithstanding\b|\bprovisions?\b|\bto the extent\b|\bobligat"
-    r"|\b(?:third|other|either|both) part(?:y|ies)\b|\blicen[sc]\w+|\bdamages?\b|\bterms?\b"
-    r"|\bclauses?\b|\bsections? \d|\bagreements?\b|\bcontracts?\b|\brights?\b|\blaws?\b|\blegal\b"
-    r"|\bcourts?\b|\bconsent\b|\bbreach\b",
-    re.IGNORECASE,
-)
+_MAYBE_LEGAL = re.compile("|".join(_PATTERNS["maybe_legal"]), re.IGNORECASE)
 """Words of theirs that stand in other texts too."""
 
 _LEGAL_TITLE = re.compile(
@@ -218,11 +146,7 @@ _LEGAL_TITLE = re.compile(
     r"|(?P<alone>constitution|by-?laws|code of conduct))\b[^\n]{0,60}(?:\n|\Z)",
     re.IGNORECASE,
 )
-_LIKE_CODE = re.compile(
-    r"[{};\\]$|\S\(\)|::|->|=>|[!=<>+|&:-]=|&&|\|\||<<|>>|[\w\])]\[[^\[\]\n]*\]\S"
-    r"|\w\((?:[\w*&.]+,[ \t]*)+[\w*&.]+\)|[ \t]!(?=[\w ])|(?<!\S)[$%@&][A-Za-z_]|\w=\w|\\\w",
-    re.MULTILINE,
-)
+_LIKE_CODE = re.compile("|".join(_PATTERNS["like_code"]), re.MULTILINE)
 _NORM = re.compile(r"[a-z,] (?:MUST|SHALL|SHOULD|MAY|REQUIRED|RECOMMENDED)(?: NOT)? (?=[a-z])")
 """A word of a specification (RFC 2119)."""
 

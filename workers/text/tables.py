@@ -1,6 +1,7 @@
 """The editor's data files, read once and only when the first text arrives."""
 
 import re
+import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -26,8 +27,16 @@ class Verb:
 
 def lines(name: str) -> list[str]:
     """Return the lines of a data file without comments and blank lines."""
-    text = (files("workers.text") / "data" / name).read_text(encoding="utf-8")
-    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [line for line in _read(name).splitlines() if line.strip() and not line.startswith("#")]
+
+
+def patterns(name: str) -> dict[str, list[str]]:
+    """Return the lists of regular expressions in a data file."""
+    return tomllib.loads(_read(name))
+
+
+def _read(name: str) -> str:
+    return (files("workers.text") / "data" / name).read_text(encoding="utf-8")
 
 
 @cache
