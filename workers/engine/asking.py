@@ -187,8 +187,8 @@ class WrittenText:
 def written_in(reply: ReplyReader) -> WrittenText:
     """Return the text of a reply that becomes a draft. Raises `Unreadable` when there is none.
 
-    What it does not change of the draft that it revises stays byte for byte. The draft itself is
-    returned for a reply that was asked for again and may be no text still.
+    Words that a revision keeps of its draft stay byte for byte. The draft itself is returned for a
+    reply that was asked for again and may be no text still.
     """
     base = getattr(reply.asked, "draft", None)
     try:

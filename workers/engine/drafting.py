@@ -231,9 +231,9 @@ async def propose(
 ) -> Draft:
     """Return the next draft.
 
-    That is what a reviewer asked for, else a revision of the best, else the client's own draft, or
-    a revision of it by the feedback of the request, else a first one. `first` and `revised` replace
-    how a strategy writes and revises.
+    The next draft is what a reviewer asked for, else a revision of the best, else the client's own
+    draft, or a revision of it by the feedback of the request, else a first one. `first` and
+    `revised` replace how a strategy writes and revises.
     """
     revised = _following(task, revised or revise)
     if search.wish is not None:

@@ -137,10 +137,10 @@ TRAILING = re.compile(r"[ \t](?=[\r\n])")
 def in_place_of(before: str, text: str, line_end: str | None = None) -> str:
     """Return a revision of a text with what it does not change byte for byte as it was.
 
-    Those are the blanks at both ends (byte order mark and final line end included), the line ends,
-    the blanks before them, and the Unicode form of lines that are the same. New lines end as most
-    lines of the text before do, or with `line_end`. An indent of its own stays. Returns an empty
-    text for a blank one.
+    The kept parts are the blanks at both ends (byte order mark and final line end included), the
+    line ends, the blanks before them, and the Unicode form of lines that are the same. New lines
+    end as most lines of the text before do, or with `line_end`. An indent of its own stays. Returns
+    an empty text for a blank one.
     """
     bare = text.strip(BLANK)
     if not bare:
@@ -456,7 +456,7 @@ def _is_stand_in(text: str) -> bool:
 def _without_surroundings(text: str, place: _Place, name: str) -> str:
     """Return a text without what it repeats of the text right before and right after its passage.
 
-    What the passage itself repeats of them may be repeated. Raises `Unreadable` when it repeats
+    The text may repeat whatever the passage itself repeats. Raises `Unreadable` when it repeats
     what is next to the passage somewhere else than at its ends, or nothing else.
     """
     before = _tokens(place.draft[: place.span.start])

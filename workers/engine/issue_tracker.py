@@ -72,7 +72,8 @@ class Tracked:
     def likeness(self, other: "Tracked") -> float:
         """Return how likely both are the same issue: 0 if they differ, 2 for equal quotations.
 
-        Both must come from the same validator, or both from a critic, and be of the same kind.
+        Two issues are alike only if they come from the same validator, or both from a critic, and
+        are of the same kind.
         """
         if self._about != other._about:
             return 0.0

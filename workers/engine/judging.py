@@ -177,7 +177,7 @@ class _VerdictAsAsked(ReplyModel):
 def _as_asked(raw: str, names: Mapping[str, str]) -> _Verdict | None:
     """Return a verdict that is in exactly the form asked for, as most are; None for others.
 
-    It is what the other way of reading returns, in a third of the time.
+    The other way of reading returns the same in three times as much time.
     """
     if not raw.startswith('{"') or may_contain_thinking(raw):
         return None

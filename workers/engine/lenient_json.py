@@ -81,7 +81,7 @@ class Unusable(Unparsable):
 def json_values_in(text: str) -> Iterator[dict[str, Any] | list[Any] | Unparsable]:
     """Yield the outermost objects and arrays of a text, in order, and why others cannot be read.
 
-    It ends at the first `Unusable` one: what is inside that, or after it, proves nothing.
+    The first `Unusable` value is the last: what stands inside or after it proves nothing.
     """
     return (value for value, _ in json_passages_in(text))
 

@@ -273,7 +273,8 @@ class KnownText:
     def has_words_of(self, text: str) -> bool:
         """Return whether a text certainly resembles it: most of its words stand in it as they are.
 
-        It takes a tenth of the time of a comparison, and says nothing of scripts without blanks.
+        The answer takes a tenth of the time of a comparison, and says nothing of scripts without
+        blanks.
         """
         words = set(text.split())
         return len(words) >= FEW and 2 * len(words & self.bare) > len(words)

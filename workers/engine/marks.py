@@ -44,8 +44,8 @@ class UnclosedMark(Exception):
 def number_for(nonce: str | None, name: str, shared: str, texts: Sequence[str]) -> str:
     """Return the number of the marks of a step: six digits that no text of its prompt contains.
 
-    It follows from the nonce and the step's own texts, so that a prompt that is sent again has the
-    same.
+    The number follows from the nonce and the step's own texts, so that a prompt that is sent again
+    has the same.
     """
     seed = "\n".join((nonce or "", name, *texts)).encode(errors="surrogatepass")
     while True:
@@ -82,8 +82,8 @@ def without_marks(text: str, number: str) -> str:
 def begun_in(reply: str, number: str) -> str | None:
     """Return the text of a reply that is being written, None before it begins.
 
-    It ends at its last mark, or before what may become one. What is mentioned between two marks is
-    no text. A reply that begins with a mark of another number has that one.
+    The text ends at its last mark, or before what may become one. Words that are mentioned between
+    two marks are no text. A reply that begins with a mark of another number has that one.
     """
     if other := EXACT.match(reply.lstrip()):
         number = other["number"]

@@ -137,7 +137,7 @@ class Judgement:
     rank: tuple[bool, bool, float, float, float] = field(init=False, repr=False, compare=False)
     """Order of drafts within one rubric; of two equal ones the earlier is the better.
 
-    What a rule found wrong goes before the score, which is an opinion.
+    Errors that a rule found go before the score, which is an opinion.
     """
     kind: tuple[bool, bool, float, float, bool] = field(init=False, repr=False, compare=False)
     """Its rank without the score; a draft without one is of a lower kind."""
@@ -324,7 +324,7 @@ class ToolResult:
 class Call(Move[ToolResult]):
     """Asks for a tool's result; it only prepares a draft, like an `Ask` with `prepares`.
 
-    One that is not repeatable is sent at most once: begun, it is not aborted, and if its worker
+    A call that is not repeatable is sent at most once: begun, it is not aborted, and if its worker
     dies, the result is that the outcome is unknown.
     """
 
@@ -399,7 +399,7 @@ class Review(Move[ReviewerReply]):
 class Heard(Move[ReviewerReply | None]):
     """Asks what a person said while it was paused here on request; mostly nothing. Never waits.
 
-    It is the only place where such a word is followed, so that every replay follows it there.
+    No other move follows such a word, so that every replay follows it at the same place.
     """
 
     upcoming: int

@@ -268,7 +268,7 @@ async def _played(
 def function_of(kind: str) -> StrategyFunction:
     """Return the function that plays a strategy.
 
-    It takes the task, the limits at the start, and the strategy's own parameters. Raises
+    The function takes the task, the limits at the start, and the strategy's own parameters. Raises
     ImportError if the strategy is declared and not implemented.
     """
     module = _module(kind)

@@ -223,7 +223,8 @@ class Prompt:
 class PromptRequest:
     """What a model is asked to do about a task, as data; `prompt` puts it into words.
 
-    It is no `ABC`, as its type is looked at several times per call and those take longer.
+    The class is no `ABC`, since types are looked at several times per call, and an `ABC` takes
+    longer.
     """
 
     task: Task
@@ -525,7 +526,7 @@ def closed(properties: dict[str, object]) -> dict[str, object]:
 def at_least(names: Sequence[str], items: dict[str, object]) -> dict[str, object]:
     """Return an object with an item under each of these names, and others in `more`.
 
-    It stands for a list that must not be empty: OpenAI's strict schemas have no `minItems`.
+    The object stands for a list that must not be empty: OpenAI's strict schemas have no `minItems`.
     """
     return closed({**dict.fromkeys(names, items), "more": {"type": "array", "items": items}})
 

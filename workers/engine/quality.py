@@ -251,8 +251,8 @@ class QualityFilter:
     def is_calibrated(self) -> bool:
         """Whether enough was learnt for an estimate, and its predictions bore out.
 
-        Those of the kind did, and those of the scores of this refinement at least as well as
-        without what was learnt.
+        The predictions of the kind did, and those of the scores of this refinement at least as well
+        as without what was learnt.
         """
         if not self._is_known or not self._bore_out:
             return False
@@ -346,7 +346,7 @@ class QualityFilter:
     def estimate(self, path: str, threshold: float) -> QualityEstimate:
         """Return what a draft is probably worth.
 
-        It says how probably the draft meets the threshold if such predictions bore out.
+        The estimate says how probably the draft meets the threshold if such predictions bore out.
         """
         found = self._worth(path)
         if not predictions_held(self._rated):
@@ -448,8 +448,8 @@ class Ranking:
     ) -> float:
         """Rank one more draft; return by how much it raised the highest rank.
 
-        One that passes at `goal` is the best of its kind; one that `is_beside` others was made at
-        the same time as they.
+        A draft that passes at `goal` is the best of its kind; a draft that `is_beside` others was
+        made at the same time as they.
         """
         self._judged.append(judgement)
         if is_beside:

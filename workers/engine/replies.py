@@ -362,7 +362,7 @@ def _only(shape: type[Shape], text: str, asked: Callable[[], TextRequest]) -> Sh
 def _document(text: str, asked: TextRequest, document: JsonDocument | None) -> str:
     """Return the only object of a text as it is written, unless it is the schema itself.
 
-    What stands inside of something that cannot be read proves nothing.
+    An object inside of something that cannot be read proves nothing.
     """
     found: dict[str, str] = {}
     for value, source in json_passages_in(text):

@@ -175,7 +175,7 @@ class Search:
     def of(cls, task: Task, limits: Limits, own: LimitOverrides | None = None) -> Self:
         """Return a search for a task; a draft that it starts from is iteration 0.
 
-        One on which feedback is followed first is not judged.
+        A draft on which feedback is followed first is not judged.
         """
         first = 1 if task.draft is None or task.feedback is not None else 0
         return cls(
@@ -196,7 +196,8 @@ class Search:
     ) -> bool:
         """Suppress a stop from outside when a draft was judged: the best is kept.
 
-        So is a failed step of a draft that was tried before it ends: it ends without that draft.
+        A failed step of the draft that is tried before the end is suppressed too: the search ends
+        without that draft.
         """
         if isinstance(error, StepError) and self.is_escaping:
             self.reason = self._standstill
@@ -292,7 +293,7 @@ class Search:
     ) -> tuple[float, Judgement]:
         """Record a judged draft and report it; return by how much it raised the best.
 
-        One that passes by luck too probably is judged again first.
+        A draft that passes by luck too probably is judged again first.
         """
         task, confidence = self.task, self.limits.confidence
         if task is not None and confidence is not None:
@@ -323,14 +324,14 @@ class Search:
         self.limits = self._own.instead_of(limits)
 
     async def given(self) -> str | None:
-        """Return a text that a person gave as the first draft while it was paused before it."""
+        """Return a text that a person gave as the first draft in a pause before it."""
         if not self._hears or self.number != 1 or self.ranking.best is not None:
             return None
         reply = await Heard("given", self.number)
         return None if reply is None else reply.draft
 
     async def _heard(self, last: Judgement, first: int) -> None:
-        """Follow what a person said while it was paused after a draft, or several from `first`."""
+        """Follow what a person said in a pause after a draft, or several from `first`."""
         is_over = self.is_last or self.reason is not None
         reply = await Heard(f"iterations/{first}/said", self.number, is_over)
         if reply is not None:
@@ -343,7 +344,7 @@ class Search:
     ) -> None:
         """Have a draft reviewed, if this search is reviewed, and apply the decision.
 
-        Otherwise apply what a person said who paused it.
+        Otherwise apply what a person said who paused the refinement.
         """
         self.wish = None
         if self._hears:

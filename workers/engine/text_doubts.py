@@ -517,8 +517,8 @@ def _doubt_in_first(text: str, asked: TextRequest) -> str | None:
 def settled(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
     """Return the text of a reply that was asked for again and is as doubtful; None without one.
 
-    What is probably about the text is removed. What is new around it and says nothing of texts or
-    to a reader is taken, and so is another text of the draft's length, such as a translation. There
+    Blocks that are probably about the text are removed. New blocks that say nothing of texts or to
+    a reader are taken, and so is another text of the draft's length, such as a translation. There
     is no draft to keep instead of a first one, which is taken without what is probably about it.
     """
     if asked.base is None or not text.strip():
@@ -665,7 +665,8 @@ PLEASED_ALONE = phrase("reply", "pleased_alone")
 def _may_be_around(block: str, others: Sequence[str], asked: TextRequest) -> bool:
     """Return whether the first or the last block of a first draft may be about the others.
 
-    It speaks of texts, or is much shorter than they are and says something else of a reply.
+    Such a block speaks of texts, or is much shorter than the others and says something else of a
+    reply.
     """
     hints, said = _hints(block, asked), PERSONAL.search(block)
     if _is_foreign_part(block, known("\n\n".join(others))) or hints >= (2 if said else MOST_HINTS):

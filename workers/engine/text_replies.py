@@ -178,7 +178,8 @@ def marked_text(reply: str, asked: TextRequest) -> str | None:
 def _between_marks(said: str, mark: str, asked: TextRequest) -> list[str]:
     """Return what stands between the marks of a reply, those in its thinking aside.
 
-    What a text says of thinking stays: it is only looked for where the marks are no single pair.
+    Words of a text about thinking stay: thinking is only looked for where the marks are no single
+    pair.
     """
     any_number = not any(has_marks(given) for given in asked.texts)
     before = said.partition(marks(mark)[0])[0]

@@ -440,8 +440,9 @@ async def _result(path: str, call: ChosenCall) -> ToolResult:
 async def _look_ups(task: Task, questions: tuple[str, ...]) -> tuple[LookUps, tuple[Caveat, ...]]:
     """Return the call that a critic picks for each question.
 
-    It is asked again while arguments do not fit the schema of a tool; a call that still does not
-    fit fails, and nothing is sent. If no reply can be read, nothing is looked up, with a caveat.
+    The critic is asked again while arguments do not fit the schema of a tool; a call that still
+    does not fit fails, and nothing is sent. If no reply can be read, nothing is looked up, with a
+    caveat.
     """
     nothing: LookUps = (None,) * len(questions)
     if not task.tools:

@@ -25,8 +25,8 @@ Documents = Sequence[ContextDocument]
 def check_of(family: str, kind: str) -> CheckFunction:
     """Return the function that checks a kind; its module and data are loaded at the first use.
 
-    What a check reads once, such as a list of words, `load_KIND` of its module reads here: the time
-    for it does not count against a draft.
+    The function `load_KIND` of its module reads here what a check reads once, such as a list of
+    words: the time for it does not count against a draft.
     """
     module = playing_module(__name__, "validators", family)
     if load := getattr(module, f"load_{kind}", None):

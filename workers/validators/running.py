@@ -105,11 +105,11 @@ class RequestValidators:
 
         Unless it `corrects`, the draft is checked as it is.
 
-        It blocks the event loop for a few milliseconds at most. A validator that is too expensive
-        for this draft is a finding too: a draft that could not be checked has not passed. `key` is
-        the same whenever the same step is repeated. Raises `ValidatorUnavailable` when a validator
-        cannot run, whatever the draft, and `EndpointWaits` when an endpoint is away; of one that
-        only warns either is a finding.
+        The call blocks the event loop for a few milliseconds at most. A validator that is too
+        expensive for this draft is a finding too: a draft that could not be checked has not passed.
+        `key` is the same whenever the same step is repeated. Raises `ValidatorUnavailable` when a
+        validator cannot run, whatever the draft, and `EndpointWaits` when an endpoint is away; of
+        one that only warns either is a finding.
         """
         findings: list[Finding] = []
         scores: list[CriterionScore] = []

@@ -89,7 +89,7 @@ class Strategy(Contract):
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
         """Return the sum of what `rates` count for its questions, revisions and judged drafts.
 
-        It is linear in them, and the maximum unless they ask for what is usual. `draft` is the
+        The sum is linear in them, and the maximum unless they ask for what is usual. `draft` is the
         client's. Reviews, comparison, outputs and checklist are counted elsewhere.
         """
 

@@ -301,8 +301,8 @@ def _unproven(evidence: Sequence[_Evidence], observations: Sequence[Observation]
 def _proves(quote: str, text: str) -> bool:
     """Return whether a quotation stands in the text and is long enough to have been looked up.
 
-    It has at least `EVIDENT` words, or is all that a line says. Words such as "of the" and single
-    letters stand in nearly every text.
+    Such a quotation has at least `EVIDENT` words, or is all that a line says. Words such as "of
+    the" and single letters stand in nearly every text.
     """
     whole = _bare(quote)
     is_line = bool(whole) and any(_bare(line) == whole for line in (text, *text.splitlines()))
@@ -443,8 +443,8 @@ class Pursuit:
 async def pursued(task: Task, plan: PlanExecuteStrategy) -> Pursuit:
     """Plan, carry out at most `max_steps` steps, and return what was observed.
 
-    It ends when quotations prove that the goal is met, when no step remains, when `max_steps` steps
-    were carried out, and when it is stopped: the rest of the budget is for the text.
+    The pursuit ends when quotations prove that the goal is met, when no step remains, after
+    `max_steps` steps, and when it is stopped: the rest of the budget is for the text.
     """
     most = plan.max_steps
     observations: list[Observation] = []
@@ -479,7 +479,7 @@ async def _until_revision(
 ) -> tuple[PlannedStep, ...]:
     """Carry out steps until the plan is to be revised; return those that remain.
 
-    It is revised when a step failed, when a reviewer changed the arguments of one, when no step
+    A plan is revised when a step failed, when a reviewer changed the arguments of one, when no step
     can be carried out as it stands, before a call that was planned before the last observation,
     and after `max_steps` steps.
     """

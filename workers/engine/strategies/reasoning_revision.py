@@ -72,8 +72,9 @@ async def judge_and_check(plan: ReasoningRevisionStrategy, task: Task, draft: Dr
 async def faults(task: Task, text: str, *, calculates: bool = False) -> Verification:
     """Return the first faulty step of a chain as a finding; none when every step is correct.
 
-    That is what the critic finds or, if it `calculates`, an earlier step with a wrong equation. A
-    text that is not a chain is one finding. Raises `StepError` when the verdict stays unreadable.
+    The critic finds it, or a calculator does, if it `calculates`, in an earlier step with a wrong
+    equation. A text that is not a chain is one finding. Raises `StepError` when the verdict stays
+    unreadable.
     """
     try:
         chain = chain_of(text)
