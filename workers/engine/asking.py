@@ -8,10 +8,11 @@ from typing import Any, Generic, TypeVar
 from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
 from app.contract.events import DroppedItem
+from app.contract.models import Role
 from app.contract.values import value
 from workers.engine.edits import in_place_of
 from workers.engine.marks import in_brackets
-from workers.engine.moves import Ask, Check, Role, StepError
+from workers.engine.moves import Ask, Check, StepError
 from workers.engine.prompts import PromptRequest, tagged_text
 from workers.engine.replies import (
     CUT_OFF,

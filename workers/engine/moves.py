@@ -154,34 +154,6 @@ class Judgement:
         return replace(self, scored=replace(self.scored, score=score, score_from="review"))
 
 
-__all__ = [
-    "Approval",
-    "Ask",
-    "Call",
-    "Check",
-    "Draft",
-    "Heard",
-    "Judged",
-    "Judgement",
-    "Move",
-    "MoveCoroutine",
-    "Refusal",
-    "Reply",
-    "Review",
-    "ReviewerReply",
-    "Role",
-    "Scored",
-    "StepError",
-    "StepMove",
-    "Stopped",
-    "Together",
-    "ToolResult",
-    "first_of",
-    "relayed",
-    "unchanged",
-    "within",
-]
-
 Reply = TypeVar("Reply")
 
 

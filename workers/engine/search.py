@@ -128,9 +128,6 @@ def _ruled_out_by(top: Judgement, best: Judgement) -> str:
 STANDSTILLS = (StopReason.STABLE, StopReason.OSCILLATING, StopReason.PLATEAU)
 
 
-__all__ = ["LimitOverrides", "Outcome", "RequestedRevision", "Search"]
-
-
 class Search:
     """Records judged drafts, keeps the best, and decides what to revise and when to stop."""
 

@@ -408,7 +408,7 @@ def _doubt_at_edges(text: str, asked: TextRequest, base: KnownText) -> str | Non
         if blocks:
             return _outside(blocks[0])
     line = _first_line(text)
-    if _is_wrapped(text, asked) or (_begins_later(line, base) and not asked.contains(line)):
+    if _begins_later(line, base) and not asked.contains(line):
         return _outside(line)
     return BREAKS_OFF if _breaks_off(text) and not _breaks_off(asked.base or "") else None
 
@@ -432,12 +432,6 @@ def _first_line(text: str) -> str:
     return blocks_of(text)[0].strip().partition("\n")[0]
 
 
-def _is_wrapped(text: str, asked: TextRequest) -> bool:
-    return text[:1] in WRAPS and text[:1] != (asked.base or "").lstrip()[:1]
-
-
-WRAPS = ("*", "_", "~", "`", ">", *QUOTES)
-"""What a text begins with that may stand in something else."""
 BREAKS_OFF = "it breaks off: give the whole revised text"
 
 
@@ -532,8 +526,7 @@ def settled(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
     around = _around(text, asked, base)
     if around is None:
         return text if _may_be_anew(text, asked, base) else None
-    is_wrapped = _is_wrapped(text, asked) and text.rstrip()[-1:] not in ".!?。"
-    is_odd = is_marked or is_wrapped or _begins_later(_first_line(text), base)
+    is_odd = is_marked or _begins_later(_first_line(text), base)
     return None if is_odd or any(_says_it_is_none(block, asked, base) for block in around) else text
 
 

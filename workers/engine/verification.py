@@ -379,8 +379,6 @@ async def contradictions(task: Task, draft: str, most: int) -> Verification:
     """
     asked = question("questions", "critic", Question(task, draft, most))
     questions = await ask(asked, questions_in(draft, most), UNREADABLE)
-    if not questions:  # before version 3
-        return Verification()
     unseeing = replace(task, draft=None, criteria=())
     calls, caveats = await _look_ups(unseeing, questions)
     asking = zip(questions, calls, strict=True)
