@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from app.contract.calls import AGAIN, AMENDED_AGAIN
 from app.contract.drafts import EditMode, EditsMade, lacking, spans_of
-from app.contract.judgement import Critique, Finding, IssueState, OnFail, Span
+from app.contract.judgement import Finding, IssueState, OnFail, Span
+from app.contract.values import value
 from workers.engine.asking import CutOff, WrittenText, ask, question, written_in
 from workers.engine.edits import (
     CannotApply,
@@ -21,38 +22,54 @@ from workers.engine.judging import below_floor, judge
 from workers.engine.likeness import Told
 from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError, within
 from workers.engine.prompts import Amend, Revise, RevisePassages, Task, Write
-from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
+from workers.engine.replies import NO_CRITIQUE, ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.search import RequestedRevision, Search
 
 MOST_MENDED = 20
 """Lines about resolved issues; the latest go first."""
 
 
-def failures(
-    task: Task, scored: Scored, threshold: float, issues: IssueTracker = NO_ISSUES
-) -> tuple[str, ...]:
-    """Return what failed, for the reviser: validators, criteria, then the critic's findings.
+@value(slots=True)
+class RevisionBase:
+    """A draft that is revised: its verdict, its path, and the threshold for the revision."""
 
-    A criterion fails when its score is below the threshold or its floor is not met.
-    """
-    known = {issue.finding: issue for issue in issues.open}
-    demanded = [finding for finding in scored.findings if finding.on_fail is not OnFail.WARN]
-    lines = [_line(finding) + _history(known.get(finding)) for finding in demanded]
-    below = below_floor(scored.scores, task.criteria)
-    weak = {
-        given.criterion
-        for given in scored.scores
-        if given.score is not None and given.score < threshold
-    }
-    weak |= {criterion.name for criterion in below}
-    told = Told(finding.message for finding in scored.critique.findings)
-    for given in scored.scores:
-        if given.criterion in weak:
-            reason = "" if told.says(given.reason) else given.reason
-            said = f"{given.criterion}: {reason}" if reason else given.criterion
-            lines.append(f"{said} (not met yet)")
-    lines += [_line(finding) + _history(known.get(finding)) for finding in scored.critique.findings]
-    return tuple(lines)
+    scored: Scored
+    path: str
+    threshold: float
+    issues: IssueTracker = NO_ISSUES
+    tried: tuple[str, ...] = ()
+    """Earlier revisions of the same draft that were no better, in words."""
+
+    @property
+    def text(self) -> str:
+        """The draft."""
+        return self.scored.draft.text
+
+    def failing(self, task: Task) -> tuple[str, ...]:
+        """Return what failed, for the reviser: validators, criteria, then the critic's findings.
+
+        A criterion fails when its score is below the threshold or its floor is not met.
+        """
+        scored = self.scored
+        known = {issue.finding: issue for issue in self.issues.open}
+        demanded = [finding for finding in scored.findings if finding.on_fail is not OnFail.WARN]
+        lines = [_line(finding) + _history(known.get(finding)) for finding in demanded]
+        weak = {criterion.name for criterion in below_floor(scored.scores, task.criteria)}
+        told = Told(finding.message for finding in scored.critique.findings)
+        for given in scored.scores:
+            is_low = given.score is not None and given.score < self.threshold
+            if is_low or given.criterion in weak:
+                reason = "" if told.says(given.reason) else given.reason
+                said = f"{given.criterion}: {reason}" if reason else given.criterion
+                lines.append(f"{said} (not met yet)")
+        found = scored.critique.findings
+        return (*lines, *(_line(finding) + _history(known.get(finding)) for finding in found))
+
+
+def _base_in(search: Search, judged: Judgement, scored: Scored) -> RevisionBase:
+    """Return a judged draft as one that is revised, with what was tried on it in a search."""
+    tried = tried_on(scored, search.ranking.revisions_of(judged.path))
+    return RevisionBase(scored, judged.path, search.limits.threshold, judged.issues, tried)
 
 
 def mended_in(issues: IssueTracker) -> tuple[str, ...]:
@@ -197,21 +214,16 @@ UNUSABLE_PASSAGES = "unusable_passages"
 
 
 async def revise_passages(
-    task: Task,
-    scored: Scored,
-    parent: str,
-    spans: tuple[Span, ...],
-    failing: tuple[str, ...],
-    tried: tuple[str, ...] = (),
+    task: Task, base: RevisionBase, spans: tuple[Span, ...], failing: tuple[str, ...]
 ) -> Draft:
     """Return a draft in which these passages are revised and everything else is as it was.
 
     Raises `StepError` (`unusable_passages`) when the reply stays unusable: a whole text would not
     keep what is around them.
     """
-    before = scored.draft.text
-    revision = Revise(task, before, failing, Critique(scores=()), scored.findings, tried=tried)
-    said = [finding.message for finding in scored.findings if finding.source == REVIEWER]
+    before, found = base.text, base.scored.findings
+    revision = Revise(task, before, failing, NO_CRITIQUE, found, tried=base.tried)
+    said = [finding.message for finding in found if finding.source == REVIEWER]
     made = await ask(
         question("revise", "generator", RevisePassages(task, revision, spans)),
         passages_in(before, spans, task.locked, said),
@@ -219,11 +231,11 @@ async def revise_passages(
     )
     untouched = 1 - sum(span.end - span.start for span in spans) / len(before)
     edits = EditsMade(applied=len(spans), untouched=round(untouched, 6))
-    return Draft(made.text, parent, failing, False, edits, spans=made.spans)
+    return Draft(made.text, base.path, failing, False, edits, spans=made.spans)
 
 
 First = Callable[[Task], MoveCoroutine[Draft]]
-Revised = Callable[[Task, Scored, str, float, IssueTracker, tuple[str, ...]], MoveCoroutine[Draft]]
+Revised = Callable[[Task, RevisionBase], MoveCoroutine[Draft]]
 
 
 async def propose(
@@ -240,10 +252,8 @@ async def propose(
         return await _wished(task, search, search.wish, revised)
     if search.is_escaping:
         return await _escaped(task, search, first, revised)
-    base, threshold = search.ranking.base, search.limits.threshold
-    if base is not None:
-        tried = tried_on(base.scored, search.ranking.revisions_of(base.path))
-        return await revised(task, base.scored, base.path, threshold, base.issues, tried)
+    if (base := search.ranking.base) is not None:
+        return await revised(task, _base_in(search, base, base.scored))
     return await _begun(task, search, first, revised)
 
 
@@ -285,9 +295,8 @@ async def _begun(task: Task, search: Search, first: First | None, revised: Revis
     if (text := await search.given()) is not None:
         return Draft(text, is_reply=False)
     if task.draft is not None and task.feedback is not None:
-        given = Draft(task.draft, spans=task.spans)
-        unjudged = Scored(given, None)
-        draft = await revised(task, unjudged, "", search.limits.threshold, NO_ISSUES, ())
+        unjudged = Scored(Draft(task.draft, spans=task.spans), None)
+        draft = await revised(task, RevisionBase(unjudged, "", search.limits.threshold))
         return replace(draft, parent=None)
     if task.draft is not None:
         return Draft(task.draft, is_reply=task.is_clients_draft)
@@ -299,23 +308,15 @@ def _following(task: Task, revised: Revised) -> Revised:
     if task.feedback is None and not task.spans:
         return revised
 
-    async def followed(
-        task: Task,
-        scored: Scored,
-        parent: str,
-        threshold: float,
-        issues: IssueTracker,
-        tried: tuple[str, ...],
-    ) -> Draft:
-        is_asked = any(finding.source == REVIEWER for finding in scored.findings)
+    async def followed(task: Task, base: RevisionBase) -> Draft:
+        is_asked = any(finding.source == REVIEWER for finding in base.scored.findings)
         if task.feedback is not None and not is_asked:
-            scored = replace(scored, findings=(_said(task.feedback), *scored.findings))
-        spans = scored.draft.spans if task.spans else ()
+            base = replace(base, scored=_with_feedback(base.scored, task.feedback))
+        spans = base.scored.draft.spans if task.spans else ()
         if not spans:
-            return await revised(task, scored, parent, threshold, issues, tried)
-        scored = _about(spans, scored)
-        failing = failures(task, scored, threshold, issues)
-        return await revise_passages(task, scored, parent, spans, failing, tried)
+            return await revised(task, base)
+        base = replace(base, scored=_about(spans, base.scored))
+        return await revise_passages(task, base, spans, base.failing(task))
 
     return followed
 
@@ -323,8 +324,10 @@ def _following(task: Task, revised: Revised) -> Revised:
 REVIEWER = "reviewer"
 
 
-def _said(feedback: str) -> Finding:
-    return Finding(source=REVIEWER, kind="review", message=feedback)
+def _with_feedback(scored: Scored, feedback: str) -> Scored:
+    """Return a draft with a reviewer's feedback as the first finding."""
+    said = Finding(source=REVIEWER, kind="review", message=feedback)
+    return replace(scored, findings=(said, *scored.findings))
 
 
 def _about(spans: Sequence[Span], scored: Scored) -> Scored:
@@ -346,17 +349,15 @@ async def _escaped(task: Task, search: Search, first: First | None, revised: Rev
     A text that was written from the task is written anew; one that was given, whose facts only it
     has, is revised at a higher temperature.
     """
-    base, threshold = search.ranking.base, search.limits.threshold
-    assert base is not None  # it was judged
+    assert search.ranking.base is not None  # it was judged
+    base = _base_in(search, search.ranking.base, search.ranking.base.scored)
     sampled = replace(task, is_sampled=True)
     if task.draft is None:
-        failing = failures(task, base.scored, threshold, base.issues)
+        failing = base.failing(task)
         anew = replace(sampled, avoids=failing)
         draft = await first(anew) if first else _draft(await write(anew))
         return replace(draft, asked=failing, escape="fresh_draft")
-    tried = tried_on(base.scored, search.ranking.revisions_of(base.path))
-    draft = await revised(sampled, base.scored, base.path, threshold, base.issues, tried)
-    return replace(draft, escape="temperature")
+    return replace(await revised(sampled, base), escape="temperature")
 
 
 async def write(task: Task) -> WrittenText:
@@ -370,25 +371,15 @@ def _unread(task: Task) -> str:
     return "empty_draft" if task.document is None else "unreadable_draft"
 
 
-async def revise(
-    task: Task,
-    scored: Scored,
-    parent: str,
-    threshold: float,
-    issues: IssueTracker = NO_ISSUES,
-    tried: tuple[str, ...] = (),
-) -> Draft:
-    """Return a revision that is asked to fix what failed and to keep what was fixed before.
-
-    `tried` are earlier revisions of the same draft that were no better.
-    """
-    failing = failures(task, scored, threshold, issues)
-    draft, mended = scored.draft.text, mended_in(issues)
-    prompt_request = Revise(task, draft, failing, scored.critique, scored.findings, mended, tried)
+async def revise(task: Task, base: RevisionBase) -> Draft:
+    """Return a revision that is asked to fix what failed and to keep what was fixed before."""
+    failing, draft, scored = base.failing(task), base.text, base.scored
+    mended, findings = mended_in(base.issues), scored.findings
+    prompt_request = Revise(task, draft, failing, scored.critique, findings, mended, base.tried)
     path = "revise"
     if is_delta(task.edits, draft, scored.score, is_document=task.document is not None):
         if edited := await amended(prompt_request):
-            return _from_edits(edited, parent, failing)
+            return _from_edits(edited, base.path, failing)
         path = "revise/full"
     is_first = path == "revise"
     try:
@@ -397,8 +388,8 @@ async def revise(
     except CutOff as cut_off:
         if not is_first or cut_off.asked > AGAIN:
             raise
-        return await _edited(prompt_request, parent, cut_off)
-    return kept_locked(task, draft, _draft(text, parent, failing))
+        return await _edited(prompt_request, base.path, cut_off)
+    return kept_locked(task, draft, _draft(text, base.path, failing))
 
 
 async def _edited(prompt_request: Revise, parent: str, cut_off: CutOff) -> Draft:
@@ -431,15 +422,15 @@ async def _wished(task: Task, search: Search, wish: RequestedRevision, revised: 
     if reply.draft is not None:
         return Draft(reply.draft, wish.of.path, is_reply=False)
     if reply.feedback is not None:
-        said = _said(reply.feedback)
+        scored = _with_feedback(scored, reply.feedback)
         if reply.spans:
+            said = scored.findings[:1]
             spans = spans_of(scored.draft.text, reply.spans, task.locked)
-            scored = replace(scored, findings=(said,))
-            return await revise_passages(task, scored, wish.of.path, spans, (_line(said),))
-        scored = replace(scored, findings=(said, *scored.findings))
-    tried = tried_on(scored, search.ranking.revisions_of(wish.of.path))
-    threshold = search.limits.threshold
-    return await revised(task, scored, wish.of.path, threshold, wish.of.issues, tried)
+            base = RevisionBase(
+                replace(scored, findings=said), wish.of.path, search.limits.threshold
+            )
+            return await revise_passages(task, base, spans, (_line(said[0]),))
+    return await revised(task, _base_in(search, wish.of, scored))
 
 
 def _draft(written: WrittenText, parent: str | None = None, asked: tuple[str, ...] = ()) -> Draft:

@@ -38,7 +38,7 @@ from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION, PLAYABLE
 from workers.engine import strategies
 from workers.engine.asking import ask, question, text_in
-from workers.engine.drafting import failures
+from workers.engine.drafting import RevisionBase
 from workers.engine.judging import measures_of
 from workers.engine.moves import (
     Ask,
@@ -394,7 +394,7 @@ def sample_prompts(request: RefinementRequest, nonce: str) -> tuple[Prompt, ...]
         ),
     )
     scored = Scored(Draft(text), 0.5, critique.scores, critique=critique)
-    failing = failures(task, scored, request.threshold)
+    failing = RevisionBase(scored, "", request.threshold).failing(task)
     judged = [Judge(task, text).prompt()] if request.strategy.judges_criteria else []
     revised = Revise(task, text, failing, critique, ()).prompt()
     first = _first_prompt(strategy_for(request, nonce))

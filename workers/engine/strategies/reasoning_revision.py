@@ -15,8 +15,7 @@ from app.contract.strategies.reasoning import (
 )
 from workers.engine.asking import ask, question, text_in
 from workers.engine.calculator import Calculation, calculations_in
-from workers.engine.drafting import failures, kept_locked
-from workers.engine.issue_tracker import IssueTracker
+from workers.engine.drafting import RevisionBase, kept_locked
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, Scored
 from workers.engine.prompts import Reason, Redo, Task
@@ -121,25 +120,17 @@ def _span(chain: Chain, step: int) -> Span:
     return Span(start=chain.starts[step - 1], end=chain.ends(step))
 
 
-async def redone(
-    task: Task,
-    scored: Scored,
-    parent: str,
-    threshold: float,
-    issues: IssueTracker,
-    tried: tuple[str, ...] = (),
-) -> Draft:
+async def redone(task: Task, base: RevisionBase) -> Draft:
     """Return the chain with its first faulty step and all later steps redone.
 
     Without a faulty step, nothing says which steps to keep: then all are redone.
     """
-    text = scored.draft.text
-    failing = failures(task, scored, threshold, issues)
-    first, kept = _kept(scored)
-    prompt_request = Redo(task, kept, text[len(kept) :], first, failing, scored.critique, tried)
+    text, critique, failing = base.text, base.scored.critique, base.failing(task)
+    first, kept = _kept(base.scored)
+    prompt_request = Redo(task, kept, text[len(kept) :], first, failing, critique, base.tried)
     asked = question("revise", "generator", prompt_request)
     new = kept + await ask(asked, _steps_from(first), UNREADABLE_STEPS)
-    draft = Draft(new, parent, failing, is_reply=False)
+    draft = Draft(new, base.path, failing, is_reply=False)
     return kept_locked(task, text, draft)
 
 
