@@ -9,7 +9,7 @@ import resource
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -274,26 +274,16 @@ CPU_S = 1
 WALL_S = 10.0
 SYNTAX = "invalid-syntax"
 
-LineColumn = tuple[int, int]
-"""Line and column, from 1."""
-
 
 class RuffFailed(Exception):
     """ruff cannot parse this code, or needs too many resources; the message says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """One diagnostic of ruff; `code` is None for a syntax error."""
-
-    code: str | None
-    message: str
-    fix: str | None
-    start: LineColumn
-    end: LineColumn
+Remark = Mapping[str, Any]
+"""One diagnostic of ruff, as its JSON has it; `code` is `SYNTAX` or null for a syntax error."""
 
 
-def remarks(code: str, version: str, rules: Sequence[str]) -> tuple[Remark, ...]:
+def remarks(code: str, version: str, rules: Sequence[str]) -> Sequence[Remark]:
     """Return ruff's diagnostics of code for a version such as `3.11`, in order.
 
     `noqa` comments are ignored. Raises `RuffFailed`, and `ValidatorUnavailable` for a rule that
@@ -317,7 +307,8 @@ def remarks(code: str, version: str, rules: Sequence[str]) -> tuple[Remark, ...]
         raise ValidatorUnavailable(f"ruff rejects the parameters of the validator: {said[:300]}")
     if ran.returncode:
         raise RuffFailed("it is nested too deeply, or too long")
-    return tuple(_remark(each) for each in json.loads(ran.stdout))
+    found: list[Remark] = json.loads(ran.stdout)
+    return found
 
 
 def _command(version: str, rules: Sequence[str]) -> list[str]:
@@ -335,18 +326,6 @@ def _command(version: str, rules: Sequence[str]) -> list[str]:
         f"--target-version=py{version.replace('.', '')}",
         f"--select={','.join(rules)}",
     ]
-
-
-def _remark(found: dict[str, Any]) -> Remark:
-    code = found["code"]
-    start, end = found["location"], found["end_location"]
-    return Remark(
-        code=None if code == SYNTAX else code,
-        message=found["message"],
-        fix=found["fix"]["message"] if found["fix"] else None,
-        start=(start["row"], start["column"]),
-        end=(end["row"], end["column"]),
-    )
 
 
 def _limit() -> None:
@@ -373,14 +352,20 @@ def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
         said = f"the draft could not be checked: {reason}"
         yield Violation(said, "simplify the draft", weight=HIDES_OTHERS)
         return
-    fix = FIX.format(validator.version)
     for remark in found:
-        start = offset_of(body.text, *remark.start)
+        start, end = (
+            offset_of(body.text, at["row"], at["column"])
+            for at in (remark["location"], remark["end_location"])
+        )
+        code = remark["code"] if remark["code"] != SYNTAX else None
+        fix = f"follow ruff's rule {code}"
+        if _is_error(remark):
+            fix = FIX.format(validator.version)
         yield body.violation(
             start,
-            f"{abbreviated(remark.message, 300)} ({remark.code or 'syntax'})",
-            remark.fix or (fix if _is_error(remark) else f"follow ruff's rule {remark.code}"),
-            max(1, offset_of(body.text, *remark.end) - start),
+            f"{abbreviated(remark['message'], 300)} ({code or 'syntax'})",
+            remark["fix"]["message"] if remark["fix"] else fix,
+            max(1, end - start),
             HIDES_OTHERS if _is_error(remark) else 1,
         )
     if not any(map(_is_error, found)):
@@ -388,7 +373,8 @@ def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
 
 
 def _is_error(remark: Remark) -> bool:
-    return remark.code is None or remark.code.startswith(COMPILES)
+    code = remark["code"]
+    return code in (None, SYNTAX) or code.startswith(COMPILES)
 
 
 def _uncompilable(body: Body, version: str) -> Iterator[Violation]:
