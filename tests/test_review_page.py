@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from app.contract.continuations import DISABLED_BY_NULL, KEPT, Continuation
+from app.contract.overlays import PartialRequest
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.status import StopReason
@@ -28,10 +28,10 @@ def test_every_action_is_shown_with_a_body_that_is_taken() -> None:
 
 
 def test_the_continuations_that_are_shown_are_taken() -> None:
-    bodies = re.findall(r"curl \$R/continue .* -d '(.*)'", CONTINUING)
+    bodies = re.findall(r"curl \S*\$R/continue.* -d '(.*)'", CONTINUING)
     assert len(bodies) > 2
     for body in bodies:
-        Continuation.model_validate_json(body, strict=True)
+        PartialRequest.model_validate_json(body, strict=True)
 
 
 def test_the_request_that_is_shown_asks_for_reviews() -> None:
@@ -40,9 +40,10 @@ def test_the_request_that_is_shown_asks_for_reviews() -> None:
 
 
 def test_every_field_that_null_takes_away_is_named() -> None:
-    [named] = re.findall(r"\| `null` \| takes (.*?) away", CONTINUING)
-    kept_apart = {"start_after", "deadline", "feedback"}
-    assert set(re.findall(r"`(\w+)`", named)) | kept_apart == {*DISABLED_BY_NULL} - {*KEPT}
+    [named] = re.findall(r"- `null` is a value: it takes away (.*)\.\n", CONTINUING)
+    fields = RefinementRequest.model_fields.items()
+    taken = {name for name, field in fields if field.default is None}
+    assert set(re.findall(r"`(\w+)`", named)) == taken
 
 
 def test_the_decisions_that_end_it_are_stop_reasons() -> None:

@@ -16,7 +16,7 @@ from app.api import examples
 from app.api.bodies import MAX_VALUES, parsed, value_count
 from app.api.dependencies import ApiKeyId, Cursor, IdempotencyKey, Limit, Tenant, TheStore
 from app.api.openapi import BATCH_RESULTS, BATCH_SUBMITTED, LISTED, UNREADABLE, batch_body, problems
-from app.api.problems import PresetUsed, UnsupportedMediaType
+from app.api.problems import UnsupportedMediaType
 from app.api.responses import page_response, replayed
 from app.api.routes import TheReceiver
 from app.api.webhooks import WebhookId
@@ -42,6 +42,7 @@ from app.contract.errors import (
     QuotaExceeded,
     TooManyRequests,
 )
+from app.contract.overlays import Overlay, RequestLayer
 from app.contract.requests import DEFAULT_PRESET, PRESET_NAME, RefinementRequest
 from app.contract.webhooks import DeliveryList
 from app.service import Batches
@@ -117,6 +118,7 @@ class BatchBody:
         is read ahead has them.
         """
         options: BatchOptions | None = None
+        defaults = RequestLayer({})
         number = requests = 0
         ahead = await self._read_ahead()
         async for raw in lines_in(self._hashed(), self._longest):
@@ -129,11 +131,12 @@ class BatchBody:
                 head = None if raw is None else _head(number, raw)
                 _require_few(ahead - (head is not None))
                 yield (options := head or BatchOptions())
+                defaults = RequestLayer(options.defaults.fields(), "the defaults of the batch")
                 if head is not None:
                     continue
             requests += 1
             _require_few(requests)
-            yield await self._read(number, raw, options.defaults)
+            yield await self._read(number, raw, defaults)
             await asyncio.sleep(0)  # others have a turn
         yield BatchEnd(self._digest.hexdigest())
 
@@ -156,7 +159,7 @@ class BatchBody:
             self._digest.update(chunk)
             yield chunk
 
-    async def _read(self, number: int, raw: bytes | None, defaults: dict[str, Any]) -> Received:
+    async def _read(self, number: int, raw: bytes | None, defaults: RequestLayer) -> Received:
         if raw is None:
             why = BodyTooLarge(
                 f"a line must have at most {self._longest} bytes; HONE_MAX_BODY_BYTES sets how many"
@@ -166,18 +169,19 @@ class BatchBody:
             item = await _parsed(BatchItem, raw)
         except InvalidRequest as why:
             return refused_line(number, _custom_id(raw), why)
-        fields, used = {**self._usual, **defaults, **item.request}, None
+        layers = RequestLayer(self._usual), defaults, RequestLayer(item.request)
+        overlay = Overlay(*layers)
         try:
-            if isinstance(name := fields.get("preset"), str) and PRESET_NAME.fullmatch(name):
-                filled = await self._fields_of(name)
-                used = PresetUsed(name, filled.keys() - fields.keys())
-                fields = {**filled, **fields}
-            content = to_json(fields)
+            name = overlay.fields.get("preset")
+            if isinstance(name, str) and PRESET_NAME.fullmatch(name):
+                preset = RequestLayer(await self._fields_of(name), f"the preset {name}")
+                overlay = Overlay(preset, *layers)
+            content = to_json(overlay.fields)
             request = await _parsed(RefinementRequest, content)
         except InvalidRequest as why:
-            named = used.named_in(why) if used else why
-            return refused_line(number, item.custom_id, named, "/request")
-        return BatchLine(number, item.custom_id, request, sha256(content).hexdigest())
+            return refused_line(number, item.custom_id, overlay.blamed(why), "/request")
+        digest = sha256(content).hexdigest()
+        return BatchLine(number, item.custom_id, request, digest, overlay)
 
     async def _fields_of(self, name: str) -> Mapping[str, Any]:
         if name not in self._presets:

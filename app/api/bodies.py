@@ -12,10 +12,11 @@ from fastapi import Request
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, SchemaValidator, from_json, to_json
 
-from app.api.problems import PresetUsed, UnsupportedMediaType
+from app.api.problems import UnsupportedMediaType
 from app.contract import Contract
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.invalid_values import in_one, is_of_type, sentence_of
+from app.contract.overlays import Overlay, RequestLayer
 from app.contract.requests import DEFAULT_PRESET, PRESET_NAME, RefinementRequest
 
 MAX_VALUES = 100_000
@@ -51,7 +52,7 @@ def submission_of(
 ) -> Callable[[Request], Awaitable[RequestBody[RefinementRequest]]]:
     """Return a dependency that parses a request for a refinement, with the fields of its preset.
 
-    `defaults` returns those of a preset by its name; fields that the body has count as a whole.
+    `defaults` returns those of a preset by its name; the body lies over them.
     `has_default` says whether there is one for requests that name none. The hash is that of the
     body as it was sent.
     """
@@ -65,9 +66,9 @@ def submission_of(
             tree = usual | tree if isinstance(tree, dict) else {}
             name = tree.get("preset")
             if isinstance(name, str) and PRESET_NAME.fullmatch(name):
-                filled = await defaults(request, name)
-                request.state.preset = PresetUsed(name, filled.keys() - tree.keys())
-                content = to_json({**filled, **tree})
+                preset = RequestLayer(await defaults(request, name), f"the preset {name}")
+                request.state.overlay = overlay = Overlay(preset, RequestLayer(tree))
+                content = to_json(overlay.fields)
         return RequestBody(parsed(RefinementRequest, content), digest)
 
     return read

@@ -14,11 +14,11 @@ from app.api.bodies import RequestBody, body_as, submission_of
 from app.api.problems import NotAcceptable, invalid_query
 from app.contract import patterns
 from app.contract.batches import BATCH_ID
-from app.contract.continuations import Continuation
 from app.contract.errors import MalformedHeader
 from app.contract.invalid_values import A_DATE, A_TIME, suggested
 from app.contract.limits import LimitsChange
 from app.contract.outcome import RefinementOutcome
+from app.contract.overlays import PartialRequest
 from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
@@ -320,7 +320,7 @@ submission_in = submission_of(_preset, _has_default)
 Submission = Annotated[RequestBody[RefinementRequest], Depends(submission_in)]
 ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_as(ReviewDecision))]
 RatingBody = Annotated[RequestBody[RatingRequest], Depends(body_as(RatingRequest))]
-ContinuationBody = Annotated[RequestBody[Continuation], Depends(body_as(Continuation))]
+PartialBody = Annotated[RequestBody[PartialRequest], Depends(body_as(PartialRequest))]
 Change = Annotated[RequestBody[LimitsChange], Depends(body_as(LimitsChange))]
 PauseBody = Annotated[RequestBody[PauseRequest], Depends(body_as(PauseRequest, is_required=False))]
 RetryBody = Annotated[RequestBody[LimitsChange], Depends(body_as(LimitsChange, is_required=False))]
@@ -353,6 +353,15 @@ StepPath = Annotated[
         max_length=500,
         description="Key of a step, such as `iterations/2/critique`, or what several begin with,"
         " such as `iterations/2`. Default: all steps.",
+    ),
+]
+StartPath = Annotated[
+    str,
+    Query(
+        min_length=1,
+        max_length=1_000,
+        description="Path of the iteration whose draft it starts from, such as `iterations/2`."
+        " Default: that of the result.",
     ),
 ]
 AfterStep = Annotated[int, Query(ge=0, lt=10**18, description="`next_after` of the previous page.")]

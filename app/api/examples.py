@@ -144,8 +144,7 @@ RETRIES: dict[str, Example] = {
 
 CONTINUATIONS: dict[str, Example] = {
     "with more iterations": {"max_iterations": 10},
-    "from an earlier draft, with other criteria": {
-        "path": "iterations/1",
+    "with other criteria": {
         "criteria": [{"name": "tone", "description": "Warm, plain, no jargon."}],
     },
     "with feedback about one passage": {

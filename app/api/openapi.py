@@ -30,11 +30,10 @@ from app.contract.batches import (
     BatchMessage,
     BatchResult,
 )
-from app.contract.continuations import Continuation
 from app.contract.errors import HoneError, Problem
 from app.contract.events import DATA_OF, EventPage, StepDelta
 from app.contract.limits import LimitsChange
-from app.contract.presets import PresetRequest
+from app.contract.overlays import PartialRequest
 from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
@@ -253,8 +252,7 @@ UNSEEN = (
     ReviewDecision,
     PauseRequest,
     RatingRequest,
-    Continuation,
-    PresetRequest,
+    PartialRequest,
     KeyRequest,
     KeyRotation,
     TokenRequest,

@@ -2,22 +2,20 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Path, Response
 
 from app.api import examples
-from app.api.bodies import RequestBody, body_as
-from app.api.dependencies import Tenant, TheStore
+from app.api.dependencies import PartialBody, Tenant, TheStore
 from app.api.openapi import UNREADABLE, body, problems
 from app.contract import patterns
 from app.contract.errors import Conflict, NotFound
-from app.contract.presets import Preset, PresetList, PresetRequest
+from app.contract.overlays import OF_ONE_REQUEST, PartialRequest, Preset, PresetList
 
 presets = APIRouter(prefix="/v1/presets", tags=["presets"])
 
 PresetPath = Annotated[
     str, Path(pattern=patterns.PRESET_NAME.regex, examples=[examples.PRESET_NAME])
 ]
-PresetBody = Annotated[RequestBody[PresetRequest], Depends(body_as(PresetRequest))]
 
 
 @presets.put(
@@ -26,16 +24,19 @@ PresetBody = Annotated[RequestBody[PresetRequest], Depends(body_as(PresetRequest
     response_model=Preset,
     responses=problems(*UNREADABLE, Conflict)
     | {201: {"model": Preset, "description": "There was none with this name."}},
-    openapi_extra=body(PresetRequest, examples.PRESETS),
+    openapi_extra=body(PartialRequest, examples.PRESETS),
 )
 async def put(
-    preset_id: PresetPath, given: PresetBody, tenant: Tenant, store: TheStore, response: Response
+    preset_id: PresetPath, given: PartialBody, tenant: Tenant, store: TheStore, response: Response
 ) -> Preset:
     """Store named defaults for the fields of requests, in place of what had this name.
 
-    A request names them with `"preset": "support-mail"`. Its own fields count, each as a whole; the
-    preset has the others. Requests that named it before stay as they are.
+    A preset has any fields of a request but `draft`, `feedback`, `spans`, `locked`, `start_after`,
+    `deadline` and `preset`. A request names it with `"preset": "support-mail"` and lies over it: a
+    field of the request replaces that of the preset as a whole, and `null` takes it away. Requests
+    that named it before stay as they are.
     """
+    given.content.require_without(OF_ONE_REQUEST, "a preset cannot have this field")
     stored, is_new = await store.presets.put(tenant, preset_id, given.content)
     response.status_code = 201 if is_new else 200
     return stored

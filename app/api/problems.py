@@ -1,7 +1,6 @@
 """Errors as application/problem+json (RFC 9457), and the errors that only the HTTP layer raises."""
 
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -20,6 +19,7 @@ from app.contract.errors import (
     pointer_to,
 )
 from app.contract.invalid_values import in_one, sentence_of
+from app.contract.overlays import Overlay
 
 
 class CrossSite(HoneError):
@@ -81,27 +81,6 @@ class HeadersTooLarge(HoneError):
     fix = "Send fewer or shorter headers, and filters that are shorter."
 
 
-@dataclass(frozen=True, slots=True)
-class PresetUsed:
-    """The preset that a request names, and which fields it has filled in."""
-
-    name: str
-    fields: Set[str]
-
-    def named_in(self, error: HoneError) -> HoneError:
-        """Return an error of the request: which preset it has, and what in it is wrong."""
-        if not isinstance(error, InvalidRequest) or not self.fields:
-            return error
-        errors = tuple(
-            it.model_copy(update={"detail": f"{it.detail} (a field of the preset {self.name})"})
-            if it.pointer.split("/", 2)[1:2] and it.pointer.split("/", 2)[1] in self.fields
-            else it
-            for it in error.errors
-        )
-        detail = InvalidRequest.at(*errors).detail if errors else error.detail
-        return InvalidRequest(f"with the preset {self.name}: {detail}", errors=errors)
-
-
 PAST_THE_BOUNDARY = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -153,8 +132,10 @@ def install(app: FastAPI) -> None:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoneError)
-    preset: PresetUsed | None = getattr(request.state, "preset", None)
-    return response_of(preset.named_in(error) if preset else error, request.scope)
+    overlay: Overlay | None = getattr(request.state, "overlay", None)
+    if overlay and isinstance(error, InvalidRequest):
+        error = overlay.blamed(error)
+    return response_of(error, request.scope)
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:

@@ -19,7 +19,6 @@ from app.api.dependencies import (
     AfterStep,
     ApiKeyId,
     Change,
-    ContinuationBody,
     Cursor,
     Deltas,
     EventLimit,
@@ -32,6 +31,7 @@ from app.api.dependencies import (
     Listed,
     Metadata,
     OfBatch,
+    PartialBody,
     PauseBody,
     PreferredWait,
     RatingBody,
@@ -41,6 +41,7 @@ from app.api.dependencies import (
     ReviewBody,
     SearchPath,
     SeenEvents,
+    StartPath,
     StepLimit,
     StepPath,
     Submission,
@@ -89,7 +90,6 @@ from app.api.responses import (
 from app.contract import patterns
 from app.contract.access import OPERATOR
 from app.contract.budget import RefinementEstimate
-from app.contract.continuations import Continuation
 from app.contract.errors import (
     Conflict,
     IdempotencyMismatch,
@@ -103,6 +103,7 @@ from app.contract.errors import (
 )
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import Health, ModelList, OfferList, Readiness
+from app.contract.overlays import PartialRequest
 from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
@@ -548,11 +549,11 @@ async def retry(
         QuotaExceeded,
         Overloaded,
     ),
-    openapi_extra=body(Continuation, examples.CONTINUATIONS),
+    openapi_extra=body(PartialRequest, examples.CONTINUATIONS),
 )
 async def continue_(
     refinement_id: RefinementId,
-    continuation: ContinuationBody,
+    changes: PartialBody,
     key: IdempotencyKey,
     wait_s: PreferredWait,
     tenant: Tenant,
@@ -560,20 +561,24 @@ async def continue_(
     service: TheService,
     receiver: TheReceiver,
     response: Response,
+    path: StartPath | Absent = None,
 ) -> Snapshot | Response:
     """Start a new refinement from a draft of one that has ended.
 
     It has this one as its `parent` and starts from its best draft, or from that of the iteration at
-    `path` (`continued_from`). Fields that the body omits are taken from the original request,
-    without later changes by PATCH. A strategy that cannot start from a draft (`nested` with its own
-    `parts`, `self_consistency`) is replaced by `iterative` unless the body names one. Judgements,
-    usage and time begin anew.
+    `path` (`continued_from`). The body, with any fields of a request but `draft` and `preset`, lies
+    over the original request, without later changes by PATCH: a field that the body has replaces
+    the original one as a whole, and `null` takes it away. `feedback`, `spans`, `start_after` and
+    `deadline` of the original one do not count. A strategy that cannot start from a draft (`nested`
+    with its own `parts`, `self_consistency`) is replaced by `iterative` unless the body names one.
+    Judgements, usage and time begin anew.
     """
     result = await service.continue_(
         tenant,
         refinement_id,
-        continuation.content,
-        continuation.sha256,
+        changes.content,
+        changes.sha256,
+        path=path,
         key=key,
         wait_s=wait_s or 0,
         api_key=api_key,

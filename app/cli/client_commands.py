@@ -16,6 +16,7 @@ from io import BufferedReader, BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, Any, NoReturn, get_args
+from urllib.parse import urlencode
 
 import httpx
 import typer
@@ -902,12 +903,13 @@ def continue_(
     following = Following(not no_wait, as_json, quiet, output, not no_texts)
     changes: dict[str, Any] = read_request(request, sys.stdin.buffer) if request else {}
     options = SubmitOptions(None, (), threshold, max_iterations, model, strategy, review)
-    fields = {"path": path, "feedback": feedback, "spans": marks_of(quote)}
+    fields = {"feedback": feedback, "spans": marks_of(quote)}
     changes |= fields_of(options) | {name: it for name, it in fields.items() if it is not None}
+    query = "" if path is None else f"?{urlencode({'path': path})}"
     key = idempotency_key or f"hone-{secrets.token_hex(8)}"
     with connected(server, following.shown) as client:
         with interruptible(perhaps_submitted(key)):
-            begun = client.send_surely(path_of(refinement_id, "/continue"), changes, key)
+            begun = client.send_surely(path_of(refinement_id, f"/continue{query}"), changes, key)
         following.begun(client, begun)
 
 

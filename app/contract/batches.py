@@ -1,15 +1,15 @@
 """Batches: many requests in one body of JSON Lines, and what came of each."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from app.contract import Contract, patterns
 from app.contract.endpoints import Endpoint, TimeoutS
-from app.contract.errors import FieldConflict, FieldError, pointer_to
-from app.contract.invalid_values import suggested
-from app.contract.requests import MetadataKey, MetadataValue, RefinementRequest
+from app.contract.errors import FieldError
+from app.contract.overlays import PartialRequest
+from app.contract.requests import MetadataKey, MetadataValue
 from app.contract.snapshot import Snapshot
 
 MAX_REQUESTS = 10_000
@@ -38,26 +38,14 @@ class BatchWebhook(Endpoint):
 class BatchOptions(Contract):
     """What holds for the whole batch."""
 
-    defaults: dict[str, Any] = Field(
-        {},
-        max_length=100,
-        description="Fields of a request for all lines. A field that a line has itself replaces"
-        " the default whole.",
+    defaults: PartialRequest = Field(
+        PartialRequest(),
+        description="Fields of a request for all lines, each of which lies over them.",
     )
     webhook: BatchWebhook | None = None
     metadata: dict[MetadataKey, MetadataValue] = Field(
         {}, max_length=16, json_schema_extra={"additionalProperties": False}
     )
-
-    @model_validator(mode="after")
-    def _defaults_are_fields_of_a_request(self) -> Self:
-        known = RefinementRequest.model_fields.keys()
-        for name in self.defaults.keys() - known:
-            close = suggested(name, known)
-            raise FieldConflict(
-                pointer_to("defaults", name[:100]), f"is not a field of a request{close}"
-            )
-        return self
 
     def secrets(self) -> dict[str, str]:
         """Return what is secret in the webhook, by JSON Pointer into it."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from app.contract.batches import MAX_REFUSED, Batch, BatchOptions, BatchRefusal, RefusedLine
 from app.contract.errors import FieldError, HoneError, InvalidRequest, Overloaded
+from app.contract.overlays import Overlay
 from app.contract.requests import RefinementRequest
 from app.contract.resources import ENDPOINTS
 from app.service.service import Service, origin_of_request
@@ -20,12 +21,13 @@ MAX_ERRORS = 5
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """A line with a valid request, and the SHA-256 (hex) of the request with its defaults."""
+    """A line with a valid request, the SHA-256 (hex) of it with its defaults, and its layers."""
 
     line: int
     custom_id: str
     request: RefinementRequest
     sha256: str
+    overlay: Overlay
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,11 @@ Received = BatchOptions | BatchLine | RefusedLine | BatchEnd
 def refused_line(line: int, custom_id: str | None, why: HoneError, prefix: str = "") -> RefusedLine:
     """Return a line as refused; `prefix` goes before the pointers of its errors."""
     errors = tuple(
-        FieldError(pointer=prefix + it.pointer, detail=it.detail) for it in why.errors[:MAX_ERRORS]
+        FieldError(pointer=prefix + error.pointer, detail=error.detail)
+        for error in why.errors[:MAX_ERRORS]
     )
-    error = BatchRefusal(code=why.code, detail=why.detail, errors=errors)
-    return RefusedLine(line=line, custom_id=custom_id, error=error)
+    refusal = BatchRefusal(code=why.code, detail=why.detail, errors=errors)
+    return RefusedLine(line=line, custom_id=custom_id, error=refusal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,35 +107,36 @@ class Batches:
         key: str | None,
     ) -> str:
         options, seen = BatchOptions(), set[str]()
-        async for it in received:
-            if isinstance(it, BatchOptions):
-                options = it
-                self._require_signing(it)
-            elif isinstance(it, BatchEnd):
+        async for part in received:
+            if isinstance(part, BatchOptions):
+                options = part
+                self._require_signing(part)
+            elif isinstance(part, BatchEnd):
                 _require_requests(upload)
-                return await upload.commit(options, it.sha256, key)
-            elif isinstance(it, RefusedLine):
-                await _refuse(upload, it)
-            elif it.custom_id in seen:
-                await _refuse(upload, _repeated(it))
+                return await upload.commit(options, part.sha256, key)
+            elif isinstance(part, RefusedLine):
+                await _refuse(upload, part)
+            elif part.custom_id in seen:
+                await _refuse(upload, _repeated(part))
             else:
-                seen.add(it.custom_id)
-                await self._add(upload, sender, it)
+                seen.add(part.custom_id)
+                await self._add(upload, sender, part)
         raise AssertionError("a body that was received has an end")
 
-    async def _add(self, upload: BatchUpload, sender: "_Sender", it: BatchLine) -> None:
+    async def _add(self, upload: BatchUpload, sender: "_Sender", line: BatchLine) -> None:
         try:
-            request = it.request
+            request = line.request
             if "priority" not in request.model_fields_set:
                 request = request.model_copy(update={"priority": "batch"})
             new = await self._service.admitted(
-                sender.tenant, request, it.sha256, api_key=sender.api_key
+                sender.tenant, request, line.sha256, api_key=sender.api_key
             )
             # Thousands of refinements in one trace are of use to nobody: each refers to it.
             new = replace(new, origin=origin_of_request(as_link=True))
-            await upload.add(it.line, it.custom_id, new)
-        except InvalidRequest as why:
-            await _refuse(upload, refused_line(it.line, it.custom_id, why, "/request"))
+            await upload.add(line.line, line.custom_id, new)
+        except InvalidRequest as refused:
+            why = line.overlay.blamed(refused)
+            await _refuse(upload, refused_line(line.line, line.custom_id, why, "/request"))
 
     def _require_signing(self, options: BatchOptions) -> None:
         if options.webhook is not None and not self._store.webhooks.can_sign:
@@ -140,10 +144,10 @@ class Batches:
             raise InvalidRequest(f"line 1: {error.detail}", errors=(error,))
 
 
-def _repeated(it: BatchLine) -> RefusedLine:
+def _repeated(line: BatchLine) -> RefusedLine:
     error = FieldError(pointer="/custom_id", detail="an earlier line has the same custom_id")
     why = InvalidRequest.at(error)
-    return refused_line(it.line, it.custom_id, why)
+    return refused_line(line.line, line.custom_id, why)
 
 
 async def _refuse(upload: BatchUpload, line: RefusedLine) -> None:

@@ -8,11 +8,10 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic_core import from_json
 
 from app.contract.access import Quotas
 from app.contract.budget import RefinementEstimate
-from app.contract.continuations import Continuation
 from app.contract.drafts import lacking, locked_in_order, spans_of
 from app.contract.editor import EDITOR
 from app.contract.endpoints import REVEALED
@@ -24,8 +23,8 @@ from app.contract.errors import (
     PreconditionFailed,
 )
 from app.contract.events import Event, Queued
-from app.contract.invalid_values import sentence_of
 from app.contract.limits import Limits, LimitsChange
+from app.contract.overlays import OF_THE_PARENT, Overlay, PartialRequest, RequestLayer
 from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import RefinementRequest, default_grounding
 from app.contract.reviews import PendingReview, ReviewDecision
@@ -106,53 +105,39 @@ def require_continuable(parent: Snapshot) -> Result:
     return parent.result
 
 
-def continued(
-    request: RefinementRequest, draft: str, continuation: Continuation
-) -> RefinementRequest:
-    """Return a request with another draft and the given changes.
+def continuation_of(request: RefinementRequest, draft: str, changes: PartialRequest) -> Overlay:
+    """Return the changes laid over what a continuation keeps of the continued request.
 
     A strategy that cannot start from that draft, or follow feedback on it, is replaced by the
     default unless one is named, `tools` are kept only for a strategy that may call them, and a
-    `grounding` that was the default follows the context. Raises InvalidRequest for conflicting
-    fields.
+    `grounding` that was the default follows the context. Raises InvalidRequest for a change of what
+    every continuation keeps.
     """
-    given = continuation.changes()
-    once = {"draft": draft, "feedback": None, "spans": (), "start_after": None, "deadline": None}
-    changes = once | given
-    begun = {name: changes[name] for name in ("draft", "feedback", "spans")}
-    if "strategy" not in given and not _can_begin_with(begun, request):
-        changes["strategy"] = DEFAULT
-    strategy = changes.get("strategy", request.strategy)
-    changes.setdefault("tools", strategy.callable_of(request.tools))
+    changes.require_without(OF_THE_PARENT, "a continuation cannot change this field")
+    given = RequestLayer(changes.fields())
+    before: dict[str, Any] = from_json(request.model_dump_json(by_alias=True, context=REVEALED))
+    left_out = {"feedback", "spans", "start_after", "deadline"}
     if request.grounding == default_grounding(request.context):
-        changes.setdefault("grounding", default_grounding(given.get("context", request.context)))
+        left_out.add("grounding")
+    strategy = changes.strategy if "strategy" in given.fields else request.strategy
+    if "strategy" not in given.fields:
+        about: dict[str, Any] = {"feedback": None, "spans": (), **given.fields}
+        begun = {"draft": draft, "feedback": about["feedback"], "spans": about["spans"]}
+        if not _is_possible(Overlay(RequestLayer(before), RequestLayer(begun))):
+            left_out.add("strategy")
+            strategy = DEFAULT
+    if not strategy.callable_of(request.tools):
+        left_out.add("tools")
+    kept = {name: before[name] for name in before.keys() - left_out} | {"draft": draft}
+    return Overlay(RequestLayer(kept, "the continued refinement"), given)
+
+
+def _is_possible(overlay: Overlay) -> bool:
     try:
-        return _changed(request, changes)
-    except ValidationError as invalid:
-        raise _refused(invalid) from None
-
-
-def _refused(invalid: ValidationError) -> InvalidRequest:
-    """Return the refusal of fields that do not go together."""
-    error = invalid.errors()[0]
-    conflict = error.get("ctx", {}).get("error")
-    pointer = conflict.pointer if isinstance(conflict, FieldConflict) else ""
-    return InvalidRequest.at(FieldError(pointer=pointer, detail=sentence_of(error)))
-
-
-def _can_begin_with(begun: dict[str, Any], request: RefinementRequest) -> bool:
-    try:
-        _changed(request, begun)
-    except ValidationError:
+        overlay.request()
+    except InvalidRequest:
         return False
     return True
-
-
-def _changed(request: RefinementRequest, changes: dict[str, Any]) -> RefinementRequest:
-    """Return a copy that is validated like a request of a client."""
-    wanted = request.model_copy(update=changes)
-    written = wanted.model_dump_json(by_alias=True, context=REVEALED)
-    return RefinementRequest.model_validate_json(written)
 
 
 def origin_of_request(*, as_link: bool = False) -> str:
@@ -276,9 +261,10 @@ class Service:
         self,
         tenant: str,
         refinement_id: str,
-        continuation: Continuation,
+        changes: PartialRequest,
         body_sha256: str,
         *,
+        path: str | None = None,
         key: str | None = None,
         wait_s: float = 0,
         api_key: str | None = None,
@@ -291,23 +277,27 @@ class Service:
         parent = await self._store.snapshot(tenant, refinement_id)
         request = await self._store.request(tenant, refinement_id)
         result = require_continuable(parent)
-        path, number, draft = continuation.path, result.iteration, result.draft
+        number, draft = result.iteration, result.draft
         if path is not None and path != result.path:
             found = await self._judged_at(tenant, refinement_id, path)
             number, draft = found.iteration, found.draft
-        request = continued(request, draft, continuation)
+        overlay = continuation_of(request, draft, changes)
         origin = ContinuedFrom(id=refinement_id, path=path or result.path, iteration=number)
         # A key belongs to body and parent: the same body may continue another refinement.
-        sent = sha256(f"{refinement_id} {body_sha256}".encode()).hexdigest()
-        return await self.submit(
-            tenant,
-            request,
-            sent,
-            key=key,
-            wait_s=wait_s,
-            continued_from=origin,
-            api_key=api_key,
-        )
+        sent = sha256(f"{refinement_id} {path or ''} {body_sha256}".encode()).hexdigest()
+        request = overlay.request()
+        try:
+            return await self.submit(
+                tenant,
+                request,
+                sent,
+                key=key,
+                wait_s=wait_s,
+                continued_from=origin,
+                api_key=api_key,
+            )
+        except InvalidRequest as refused:
+            raise overlay.blamed(refused) from None
 
     async def _judged_at(self, tenant: str, refinement_id: str, path: str) -> Iteration:
         for it in await self.iterations(tenant, refinement_id, None):

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from app.contract.errors import Conflict, FieldError, InvalidRequest, NotFound
-from app.contract.presets import Preset, PresetRequest
+from app.contract.overlays import PartialRequest, Preset
 from app.contract.requests import DEFAULT_PRESET
 from app.contract.resources import ENDPOINTS
 from app.store import keys
@@ -55,7 +55,7 @@ class PresetStore:
         self._committer = committer
         self._sealer = sealer
 
-    async def put(self, tenant: str, name: str, request: PresetRequest) -> tuple[Preset, bool]:
+    async def put(self, tenant: str, name: str, request: PartialRequest) -> tuple[Preset, bool]:
         """Store a preset in place of what had its name; return it, and whether it is new.
 
         Raises InvalidRequest for one that is too large, and for secrets without a secret key;
@@ -85,7 +85,7 @@ class PresetStore:
                 await self._note_erasure()
         return self._preset(tenant, name, record), bool(is_new)
 
-    def _sealed(self, tenant: str, name: str, request: PresetRequest) -> bytes:
+    def _sealed(self, tenant: str, name: str, request: PartialRequest) -> bytes:
         secrets, detail = request.secrets(), ENDPOINTS.missing
         try:
             return self._sealer.seal(secrets, about_preset(tenant, name))
@@ -161,5 +161,5 @@ class PresetStore:
     def _preset(self, tenant: str, name: str, record: dict[str, Any]) -> Preset:
         opened = self._opened(tenant, name, record)
         with reading("a preset"):
-            request = PresetRequest.model_validate_json(opened, extra=UNKNOWN_FIELDS)
+            request = PartialRequest.model_validate_json(opened, extra=UNKNOWN_FIELDS)
         return Preset(name=name, updated_at=moment(record["updated_at"]), request=request)

@@ -5,9 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.contract.continuations import Continuation
+from app.contract.overlays import PartialRequest
 from app.contract.requests import RefinementRequest
-from app.service.service import continued as continued_by
+from app.service.service import continuation_of
 from app.store import WorkerStore
 from tests.api.api_client import DRAFT, REQUEST, ManualWorker, ended, paused, problem, submitted
 
@@ -22,7 +22,10 @@ async def request_of(api: httpx.AsyncClient, refinement_id: str) -> dict[str, An
 async def continued(
     api: httpx.AsyncClient, refinement_id: str, body: dict[str, Any], **headers: str
 ) -> httpx.Response:
-    return await api.post(f"/v1/refinements/{refinement_id}/continue", json=body, headers=headers)
+    query = {"path": body["path"]} if "path" in body else {}
+    changes = {name: value for name, value in body.items() if name != "path"}
+    url = f"/v1/refinements/{refinement_id}/continue"
+    return await api.post(url, params=query, json=changes, headers=headers)
 
 
 async def given(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> str:
@@ -98,7 +101,8 @@ def test_a_strategy_that_cannot_start_from_a_draft_gives_way_to_iterative(
     request = RefinementRequest.model_validate(
         {"task": "Write.", "draft": draft, "strategy": requested, "tools": tools}
     )
-    wanted = continued_by(request, "Ours.", Continuation.model_validate(named))
+    overlay = continuation_of(request, "Ours.", PartialRequest.model_validate(named))
+    wanted = overlay.request()
     assert (wanted.draft, wanted.strategy.kind) == ("Ours.", played)
     assert bool(wanted.tools) == (played == "plan_execute")
 
@@ -129,7 +133,9 @@ async def test_what_does_not_go_together_is_refused(
         ({"strategy": {"kind": "best_of_n", "n": 9}}, "/max_iterations"),
         ({"models": {"generator": "nobody:knows"}}, "/models/generator"),
         ({"max_iterations": 0}, "/max_iterations"),
+        ({"threshold": None}, "/threshold"),
         ({"draft": "Mine."}, "/draft"),
+        ({"preset": "mail"}, "/preset"),
         ({"path": "iterations/7"}, "/path"),
         ({"path": ""}, "/path"),
         ({"locked": ["Not in it."]}, "/locked/0"),
@@ -189,9 +195,15 @@ async def test_task_criteria_validators_and_context_can_be_others(
     assert request["grounding"] == "context"
 
 
-async def test_every_field_of_a_request_can_be_another_but_draft_and_preset() -> None:
-    fields = Continuation.model_json_schema()["properties"].keys()
-    assert fields ^ RefinementRequest.model_fields.keys() == {"path", "draft", "preset"}
+async def test_an_error_in_a_field_of_the_continued_request_says_so(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    parent = await ended(api, worker)
+    wishes = {"strategy": {"kind": "best_of_n", "n": 9}}
+    refused = problem(await continued(api, parent, wishes), 422, "invalid_request")
+    (wrong,) = refused["errors"]
+    assert wrong["pointer"] == "/max_iterations"
+    assert wrong["detail"].endswith("(a field of the continued refinement)")
 
 
 async def test_a_key_stands_for_one_continuation_of_one_refinement(

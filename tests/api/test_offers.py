@@ -15,11 +15,11 @@ from redis.asyncio import Redis
 
 from app.api import examples
 from app.contract.access import KeyRequest, KeyRotation, Quotas, TokenRequest
-from app.contract.continuations import Continuation
 from app.contract.events import Event, EventPage, EventType
 from app.contract.insights import InsightList
 from app.contract.limits import LimitsChange
 from app.contract.offers import ModelLimit
+from app.contract.overlays import PartialRequest
 from app.contract.providers import BY_NAME, PROVIDERS
 from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
@@ -150,7 +150,7 @@ def test_every_example_is_what_its_contract_reads() -> None:
     for rating in examples.RATINGS.values():
         RatingRequest.model_validate(rating)
     for continuation in examples.CONTINUATIONS.values():
-        Continuation.model_validate(continuation)
+        PartialRequest.model_validate(continuation)
     for change in examples.CHANGES.values():
         LimitsChange.model_validate_json(json.dumps(change), strict=True)
     for key in examples.KEYS.values():

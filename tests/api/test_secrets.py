@@ -56,7 +56,7 @@ async def test_a_continuation_has_them_too(
     manual = await ManualWorker.claim(keyed_worker, parent)
     await manual.judge(1, "Better.", 0.5)
     await manual.complete()
-    keeps = await keyed_api.post(f"/v1/refinements/{parent}/continue", json={"strategy": None})
+    keeps = await keyed_api.post(f"/v1/refinements/{parent}/continue", json={"threshold": 0.7})
     assert keeps.status_code == 202, keeps.text
     assert await secrets_seen(keyed_worker, keeps.json()["id"]) == set(CANARIES)
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from app.contract.continuations import Continuation
 from app.contract.drafts import sha256_of
 from app.contract.errors import InvalidRequest
+from app.contract.overlays import PartialRequest
 from app.contract.strategies import STRATEGIES
-from app.service.service import continued
+from app.service.service import continuation_of
 from tests.engine.engine_driver import drafts, judged_by
 from tests.engine.test_every_strategy import asked_of
 from workers.engine.moves import Judged
@@ -24,10 +24,10 @@ NEEDED: dict[str, dict[str, Any]] = {
 """What a continuation must say beside the strategy."""
 
 
-def going_on_as(kind: str) -> Continuation:
+def going_on_as(kind: str) -> PartialRequest:
     wishes = NEEDED.get(kind, {})
     strategy = {**wishes.get("strategy", {}), "kind": kind}
-    return Continuation.model_validate({"max_iterations": 4, **wishes, "strategy": strategy})
+    return PartialRequest.model_validate({"max_iterations": 4, **wishes, "strategy": strategy})
 
 
 @pytest.mark.parametrize("to", STRATEGIES)
@@ -36,10 +36,10 @@ def test_every_strategy_goes_on_from_the_result_of_every_other_one(of: str, to: 
     parent = asked_of(of)
     if to in TAKES_NO_DRAFT:
         with pytest.raises(InvalidRequest) as refused:
-            continued(parent, RESULT, going_on_as(to))
+            continuation_of(parent, RESULT, going_on_as(to)).request()
         assert refused.value.errors[0].pointer == "/draft"
         return
-    request = continued(parent, RESULT, going_on_as(to))
+    request = continuation_of(parent, RESULT, going_on_as(to)).request()
     model = judged_by(lambda path, name: 0.5, (f"1. {it}" for it in drafts()))
     outcome = model.run(strategy_for(request), request.limits())
     judged = [it for it in model.moves if isinstance(it, Judged)]
@@ -50,7 +50,7 @@ def test_every_strategy_goes_on_from_the_result_of_every_other_one(of: str, to: 
 
 @pytest.mark.parametrize("of", STRATEGIES)
 def test_without_a_strategy_it_goes_on_as_it_was_or_as_the_default(of: str) -> None:
-    request = continued(asked_of(of), RESULT, Continuation())
+    request = continuation_of(asked_of(of), RESULT, PartialRequest()).request()
     gives_way = of in TAKES_NO_DRAFT or (of == "nested" and asked_of(of).draft is None)
     assert request.strategy.kind == ("iterative" if gives_way else of)
     model = judged_by(lambda path, name: 0.5, (f"1. {it}" for it in drafts()))

@@ -21,7 +21,7 @@ READ_AT = {
     "LimitsChange": "PATCH /v1/refinements/{}",
     "ReviewDecision": "POST /v1/refinements/{}/reviews",
     "RatingRequest": "POST /v1/refinements/{}/ratings",
-    "Continuation": "POST /v1/refinements/{}/continue",
+    "PartialRequest": "POST /v1/refinements/{}/continue",
     "TokenRequest": "POST /v1/refinements/{}/tokens",
     "EndpointRequest": "POST /v1/endpoints",
     "KeyRequest": "POST /v1/keys",

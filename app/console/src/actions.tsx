@@ -351,7 +351,7 @@ function ContinueDialog({ snapshot, live, done, close }: Commanded) {
   const run = async () => {
     const said = feedback.trim() ? { feedback: feedback.trim() } : {};
     const marked = quote.trim() ? { spans: [{ quote: quote.trim() }] } : {};
-    const made = await hone.continueFrom(snapshot.id, { ...fields, ...(path ? { path } : {}), ...said, ...marked });
+    const made = await hone.continueFrom(snapshot.id, { ...fields, ...said, ...marked }, path ? { path } : {});
     navigate(hrefOf('refinements', made.id));
     return '';
   };

@@ -26,7 +26,6 @@ from hone.errors import (
 )
 from hone.events import Event, MessageReader, read_event
 from hone.params import (
-    Continuation,
     LimitsChange,
     PauseRequest,
     RatingRequest,
@@ -291,12 +290,14 @@ class Hone:
         self,
         refinement: str | models.Snapshot,
         *,
+        path: str | None = None,
         idempotency_key: str | None = None,
-        **changes: Unpack[Continuation],
+        **changes: Unpack[RefinementOptions],
     ) -> models.Snapshot:
-        """Create a refinement that starts from the result of this one."""
-        path, headers = f"{_path(refinement)}/continue", _idempotent(idempotency_key)
-        return self._get(models.Snapshot, "POST", path, json=changes, headers=headers)
+        """Create a refinement that starts from the result of this one, or its draft at `path`."""
+        url, headers = f"{_path(refinement)}/continue", _idempotent(idempotency_key)
+        query = {} if path is None else {"path": path}
+        return self._get(models.Snapshot, "POST", url, params=query, json=changes, headers=headers)
 
     def erase(self, refinement: str | models.Snapshot) -> None:
         """Erase it and everything derived from it, in any status."""

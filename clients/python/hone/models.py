@@ -2619,6 +2619,9 @@ class NestedStrategy:
     separator: str | None = None
 
 
+PartialRequest: TypeAlias = "RefinementRequest"
+
+
 @dataclass
 class Pass:
     """
@@ -2680,7 +2683,7 @@ class Preset:
 
     name: str
     updated_at: str
-    request: "PresetRequest"
+    request: PartialRequest
 
 
 @dataclass
@@ -2693,12 +2696,15 @@ class PresetList:
 
 
 @dataclass
-class PresetRequest:
+class RefinementRequest:
     """
-    Defaults for the fields of requests. A field that is null or omitted has none.
+    A draft to improve, or a task to write a draft for.
     """
 
     task: str | None = None
+    draft: str | None = None
+    feedback: str | None = None
+    spans: list[Passage] | None = None
     context: list[ContextDocument] | None = None
     grounding: Literal["context", "open"] | None = None
     instructions: RoleInstructions | None = None
@@ -2723,6 +2729,8 @@ class PresetRequest:
     threshold: float | None = None
     max_iterations: int | None = None
     stop: Stop | None = None
+    start_after: str | None = None
+    deadline: str | None = None
     priority: Literal["interactive", "batch"] | None = None
     validators: (
         list[
@@ -2749,6 +2757,7 @@ class PresetRequest:
     ) = None
     tools: list[Tool] | None = None
     edits: Literal["full", "delta", "auto"] | None = None
+    locked: list[str] | None = None
     compare: bool | None = None
     outputs: list[Output] | None = None
     models: Models | None = None
@@ -2761,6 +2770,7 @@ class PresetRequest:
     metadata: dict[str, str] | None = None
     store: bool | None = None
     retention_s: int | None = None
+    preset: str | None = None
 
 
 @dataclass

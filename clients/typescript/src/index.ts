@@ -249,14 +249,15 @@ export class Hone {
     return this.request(`${path(refinement)}/retry`, { method: 'POST', json, headers: idempotent() });
   }
 
-  /** Create a refinement that starts from a draft of this one. */
+  /** Create a refinement that starts from the result of this one, or from its draft at `options.path`. */
   async continueFrom(
     refinement: Named,
-    json: schema.Continuation = {},
-    options: Submission = {},
+    json: RefinementOptions = {},
+    options: Submission & { path?: string } = {},
   ): Promise<Snapshot> {
     const headers = idempotent(options.idempotencyKey);
-    return this.request(`${path(refinement)}/continue`, { method: 'POST', json, headers, signal: options.signal });
+    const query = { path: options.path };
+    return this.request(`${path(refinement)}/continue`, { method: 'POST', json, headers, query, signal: options.signal });
   }
 
   /** Erase it and everything derived from it, in any status. */

@@ -327,14 +327,8 @@ export interface components {
          * @description What holds for the whole batch.
          */
         BatchOptions: {
-            /**
-             * Defaults
-             * @description Fields of a request for all lines. A field that a line has itself replaces the default whole.
-             * @default {}
-             */
-            defaults?: {
-                [key: string]: unknown;
-            };
+            /** @description Fields of a request for all lines, each of which lies over them. */
+            defaults?: components["schemas"]["PartialRequest"];
             /** @default null */
             webhook?: components["schemas"]["BatchWebhook"] | null;
             /**
@@ -725,88 +719,6 @@ export interface components {
             name: string;
             /** Text */
             text: string;
-        };
-        /**
-         * Continuation
-         * @description Changes to the request of the refinement that is continued; omitted fields are kept.
-         */
-        Continuation: {
-            /**
-             * Path
-             * @description Path of the iteration whose draft it starts from, such as `iterations/2`; without one, that of the result.
-             */
-            path?: string | null;
-            /**
-             * Task
-             * @description The new task; an explicit `null` leaves the draft without one.
-             */
-            task?: string | null;
-            /** Feedback */
-            feedback?: (string | null) | null;
-            /** Spans */
-            spans?: components["schemas"]["Passage"][] | null;
-            /** Context */
-            context?: components["schemas"]["ContextDocument"][] | null;
-            /** Grounding */
-            grounding?: ("context" | "open") | null;
-            instructions?: components["schemas"]["RoleInstructions"] | null;
-            /** Criteria */
-            criteria?: (components["schemas"]["Criterion"][] | "auto") | null;
-            critics?: components["schemas"]["Critics"] | null;
-            /** Strategy */
-            strategy?: (components["schemas"]["IterativeStrategy"] | components["schemas"]["CritiqueStrategy"] | components["schemas"]["SelfCorrectionStrategy"] | components["schemas"]["BestOfNStrategy"] | components["schemas"]["MultiPassStrategy"] | components["schemas"]["StepwiseStrategy"] | components["schemas"]["NestedStrategy"] | components["schemas"]["PlanExecuteStrategy"] | components["schemas"]["ChainOfVerificationStrategy"] | components["schemas"]["SelfConsistencyStrategy"] | components["schemas"]["ReasoningRevisionStrategy"]) | null;
-            /** Threshold */
-            threshold?: number | null;
-            /** Max Iterations */
-            max_iterations?: number | null;
-            stop?: components["schemas"]["Stop"] | null;
-            /**
-             * Start After
-             * @description Time before which no worker takes it; that of the continued one is past.
-             */
-            start_after?: string | null;
-            /**
-             * Deadline
-             * @description Time at which it ends; that of the continued one does not count.
-             */
-            deadline?: string | null;
-            /** Priority */
-            priority?: ("interactive" | "batch") | null;
-            /** Validators */
-            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[] | null;
-            /** Tools */
-            tools?: components["schemas"]["Tool"][] | null;
-            /** Edits */
-            edits?: ("full" | "delta" | "auto") | null;
-            /**
-             * Locked
-             * @description Passages of the draft that it starts from; those of the continued one are kept, and must occur in that draft as well.
-             */
-            locked?: string[] | null;
-            /** Compare */
-            compare?: boolean | null;
-            /** Outputs */
-            outputs?: components["schemas"]["Output"][] | null;
-            models?: components["schemas"]["Models"] | null;
-            /** @description An explicit `null` disables reviews. */
-            review?: components["schemas"]["ReviewPlan"] | null;
-            /** @description An explicit `null` disables it. */
-            webhook?: components["schemas"]["Webhook"] | null;
-            /** Accept */
-            accept?: ("stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped")[] | null;
-            /** Learn */
-            learn?: boolean | null;
-            /** Metadata */
-            metadata?: {
-                [key: string]: string;
-            } | null;
-            /** Store */
-            store?: boolean | null;
-            /**
-             * Retention S
-             * @description An explicit `null` stands for that of the server.
-             */
-            retention_s?: (number | null) | null;
         };
         /**
          * ContinuedFrom
@@ -2449,6 +2361,7 @@ export interface components {
              */
             threshold?: number | null;
         };
+        PartialRequest: components["schemas"]["RefinementRequest"];
         /**
          * Pass
          * @description One pass over the whole text with a single focus.
@@ -2725,7 +2638,7 @@ export interface components {
              */
             updated_at: string;
             /** @description What it fills in; secrets are masked. */
-            request: components["schemas"]["PresetRequest"];
+            request: components["schemas"]["PartialRequest"];
         };
         /**
          * PresetList
@@ -2734,56 +2647,6 @@ export interface components {
         PresetList: {
             /** Data */
             data: components["schemas"]["Preset"][];
-        };
-        /**
-         * PresetRequest
-         * @description Defaults for the fields of requests. A field that is null or omitted has none.
-         */
-        PresetRequest: {
-            /** Task */
-            task?: string | null;
-            /** Context */
-            context?: components["schemas"]["ContextDocument"][] | null;
-            /** Grounding */
-            grounding?: ("context" | "open") | null;
-            instructions?: components["schemas"]["RoleInstructions"] | null;
-            /** Criteria */
-            criteria?: (components["schemas"]["Criterion"][] | "auto") | null;
-            critics?: components["schemas"]["Critics"] | null;
-            /** Strategy */
-            strategy?: (components["schemas"]["IterativeStrategy"] | components["schemas"]["CritiqueStrategy"] | components["schemas"]["SelfCorrectionStrategy"] | components["schemas"]["BestOfNStrategy"] | components["schemas"]["MultiPassStrategy"] | components["schemas"]["StepwiseStrategy"] | components["schemas"]["NestedStrategy"] | components["schemas"]["PlanExecuteStrategy"] | components["schemas"]["ChainOfVerificationStrategy"] | components["schemas"]["SelfConsistencyStrategy"] | components["schemas"]["ReasoningRevisionStrategy"]) | null;
-            /** Threshold */
-            threshold?: number | null;
-            /** Max Iterations */
-            max_iterations?: number | null;
-            stop?: components["schemas"]["Stop"] | null;
-            /** Priority */
-            priority?: ("interactive" | "batch") | null;
-            /** Validators */
-            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[] | null;
-            /** Tools */
-            tools?: components["schemas"]["Tool"][] | null;
-            /** Edits */
-            edits?: ("full" | "delta" | "auto") | null;
-            /** Compare */
-            compare?: boolean | null;
-            /** Outputs */
-            outputs?: components["schemas"]["Output"][] | null;
-            models?: components["schemas"]["Models"] | null;
-            review?: components["schemas"]["ReviewPlan"] | null;
-            webhook?: components["schemas"]["Webhook"] | null;
-            /** Accept */
-            accept?: ("stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped")[] | null;
-            /** Learn */
-            learn?: boolean | null;
-            /** Metadata */
-            metadata?: {
-                [key: string]: string;
-            } | null;
-            /** Store */
-            store?: boolean | null;
-            /** Retention S */
-            retention_s?: (number | null) | null;
         };
         /**
          * PricedModel
@@ -5243,7 +5106,6 @@ export type Comparison = components['schemas']['Comparison'];
 export type Consumption = components['schemas']['Consumption'];
 export type ContainsValidator = components['schemas']['ContainsValidator'];
 export type ContextDocument = components['schemas']['ContextDocument'];
-export type Continuation = components['schemas']['Continuation'];
 export type ContinuedFrom = components['schemas']['ContinuedFrom'];
 export type Criterion = components['schemas']['Criterion'];
 export type CriterionScore = components['schemas']['CriterionScore'];
@@ -5318,6 +5180,7 @@ export type Order = components['schemas']['Order'];
 export type Output = components['schemas']['Output'];
 export type PanelMember = components['schemas']['PanelMember'];
 export type Part = components['schemas']['Part'];
+export type PartialRequest = components['schemas']['PartialRequest'];
 export type Pass = components['schemas']['Pass'];
 export type Passage = components['schemas']['Passage'];
 export type PauseRequest = components['schemas']['PauseRequest'];
@@ -5327,7 +5190,6 @@ export type PlanExecuteStrategy = components['schemas']['PlanExecuteStrategy'];
 export type PlannedCall = components['schemas']['PlannedCall'];
 export type Preset = components['schemas']['Preset'];
 export type PresetList = components['schemas']['PresetList'];
-export type PresetRequest = components['schemas']['PresetRequest'];
 export type PricedModel = components['schemas']['PricedModel'];
 export type Problem = components['schemas']['Problem'];
 export type PromptRef = components['schemas']['PromptRef'];
