@@ -184,7 +184,8 @@ async def test_what_needs_a_language_model_is_refined_with_one(tmp_path: Path) -
             body = re.sub(r"https://\w+\.example\.com/\w+", url, BODIES[name])
             ended = await refined(service, body)
             assert (ended["status"], ended["outcome"]) == ("succeeded", "passed"), (name, ended)
-            assert ended["result"]["missing"] == [], name
+            lacks = [it["code"] for it in ended["result"]["caveats"]]
+            assert "text_missing" not in lacks, name
     assert (len(called), anthropic.counts.calls) == (1 + 4, 1)
 
 

@@ -35,7 +35,7 @@ from app.contract.events import (
 )
 from app.contract.insights import Insight, InsightList, MeanGain
 from app.contract.judgement import CriterionScore, Usage
-from app.contract.outcome import BLOCKING, RefinementOutcome
+from app.contract.outcome import BLOCKING, TEXT_MISSING, RefinementOutcome
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Diff, Result, Snapshot
 from app.contract.status import Status
@@ -366,14 +366,12 @@ def show_ending(
 
 
 def show_follow_ups(result: Result, console: Console) -> None:
-    """Print the outputs, what is missing or lacking, and the comparison with the first draft."""
+    """Print the outputs, what they lack, and the comparison with the first draft."""
     for name, text in result.outputs.items():
         say(console, f"\n{name}:\n", "bold")
         say(console, text)
-    for path in result.missing:
-        say(console, f"\n{path} is missing: it could not be written.", "yellow")
     for it in result.caveats:
-        style = "yellow" if it.code in BLOCKING else ""
+        style = "yellow" if it.code in (*BLOCKING, TEXT_MISSING) else ""
         say(console, f"\n{it.code.replace('_', ' ')}: {it.path}: {it.detail}", style, wraps=True)
     if compared := result.comparison:
         verdict = f"\nCompared with {compared.against} in both orders: {compared.verdict}."

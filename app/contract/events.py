@@ -21,6 +21,7 @@ from app.contract.judgement import (
     Usage,
 )
 from app.contract.limits import Limits, TimeLimit
+from app.contract.outcome import Caveat
 from app.contract.ratings import Rated
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Best, Failure, Snapshot
@@ -168,13 +169,6 @@ class Tried(Contract):
     detail: str
 
 
-class DroppedItem(Contract):
-    """A part of a reply that could not be used; the rest of the reply counts."""
-
-    item: str = Field(description="What was dropped: a finding, a claim, a quotation, a score.")
-    reason: str
-
-
 ABOUT = (
     "Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16"
     " hexadecimal digits of a SHA-256)."
@@ -192,8 +186,8 @@ class StepCompleted(Contract):
     )
     tried: tuple[Tried, ...] = Field((), description="Models that failed before it, in order.")
     prompt: PromptRef | None = None
-    dropped: tuple[DroppedItem, ...] = Field(
-        (), description="Parts of the reply that could not be used, and why."
+    caveats: tuple[Caveat, ...] = Field(
+        (), description="Parts of the reply that could not be used, and why; the rest counts."
     )
     usage: Usage
     seconds: float

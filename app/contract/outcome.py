@@ -19,20 +19,25 @@ from app.contract.values import value
 Blocking = Literal["stage_given_up", "goal_not_met", "unverified", "validator_skipped"]
 """The codes of caveats that keep `passed` false, unless the request accepts them."""
 
+TEXT_MISSING: Literal["text_missing"] = "text_missing"
+"""The code of the caveat about a part or an output without a text."""
+
 BLOCKING: frozenset[str] = frozenset(get_args(Blocking))
 
 
 class Caveat(Contract):
     """Something that was asked for and not done, or not used; it stands beside the result."""
 
-    code: Literal[Blocking, "item_dropped", "lower_score", "forgeable"] = Field(
+    code: Literal[Blocking, "text_missing", "item_dropped", "lower_score", "forgeable"] = Field(
         description="`stage_given_up`: a stage, pass or part failed, or a stage did not pass;"
         " `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its"
         " own threshold, floors or validators; `unverified`: the facts or steps of the draft were"
-        " not verified; `validator_skipped`: a validator did not run on the draft; `item_dropped`:"
+        " not verified; `validator_skipped`: a validator did not run on the draft; `text_missing`:"
+        " a stage, pass, part or output has no text; `item_dropped`:"
         " an item that could not be used was left out; `lower_score`: another draft scored more;"
         " `forgeable`: a hostile draft could have forged the verdict of a validator."
-        " The first four keep `passed` false, unless the request accepts them."
+        " The first four keep `passed` false, unless the request accepts them; so"
+        " does `text_missing`, but of an output."
     )
     path: str = Field(description="Path of the stage, part, draft or step that it is about.")
     detail: str
@@ -45,6 +50,11 @@ class Caveat(Contract):
 def blocks(caveats: Iterable[Caveat], accepted: frozenset[str]) -> bool:
     """Return whether any of the caveats keeps `passed` false."""
     return any(it.code in BLOCKING and it.code not in accepted for it in caveats)
+
+
+def without_text(caveats: Iterable[Caveat]) -> tuple[str, ...]:
+    """Return the paths of the parts and outputs that have no text."""
+    return tuple(caveat.path for caveat in caveats if caveat.code == TEXT_MISSING)
 
 
 class RefinementOutcome(StrEnum):
@@ -73,7 +83,6 @@ class Shortfall:
     floors: Mapping[str, float] = field(default_factory=dict)
     """Least score by criterion."""
     caveats: Sequence[Caveat] = ()
-    missing: Sequence[str] = ()
     is_mean: bool = True
     """Whether the score is the mean of those of the criteria."""
 
@@ -84,8 +93,8 @@ class Shortfall:
         return "; ".join(found[:MOST_LACKS]) + (f" (and {more} more)" if more > 0 else "")
 
     def _lacks(self, threshold: float, accepted: frozenset[str]) -> Iterator[str]:
-        if self.missing:
-            yield f"there is no text for {', '.join(self.missing)}"
+        if missing := without_text(self.caveats):
+            yield f"there is no text for {', '.join(missing)}"
         for finding in self.findings:
             if finding.on_fail is OnFail.VETO and not finding.skipped:
                 yield f"{finding.kind}: {_clause(finding.message)}"

@@ -18,7 +18,7 @@ from app.contract.judgement import (
     ScoreFrom,
     Usage,
 )
-from app.contract.outcome import Caveat, StoredOutcome
+from app.contract.outcome import Caveat, StoredOutcome, without_text
 from app.contract.ratings import Rating
 from app.contract.reviews import LastReview, PendingReview
 from app.contract.status import StoredReason, StoredStatus
@@ -52,9 +52,8 @@ class Result(Contract):
     score: Score | None
     score_from: ScoreFrom = "critique"
     sha256: str
-    missing: tuple[str, ...] = Field((), description="Paths of the parts without a text.")
     caveats: tuple[Caveat, ...] = Field(
-        (), description="What was asked for and not done, or not used."
+        (), description="Everything that was asked for and not done, or not used."
     )
     comparison: Comparison | None = Field(
         None, description="Comparison with the draft it started from, if `compare` is set."
@@ -66,6 +65,11 @@ class Result(Contract):
         " earlier refinements taught; null until 30 of this kind are known and their scores were as"
         " predicted, for an exact critic, and for a score that no critic gave.",
     )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The paths of the parts and outputs without a text."""
+        return without_text(self.caveats)
 
 
 class Failure(Contract):

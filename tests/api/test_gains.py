@@ -180,9 +180,9 @@ class JournalByHand:
     def told(self, result: str = "", missing: Sequence[str] = ()) -> Story:
         """Return the story that ends with the draft at `result`, by default the last one."""
         path = result or self.paths[-1]
-        ended = Result(
-            draft="x", iteration=1, path=path, score=0.5, sha256="0", missing=tuple(missing)
-        )
+        detail = "no text was written for it"
+        caveats = tuple(Caveat(code="text_missing", path=at, detail=detail) for at in missing)
+        ended = Result(draft="x", iteration=1, path=path, score=0.5, sha256="0", caveats=caveats)
         queued = self.events[0].data
         assert isinstance(queued, Queued)
         return Story(snapshot(result=ended), RefinementRequest(draft="x"), tuple(self.events), ())

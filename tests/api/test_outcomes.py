@@ -19,6 +19,7 @@ VETO = Finding(
     message="the draft is too long.",
     on_fail=OnFail.VETO,
 )
+NO_TEXT = Caveat(code="text_missing", path="parts/a", detail="no text was written for it")
 UNMET = Caveat(code="goal_not_met", path="x", detail="No quotation proves\nthe goal.")
 
 LACKS: list[tuple[Shortfall, str]] = [
@@ -39,7 +40,7 @@ LACKS: list[tuple[Shortfall, str]] = [
         "style is 0.60; its floor is 0.80",
     ),
     (
-        Shortfall(0.3, findings=(VETO,), caveats=(UNMET,), missing=("parts/a",)),
+        Shortfall(0.3, findings=(VETO,), caveats=(NO_TEXT, UNMET)),
         "there is no text for parts/a; length: the draft is too long (and 2 more)",
     ),
     (Shortfall(0.9, caveats=(UNMET,)), "No quotation proves the goal"),

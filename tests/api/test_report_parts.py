@@ -76,6 +76,7 @@ def test_chapters_of_an_outline_are_shown_with_their_states_and_scores() -> None
     outline = "- Dawn: the boats come home\n- Noon: *rest*\n- Dusk: the end\n- Night: dark"
     result = {"draft": "x", "iteration": 1, "path": "iterations/1", "score": 0.7, "sha256": "0"}
     given_up = Caveat(code="stage_given_up", path="parts/part-3", detail="it failed")
+    no_text = Caveat(code="text_missing", path="parts/part-3", detail="no text was written for it")
     told = story(
         {"kind": "nested", "parts": "auto"},
         asked("outline", "no list"),
@@ -91,9 +92,7 @@ def test_chapters_of_an_outline_are_shown_with_their_states_and_scores() -> None
             usage=Usage(calls=1),
             next=(),
         ),
-        result=Result.model_validate(
-            {**result, "missing": ["parts/part-3"], "caveats": [given_up]}
-        ),
+        result=Result.model_validate({**result, "caveats": [given_up, no_text]}),
     )
     assert states(told) == [
         ("`parts/part-1`", "Dawn", "not passed", "0.40", "2"),

@@ -47,7 +47,13 @@ def test_every_code_that_a_worker_fails_with_has_its_words() -> None:
 def test_every_other_choice_of_the_contract_has_its_words() -> None:
     assert wording.ISSUES.keys() == set(IssueState)
     assert wording.ESCAPES.keys() == set(get_args(Escape))
-    assert wording.CAVEATS.keys() == {*BLOCKING, "item_dropped", "lower_score", "forgeable"}
+    assert wording.CAVEATS.keys() == {
+        *BLOCKING,
+        "text_missing",
+        "item_dropped",
+        "lower_score",
+        "forgeable",
+    }
     assert wording.SCORES_FROM.keys() == set(get_args(get_args(ScoreFrom)[0]))
     assert wording.ACTIONS.keys() == set(get_args(get_args(ReviewAction)[0]))
     assert wording.TIMEOUTS.keys() == set(get_args(PausedOnTimeout))

@@ -132,14 +132,16 @@ def test_what_was_made_of_the_result_is_shown_after_it() -> None:
     assert ended.result is not None
     told = {
         "outputs": {"subject": "Your refund"},
-        "missing": ("outputs/sms",),
-        "caveats": (Caveat(code="goal_not_met", path="plan", detail="no step remained"),),
+        "caveats": (
+            Caveat(code="text_missing", path="outputs/sms", detail="no text was written for it"),
+            Caveat(code="goal_not_met", path="plan", detail="no step remained"),
+        ),
         "comparison": Comparison(against="iterations/0", verdict="better", orders=()),
     }
     show_follow_ups(ended.result.model_copy(update=told), console)
     for shown in (
         "Your refund",
-        "outputs/sms is missing",
+        "text missing: outputs/sms",
         "goal not met: plan: no step remained",
         "in both orders: better",
     ):

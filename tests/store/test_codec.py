@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
+from app.contract.outcome import Caveat
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import PendingPause
 from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
@@ -29,6 +30,7 @@ from tests.store.store_harness import failed_step, step
 
 scores = st.none() | st.floats(0, 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]))
+caveats = st.builds(Caveat, path=texts, detail=texts)
 iteration_scores = st.builds(IterationScore, iteration=st.integers(0, 50), path=texts, score=scores)
 bests = st.builds(Best, iteration=st.integers(0, 50), path=texts, score=scores, sha256=texts)
 limits = st.builds(
@@ -58,7 +60,7 @@ fields = st.builds(
         score=scores,
         score_from=st.sampled_from(["critique", "validators", "agreement", "parts"]),
         sha256=texts,
-        missing=st.lists(texts, max_size=2).map(tuple),
+        caveats=st.lists(caveats, max_size=2).map(tuple),
     ),
     stop_reason=st.sampled_from(StopReason),
     error=st.builds(Failure, code=texts, detail=texts),

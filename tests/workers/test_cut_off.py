@@ -111,7 +111,8 @@ async def test_what_a_reply_is_read_without_stands_in_the_record(
     refinement_id = await harness.submit()
     await harness.play(refinement_id, ScriptedAnswers(answer))
     events = await harness.events(refinement_id)
-    dropped = {it.data.key: it.data.dropped for it in events if isinstance(it.data, StepCompleted)}
+    dropped = {it.data.key: it.data.caveats for it in events if isinstance(it.data, StepCompleted)}
     assert dropped["iterations/1/draft"] == ()
     (item,) = dropped["iterations/1/critique"]
-    assert (item.item, item.reason) == ("finding", "unknown criterion 'style': Dull.")
+    assert (item.code, item.path) == ("item_dropped", "iterations/1/critique")
+    assert item.detail == "finding: unknown criterion 'style': Dull."

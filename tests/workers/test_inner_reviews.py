@@ -30,7 +30,7 @@ async def test_a_rejected_first_stage_ends_it_with_the_draft_that_was_rejected(
     assert (ended.outcome, ended.result.missing) == ("best_effort", ("stages/text",))
     assert ended.result.path == "stages/outline/iterations/1"
     told = [(it.code, it.path) for it in ended.result.caveats]
-    assert told == [("stage_given_up", "stages/outline")]
+    assert sorted(told) == [("stage_given_up", "stages/outline"), ("text_missing", "stages/text")]
 
 
 @pytest.mark.parametrize("threshold", [0.9, 0.1])

@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeVar
 
 from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
-from app.contract.events import DroppedItem
 from app.contract.models import Role
 from app.contract.values import value
 from workers.engine.edits import in_place_of
@@ -19,6 +18,7 @@ from workers.engine.replies import (
     DECLINED,
     CutShort,
     Doubtful,
+    DroppedItem,
     Refused,
     ReplyReader,
     Unreadable,

@@ -24,7 +24,6 @@ from pydantic import (
 )
 
 from app.contract.drafts import draft_of
-from app.contract.events import DroppedItem
 from app.contract.judgement import Critique
 from workers.engine.lenient_json import (
     CUT_NUMBER,
@@ -118,6 +117,14 @@ Arguments = Annotated[dict[str, Any] | None, BeforeValidator(_object), AfterVali
 """The arguments of a tool: an object, or the text of one."""
 
 Shape = TypeVar("Shape", bound=ReplyModel)
+
+
+@dataclass(frozen=True)
+class DroppedItem:
+    """A part of a reply that could not be used: a finding, a claim, a quotation, a score."""
+
+    item: str
+    reason: str
 
 
 @dataclass

@@ -19,7 +19,6 @@ from app.contract.drafts import sha256_of
 from app.contract.editor import EDITOR
 from app.contract.events import (
     AnyReply,
-    DroppedItem,
     PromptRef,
     StepCompleted,
     StepFailed,
@@ -29,6 +28,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import Finding, FindingsReply, Usage
 from app.contract.models import ModelChoice, seat_at
+from app.contract.outcome import Caveat
 from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
@@ -369,7 +369,7 @@ class StepExecutor:
             model=answer.model,
             tried=served.tried,
             prompt=prompt,
-            dropped=dropped_in(move, answer.text),
+            caveats=dropped_in(move, answer.text),
         )
 
     async def _complete(self, name: str, call: ModelCall) -> ModelReply:
@@ -407,7 +407,11 @@ class StepExecutor:
         return self.texts.writing(self.refinement_id, move.path, move.prompt.mark)
 
 
-def dropped_in(move: Ask, text: str) -> tuple[DroppedItem, ...]:
+MOST_TOLD = 500
+"""Characters of a caveat about a dropped item."""
+
+
+def dropped_in(move: Ask, text: str) -> tuple[Caveat, ...]:
     """Return what the strategy will drop of a reply; nothing of one that it cannot read."""
     reply = ReplyReader(text, move.prompt_request, mark=move.prompt.mark)
     try:
@@ -415,7 +419,12 @@ def dropped_in(move: Ask, text: str) -> tuple[DroppedItem, ...]:
             move.read(reply)
     except Unreadable:
         return ()
-    return tuple(reply.dropped)
+    return tuple(
+        Caveat(
+            code="item_dropped", path=move.path, detail=f"{left.item}: {left.reason}"[:MOST_TOLD]
+        )
+        for left in reply.dropped
+    )
 
 
 def _completed(

@@ -20,7 +20,7 @@ from app.contract.gains import gains_of, lost_from, score_gain
 from app.contract.insights import insights_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
-from app.contract.outcome import BLOCKING, Caveat, RefinementOutcome, Shortfall
+from app.contract.outcome import BLOCKING, TEXT_MISSING, Caveat, RefinementOutcome, Shortfall
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, PendingPause, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
@@ -124,9 +124,13 @@ MOST_CAVEATS = 50
 """Caveats of a result; those that keep it from passing go first."""
 
 
+NO_TEXT = "no text was written for it"
+
+
 def unique_caveats(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
     """Return the caveats of a result, as many as fit, each once."""
-    known = sorted(dict.fromkeys(caveats), key=lambda caveat: caveat.code not in BLOCKING)
+    first = BLOCKING | {TEXT_MISSING}
+    known = sorted(dict.fromkeys(caveats), key=lambda caveat: caveat.code not in first)
     return tuple(known[:MOST_CAVEATS])
 
 
@@ -151,10 +155,14 @@ def result_of(
         score=scored.score,
         score_from=scored.score_from,
         sha256=scored.draft.sha256,
-        missing=missing,
         estimate=estimate,
         caveats=unique_caveats(
-            (*caveats, *(caveat.under(path) for caveat in scored.caveats), *request.caveats())
+            (
+                *(Caveat(code=TEXT_MISSING, path=at, detail=NO_TEXT) for at in missing),
+                *caveats,
+                *(caveat.under(path) for caveat in scored.caveats),
+                *request.caveats(),
+            )
         ),
     )
 
@@ -365,7 +373,6 @@ def _lacking(outcome: Outcome, result: Result, request: RefinementRequest, thres
             if isinstance(of, Criterion) and of.floor is not None
         },
         caveats=result.caveats,
-        missing=result.missing,
         is_mean=scored.score_from == "critique",
     )
     return found.text(threshold, frozenset(request.accept))

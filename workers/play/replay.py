@@ -39,9 +39,6 @@ REFUSED = "budget_exhausted"
 
 NOTHING = Usage()
 
-MOST_TOLD = 500
-"""Characters of a caveat about a dropped item."""
-
 SPARED = "finished_early"
 """The code of a preparing step that is skipped because a finish waits for the first draft."""
 
@@ -201,11 +198,11 @@ class Replay:
     def dropped(self, path: str) -> tuple[Caveat, ...]:
         """Return what was dropped of the replies about the draft at `path`, or about all drafts."""
         return tuple(
-            Caveat(code="item_dropped", path=key, detail=f"{item.item}: {item.reason}"[:MOST_TOLD])
+            caveat
             for key, step in self.steps.items()
             if key.startswith(f"{path}/") or "iterations/" not in key
             if isinstance(step.entry, StepCompleted)
-            for item in step.entry.dropped
+            for caveat in step.entry.caveats
         )
 
     def part_of(self, refusal: moves.Refusal) -> tuple[str, ...]:

@@ -281,17 +281,11 @@ function Reason({ of }: { of: Snapshot }) {
 
 function Caveats({ of }: { of: Snapshot }) {
   const caveats = of.result?.caveats ?? [];
-  const missing = of.result?.missing ?? [];
-  if (!caveats.length && !missing.length) return null;
+  if (!caveats.length) return null;
   return (
     <section class="notice">
       <h2>Caveats</h2>
       <ul>
-        {missing.map((it) => (
-          <li>
-            <strong>No text</strong> for {it}
-          </li>
-        ))}
         {caveats.map((it) => (
           <li>
             <strong>{CAVEATS[it.code] ?? it.code}</strong> ({it.path}): <Name of={it.detail} />

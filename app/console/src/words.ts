@@ -71,6 +71,7 @@ export const CAVEATS: Record<string, string> = {
   goal_not_met: 'Goal not met',
   unverified: 'Not verified: what the draft says was not proven right or wrong',
   validator_skipped: 'Not checked: a validator did not run on the draft',
+  text_missing: 'No text',
   item_dropped: 'Left out: something could not be used',
   lower_score: 'Lower score: another draft scored more',
   forgeable: 'Can be forged: a hostile draft could have forged the verdict of its tests',

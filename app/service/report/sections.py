@@ -557,7 +557,6 @@ def result(story: Story) -> str:
         it = snapshot.result
         facts = (
             f"{_measured(it.score, it.score_from)} It is the draft at {path(it.path)}.",
-            f"Missing: {', '.join(map(path, it.missing))}." if it.missing else "",
             code_block(it.draft),
             _compared(it.comparison),
             *(

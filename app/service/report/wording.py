@@ -70,6 +70,7 @@ CAVEATS: Mapping[str, str] = {
     "goal_not_met": "**Goal not met.**",
     "unverified": "**Not verified.** What the draft says was not proven right or wrong.",
     "validator_skipped": "**Not checked.** A validator did not run on the draft.",
+    "text_missing": "**Missing.**",
     "item_dropped": "**Left out.** Something could not be used.",
     "lower_score": "**Lower score.** Another draft scored more.",
     "forgeable": "**Can be forged.** A hostile draft could have forged the verdict of its tests.",

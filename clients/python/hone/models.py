@@ -168,6 +168,7 @@ class Caveat:
         "goal_not_met",
         "unverified",
         "validator_skipped",
+        "text_missing",
         "item_dropped",
         "lower_score",
         "forgeable",
@@ -305,16 +306,6 @@ class Drawn:
     mean_cost_usd: float | None
     sampled: float
     mean_gain: float | None = None
-
-
-@dataclass
-class DroppedItem:
-    """
-    A part of a reply that could not be used; the rest of the reply counts.
-    """
-
-    item: str
-    reason: str
 
 
 @dataclass
@@ -2038,7 +2029,6 @@ class Result:
     score: float | None
     sha256: str
     score_from: Literal["critique", "validators", "agreement", "parts", "review"] | None = None
-    missing: list[str] | None = None
     caveats: list[Caveat] | None = None
     comparison: Comparison | None = None
     outputs: dict[str, str] | None = None
@@ -2488,7 +2478,7 @@ class StepCompleted:
     model: str | None = None
     tried: list[Tried] | None = None
     prompt: PromptRef | None = None
-    dropped: list[DroppedItem] | None = None
+    caveats: list[Caveat] | None = None
 
 
 @dataclass

@@ -563,10 +563,10 @@ export interface components {
         Caveat: {
             /**
              * Code
-             * @description `stage_given_up`: a stage, pass or part failed, or a stage did not pass; `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its own threshold, floors or validators; `unverified`: the facts or steps of the draft were not verified; `validator_skipped`: a validator did not run on the draft; `item_dropped`: an item that could not be used was left out; `lower_score`: another draft scored more; `forgeable`: a hostile draft could have forged the verdict of a validator. The first four keep `passed` false, unless the request accepts them.
+             * @description `stage_given_up`: a stage, pass or part failed, or a stage did not pass; `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its own threshold, floors or validators; `unverified`: the facts or steps of the draft were not verified; `validator_skipped`: a validator did not run on the draft; `text_missing`: a stage, pass, part or output has no text; `item_dropped`: an item that could not be used was left out; `lower_score`: another draft scored more; `forgeable`: a hostile draft could have forged the verdict of a validator. The first four keep `passed` false, unless the request accepts them; so does `text_missing`, but of an output.
              * @enum {string}
              */
-            code: "stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped" | "item_dropped" | "lower_score" | "forgeable";
+            code: "stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped" | "text_missing" | "item_dropped" | "lower_score" | "forgeable";
             /**
              * Path
              * @description Path of the stage, part, draft or step that it is about.
@@ -978,19 +978,6 @@ export interface components {
              * @description Sampled from what is believed of its mean gain, for a critic of how far it agrees with people and validators.
              */
             sampled: number;
-        };
-        /**
-         * DroppedItem
-         * @description A part of a reply that could not be used; the rest of the reply counts.
-         */
-        DroppedItem: {
-            /**
-             * Item
-             * @description What was dropped: a finding, a claim, a quotation, a score.
-             */
-            item: string;
-            /** Reason */
-            reason: string;
         };
         /**
          * EditsMade
@@ -3632,14 +3619,8 @@ export interface components {
             /** Sha256 */
             sha256: string;
             /**
-             * Missing
-             * @description Paths of the parts without a text.
-             * @default []
-             */
-            missing?: string[];
-            /**
              * Caveats
-             * @description What was asked for and not done, or not used.
+             * @description Everything that was asked for and not done, or not used.
              * @default []
              */
             caveats?: components["schemas"]["Caveat"][];
@@ -4292,11 +4273,11 @@ export interface components {
             /** @default null */
             prompt?: components["schemas"]["PromptRef"] | null;
             /**
-             * Dropped
-             * @description Parts of the reply that could not be used, and why.
+             * Caveats
+             * @description Parts of the reply that could not be used, and why; the rest counts.
              * @default []
              */
-            dropped?: components["schemas"]["DroppedItem"][];
+            caveats?: components["schemas"]["Caveat"][];
             usage: components["schemas"]["Usage"];
             /** Seconds */
             seconds: number;
@@ -5119,7 +5100,6 @@ export type DiffOperation = components['schemas']['DiffOperation'];
 export type Dimension = components['schemas']['Dimension'];
 export type Draw = components['schemas']['Draw'];
 export type Drawn = components['schemas']['Drawn'];
-export type DroppedItem = components['schemas']['DroppedItem'];
 export type EditsMade = components['schemas']['EditsMade'];
 export type EditsReport = components['schemas']['EditsReport'];
 export type EndpointList = components['schemas']['EndpointList'];

@@ -299,4 +299,3 @@ def _notes(now: Snapshot) -> Iterator[str]:
         yield f"failed: {now.error.code}: {now.error.detail}"
     if now.result:
         yield from (f"{it.code}: {it.detail}" for it in now.result.caveats)
-        yield from (f"missing: {it}" for it in now.result.missing)
