@@ -27,9 +27,11 @@ from app.contract.requests import ModelChoice, ModelName, RefinementRequest
 from app.contract.resources import ENDPOINTS, RESOURCES, Resource
 from app.contract.tools import Tool
 from app.contract.validators import AnyValidator, Regex, Schema
+from app.contract.values import value
 from app.service.model_roles import Choices, ModelRoles, model_keys
 from app.settings import Settings
 
+UNLIMITED = Quotas()
 MAX_ERRORS = 10
 COMPILE_S = 2.0  # CPU time to compile the patterns and schemas of one request
 
@@ -118,8 +120,8 @@ def _named_at(request: RefinementRequest, seat: str) -> tuple[str, ModelName | M
 
 
 def _member(request: RefinementRequest, seat: str) -> tuple[int, PanelMember] | None:
-    panel = enumerate(request.critics.panel)
-    return next((it for it in panel if it[1].seat == seat), None)
+    members = enumerate(request.critics.panel)
+    return next(((index, member) for index, member in members if member.seat == seat), None)
 
 
 def unfit_judges(request: RefinementRequest, models: Mapping[str, str]) -> Iterator[FieldError]:
@@ -166,6 +168,42 @@ async def no_keys() -> Collection[str]:
     return ()
 
 
+@value(slots=True)
+class Admitted:
+    """A request that this server can carry out, with what its models decide."""
+
+    request: RefinementRequest
+    choices: Choices
+    """The model of every role, whether the strategy uses it or not."""
+
+
+@value(slots=True)
+class NamedModel:
+    """A model that a request may call: in which role, and where the request names it."""
+
+    pointer: str
+    role: str
+    choice: ModelChoice
+    stands_in: bool = False
+    """Whether it is a fallback, or a candidate that may be drawn."""
+
+
+def named_models(request: RefinementRequest, choices: Choices) -> Iterator[NamedModel]:
+    """Yield every model that a request may call, fallbacks and candidates last."""
+    used = {seat: choices[seat] for seat in model_keys(request) if seat in choices}
+    drawn_from = request.models.drawn_from()
+    for role, choice in used.items():
+        if role not in drawn_from:
+            yield NamedModel(pointer_of(request, role), role, choice)
+    for role, choice in used.items():
+        field, candidates = drawn_from.get(role, ("", ()))
+        for index, model in enumerate(candidates or choice.fallbacks):
+            at = f"/models/{field}/{index}"
+            pointer = at if candidates else pointer_of_fallback(request, role, index)
+            stand_in = choice.model_copy(update={"model": model, "fallbacks": ()})
+            yield NamedModel(pointer, role, stand_in, stands_in=True)
+
+
 class Admission:
     """Admits requests that the chosen models can carry out without the resources in `off`."""
 
@@ -180,21 +218,22 @@ class Admission:
         self,
         request: RefinementRequest,
         own_keys: Callable[[], Awaitable[Collection[str]]] = no_keys,
-    ) -> Choices:
-        """Return the model of every role, or raise InvalidRequest with all errors.
+        quotas: Quotas = UNLIMITED,
+    ) -> Admitted:
+        """Return the request with the model of every role, or raise InvalidRequest with all errors.
 
-        `own_keys` returns the providers for which the tenant has a key of its own, if it matters.
+        `own_keys` returns the providers for which the tenant has a key of its own, if it matters;
+        `quotas` say which models the tenant may use.
         """
         choices = self._model_roles.choices(request)
-        used: Choices = {seat: choices[seat] for seat in model_keys(request)}
-        refused: Sequence[FieldError] = ()
-        if self._lacks_a_key(used):
-            refused = tuple(self._uncallable(request, used, await own_keys()))
-        found = dict.fromkeys(self._errors(request, used, refused))
-        errors = tuple(found) or await _compiled(request)
+        models = tuple(named_models(request, choices))
+        why_not = self._model_roles.why_not
+        keys = await own_keys() if any(why_not(named.choice.model) for named in models) else ()
+        found = dict.fromkeys(self._errors(request, choices, models, keys))
+        errors = tuple(found) or await _compiled(request) or tuple(_forbidden(models, quotas))
         if errors:
             raise InvalidRequest.at(*errors)
-        return choices
+        return Admitted(self._settled(request, choices), choices)
 
     def require_prices(self, models: Iterable[str]) -> None:
         """Raise InvalidRequest unless every model has a price: a limit could not be enforced."""
@@ -206,13 +245,12 @@ class Admission:
         if errors:
             raise InvalidRequest.at(*errors)
 
-    def _lacks_a_key(self, used: Choices) -> bool:
-        """Return whether the server by itself cannot call a model that the request may call."""
-        named = {name for choice in used.values() for name in choice.names()}
-        return any(map(self._model_roles.why_not, named))
-
     def _errors(
-        self, request: RefinementRequest, used: Choices, refused: Sequence[FieldError]
+        self,
+        request: RefinementRequest,
+        choices: Choices,
+        models: Sequence[NamedModel],
+        own_keys: Collection[str],
     ) -> Iterator[FieldError]:
         for pointer, validator in request.all_validators():
             if (needed := validator.needs) and needed in self._off:
@@ -227,16 +265,24 @@ class Admission:
         if (kept_s := request.retention_s) is not None and kept_s > self._retention_max_s:
             detail = f"this server keeps refinements for {self._retention_max_s} seconds at most"
             yield FieldError(pointer="/retention_s", detail=detail)
-        uncallable = (*_unselectable(request, used), *refused)
+        used = {seat: choices[seat] for seat in model_keys(request)}
+        uncallable = [*_unselectable(request, used), *self._uncallable(models, own_keys)]
         yield from uncallable
         if not uncallable:
-            yield from _unable(request, _named(request, used))
-            yield from _unable_to_stand_in(request, used)
+            yield from _unable(request, models)
             yield from unfit_for_a_checklist(request, used)
-            yield from _over_budget(request, used)
-            yield from self._too_long_to_rewrite(request, used)
+            yield from _over_budget(request, used, models)
+            if request.edits == "full" and not request.spans and "generator" in used:
+                yield from self._unfit_to_rewrite(request, used)
 
-    def settled(self, request: RefinementRequest, choices: Choices) -> RefinementRequest:
+    def _uncallable(
+        self, models: Iterable[NamedModel], own_keys: Collection[str]
+    ) -> Iterator[FieldError]:
+        for named in models:
+            if why_not := self._model_roles.why_not(named.choice.model, own_keys):
+                yield FieldError(pointer=named.pointer, detail=why_not)
+
+    def _settled(self, request: RefinementRequest, choices: Choices) -> RefinementRequest:
         """Return the request with what the models decide.
 
         Edits of its own choice are `delta` if the generator or one of its fallbacks cannot rewrite
@@ -246,20 +292,14 @@ class Admission:
         changes: dict[str, object] = {}
         if request.edits == "auto" and any(self._unfit_to_rewrite(request, choices)):
             changes["edits"] = "delta"
-        if (it := choices.get("generator")) and set(it.names()) == {EDITOR}:
+        if set(choices["generator"].names()) == {EDITOR}:
             changes["stop"] = request.stop.model_copy(update={"escape": False})
         return request.model_copy(update=changes) if changes else request
-
-    def _too_long_to_rewrite(
-        self, request: RefinementRequest, used: Choices
-    ) -> Iterator[FieldError]:
-        """Yield an error for each model that cannot rewrite the draft, if it would be asked to."""
-        if request.edits == "full" and not request.spans and "generator" in used:
-            yield from self._unfit_to_rewrite(request, used)
 
     def _unfit_to_rewrite(
         self, request: RefinementRequest, choices: Choices
     ) -> Iterator[FieldError]:
+        """Yield an error for each model that cannot rewrite the whole draft in one reply."""
         generator = choices["generator"]
         for model in generator.names():
             chosen = generator.max_output_tokens
@@ -268,56 +308,40 @@ class Admission:
                 is_chosen = chosen is not None
                 yield FieldError(pointer="/edits", detail=_too_long(model, found, is_chosen))
 
-    def _uncallable(
-        self, request: RefinementRequest, choices: Choices, own_keys: Collection[str]
-    ) -> Iterator[FieldError]:
-        for role, choice in _named(request, choices).items():
-            if why_not := self._model_roles.why_not(choice.model, own_keys):
-                yield FieldError(pointer=pointer_of(request, role), detail=why_not)
-        for pointer, _, stand_in in _stand_ins(request, choices):
-            if why_not := self._model_roles.why_not(stand_in.model, own_keys):
-                yield FieldError(pointer=pointer, detail=why_not)
+
+def _forbidden(models: Iterable[NamedModel], quotas: Quotas) -> Iterator[FieldError]:
+    """Yield an error for each model that the tenant may not use."""
+    for named in models:
+        if not quotas.allows(model := named.choice.model):
+            yield FieldError(pointer=named.pointer, detail=f"this tenant may not use {model}")
 
 
-def require_allowed(request: RefinementRequest, choices: Choices, quotas: Quotas) -> None:
-    """Raise InvalidRequest for models that the tenant may not use."""
-    if quotas.models is None:
-        return
-    used: Choices = {seat: choices[seat] for seat in model_keys(request)}
-    named = [(pointer_of(request, seat), it.model) for seat, it in _named(request, used).items()]
-    named += [(pointer, it.model) for pointer, _, it in _stand_ins(request, used)]
-    errors = tuple(
-        FieldError(pointer=pointer, detail=f"this tenant may not use {model}")
-        for pointer, model in named
-        if not quotas.allows(model)
-    )
-    if errors:
-        raise InvalidRequest.at(*errors)
-
-
-def _unable_to_stand_in(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
-    """Yield an error for each fallback or candidate that cannot do what it may be asked."""
-    for pointer, role, stand_in in _stand_ins(request, choices):
-        for error in _unable(request, {role: stand_in}):
-            yield FieldError(pointer=pointer, detail=error.detail)
+def _unable(request: RefinementRequest, models: Sequence[NamedModel]) -> Iterator[FieldError]:
+    """Yield an error for each thing that a model cannot do; of a stand-in, at its own name."""
+    first = {named.role: named.choice for named in models if not named.stands_in}
+    yield from _unable_as(request, first)
+    for named in models:
+        if named.stands_in:
+            for error in _unable_as(request, {named.role: named.choice}):
+                yield FieldError(pointer=named.pointer, detail=error.detail)
 
 
 def _language_error(request: RefinementRequest, choices: Choices) -> FieldError | None:
     editing = {role for role, choice in choices.items() if choice.model == EDITOR}
-    for it in request.strategy.every():
-        need = it.language_need()
+    for strategy in request.strategy.every():
+        need = strategy.language_need()
         roles = [role for role in need.roles if role in editing] if need else []
         if need and roles:
             named = " and ".join(f"models.{role}" for role in roles)
             return FieldError(
                 pointer=pointer_of(request, roles[0]),
-                detail=f"{it.kind} {need.does}, which {EDITOR} cannot do: name a language"
+                detail=f"{strategy.kind} {need.does}, which {EDITOR} cannot do: name a language"
                 f" model in {named}, such as openai:gpt-5-mini",
             )
     return None
 
 
-def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
+def _unable_as(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
     if error := _language_error(request, choices):
         yield error
         return
@@ -348,24 +372,6 @@ def _unable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError
                 f" in models.{role}, such as openai:gpt-5-mini",
             )
     yield from unfit_judges(request, models)
-
-
-def _stand_ins(
-    request: RefinementRequest, choices: Choices
-) -> Iterator[tuple[str, str, ModelChoice]]:
-    """Yield pointer, role and choice of every fallback and candidate."""
-    drawn_from = request.models.drawn_from()
-    for role, choice in choices.items():
-        field, candidates = drawn_from.get(role, ("", ()))
-        for index, model in enumerate(candidates or choice.fallbacks):
-            stand_in = choice.model_copy(update={"model": model, "fallbacks": ()})
-            fallback = pointer_of_fallback(request, role, index)
-            yield f"/models/{field}/{index}" if candidates else fallback, role, stand_in
-
-
-def _named(request: RefinementRequest, choices: Choices) -> Choices:
-    """Return the choices without those that are not yet drawn."""
-    return {role: it for role, it in choices.items() if role not in request.models.drawn_from()}
 
 
 def _unselectable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
@@ -404,7 +410,9 @@ def _too_long(model: str, found: Rewriting, is_chosen: bool) -> str:
     )
 
 
-def _over_budget(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
+def _over_budget(
+    request: RefinementRequest, choices: Choices, models: Sequence[NamedModel]
+) -> Iterator[FieldError]:
     """Yield an error for each budget that is too small to judge a first draft."""
     max_tokens, max_cost_usd = request.stop.max_tokens, request.stop.max_cost_usd
     if max_tokens is None and max_cost_usd is None:
@@ -419,12 +427,10 @@ def _over_budget(request: RefinementRequest, choices: Choices) -> Iterator[Field
     if max_cost_usd is None:
         return
     cost = sum(call.cost_usd for call in first_judgement(request, choices))
-    for model in sorted({choice.model for choice in choices.values()}):
-        if cost_usd(model, 0, 0) is None:
-            yield FieldError(pointer="/stop/max_cost_usd", detail=_unpriced(model))
-    for pointer, _, stand_in in _stand_ins(request, choices):
-        if cost_usd(stand_in.model, 0, 0) is None:
-            yield FieldError(pointer=pointer, detail=_unpriced(stand_in.model))
+    for named in models:
+        if cost_usd(named.choice.model, 0, 0) is None:
+            pointer = named.pointer if named.stands_in else "/stop/max_cost_usd"
+            yield FieldError(pointer=pointer, detail=_unpriced(named.choice.model))
     if max_cost_usd < cost < inf:
         detail = (
             f"writing and judging one draft is expected to cost {cost:.6f} dollars; max_cost_usd"

@@ -32,7 +32,7 @@ from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapsh
 from app.contract.status import TERMINAL, Status
 from app.contract.steps import StepPage
 from app.contract.strategies.loops import DEFAULT
-from app.service.admission import Admission, require_allowed
+from app.service.admission import Admission, Admitted
 from app.service.estimates import estimated
 from app.service.iterations import (
     both_at,
@@ -42,7 +42,7 @@ from app.service.iterations import (
     numbered,
     rating_of,
 )
-from app.service.model_roles import Choices, Selection, model_keys
+from app.service.model_roles import Selection, model_keys
 from app.service.ratings import rated_of, rating_additions
 from app.service.report import markdown_of, story_of
 from app.service.steps import ended_steps, replies_in, step_of
@@ -214,9 +214,9 @@ class Service:
 
         Raises InvalidRequest.
         """
-        admitted = await self._choices(tenant, request)
-        request = self._admission.settled(request, admitted)
-        models, draws = await self._selection.pick(tenant, request, admitted)
+        admitted = await self._admit(tenant, request)
+        request = admitted.request
+        models, draws = await self._selection.pick(tenant, request, admitted.choices)
         playing_models = {seat: models[seat] for seat in (*model_keys(request), *draws)}
         limits = request.limits()
         return NewRefinement(
@@ -241,21 +241,19 @@ class Service:
             origin=origin_of_request(),
         )
 
-    async def _choices(self, tenant: str, request: RefinementRequest) -> Choices:
-        """Return the model of every role; raise InvalidRequest."""
+    async def _admit(self, tenant: str, request: RefinementRequest) -> Admitted:
+        """Return the request with the model of every role; raise InvalidRequest."""
         own_keys = partial(self._store.provider_keys.all, tenant)
-        admitted = await self._admission.admit(request, own_keys)
+        admitted = await self._admission.admit(request, own_keys, await self._quotas_of(tenant))
         for pointer, review in request.reviews():
             if names := review.reviewers:
                 require_reviewers(pointer, names, await self._not_reviewing(tenant, names))
-        require_allowed(request, admitted, await self._quotas_of(tenant))
         return admitted
 
     async def estimate(self, tenant: str, request: RefinementRequest) -> RefinementEstimate:
         """Return what a request would consume. Raises InvalidRequest as `submit` does."""
-        admitted = await self._choices(tenant, request)
-        request = self._admission.settled(request, admitted)
-        return estimated(request, admitted)
+        admitted = await self._admit(tenant, request)
+        return estimated(admitted.request, admitted.choices)
 
     async def continue_(
         self,

@@ -97,7 +97,7 @@ def test_only_models_that_can_be_called_play(
 
 
 async def test_a_critic_without_a_model_has_the_roles_own() -> None:
-    choices = await Admission(ModelRoles(SETTINGS), ()).admit(
+    admitted = await Admission(ModelRoles(SETTINGS), ()).admit(
         asked(models={"critic": {"model": "openai:x", "temperature": 1}}, critics=panel(None))
     )
-    assert choices["critic/critic-0"] == choices["critic"]
+    assert admitted.choices["critic/critic-0"] == admitted.choices["critic"]

@@ -90,5 +90,5 @@ async def test_the_editor_may_stand_in_where_a_draft_is_given() -> None:
     request = RefinementRequest.model_validate(
         {"draft": "So.", "models": {"generator": WRITER | EDITING, "critic": WRITER | EDITING}}
     )
-    choices = await admission().admit(request)
+    choices = (await admission().admit(request)).choices
     assert choices["generator"].names() == ("openai:gpt-5-mini", EDITOR)

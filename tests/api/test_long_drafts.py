@@ -76,16 +76,16 @@ async def test_a_generator_that_always_replies_alike_is_not_asked_in_another_way
     for model, escapes in (("offline:editor", False), (LARGE, True)):
         asked = request(model, draft="All about refunds.")
         admitted = admission()
-        choices = await admitted.admit(asked)
-        assert admitted.settled(asked, choices).limits().escape is escapes
+        found = await admitted.admit(asked)
+        assert found.request.limits().escape is escapes
 
 
 async def test_edits_of_its_own_choice_become_edits_where_nothing_else_works() -> None:
     for model, edits in ((SMALL, "delta"), (LARGE, "auto")):
         asked = request(model, edits="auto")
         admitted = admission()
-        choices = await admitted.admit(asked)
-        assert admitted.settled(asked, choices).edits == edits
+        found = await admitted.admit(asked)
+        assert found.request.edits == edits
 
 
 async def test_the_context_counts_against_the_context_window() -> None:

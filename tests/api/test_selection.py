@@ -198,4 +198,4 @@ async def test_a_budget_must_do_for_the_dearest_candidate() -> None:
     with pytest.raises(InvalidRequest, match="expected to cost"):
         await admission().admit(dear)
     cheap = RefinementRequest.model_validate(fields | auto(CHEAP, "openai:gpt-4.1-nano"))
-    assert await admission().admit(cheap)
+    assert (await admission().admit(cheap)).choices
