@@ -90,5 +90,8 @@ def objects(document: Mapping[str, Any]) -> str:
             lines += ["An event, see [events](events.md).", ""]
             continue
         lines += [schema.get("description", ""), ""]
-        lines += [*fields_of(schema)] if "properties" in schema else [type_of(schema), ""]
+        if bases := [type_of(base) for base in schema.get("allOf", ())]:
+            lines += [f"The fields of {' and '.join(bases)}, and of its own:", ""]
+        is_object = "properties" in schema or bases
+        lines += [*fields_of(schema)] if is_object else [type_of(schema), ""]
     return "\n".join(lines)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from app.contract.access import OPERATOR, ApiKey, IssuedKey, KeyList, KeyRequest, KeyRotation
+from app.contract.access import OPERATOR, ApiKey, IssuedKey, KeyList, KeyRequest, Rotation
 from app.contract.errors import FieldError, Forbidden, InvalidRequest, NotFound
 from app.settings import Settings, derived
 from app.store import AccessStore, KeyRecord, refusals
@@ -151,7 +151,7 @@ class Keyring:
             (shown,) = await self._shown([await self._record(admin, key_id)])
         return shown
 
-    async def rotate(self, admin: str, key_id: str, rotation: KeyRotation) -> IssuedKey:
+    async def rotate(self, admin: str, key_id: str, rotation: Rotation) -> IssuedKey:
         """Return a new key like this one, which goes on working for a while.
 
         Raises KeyNotFound, and InvalidRequest if the key does not work any more.

@@ -33,11 +33,11 @@ from app.contract.access import (
     IssuedToken,
     KeyList,
     KeyRequest,
-    KeyRotation,
     ProviderKey,
     ProviderKeyList,
     ProviderKeyRequest,
     Quotas,
+    Rotation,
     TenantList,
     TenantOverview,
     TokenRequest,
@@ -116,7 +116,7 @@ TheKeyring = Annotated[Keyring, Depends(_keyring)]
 KeyId = Annotated[str, Path(pattern=patterns.KEY_ID.regex, examples=["key_3f8k2m9q7w1x"])]
 KeyBody = Annotated[RequestBody[KeyRequest], Depends(body_as(KeyRequest, is_required=False))]
 TokenBody = Annotated[RequestBody[TokenRequest], Depends(body_as(TokenRequest, is_required=False))]
-RotationBody = Annotated[RequestBody[KeyRotation], Depends(body_as(KeyRotation, is_required=False))]
+RotationBody = Annotated[RequestBody[Rotation], Depends(body_as(Rotation, is_required=False))]
 
 
 @keys.post(
@@ -169,7 +169,7 @@ async def get(key_id: KeyId, admin: Tenant, keyring: TheKeyring, managing: Manag
     operation_id="rotateKey",
     status_code=201,
     responses=problems(NotFound, Conflict, *UNREADABLE),
-    openapi_extra=body(KeyRotation, examples.ROTATIONS, is_required=False),
+    openapi_extra=body(Rotation, examples.ROTATIONS, is_required=False),
 )
 async def rotate(
     key_id: KeyId, rotation: RotationBody, admin: Tenant, keyring: TheKeyring, managing: Managing

@@ -1,6 +1,6 @@
 """The OpenAPI document, with the bodies, headers and errors that FastAPI cannot derive."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any
 
@@ -16,9 +16,9 @@ from app.api.problems import MEDIA_TYPE, problem_of
 from app.contract import Contract, errors
 from app.contract.access import (
     KeyRequest,
-    KeyRotation,
     ProviderKeyRequest,
     Quotas,
+    Rotation,
     Scope,
     TokenRequest,
 )
@@ -41,7 +41,6 @@ from app.contract.snapshot import Snapshot
 from app.contract.webhooks import (
     WEBHOOK_EVENTS,
     EndpointRequest,
-    SecretRotation,
     WebhookMessage,
 )
 
@@ -246,7 +245,6 @@ UNSEEN = (
     BatchMessage,
     BatchResult,
     EndpointRequest,
-    SecretRotation,
     RefinementRequest,
     LimitsChange,
     ReviewDecision,
@@ -254,7 +252,7 @@ UNSEEN = (
     RatingRequest,
     PartialRequest,
     KeyRequest,
-    KeyRotation,
+    Rotation,
     TokenRequest,
     ProviderKeyRequest,
     Quotas,
@@ -311,7 +309,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         [(contract, "validation") for contract in UNSEEN],
         ref_template="#/components/schemas/{model}",
     )
-    schemas = unseen["$defs"] | document["components"]["schemas"]
+    schemas = _inherited(unseen["$defs"] | document["components"]["schemas"])
     schemas |= _typed_events(schemas["Event"])
     bodies = [it.get("requestBody") for each in document["paths"].values() for it in each.values()]
     sent = _referred(bodies, schemas)
@@ -341,6 +339,89 @@ def document(app: FastAPI) -> dict[str, Any]:
         kind: {"post": _webhook(kind)} for kind in (*WEBHOOK_EVENTS, BATCH_COMPLETED)
     }
     return document
+
+
+def _inherited(schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the schemas, in which a class refers to its bases for the fields it has of them.
+
+    A base is any contract with fields; what a class says otherwise than its base stays its own.
+    """
+    classes = {contract.__name__: contract for contract in _subclasses(Contract)}
+    wanted = {base for name in schemas.keys() & classes.keys() for base in _above(classes[name])}
+    _, found = models_json_schema(
+        [(base, "validation") for base in sorted(wanted, key=lambda base: base.__name__)],
+        ref_template="#/components/schemas/{model}",
+    )
+    known = found.get("$defs", {}) | schemas
+    for schema in known.values():
+        for field in schema.get("properties", {}).values():
+            if field.get("default", "") is None:  # the framework drops it from some of them
+                del field["default"]
+    derived = {
+        name: _derived(known, name, [base.__name__ for base in _bases(classes[name])])
+        if name in classes
+        else schema
+        for name, schema in known.items()
+    }
+    extended = {name for schema in derived.values() for name in _extended(schema)}
+    used = _referred([derived[name] for name in schemas], derived) | schemas.keys()
+    for name in extended:
+        derived[name] = {
+            key: value
+            for key, value in derived[name].items()
+            if key not in ("additionalProperties", "unevaluatedProperties")
+        }
+    return {name: derived[name] for name in derived if name in used}
+
+
+def _subclasses(contract: type[Contract]) -> Iterator[type[Contract]]:
+    for each in contract.__subclasses__():
+        yield each
+        yield from _subclasses(each)
+
+
+def _bases(contract: type[Contract]) -> list[type[Contract]]:
+    """Return the contracts with fields that a class is derived from directly."""
+    return [
+        base
+        for base in contract.__bases__
+        if issubclass(base, Contract) and base.model_fields and not base.__name__.startswith("_")
+    ]
+
+
+def _above(contract: type[Contract]) -> Iterator[type[Contract]]:
+    """Yield the bases of a class, and theirs."""
+    for base in _bases(contract):
+        yield base
+        yield from _above(base)
+
+
+def _derived(schemas: Mapping[str, Any], name: str, bases: Sequence[str]) -> dict[str, Any]:
+    """Return the schema of a class without the fields that it shares with its bases."""
+    schema = dict(schemas[name])
+    own = dict(schema.get("properties", {}))
+    required = list(schema.get("required", ()))
+    references = []
+    for base in bases:
+        theirs = schemas[base]["properties"]
+        shared = {field for field in theirs if own.get(field) == theirs[field]}
+        if shared and set(schemas[base].get("required", ())) <= set(schema.get("required", ())):
+            references.append({"$ref": f"#/components/schemas/{base}"})
+            own = {field: each for field, each in own.items() if field not in shared}
+            required = [field for field in required if field in own]
+    if not references:
+        return schema
+    for key in ("properties", "required", "additionalProperties"):
+        schema.pop(key, None)
+    said = {"allOf": references, "properties": own, "required": required}
+    kept = {key: value for key, value in said.items() if value}
+    return {**schema, **kept, "unevaluatedProperties": False}
+
+
+def _extended(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the schemas that one extends."""
+    for reference in schema.get("allOf", ()):
+        yield reference["$ref"].rpartition("/")[2]
 
 
 def _describe_default(property_: dict[str, Any], *, is_sent: bool) -> None:
@@ -394,13 +475,15 @@ def _typed_events(event: Mapping[str, Any]) -> dict[str, Any]:
     named = {kind: f"{kind.replace('.', ' ').title().replace(' ', '')}Event" for kind in DATA_OF}
     typed = {
         named[kind]: {
-            **event,
+            "allOf": event["allOf"],
             "properties": {
-                **event["properties"],
                 "type": {"type": "string", "const": kind.value},
                 "data": {"$ref": f"#/components/schemas/{data.__name__}"},
             },
+            "required": ["type", "data"],
             "title": named[kind],
+            "type": "object",
+            "description": event["description"],
         }
         for kind, data in DATA_OF.items()
     }

@@ -9,6 +9,7 @@ from app.api.bodies import RequestBody, body_as
 from app.api.dependencies import IdempotencyKey, RefinementId, Tenant, TheStore
 from app.api.openapi import UNREADABLE, body, problems
 from app.contract import patterns
+from app.contract.access import Rotation
 from app.contract.errors import (
     Conflict,
     InvalidRequest,
@@ -23,7 +24,6 @@ from app.contract.webhooks import (
     EndpointList,
     EndpointRequest,
     RegisteredEndpoint,
-    SecretRotation,
 )
 
 deliveries = APIRouter(prefix="/v1/refinements/{refinement_id}/webhooks", tags=["webhooks"])
@@ -34,9 +34,7 @@ EndpointId = Annotated[
     str, Path(pattern=patterns.ENDPOINT_ID.regex, examples=[examples.ENDPOINT_ID])
 ]
 EndpointBody = Annotated[RequestBody[EndpointRequest], Depends(body_as(EndpointRequest))]
-RotationBody = Annotated[
-    RequestBody[SecretRotation], Depends(body_as(SecretRotation, is_required=False))
-]
+RotationBody = Annotated[RequestBody[Rotation], Depends(body_as(Rotation, is_required=False))]
 
 
 @deliveries.get("", operation_id="listWebhooks", responses=problems(RefinementNotFound, NotStored))
@@ -101,7 +99,7 @@ async def get(endpoint_id: EndpointId, tenant: Tenant, store: TheStore) -> Regis
     "/{endpoint_id}/rotate",
     operation_id="rotateSecret",
     responses=problems(MalformedHeader, NotFound, *UNREADABLE),
-    openapi_extra=body(SecretRotation, examples.OVERLAPS, is_required=False),
+    openapi_extra=body(Rotation, examples.OVERLAPS, is_required=False),
 )
 async def rotate(
     endpoint_id: EndpointId,

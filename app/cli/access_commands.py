@@ -21,8 +21,8 @@ from app.contract.access import (
     WITHOUT_ADMIN,
     ApiKey,
     KeyRequest,
-    KeyRotation,
     Quotas,
+    Rotation,
     Scope,
 )
 from app.contract.errors import HoneError
@@ -182,7 +182,7 @@ def rotate(
 ) -> None:
     """Print a new key with the same rights; for a day both work."""
     try:
-        rotation = KeyRotation(overlap_s=round(overlap_hours * 3600))
+        rotation = Rotation(overlap_s=round(overlap_hours * 3600))
     except ValidationError:
         raise typer.BadParameter("--overlap-hours must be from 0 to 720") from None
     issued = on_store(

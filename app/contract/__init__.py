@@ -1,9 +1,23 @@
 """Data that API, workers and clients agree on. Nothing here does I/O."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Contract(BaseModel):
     """Frozen data that rejects unknown fields, NaN and infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Page(Contract):
+    """One page of a list, and where the next one begins."""
+
+    has_more: bool
+    next_cursor: str | None = Field(description="For the next page; null on the last one.")
+
+
+class EntryPage(Contract):
+    """One page of a journal, and where the next one begins."""
+
+    has_more: bool
+    next_after: int

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, field_validator
 
-from app.contract import Contract, patterns
+from app.contract import Contract, Page, patterns
 from app.contract.endpoints import HeaderValue
 
 TENANT_NAME = patterns.TENANT_NAME.regex
@@ -62,14 +62,14 @@ class KeyRequest(Contract):
         return scopes
 
 
-class KeyRotation(Contract):
-    """How a key is replaced by a new one."""
+class Rotation(Contract):
+    """How a key or a secret is replaced by a new one."""
 
     overlap_s: int = Field(
         86_400,
         ge=0,
         le=30 * 86_400,
-        description="Seconds for which the old key goes on working, unless it expires before.",
+        description="Seconds for which the old one goes on working, unless it expires before.",
     )
 
 
@@ -97,12 +97,10 @@ class IssuedKey(ApiKey):
     key: str = Field(examples=["hone_3f8k2m9q7w1x_..."], repr=False)
 
 
-class KeyList(Contract):
+class KeyList(Page):
     """One page of the keys that an administrator manages, the newest first."""
 
     data: tuple[ApiKey, ...]
-    has_more: bool
-    next_cursor: str | None = Field(description="For the next page; null on the last one.")
 
 
 LONGEST_TOKEN_S = 3_600
@@ -198,19 +196,17 @@ class TenantUse(Contract):
 
 
 class TenantOverview(Contract):
-    """A tenant: what it may use, and what it uses."""
+    """The quotas of a tenant, and its consumption now."""
 
     name: str
     quotas: Quotas
     use: TenantUse
 
 
-class TenantList(Contract):
+class TenantList(Page):
     """One page of tenants, by name."""
 
     data: tuple[TenantOverview, ...]
-    has_more: bool
-    next_cursor: str | None = Field(description="For the next page; null on the last one.")
 
 
 class AuditEntry(Contract):
@@ -231,9 +227,7 @@ class AuditEntry(Contract):
     )
 
 
-class AuditPage(Contract):
+class AuditPage(Page):
     """One page of the audit log of a tenant, newest first."""
 
     data: tuple[AuditEntry, ...]
-    has_more: bool
-    next_cursor: str | None = Field(description="For the next page; null on the last one.")

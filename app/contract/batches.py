@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from app.contract import Contract, patterns
+from app.contract import Contract, Page, patterns
 from app.contract.endpoints import Endpoint, TimeoutS
-from app.contract.errors import FieldError
+from app.contract.errors import Cause, FieldError
 from app.contract.overlays import PartialRequest
 from app.contract.requests import MetadataKey, MetadataValue
 from app.contract.snapshot import Snapshot
@@ -67,11 +67,9 @@ class BatchItem(Contract):
     )
 
 
-class BatchRefusal(Contract):
+class BatchRefusal(Cause):
     """Why a line was refused: what a single submission would have been answered."""
 
-    code: str
-    detail: str
     errors: tuple[FieldError, ...] = Field(
         (), description="At most 5, with pointers into the line."
     )
@@ -152,12 +150,10 @@ class Batch(Contract):
         return self.ended_at is not None
 
 
-class BatchPage(Contract):
+class BatchPage(Page):
     """One page of batches, newest first."""
 
     data: tuple[Batch, ...]
-    has_more: bool
-    next_cursor: str | None
 
 
 class BatchResult(Contract):

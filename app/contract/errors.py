@@ -41,6 +41,13 @@ def _listed(pointers: Sequence[str]) -> str:
     return ", ".join([*(it or "/" for it in pointers[:SAID_AT_MOST]), *more])
 
 
+class Cause(Contract):
+    """Why something failed: a stable code, and a sentence for people."""
+
+    code: str
+    detail: str
+
+
 class FieldError(Contract):
     """One error in a body or in the query."""
 
@@ -51,15 +58,13 @@ class FieldError(Contract):
     detail: str
 
 
-class Problem(Contract):
+class Problem(Cause):
     """An error as `application/problem+json` (RFC 9457)."""
 
     type: str
     title: str
     status: int
-    detail: str
     instance: str
-    code: str
     errors: tuple[FieldError, ...] | None = None
 
 

@@ -7,24 +7,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.contract import Contract
-from app.contract.drafts import EditsMade, Escape
+from app.contract import Contract, EntryPage
+from app.contract.drafts import EditsMade
+from app.contract.errors import Cause
 from app.contract.judgement import (
-    CriterionScore,
-    Finding,
     FindingsReply,
-    Fixes,
     IssueNote,
     QualityEstimate,
-    Score,
-    ScoreFrom,
     Usage,
 )
 from app.contract.limits import Limits, TimeLimit
 from app.contract.outcome import Caveat
 from app.contract.ratings import Rated
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
-from app.contract.snapshot import Best, Failure, Snapshot
+from app.contract.snapshot import Best, Failure, JudgedIteration, Snapshot
 from app.contract.status import StopReason
 from app.contract.waiting import Waiting
 
@@ -161,12 +157,10 @@ class ToolReply(Contract):
 AnyReply = Annotated[TextReply | FindingsReply | ToolReply, Field(discriminator="kind")]
 
 
-class Tried(Contract):
+class Tried(Cause):
     """A model that was called before the one that answered, and its error."""
 
     model: str
-    code: str
-    detail: str
 
 
 ABOUT = (
@@ -175,66 +169,48 @@ ABOUT = (
 )
 
 
-class StepCompleted(Contract):
-    """A step was completed; its reply is stored."""
+class EndedStep(Contract):
+    """A step that was performed, or failed."""
 
     key: str
+    model: str | None = Field(
+        None,
+        description="Model that answered: provider, and the name that its server reported; of a"
+        " failed step, the model that was to answer: its fallbacks, if any, have failed too.",
+    )
+    prompt: PromptRef | None = None
+    usage: Usage
+
+
+class StepCompleted(EndedStep):
+    """A step was completed; its reply is stored."""
+
     kind: Literal["ask", "check", "call"]
     reply: AnyReply
-    model: str | None = Field(
-        None, description="Model that answered: provider, and the name that its server reported."
-    )
     tried: tuple[Tried, ...] = Field((), description="Models that failed before it, in order.")
-    prompt: PromptRef | None = None
     caveats: tuple[Caveat, ...] = Field(
         (), description="Parts of the reply that could not be used, and why; the rest counts."
     )
-    usage: Usage
     seconds: float
     about: str = Field(description=ABOUT)
     next: tuple[str, ...]
 
 
-class StepFailed(Contract):
+class StepFailed(EndedStep, Cause):
     """A step failed; the failure is stored and the step is not retried."""
 
-    key: str
-    code: str
-    detail: str
-    model: str | None = Field(
-        None, description="Model that was to answer; its fallbacks, if any, have failed too."
-    )
-    prompt: PromptRef | None = None
-    usage: Usage
     about: str | None = Field(None, description=f"{ABOUT} null: a call that a reviewer was to see.")
     next: tuple[str, ...]
 
 
-class IterationCompleted(Contract):
+class IterationCompleted(JudgedIteration):
     """A draft was judged. `limits` are those then in force, by which the strategy continues."""
 
-    iteration: int
-    path: str
-    sha256: str
-    parent: str | None
-    score: Score | None
-    score_from: ScoreFrom = "critique"
-    scores: tuple[CriterionScore, ...]
-    passed: bool
-    findings: tuple[Finding, ...]
-    strengths: tuple[str, ...]
-    weaknesses: tuple[str, ...]
-    suggestions: tuple[str, ...]
-    asked: tuple[str, ...]
     edits: EditsMade | None = Field(
         None, description="Effect of the edits that made it from its parent, if it was edited."
     )
-    fixes: Fixes = ()
     draft: str | None = Field(
         None, description="The text, if it is neither a model's reply nor the client's draft."
-    )
-    escape: Escape | None = Field(
-        None, description="How it was made in another way, after the search had stood still."
     )
     issues: tuple[IssueNote, ...] = Field(
         (), description="The issues of the draft, and those of its parent that it resolved."
@@ -339,21 +315,24 @@ DATA_OF: dict[EventType, type[Contract]] = {
 }
 
 
-class Event(Contract):
-    """One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps."""
+class JournalEntry(Contract):
+    """The number of an event, which counts 1, 2, 3 ... without gaps, and its time."""
 
     event: int = Field(ge=1)
-    type: EventType
     at: datetime
+
+
+class Event(JournalEntry):
+    """One journal entry as a client sees it."""
+
+    type: EventType
     data: EventData
 
 
-class EventPage(Contract):
+class EventPage(EntryPage):
     """Events after a number, oldest first."""
 
     data: tuple[Event, ...]
-    has_more: bool
-    next_after: int
 
 
 def unvoided(events: Iterable[Event]) -> list[Event]:

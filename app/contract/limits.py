@@ -40,8 +40,8 @@ MaxCost = Annotated[
 ]
 
 
-class Stop(Contract):
-    """Rules that end a refinement before `max_iterations`."""
+class StopRules(Contract):
+    """What ends a refinement before `max_iterations`."""
 
     patience: int | None = Field(
         None,
@@ -90,7 +90,11 @@ class Stop(Contract):
     max_cost_usd: MaxCost | None = None
 
 
-class Limits(Stop):
+class Stop(StopRules):
+    """Rules that end a refinement before `max_iterations`."""
+
+
+class Limits(StopRules):
     """All rules now in force."""
 
     threshold: Threshold

@@ -66,8 +66,7 @@ class ModelOffer(Contract):
     """Models of one provider, named `provider:name`."""
 
     provider: str
-    configured: bool = Field(description="Whether it can be called; else `missing` says why not.")
-    missing: str | None
+    missing: str | None = Field(description="Why it cannot be called; null if it can.")
     writes: bool = Field(description="Whether it can write a text from a task alone.")
     names: tuple[str, ...] = Field(description="All its model names; empty if any name is valid.")
     priced: tuple[PricedModel, ...]

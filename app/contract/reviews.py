@@ -169,28 +169,38 @@ PLACE = (
 )
 
 
-class Paused(Contract):
-    """A reviewer is asked about one judged draft, or about a call of a tool before it is made.
+class AskedReview(Contract):
+    """The question to reviewers about a judged draft, or about a call of a tool before it is made.
 
-    The timeout is `timeout_s` from `at`. If the pause was requested, the draft is the best one so
-    far; without one its fields are null.
+    Of a pause that was requested, the draft is the best one so far.
     """
 
     key: str = Field(description="Key of the step that records the decision.")
     path: str | None = Field(
-        None, description="Path of the iteration, or of the step of a plan, under review."
+        None,
+        description="Path of the iteration, or of the step of a plan, under review; of the best"
+        " iteration if the pause was requested, `null` before a draft was judged.",
     )
+    when: PausedWhen | None = Field(
+        None,
+        description="`requested`: nobody is asked, and the actions `resume`, `revise` and `replace`"
+        " answer it; `before_call`: a call of a tool is under review.",
+    )
+    question: str
+    call: PlannedCall | None = Field(None, description="The call under review; null for a draft.")
+    on_timeout: PausedOnTimeout
+    reviewers: tuple[str, ...] = Field((), description="Who may decide; empty: any reviewer.")
+    approvals_needed: int = Field(1, ge=1)
+    place: str | None = Field(None, description=PLACE)
+
+
+class Paused(AskedReview):
+    """Reviewers are asked. The timeout is `timeout_s` from `at`."""
+
     iteration: int | None = Field(None, ge=0, description="Null for a call of a tool.")
     score: Score | None = None
     sha256: str | None = Field(None, description="Of the draft; null for a call of a tool.")
-    call: PlannedCall | None = Field(None, description="The call under review; null for a draft.")
-    when: PausedWhen
     timeout_s: float = Field(gt=0)
-    on_timeout: PausedOnTimeout
-    question: str
-    reviewers: tuple[str, ...] = ()
-    approvals_needed: int = Field(1, ge=1)
-    place: str | None = Field(None, description=PLACE)
 
 
 class ReviewerApproval(Contract):
@@ -215,16 +225,11 @@ class DatedApproval(ReviewerApproval):
     at: datetime
 
 
-class Reviewed(Contract):
-    """The reviewer's decision, or `on_timeout` after a timeout."""
+class LastReview(Contract):
+    """How the last review was decided, and by whom."""
 
     key: str
     action: ReviewAction
-    feedback: str | None = None
-    spans: Passages = ()
-    draft: str | None = None
-    arguments: dict[str, Any] | None = None
-    score: Score | None = None
     by: Literal["reviewer", "timeout"]
     reviewer: str | None = Field(
         None, description="Id of their API key, or the name given; null if unknown."
@@ -234,36 +239,19 @@ class Reviewed(Contract):
     )
 
 
-class LastReview(Contract):
-    """How the last review was decided, and by whom."""
+class Reviewed(LastReview):
+    """The reviewer's decision, or `on_timeout` after a timeout."""
 
-    key: str
-    action: ReviewAction
-    by: Literal["reviewer", "timeout"]
-    reviewer: str | None = None
-    approved_by: tuple[str, ...] = ()
+    feedback: str | None = None
+    spans: Passages = ()
+    draft: str | None = None
+    arguments: dict[str, Any] | None = None
+    score: Score | None = None
 
 
-class PendingReview(Contract):
+class PendingReview(AskedReview):
     """The review that a paused refinement waits for, or the pause that was requested."""
 
-    key: str
-    path: str | None = Field(
-        None,
-        description="Path of the iteration, or of the step of a plan, under review; of the best"
-        " iteration if the pause was requested, `null` before a draft was judged.",
-    )
-    when: PausedWhen | None = Field(
-        None,
-        description="`requested`: nobody is asked, and the actions `resume`, `revise` and `replace`"
-        " answer it; `before_call`: a call of a tool is under review.",
-    )
-    question: str
-    call: PlannedCall | None = Field(None, description="The call under review; null for a draft.")
-    on_timeout: PausedOnTimeout
     asked_at: datetime
     deadline: datetime
-    reviewers: tuple[str, ...] = Field((), description="Who may decide; empty: any reviewer.")
-    approvals_needed: int = Field(1, ge=1)
     approvals: tuple[DatedApproval, ...] = Field((), description="Those given so far, in order.")
-    place: str | None = Field(None, description=PLACE)

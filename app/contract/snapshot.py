@@ -5,8 +5,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from app.contract import Contract
+from app.contract import Contract, Page
 from app.contract.drafts import EditsReport, Escape
+from app.contract.errors import Cause
 from app.contract.judgement import (
     Comparison,
     CriterionScore,
@@ -43,15 +44,11 @@ class Best(IterationScore):
     sha256: str
 
 
-class Result(Contract):
+class Result(Best):
     """The best judged draft, with the score of exactly that text."""
 
     draft: str
-    iteration: int = Field(ge=0)
-    path: str
-    score: Score | None
     score_from: ScoreFrom = "critique"
-    sha256: str
     caveats: tuple[Caveat, ...] = Field(
         (), description="Everything that was asked for and not done, or not used."
     )
@@ -72,11 +69,9 @@ class Result(Contract):
         return without_text(self.caveats)
 
 
-class Failure(Contract):
-    """Why a refinement failed: a stable code and a sentence."""
+class Failure(Cause):
+    """Why a refinement failed."""
 
-    code: str
-    detail: str
     steps: tuple[str, ...] = Field(
         (), description="Keys of the steps that make up the failure: a retry performs them again."
     )
@@ -176,12 +171,10 @@ class Snapshot(Contract):
     links: Links
 
 
-class SnapshotPage(Contract):
+class SnapshotPage(Page):
     """One page of refinements, newest first."""
 
     data: tuple[Snapshot, ...]
-    has_more: bool
-    next_cursor: str | None
 
     def without_results(self) -> Self:
         """Return the page without the texts of its refinements."""
@@ -189,15 +182,10 @@ class SnapshotPage(Contract):
         return self.model_copy(update={"data": bare})
 
 
-class Iteration(Contract):
-    """One draft and how it was judged."""
+class JudgedIteration(Best):
+    """How a draft was judged."""
 
-    iteration: int
-    path: str
-    draft: str
-    sha256: str
     parent: str | None = Field(description="Path of the iteration it was revised from.")
-    score: Score | None
     score_from: ScoreFrom = "critique"
     scores: tuple[CriterionScore, ...]
     passed: bool
@@ -206,6 +194,18 @@ class Iteration(Contract):
     weaknesses: tuple[str, ...]
     suggestions: tuple[str, ...]
     asked: tuple[str, ...] = Field(description="Changes that its writer was asked to make.")
+    escape: Escape | None = Field(
+        None,
+        description="How it was made in another way, after the search had stood still: anew from"
+        " the same findings, or as a revision at a higher temperature.",
+    )
+    fixes: Fixes = ()
+
+
+class Iteration(JudgedIteration):
+    """One draft and how it was judged."""
+
+    draft: str
     issues: tuple[Issue, ...] = Field(
         (), description="The issues of the draft, and those of its parent that it resolved."
     )
@@ -214,12 +214,6 @@ class Iteration(Contract):
         description="Effect of the edits that made it from its parent; null for a text that was"
         " written as a whole.",
     )
-    escape: Escape | None = Field(
-        None,
-        description="How it was made in another way, after the search had stood still: anew from"
-        " the same findings, or as a revision at a higher temperature.",
-    )
-    fixes: Fixes = ()
     usage: Usage
     ratings: tuple[Rating, ...] = Field(
         (), description="What people said of this text, oldest first."

@@ -5,17 +5,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from app.contract import Contract
-from app.contract.events import AnyReply, Tried
+from app.contract import Contract, EntryPage
+from app.contract.events import AnyReply, PromptRef, Tried
 from app.contract.judgement import Usage
 
 
-class StepPrompt(Contract):
+class StepPrompt(PromptRef):
     """The prompt of a step. Its texts are null if they were not kept (`HONE_KEEP_PROMPTS`)."""
 
-    name: str
-    version: int
-    sha256: str = Field(description="SHA-256 of the text as it was sent.")
     system: str | None = None
     user: str | None = Field(
         None,
@@ -46,9 +43,7 @@ class Step(Contract):
     seconds: float
 
 
-class StepPage(Contract):
+class StepPage(EntryPage):
     """Steps in the order in which they ended."""
 
     data: tuple[Step, ...]
-    has_more: bool
-    next_after: int

@@ -1,7 +1,7 @@
 """Webhooks: where the news of a refinement goes, how far it got, and the secrets that sign it."""
 
 from datetime import datetime
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -81,12 +81,6 @@ class EndpointRequest(Contract):
     """An endpoint to register."""
 
     url: Url
-
-
-class SecretRotation(Contract):
-    """How long the old secret signs beside the new one."""
-
-    overlap_s: Annotated[int, Field(ge=0, le=30 * 86_400)] = 86_400
 
 
 class RegisteredEndpoint(Contract):

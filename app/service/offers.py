@@ -98,7 +98,6 @@ def _models_of(
     )
     return ModelOffer(
         provider=provider.name,
-        configured=missing is None,
         missing=missing,
         writes=provider.writes,
         names=tuple(f"{provider.name}:{name}" for name in provider.models),

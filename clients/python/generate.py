@@ -38,6 +38,7 @@ OPTIONS = [
     "--collapse-root-models",
     "--disable-future-imports",
     "--disable-timestamp",
+    "--keyword-only",
     "--use-schema-description",
     "--use-union-operator",
     "--wrap-string-literal",

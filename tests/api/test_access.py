@@ -18,7 +18,7 @@ from redis import Redis
 
 from app.access import Directory, Keyring
 from app.api.access import scope_needed
-from app.contract.access import OPERATOR, KeyRequest, KeyRotation, Scope
+from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope
 from app.contract.errors import InvalidRequest
 from app.settings import Settings
 from app.store import Store
@@ -189,17 +189,17 @@ async def test_a_long_poll_is_refused_when_its_key_was_revoked_meanwhile(
 
 async def test_both_keys_work_during_a_rotation(guarded: str, keyring: Keyring) -> None:
     old = await keyring.create(OPERATOR, KeyRequest(tenant="acme", name="mail"))
-    new = await keyring.rotate(OPERATOR, old.id, KeyRotation())
+    new = await keyring.rotate(OPERATOR, old.id, Rotation())
     assert await is_let_in(guarded, old.key)
     assert await is_let_in(guarded, new.key)
     assert (new.tenant, new.name, new.scopes) == (old.tenant, old.name, old.scopes)
     replaced = await keyring.get(OPERATOR, old.id)
     assert replaced.replaced_by == new.id
     assert replaced.expires_at
-    await keyring.rotate(OPERATOR, new.id, KeyRotation(overlap_s=0))
+    await keyring.rotate(OPERATOR, new.id, Rotation(overlap_s=0))
     await until(guarded, new.key, is_in=False)
     with pytest.raises(InvalidRequest, match="revoked or has expired"):
-        await keyring.rotate(OPERATOR, new.id, KeyRotation())
+        await keyring.rotate(OPERATOR, new.id, Rotation())
 
 
 async def test_a_key_expires(guarded: str, keyring: Keyring) -> None:

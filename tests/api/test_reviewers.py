@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.access import Keyring
-from app.contract.access import OPERATOR, IssuedKey, KeyRequest, KeyRotation, Scope
+from app.contract.access import OPERATOR, IssuedKey, KeyRequest, Rotation, Scope
 from app.settings import Settings
 from app.store import Store, WorkerStore
 from tests.api.api_client import paused, problem, submitted
@@ -70,7 +70,7 @@ async def test_keys_that_are_named_approve_and_are_named_in_journal_snapshot_rep
             assert wrong["errors"][0]["pointer"] == "/reviewer"
             now = (await said(first, refinement_id, feedback="Good.")).json()
         assert (now["status"], now["review"]["approvals"][0]["reviewer"]) == ("paused", ann.id)
-        bobs_next = await keyring.rotate(OPERATOR, bob.id, KeyRotation(overlap_s=0))
+        bobs_next = await keyring.rotate(OPERATOR, bob.id, Rotation(overlap_s=0))
         async with by(guarded, bobs_next) as second:
             now = (await said(second, refinement_id)).json()
         decided = {"reviewer": bob.id, "approved_by": [ann.id, bob.id]}
@@ -97,7 +97,7 @@ async def test_reviewers_who_could_not_decide_are_refused_with_the_request(
     gone = await keyring.create(OPERATOR, KeyRequest())
     await keyring.revoke(OPERATOR, gone.id)
     rotated = await keyring.create(OPERATOR, KeyRequest())
-    await keyring.rotate(OPERATOR, rotated.id, KeyRotation(overlap_s=0))
+    await keyring.rotate(OPERATOR, rotated.id, Rotation(overlap_s=0))
     async with by(guarded, mine) as api:
         for name in ("ann", reading.id, elsewhere.id, gone.id):
             body = {"draft": "A text.", "review": review(mine.id, name)}

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from app.access import Keyring
 from app.cli import app
-from app.contract.access import OPERATOR, KeyRequest, KeyRotation, Scope
+from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import WorkerStore, open_signing, open_store, open_tenant_keys, open_worker_store
@@ -121,9 +121,7 @@ async def test_keys_made_under_the_old_one_work_until_it_goes_and_are_named(
     said = await asyncio.to_thread(rotated, old)
     assert f"still under the old key: {before.id} default mail service" in said
     async with open_store(both, RefinementQueue(old.queue)) as store:
-        after = await Keyring(store.access, both).rotate(
-            OPERATOR, before.id, KeyRotation(overlap_s=0)
-        )
+        after = await Keyring(store.access, both).rotate(OPERATOR, before.id, Rotation(overlap_s=0))
     assert "still under" not in await asyncio.to_thread(rotated, old)
     with running(new) as url:
         for key, status in ((before.key, 401), (after.key, 200)):

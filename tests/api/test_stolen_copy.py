@@ -14,7 +14,7 @@ from redis import Redis
 
 from app.access import Keyring
 from app.access.signed import SESSION_COOKIE, ConsoleSession, ReadToken, Signing
-from app.contract.access import OPERATOR, KeyRequest, KeyRotation, Scope
+from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope
 from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
 from app.settings import Settings, derived
@@ -159,7 +159,7 @@ async def test_after_a_rotation_the_old_key_with_a_new_copy_serves_for_nothing(
         refinement_id, _ = await used(url, first.key)
     both = before.model_copy(update={"secret_key": NEW, "secret_key_old": OLD})
     async with made(both) as keyring:
-        issued = await keyring.rotate(OPERATOR, first.id, KeyRotation(overlap_s=0))
+        issued = await keyring.rotate(OPERATOR, first.id, Rotation(overlap_s=0))
     assert "sealed anew" in await asyncio.to_thread(rotated, both)
     after = both.model_copy(update={"secret_key_old": None})
     with running(after) as url:

@@ -47,6 +47,17 @@ class CritiqueStrategy(TypedDict):
     kind: Literal["critique"]
 
 
+class Endpoint(TypedDict):
+    """
+    An endpoint of the client; what is secret is stored encrypted, and shown nowhere.
+    """
+
+    url: str
+    headers: NotRequired[dict[str, str]]
+    secret: NotRequired[str | None]
+    timeout_s: NotRequired[float]
+
+
 class EndpointRequest(TypedDict):
     """
     An endpoint to register.
@@ -63,14 +74,6 @@ class IterativeStrategy(TypedDict):
     """
 
     kind: Literal["iterative"]
-
-
-class KeyRotation(TypedDict):
-    """
-    How a key is replaced by a new one.
-    """
-
-    overlap_s: NotRequired[int]
 
 
 class LimitsChange(TypedDict):
@@ -190,17 +193,6 @@ class PythonCase(TypedDict):
     raises: NotRequired[str | None]
 
 
-class PythonValidator(TypedDict):
-    """
-    The draft is Python that compiles on `version`, fenced or not. It is never run.
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["python"]
-    version: NotRequired[Literal["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]]
-    ruff: NotRequired[list[str]]
-
-
 class Quotas(TypedDict):
     """
     What a tenant may use at most; null is without a limit, but for `watchers`.
@@ -228,24 +220,6 @@ class RatingRequest(TypedDict):
     note: NotRequired[str | None]
 
 
-class ReadabilityValidator(TypedDict):
-    """
-    Bounds on the readability of an English draft, each inclusive.
-
-    `reading_ease` is Flesch's (60 to 70 is plain English), `grade` Flesch and Kincaid's US school
-    year, `sentence_words` the mean length of a sentence. Code, links and numbers are ignored.
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["readability"]
-    min_reading_ease: NotRequired[float | None]
-    max_reading_ease: NotRequired[float | None]
-    min_grade: NotRequired[float | None]
-    max_grade: NotRequired[float | None]
-    min_sentence_words: NotRequired[float | None]
-    max_sentence_words: NotRequired[float | None]
-
-
 class ReasoningRevisionStrategy(TypedDict):
     """
     Reason in numbered steps; find the first faulty one and redo it and the steps after it.
@@ -257,18 +231,6 @@ class ReasoningRevisionStrategy(TypedDict):
 
     kind: Literal["reasoning_revision"]
     calculator: NotRequired[bool]
-
-
-class RegexValidator(TypedDict):
-    """
-    The draft matches (or does not match) a pattern in RE2 syntax, anywhere in the draft.
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["regex"]
-    pattern: str
-    expect: NotRequired[Literal["match", "no_match"]]
-    case_sensitive: NotRequired[bool]
 
 
 class ReviewDecision(TypedDict):
@@ -307,6 +269,14 @@ class RoleInstructions(TypedDict):
     critic: NotRequired[str]
 
 
+class Rotation(TypedDict):
+    """
+    How a key or a secret is replaced by a new one.
+    """
+
+    overlap_s: NotRequired[int]
+
+
 ScoreUse = TypedDict(
     "ScoreUse",
     {
@@ -325,14 +295,6 @@ class ScoredExample(TypedDict):
     text: str
     score: float
     why: NotRequired[str]
-
-
-class SecretRotation(TypedDict):
-    """
-    How long the old secret signs beside the new one.
-    """
-
-    overlap_s: NotRequired[int]
 
 
 class SelfConsistencyStrategy(TypedDict):
@@ -362,7 +324,269 @@ class SelfCorrectionStrategy(TypedDict):
     kind: Literal["self_correction"]
 
 
-class SpellingValidator(TypedDict):
+class StopRules(TypedDict):
+    """
+    What ends a refinement before `max_iterations`.
+    """
+
+    patience: NotRequired[int | None]
+    confidence: NotRequired[float | None]
+    min_improvement: NotRequired[float]
+    max_similarity: NotRequired[float]
+    tolerance: NotRequired[float | None]
+    escape: NotRequired[bool]
+    max_seconds: NotRequired[float]
+    max_wait_seconds: NotRequired[float]
+    max_tokens: NotRequired[int | None]
+    max_cost_usd: NotRequired[float | None]
+
+
+class TokenRequest(TypedDict):
+    """
+    A read token to create.
+    """
+
+    expires_in_s: NotRequired[int]
+
+
+class Tool(Endpoint):
+    """
+    An endpoint of the caller that does one thing, for plans and for questions about a draft.
+
+    It receives `{"tool": "<name>", "arguments": {...}}` by POST, signed according to Standard
+    Webhooks, with an `Idempotency-Key` made of refinement and step, and must answer 2xx with text
+    (JSON or any other, UTF-8), of which the first 20,000 characters are read. Any other answer is a
+    failed step of the plan, which is then revised, or a failed look-up. A call of a tool with
+    `effects` is sent at most once, unless the tool is `idempotent`. Only public addresses and those
+    in HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
+    """
+
+    name: str
+    description: str
+    effects: NotRequired[bool]
+    idempotent: NotRequired[bool]
+    parameters: dict[str, Any]
+
+
+class Validator(TypedDict):
+    """
+    A check of the draft that needs no model.
+    """
+
+    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
+    kind: str
+
+
+class Webhook(Endpoint):
+    """
+    An endpoint that is told when the refinement ends, or waits for a reviewer.
+
+    It receives a `WebhookMessage` by POST, signed according to Standard Webhooks 1.0, and must
+    answer 2xx. Anything else is repeated for a day, with the same `webhook-id`; 410 ends that.
+    """
+
+    url: str
+    timeout_s: NotRequired[float]
+    events: NotRequired[
+        list[
+            Literal[
+                "refinement.completed",
+                "refinement.failed",
+                "refinement.canceled",
+                "refinement.paused",
+            ]
+        ]
+    ]
+
+
+class XmlValidator(Validator):
+    """
+    The draft is one well-formed XML document, namespaces included, without a DTD.
+    """
+
+    kind: Literal["xml"]
+
+
+class YamlValidator(Validator):
+    """
+    The draft is YAML: one or more documents, each a mapping or sequence, without duplicate keys.
+
+    Parsed as YAML 1.1 by libyaml, without the tags that create objects of a programming language.
+    """
+
+    kind: Literal["yaml"]
+
+
+class CitationsValidator(Validator):
+    """
+    Every citation names a document of `context`, and every quotation occurs in its document.
+
+    A citation is a name in square brackets, such as `[policy.md]` or `[policy.md, section 2]`;
+    links, footnotes, check boxes and brackets in quotations or code are not. A quotation is text in
+    double quotation marks. It belongs to the citations directly after it, else to all in its
+    paragraph, and must occur in one of them word for word; case and punctuation do not count, and
+    `...` or `[...]` stands for omitted words.
+    """
+
+    kind: Literal["citations"]
+    min_quote_words: NotRequired[int]
+    required: NotRequired[bool]
+
+
+class ContainsValidator(Validator):
+    """
+    The draft contains all of `texts`.
+    """
+
+    kind: Literal["contains"]
+    texts: list[str]
+    case_sensitive: NotRequired[bool]
+
+
+class Criterion(TypedDict):
+    """
+    One thing a draft is judged on.
+    """
+
+    name: str
+    description: NotRequired[str]
+    weight: NotRequired[float]
+    floor: NotRequired[float | None]
+    examples: NotRequired[list[ScoredExample]]
+
+
+class Critics(TypedDict):
+    """
+    Several judgements of every draft: the median counts, and the spread is reported.
+
+    A panel of different critics as in PoLL (arXiv 2404.18796), with different roles as in ChatEval
+    (arXiv 2308.07201); several samples of one critic as in self-consistency (arXiv 2203.11171).
+    """
+
+    samples: NotRequired[int]
+    panel: NotRequired[list[PanelMember]]
+
+
+class ExcludesValidator(Validator):
+    """
+    The draft contains none of `texts`.
+    """
+
+    kind: Literal["excludes"]
+    texts: list[str]
+    case_sensitive: NotRequired[bool]
+    whole_words: NotRequired[bool]
+    replacements: NotRequired[dict[str, str]]
+
+
+class JsonSchemaValidator(Validator):
+    """
+    The draft is one JSON document that satisfies a JSON Schema (2020-12, or its `$schema`).
+    """
+
+    kind: Literal["json_schema"]
+    schema: dict[str, Any] | bool
+
+
+class JsonValidator(Validator):
+    """
+    The draft is one JSON document (RFC 8259) without duplicate names in an object.
+
+    It may be enclosed in one code fence; this applies to all formats.
+    """
+
+    kind: Literal["json"]
+
+
+class KeyRequest(TypedDict):
+    """
+    A key to create.
+    """
+
+    tenant: NotRequired[str | None]
+    scopes: NotRequired[list[Literal["submit", "read", "review", "admin"]]]
+    name: NotRequired[str]
+    expires_at: NotRequired[str | None]
+
+
+class LengthValidator(Validator):
+    """
+    Bounds on characters, words and sentences, each inclusive.
+
+    A character is a Unicode code point. A word is a run of letters, digits and marks, joined by
+    single apostrophes, hyphens, dots and commas inside it; each ideograph and kana is a word. A
+    sentence ends at `.`, `!`, `?` or `…` before white space, not after an abbreviation, or at an
+    empty line, and contains a word.
+    """
+
+    kind: Literal["length"]
+    min_characters: NotRequired[int | None]
+    max_characters: NotRequired[int | None]
+    min_words: NotRequired[int | None]
+    max_words: NotRequired[int | None]
+    min_sentences: NotRequired[int | None]
+    max_sentences: NotRequired[int | None]
+
+
+class MarkdownValidator(Validator):
+    """
+    The draft has these headings, and its Markdown is complete.
+
+    Complete: every code block is closed, headings go down one level at a time, every row of a table
+    has as many cells as its header, and every link has a text and a destination.
+    """
+
+    kind: Literal["markdown"]
+    headings: NotRequired[list[str]]
+
+
+class PythonValidator(Validator):
+    """
+    The draft is Python that compiles on `version`, fenced or not. It is never run.
+    """
+
+    kind: Literal["python"]
+    version: NotRequired[Literal["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]]
+    ruff: NotRequired[list[str]]
+
+
+class ReadabilityValidator(Validator):
+    """
+    Bounds on the readability of an English draft, each inclusive.
+
+    `reading_ease` is Flesch's (60 to 70 is plain English), `grade` Flesch and Kincaid's US school
+    year, `sentence_words` the mean length of a sentence. Code, links and numbers are ignored.
+    """
+
+    kind: Literal["readability"]
+    min_reading_ease: NotRequired[float | None]
+    max_reading_ease: NotRequired[float | None]
+    min_grade: NotRequired[float | None]
+    max_grade: NotRequired[float | None]
+    min_sentence_words: NotRequired[float | None]
+    max_sentence_words: NotRequired[float | None]
+
+
+class RegexValidator(Validator):
+    """
+    The draft matches (or does not match) a pattern in RE2 syntax, anywhere in the draft.
+    """
+
+    kind: Literal["regex"]
+    pattern: str
+    expect: NotRequired[Literal["match", "no_match"]]
+    case_sensitive: NotRequired[bool]
+
+
+class ScoringValidator(Validator):
+    """
+    A check that can also say how good a draft is.
+    """
+
+    score: NotRequired[ScoreUse | None]
+
+
+class SpellingValidator(Validator):
     """
     No word of an English draft is a known misspelling, or repeated.
 
@@ -370,12 +594,11 @@ class SpellingValidator(TypedDict):
     quotations and names are left alone.
     """
 
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
     kind: Literal["spelling"]
     allow: NotRequired[list[str]]
 
 
-class SqlValidator(TypedDict):
+class SqlValidator(Validator):
     """
     The draft is SQL of one dialect and names only tables and columns that exist.
 
@@ -385,7 +608,6 @@ class SqlValidator(TypedDict):
     MiB of memory.
     """
 
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
     kind: Literal["sql"]
     dialect: NotRequired[
         Literal[
@@ -420,173 +642,21 @@ class SqlValidator(TypedDict):
     in_order: NotRequired[bool]
 
 
-class Stop(TypedDict):
+class Stop(StopRules):
     """
     Rules that end a refinement before `max_iterations`.
     """
 
-    patience: NotRequired[int | None]
-    confidence: NotRequired[float | None]
-    min_improvement: NotRequired[float]
-    max_similarity: NotRequired[float]
-    tolerance: NotRequired[float | None]
-    escape: NotRequired[bool]
-    max_seconds: NotRequired[float]
-    max_wait_seconds: NotRequired[float]
-    max_tokens: NotRequired[int | None]
-    max_cost_usd: NotRequired[float | None]
 
-
-class TokenRequest(TypedDict):
-    """
-    A read token to create.
-    """
-
-    expires_in_s: NotRequired[int]
-
-
-class TomlValidator(TypedDict):
+class TomlValidator(Validator):
     """
     The draft is one TOML document (1.0).
     """
 
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
     kind: Literal["toml"]
 
 
-class Tool(TypedDict):
-    """
-    An endpoint of the caller that does one thing, for plans and for questions about a draft.
-
-    It receives `{"tool": "<name>", "arguments": {...}}` by POST, signed according to Standard
-    Webhooks, with an `Idempotency-Key` made of refinement and step, and must answer 2xx with text
-    (JSON or any other, UTF-8), of which the first 20,000 characters are read. Any other answer is a
-    failed step of the plan, which is then revised, or a failed look-up. A call of a tool with
-    `effects` is sent at most once, unless the tool is `idempotent`. Only public addresses and those
-    in HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
-    """
-
-    url: str
-    headers: NotRequired[dict[str, str]]
-    secret: NotRequired[str | None]
-    timeout_s: NotRequired[float]
-    name: str
-    description: str
-    effects: NotRequired[bool]
-    idempotent: NotRequired[bool]
-    parameters: dict[str, Any]
-
-
-class Webhook(TypedDict):
-    """
-    An endpoint that is told when the refinement ends, or waits for a reviewer.
-
-    It receives a `WebhookMessage` by POST, signed according to Standard Webhooks 1.0, and must
-    answer 2xx. Anything else is repeated for a day, with the same `webhook-id`; 410 ends that.
-    """
-
-    url: str
-    headers: NotRequired[dict[str, str]]
-    secret: NotRequired[str | None]
-    timeout_s: NotRequired[float]
-    events: NotRequired[
-        list[
-            Literal[
-                "refinement.completed",
-                "refinement.failed",
-                "refinement.canceled",
-                "refinement.paused",
-            ]
-        ]
-    ]
-
-
-class XmlValidator(TypedDict):
-    """
-    The draft is one well-formed XML document, namespaces included, without a DTD.
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["xml"]
-
-
-class YamlValidator(TypedDict):
-    """
-    The draft is YAML: one or more documents, each a mapping or sequence, without duplicate keys.
-
-    Parsed as YAML 1.1 by libyaml, without the tags that create objects of a programming language.
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["yaml"]
-
-
-class CitationsValidator(TypedDict):
-    """
-    Every citation names a document of `context`, and every quotation occurs in its document.
-
-    A citation is a name in square brackets, such as `[policy.md]` or `[policy.md, section 2]`;
-    links, footnotes, check boxes and brackets in quotations or code are not. A quotation is text in
-    double quotation marks. It belongs to the citations directly after it, else to all in its
-    paragraph, and must occur in one of them word for word; case and punctuation do not count, and
-    `...` or `[...]` stands for omitted words.
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["citations"]
-    min_quote_words: NotRequired[int]
-    required: NotRequired[bool]
-
-
-class ContainsValidator(TypedDict):
-    """
-    The draft contains all of `texts`.
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["contains"]
-    texts: list[str]
-    case_sensitive: NotRequired[bool]
-
-
-class Criterion(TypedDict):
-    """
-    One thing a draft is judged on.
-    """
-
-    name: str
-    description: NotRequired[str]
-    weight: NotRequired[float]
-    floor: NotRequired[float | None]
-    examples: NotRequired[list[ScoredExample]]
-
-
-class Critics(TypedDict):
-    """
-    Several judgements of every draft: the median counts, and the spread is reported.
-
-    A panel of different critics as in PoLL (arXiv 2404.18796), with different roles as in ChatEval
-    (arXiv 2308.07201); several samples of one critic as in self-consistency (arXiv 2203.11171).
-    """
-
-    samples: NotRequired[int]
-    panel: NotRequired[list[PanelMember]]
-
-
-class ExcludesValidator(TypedDict):
-    """
-    The draft contains none of `texts`.
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["excludes"]
-    texts: list[str]
-    case_sensitive: NotRequired[bool]
-    whole_words: NotRequired[bool]
-    replacements: NotRequired[dict[str, str]]
-
-
-class HttpValidator(TypedDict):
+class HttpValidator(ScoringValidator, Endpoint):
     """
     The caller's own endpoint decides whether the draft passes.
 
@@ -598,81 +668,10 @@ class HttpValidator(TypedDict):
     the endpoint does not answer, the step fails.
     """
 
-    url: str
-    headers: NotRequired[dict[str, str]]
-    secret: NotRequired[str | None]
-    timeout_s: NotRequired[float]
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
     kind: Literal["http"]
-    score: NotRequired[ScoreUse | None]
 
 
-class JsonSchemaValidator(TypedDict):
-    """
-    The draft is one JSON document that satisfies a JSON Schema (2020-12, or its `$schema`).
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["json_schema"]
-    schema: dict[str, Any] | bool
-
-
-class JsonValidator(TypedDict):
-    """
-    The draft is one JSON document (RFC 8259) without duplicate names in an object.
-
-    It may be enclosed in one code fence; this applies to all formats.
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["json"]
-
-
-class KeyRequest(TypedDict):
-    """
-    A key to create.
-    """
-
-    tenant: NotRequired[str | None]
-    scopes: NotRequired[list[Literal["submit", "read", "review", "admin"]]]
-    name: NotRequired[str]
-    expires_at: NotRequired[str | None]
-
-
-class LengthValidator(TypedDict):
-    """
-    Bounds on characters, words and sentences, each inclusive.
-
-    A character is a Unicode code point. A word is a run of letters, digits and marks, joined by
-    single apostrophes, hyphens, dots and commas inside it; each ideograph and kana is a word. A
-    sentence ends at `.`, `!`, `?` or `…` before white space, not after an abbreviation, or at an
-    empty line, and contains a word.
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["length"]
-    min_characters: NotRequired[int | None]
-    max_characters: NotRequired[int | None]
-    min_words: NotRequired[int | None]
-    max_words: NotRequired[int | None]
-    min_sentences: NotRequired[int | None]
-    max_sentences: NotRequired[int | None]
-
-
-class MarkdownValidator(TypedDict):
-    """
-    The draft has these headings, and its Markdown is complete.
-
-    Complete: every code block is closed, headings go down one level at a time, every row of a table
-    has as many cells as its header, and every link has a text and a destination.
-    """
-
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: Literal["markdown"]
-    headings: NotRequired[list[str]]
-
-
-class PythonCasesValidator(TypedDict):
+class PythonCasesValidator(ScoringValidator):
     """
     The draft is Python, fenced or not, and answers each input in a sandbox as expected.
 
@@ -683,16 +682,14 @@ class PythonCasesValidator(TypedDict):
     of cases that pass. It requires HONE_PYTHON_TESTS=true on the server.
     """
 
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
     kind: Literal["python_cases"]
-    score: NotRequired[ScoreUse | None]
     function: NotRequired[str | None]
     cases: list[PythonCase]
     timeout_s: NotRequired[int]
     visible: NotRequired[bool]
 
 
-class PythonTestsValidator(TypedDict):
+class PythonTestsValidator(ScoringValidator):
     """
     The draft is Python, fenced or not, and passes these tests in a sandbox.
 
@@ -702,9 +699,7 @@ class PythonTestsValidator(TypedDict):
     matters. The sandbox is the same. The score is the share of tests that pass.
     """
 
-    on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
     kind: Literal["python_tests"]
-    score: NotRequired[ScoreUse | None]
     tests: str
     timeout_s: NotRequired[int]
     visible: NotRequired[bool]

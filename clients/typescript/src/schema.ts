@@ -38,29 +38,12 @@ export interface components {
              * @description The key that a rotation made of it.
              */
             replaced_by: string | null;
-            /**
-             * Outdated
-             * @description Whether it was made under a secret key of the server that is gone: it does not work, and a new one has to be created.
-             */
-            outdated: boolean;
         };
         /**
          * ApprovalGiven
          * @description A reviewer approved the draft; it stays under review, since more approvals are needed.
          */
         ApprovalGiven: {
-            /** Reviewer */
-            reviewer: string;
-            /**
-             * Feedback
-             * @default null
-             */
-            feedback?: string | null;
-            /**
-             * Score
-             * @default null
-             */
-            score?: number | null;
             /** Key */
             key: string;
             /**
@@ -70,6 +53,54 @@ export interface components {
             given: number;
             /** Needed */
             needed: number;
+        } & components["schemas"]["ReviewerApproval"];
+        /**
+         * AskedReview
+         * @description The question to reviewers about a judged draft, or about a call of a tool before it is made.
+         *
+         *     Of a pause that was requested, the draft is the best one so far.
+         */
+        AskedReview: {
+            /**
+             * Key
+             * @description Key of the step that records the decision.
+             */
+            key: string;
+            /**
+             * Path
+             * @description Path of the iteration, or of the step of a plan, under review; of the best iteration if the pause was requested, `null` before a draft was judged.
+             */
+            path?: string | null;
+            /**
+             * When
+             * @description `requested`: nobody is asked, and the actions `resume`, `revise` and `replace` answer it; `before_call`: a call of a tool is under review.
+             */
+            when?: ("each_iteration" | "before_completion" | "before_call" | "requested") | null;
+            /** Question */
+            question: string;
+            /** @description The call under review; null for a draft. */
+            call?: components["schemas"]["PlannedCall"] | null;
+            /**
+             * On Timeout
+             * @enum {string}
+             */
+            on_timeout: "approve" | "reject" | "finish" | "resume";
+            /**
+             * Reviewers
+             * @description Who may decide; empty: any reviewer.
+             * @default []
+             */
+            reviewers?: string[];
+            /**
+             * Approvals Needed
+             * @default 1
+             */
+            approvals_needed?: number;
+            /**
+             * Place
+             * @description If the pause was requested: where in the work a revision of the draft at `path`, or a text in its place, is followed. Null if only `resume` is possible.
+             */
+            place?: string | null;
         };
         /**
          * Attempt
@@ -128,14 +159,7 @@ export interface components {
         AuditPage: {
             /** Data */
             data: components["schemas"]["AuditEntry"][];
-            /** Has More */
-            has_more: boolean;
-            /**
-             * Next Cursor
-             * @description For the next page; null on the last one.
-             */
-            next_cursor: string | null;
-        };
+        } & components["schemas"]["Page"];
         /**
          * Band
          * @description US dollars per million tokens, for calls with at most `up_to_input_tokens`.
@@ -329,7 +353,6 @@ export interface components {
         BatchOptions: {
             /** @description Fields of a request for all lines, each of which lies over them. */
             defaults?: components["schemas"]["PartialRequest"];
-            /** @default null */
             webhook?: components["schemas"]["BatchWebhook"] | null;
             /**
              * Metadata
@@ -346,27 +369,19 @@ export interface components {
         BatchPage: {
             /** Data */
             data: components["schemas"]["Batch"][];
-            /** Has More */
-            has_more: boolean;
-            /** Next Cursor */
-            next_cursor: string | null;
-        };
+        } & components["schemas"]["Page"];
         /**
          * BatchRefusal
          * @description Why a line was refused: what a single submission would have been answered.
          */
         BatchRefusal: {
-            /** Code */
-            code: string;
-            /** Detail */
-            detail: string;
             /**
              * Errors
              * @description At most 5, with pointers into the line.
              * @default []
              */
             errors?: components["schemas"]["FieldError"][];
-        };
+        } & components["schemas"]["Cause"];
         /**
          * BatchResult
          * @description A line of the results: what came of one request.
@@ -407,43 +422,21 @@ export interface components {
          * @description An endpoint that is told once when the whole batch has ended, by `batch.completed`.
          */
         BatchWebhook: {
-            /** Url */
-            url: string;
-            /**
-             * Headers
-             * @description Further header fields of every call, such as `Authorization`. Their values are secret.
-             * @default {}
-             */
-            headers?: {
-                [key: string]: string;
-            };
-            /**
-             * Secret
-             * @description Signs the calls: `whsec_` and the base64 of 24 to 64 bytes. By default the secret of the server for it.
-             * @default null
-             */
-            secret?: string | null;
             /**
              * Timeout S
              * @description Timeout of one attempt in seconds.
              * @default 15
              */
             timeout_s?: number;
-        };
+        } & components["schemas"]["Endpoint"];
         /**
          * Best
          * @description The best judged draft so far, by its SHA-256 (hex).
          */
         Best: {
-            /** Iteration */
-            iteration: number;
-            /** Path */
-            path: string;
-            /** Score */
-            score: number | null;
             /** Sha256 */
             sha256: string;
-        };
+        } & components["schemas"]["IterationScore"];
         /**
          * BestOfNStrategy
          * @description Write n drafts in parallel, judge each, return the best (best-of-n, arXiv 2009.01325).
@@ -557,6 +550,16 @@ export interface components {
             max_cost_usd: number | null;
         };
         /**
+         * Cause
+         * @description Why something failed: a stable code, and a sentence for people.
+         */
+        Cause: {
+            /** Code */
+            code: string;
+            /** Detail */
+            detail: string;
+        };
+        /**
          * Caveat
          * @description Something that was asked for and not done, or not used; it stands beside the result.
          */
@@ -624,11 +627,9 @@ export interface components {
          *     `...` or `[...]` stands for omitted words.
          */
         CitationsValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "citations";
             /**
@@ -641,7 +642,13 @@ export interface components {
              * @description The draft must cite at least one document. Default: `false`.
              */
             required?: boolean;
-        };
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "citations";
+        });
         /**
          * Comparison
          * @description The result compared with an earlier draft. Judges favour a position (arXiv 2306.05685,
@@ -695,11 +702,9 @@ export interface components {
          * @description The draft contains all of `texts`.
          */
         ContainsValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "contains";
             /** Texts */
@@ -709,7 +714,13 @@ export interface components {
              * @description Default: `true`.
              */
             case_sensitive?: boolean;
-        };
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "contains";
+        });
         /**
          * ContextDocument
          * @description A document that the models may use and must not contradict.
@@ -824,18 +835,12 @@ export interface components {
          * @description An approval, and when it was given.
          */
         DatedApproval: {
-            /** Reviewer */
-            reviewer: string;
-            /** Feedback */
-            feedback?: string | null;
-            /** Score */
-            score?: number | null;
             /**
              * At
              * Format: date-time
              */
             at: string;
-        };
+        } & components["schemas"]["ReviewerApproval"];
         /**
          * Delivery
          * @description How far a webhook got.
@@ -940,7 +945,6 @@ export interface components {
             /**
              * Kind
              * @description Hash of strategy, criteria and preset: what is compared.
-             * @default null
              */
             kind?: string | null;
         };
@@ -965,7 +969,6 @@ export interface components {
             /**
              * Mean Gain
              * @description Mean score reached, minus the score of the client's draft if it had one.
-             * @default null
              */
             mean_gain?: number | null;
             /**
@@ -997,18 +1000,51 @@ export interface components {
          * @description The effect of edits, with the tokens saved by not rewriting the whole text.
          */
         EditsReport: {
-            /** Applied */
-            applied: number;
-            /**
-             * Untouched
-             * @description Share of that draft's characters that stayed as they were.
-             */
-            untouched: number;
             /**
              * Output Tokens Saved
              * @description Tokens that the whole text would have cost at this reply's ratio of tokens to bytes, less those spent; below 0 when edits cost more, null when usage is unknown.
              */
             output_tokens_saved: number | null;
+        } & components["schemas"]["EditsMade"];
+        /**
+         * EndedStep
+         * @description A step that was performed, or failed.
+         */
+        EndedStep: {
+            /** Key */
+            key: string;
+            /**
+             * Model
+             * @description Model that answered: provider, and the name that its server reported; of a failed step, the model that was to answer: its fallbacks, if any, have failed too.
+             */
+            model?: string | null;
+            prompt?: components["schemas"]["PromptRef"] | null;
+            usage: components["schemas"]["Usage"];
+        };
+        /**
+         * Endpoint
+         * @description An endpoint of the client; what is secret is stored encrypted, and shown nowhere.
+         */
+        Endpoint: {
+            /** Url */
+            url: string;
+            /**
+             * Headers
+             * @description Further header fields of every call, such as `Authorization`. Their values are secret.
+             */
+            headers?: {
+                [key: string]: string;
+            };
+            /**
+             * Secret
+             * @description Signs the calls: `whsec_` and the base64 of 24 to 64 bytes. By default the secret of the server for it.
+             */
+            secret?: string | null;
+            /**
+             * Timeout S
+             * @description Timeout in seconds, retries included. Default: `10`.
+             */
+            timeout_s?: number;
         };
         /**
          * EndpointList
@@ -1046,7 +1082,17 @@ export interface components {
             /** @description What critics find that it meets, with its floor or else the threshold of the request. */
             criterion?: components["schemas"]["Criterion"] | null;
         };
-        /** @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps. */
+        /**
+         * EntryPage
+         * @description One page of a journal, and where the next one begins.
+         */
+        EntryPage: {
+            /** Has More */
+            has_more: boolean;
+            /** Next After */
+            next_after: number;
+        };
+        /** @description One journal entry as a client sees it. */
         Event: components["schemas"]["RefinementQueuedEvent"] | components["schemas"]["RefinementStartedEvent"] | components["schemas"]["RefinementResumedEvent"] | components["schemas"]["StepStartedEvent"] | components["schemas"]["StepCompletedEvent"] | components["schemas"]["StepFailedEvent"] | components["schemas"]["StepWaitingEvent"] | components["schemas"]["IterationCompletedEvent"] | components["schemas"]["RefinementChangedEvent"] | components["schemas"]["RefinementStoppingEvent"] | components["schemas"]["RefinementCancelingEvent"] | components["schemas"]["RefinementPausedEvent"] | components["schemas"]["RefinementApproval_GivenEvent"] | components["schemas"]["RefinementReviewedEvent"] | components["schemas"]["RefinementRatedEvent"] | components["schemas"]["RefinementRetriedEvent"] | components["schemas"]["RefinementCompletedEvent"] | components["schemas"]["RefinementFailedEvent"] | components["schemas"]["RefinementCanceledEvent"];
         /**
          * EventPage
@@ -1055,21 +1101,15 @@ export interface components {
         EventPage: {
             /** Data */
             data: components["schemas"]["Event"][];
-            /** Has More */
-            has_more: boolean;
-            /** Next After */
-            next_after: number;
-        };
+        } & components["schemas"]["EntryPage"];
         /**
          * ExcludesValidator
          * @description The draft contains none of `texts`.
          */
         ExcludesValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "excludes";
             /** Texts */
@@ -1091,23 +1131,25 @@ export interface components {
             replacements?: {
                 [key: string]: string;
             };
-        };
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "excludes";
+        });
         /**
          * Failure
-         * @description Why a refinement failed: a stable code and a sentence.
+         * @description Why a refinement failed.
          */
         Failure: {
-            /** Code */
-            code: string;
-            /** Detail */
-            detail: string;
             /**
              * Steps
              * @description Keys of the steps that make up the failure: a retry performs them again.
              * @default []
              */
             steps?: string[];
-        };
+        } & components["schemas"]["Cause"];
         /**
          * FieldError
          * @description One error in a body or in the query.
@@ -1257,35 +1299,18 @@ export interface components {
          *     the endpoint does not answer, the step fails.
          */
         HttpValidator: {
-            /** Url */
-            url: string;
             /**
-             * Headers
-             * @description Further header fields of every call, such as `Authorization`. Their values are secret.
+             * Kind
+             * @constant
              */
-            headers?: {
-                [key: string]: string;
-            };
-            /**
-             * Secret
-             * @description Signs the calls: `whsec_` and the base64 of 24 to 64 bytes. By default the secret of the server for it.
-             */
-            secret?: string | null;
-            /**
-             * Timeout S
-             * @description Timeout in seconds, retries included. Default: `10`.
-             */
-            timeout_s?: number;
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
+            kind: "http";
+        } & (components["schemas"]["ScoringValidator"] & components["schemas"]["Endpoint"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             kind: "http";
-            /** @description What its score, from 0 to 1, counts as; null if it does not count. */
-            score?: components["schemas"]["ScoreUse"] | null;
-        };
+        });
         /**
          * Insight
          * @description What the cases with one value have brought, and cost.
@@ -1391,46 +1416,11 @@ export interface components {
          */
         IssuedKey: {
             /**
-             * Id
-             * @example key_3f8k2m9q7w1x
-             */
-            id: string;
-            /** Tenant */
-            tenant: string;
-            /** Scopes */
-            scopes: components["schemas"]["Scope"][];
-            /** Name */
-            name: string;
-            /**
-             * Created At
-             * Format: date-time
-             */
-            created_at: string;
-            /** Expires At */
-            expires_at: string | null;
-            /** Revoked At */
-            revoked_at: string | null;
-            /**
-             * Last Used At
-             * @description To within a minute.
-             */
-            last_used_at: string | null;
-            /**
-             * Replaced By
-             * @description The key that a rotation made of it.
-             */
-            replaced_by: string | null;
-            /**
-             * Outdated
-             * @description Whether it was made under a secret key of the server that is gone: it does not work, and a new one has to be created.
-             */
-            outdated: boolean;
-            /**
              * Key
              * @example hone_3f8k2m9q7w1x_...
              */
             key: string;
-        };
+        } & components["schemas"]["ApiKey"];
         /**
          * IssuedToken
          * @description A token that reads one refinement.
@@ -1454,45 +1444,8 @@ export interface components {
          * @description One draft and how it was judged.
          */
         Iteration: {
-            /** Iteration */
-            iteration: number;
-            /** Path */
-            path: string;
             /** Draft */
             draft: string;
-            /** Sha256 */
-            sha256: string;
-            /**
-             * Parent
-             * @description Path of the iteration it was revised from.
-             */
-            parent: string | null;
-            /** Score */
-            score: number | null;
-            /**
-             * Score From
-             * @description `critique`: weighted mean of the criteria; `validators`: share of validators that passed, or the score of those that decide; `agreement`: share of samples that agree; `parts`: lowest score of a part, if the whole could not be judged; `review`: score of a reviewer.
-             * @default critique
-             * @enum {string}
-             */
-            score_from?: "critique" | "validators" | "agreement" | "parts" | "review";
-            /** Scores */
-            scores: components["schemas"]["CriterionScore"][];
-            /** Passed */
-            passed: boolean;
-            /** Findings */
-            findings: components["schemas"]["Finding"][];
-            /** Strengths */
-            strengths: string[];
-            /** Weaknesses */
-            weaknesses: string[];
-            /** Suggestions */
-            suggestions: string[];
-            /**
-             * Asked
-             * @description Changes that its writer was asked to make.
-             */
-            asked: string[];
             /**
              * Issues
              * @description The issues of the draft, and those of its parent that it resolved.
@@ -1501,17 +1454,6 @@ export interface components {
             issues?: components["schemas"]["Issue"][];
             /** @description Effect of the edits that made it from its parent; null for a text that was written as a whole. */
             edits?: components["schemas"]["EditsReport"] | null;
-            /**
-             * Escape
-             * @description How it was made in another way, after the search had stood still: anew from the same findings, or as a revision at a higher temperature.
-             */
-            escape?: ("fresh_draft" | "temperature") | null;
-            /**
-             * Fixes
-             * @description What validators corrected before it was judged.
-             * @default []
-             */
-            fixes?: components["schemas"]["FixMade"][];
             usage: components["schemas"]["Usage"];
             /**
              * Ratings
@@ -1519,66 +1461,19 @@ export interface components {
              * @default []
              */
             ratings?: components["schemas"]["Rating"][];
-        };
+        } & components["schemas"]["JudgedIteration"];
         /**
          * IterationCompleted
          * @description A draft was judged. `limits` are those then in force, by which the strategy continues.
          */
         IterationCompleted: {
-            /** Iteration */
-            iteration: number;
-            /** Path */
-            path: string;
-            /** Sha256 */
-            sha256: string;
-            /** Parent */
-            parent: string | null;
-            /** Score */
-            score: number | null;
-            /**
-             * Score From
-             * @description `critique`: weighted mean of the criteria; `validators`: share of validators that passed, or the score of those that decide; `agreement`: share of samples that agree; `parts`: lowest score of a part, if the whole could not be judged; `review`: score of a reviewer.
-             * @default critique
-             * @enum {string}
-             */
-            score_from?: "critique" | "validators" | "agreement" | "parts" | "review";
-            /** Scores */
-            scores: components["schemas"]["CriterionScore"][];
-            /** Passed */
-            passed: boolean;
-            /** Findings */
-            findings: components["schemas"]["Finding"][];
-            /** Strengths */
-            strengths: string[];
-            /** Weaknesses */
-            weaknesses: string[];
-            /** Suggestions */
-            suggestions: string[];
-            /** Asked */
-            asked: string[];
-            /**
-             * @description Effect of the edits that made it from its parent, if it was edited.
-             * @default null
-             */
+            /** @description Effect of the edits that made it from its parent, if it was edited. */
             edits?: components["schemas"]["EditsMade"] | null;
-            /**
-             * Fixes
-             * @description What validators corrected before it was judged.
-             * @default []
-             */
-            fixes?: components["schemas"]["FixMade"][];
             /**
              * Draft
              * @description The text, if it is neither a model's reply nor the client's draft.
-             * @default null
              */
             draft?: string | null;
-            /**
-             * Escape
-             * @description How it was made in another way, after the search had stood still.
-             * @default null
-             */
-            escape?: ("fresh_draft" | "temperature") | null;
             /**
              * Issues
              * @description The issues of the draft, and those of its parent that it resolved.
@@ -1586,32 +1481,25 @@ export interface components {
              */
             issues?: components["schemas"]["IssueNote"][];
             best: components["schemas"]["Best"];
-            /**
-             * @description What the best draft is probably worth by now; null until enough is known.
-             * @default null
-             */
+            /** @description What the best draft is probably worth by now; null until enough is known. */
             estimate?: components["schemas"]["QualityEstimate"] | null;
             limits: components["schemas"]["Limits"];
-        };
+        } & components["schemas"]["JudgedIteration"];
         /**
          * IterationCompletedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         IterationCompletedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "iteration.completed";
+            data: components["schemas"]["IterationCompleted"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "iteration.completed";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["IterationCompleted"];
-        };
+        });
         /**
          * IterationList
          * @description Every iteration, in the order they were judged.
@@ -1646,22 +1534,39 @@ export interface components {
             kind: "iterative";
         };
         /**
+         * JournalEntry
+         * @description The number of an event, which counts 1, 2, 3 ... without gaps, and its time.
+         */
+        JournalEntry: {
+            /** Event */
+            event: number;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+        };
+        /**
          * JsonSchemaValidator
          * @description The draft is one JSON document that satisfies a JSON Schema (2020-12, or its `$schema`).
          */
         JsonSchemaValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "json_schema";
             /** Schema */
             schema: {
                 [key: string]: unknown;
             } | boolean;
-        };
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "json_schema";
+        });
         /**
          * JsonValidator
          * @description The draft is one JSON document (RFC 8259) without duplicate names in an object.
@@ -1669,15 +1574,65 @@ export interface components {
          *     It may be enclosed in one code fence; this applies to all formats.
          */
         JsonValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
+            /**
+             * Kind
+             * @constant
+             */
+            kind: "json";
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             kind: "json";
-        };
+        });
         JsonValue: unknown;
+        /**
+         * JudgedIteration
+         * @description How a draft was judged.
+         */
+        JudgedIteration: {
+            /**
+             * Parent
+             * @description Path of the iteration it was revised from.
+             */
+            parent: string | null;
+            /**
+             * Score From
+             * @description `critique`: weighted mean of the criteria; `validators`: share of validators that passed, or the score of those that decide; `agreement`: share of samples that agree; `parts`: lowest score of a part, if the whole could not be judged; `review`: score of a reviewer.
+             * @default critique
+             * @enum {string}
+             */
+            score_from?: "critique" | "validators" | "agreement" | "parts" | "review";
+            /** Scores */
+            scores: components["schemas"]["CriterionScore"][];
+            /** Passed */
+            passed: boolean;
+            /** Findings */
+            findings: components["schemas"]["Finding"][];
+            /** Strengths */
+            strengths: string[];
+            /** Weaknesses */
+            weaknesses: string[];
+            /** Suggestions */
+            suggestions: string[];
+            /**
+             * Asked
+             * @description Changes that its writer was asked to make.
+             */
+            asked: string[];
+            /**
+             * Escape
+             * @description How it was made in another way, after the search had stood still: anew from the same findings, or as a revision at a higher temperature.
+             */
+            escape?: ("fresh_draft" | "temperature") | null;
+            /**
+             * Fixes
+             * @description What validators corrected before it was judged.
+             * @default []
+             */
+            fixes?: components["schemas"]["FixMade"][];
+        } & components["schemas"]["Best"];
         /**
          * KeyList
          * @description One page of the keys that an administrator manages, the newest first.
@@ -1685,14 +1640,7 @@ export interface components {
         KeyList: {
             /** Data */
             data: components["schemas"]["ApiKey"][];
-            /** Has More */
-            has_more: boolean;
-            /**
-             * Next Cursor
-             * @description For the next page; null on the last one.
-             */
-            next_cursor: string | null;
-        };
+        } & components["schemas"]["Page"];
         /**
          * KeyRequest
          * @description A key to create.
@@ -1720,17 +1668,6 @@ export interface components {
             expires_at?: string | null;
         };
         /**
-         * KeyRotation
-         * @description How a key is replaced by a new one.
-         */
-        KeyRotation: {
-            /**
-             * Overlap S
-             * @description Seconds for which the old key goes on working, unless it expires before. Default: `86400`.
-             */
-            overlap_s?: number;
-        };
-        /**
          * LastReview
          * @description How the last review was decided, and by whom.
          */
@@ -1748,10 +1685,14 @@ export interface components {
              * @enum {string}
              */
             by: "reviewer" | "timeout";
-            /** Reviewer */
+            /**
+             * Reviewer
+             * @description Id of their API key, or the name given; null if unknown.
+             */
             reviewer?: string | null;
             /**
              * Approved By
+             * @description Who approved it, in this order; empty if nobody did, or if unknown.
              * @default []
              */
             approved_by?: string[];
@@ -1766,11 +1707,9 @@ export interface components {
          *     empty line, and contains a word.
          */
         LengthValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "length";
             /** Min Characters */
@@ -1785,61 +1724,18 @@ export interface components {
             min_sentences?: number | null;
             /** Max Sentences */
             max_sentences?: number | null;
-        };
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "length";
+        });
         /**
          * Limits
          * @description All rules now in force.
          */
         Limits: {
-            /**
-             * Patience
-             * @description Maximum judged drafts in a row that are no better, by `min_improvement`, than the best so far; as good is no better. `null`: any number.
-             */
-            patience?: number | null;
-            /**
-             * Confidence
-             * @description Minimum probability that a draft whose score reaches the threshold truly meets it. Below it the same draft is judged again, at most 3 times, and the mean is its score. `null`: one score is enough.
-             */
-            confidence?: number | null;
-            /**
-             * Min Improvement
-             * @description Minimum increase of the score that is an improvement.
-             * @default 0.01
-             */
-            min_improvement?: number;
-            /**
-             * Max Similarity
-             * @description Similarity with its parent from which a draft is stable if it has no higher score, no fewer errors and every issue of its parent: Jaccard of word 3-grams within 100 words of a change. The same text is always stable.
-             * @default 0.99
-             */
-            max_similarity?: number;
-            /**
-             * Tolerance
-             * @description How far below the highest score so far a revision may score and still become the best draft; 0: the highest score is the best draft. `null`: what scores taught about the noise of the critic decides.
-             */
-            tolerance?: number | null;
-            /**
-             * Escape
-             * @description Once, before it ends as stable, oscillating or a plateau, make one draft in another way: anew from the same findings, or, of a draft that was given, a revision at a higher temperature. It counts as an iteration, and it ends as it would have ended unless that draft becomes the best.
-             * @default true
-             */
-            escape?: boolean;
-            /**
-             * Max Seconds
-             * @description Maximum seconds from `started_at`, without pauses and waits for models; a retry starts them anew.
-             * @default 600
-             */
-            max_seconds?: number;
-            /**
-             * Max Wait Seconds
-             * @description Maximum seconds of all waits for models during which nothing else went on; a retry starts them anew.
-             * @default 86400
-             */
-            max_wait_seconds?: number;
-            /** Max Tokens */
-            max_tokens?: number | null;
-            /** Max Cost Usd */
-            max_cost_usd?: number | null;
             /**
              * Threshold
              * @description Minimum score of a draft that is good enough.
@@ -1850,7 +1746,7 @@ export interface components {
              * @description Maximum number of drafts written and judged.
              */
             max_iterations: number;
-        };
+        } & components["schemas"]["StopRules"];
         /**
          * LimitsChange
          * @description The limits to change by a PATCH or a retry; omitted ones stay as they are.
@@ -1905,11 +1801,9 @@ export interface components {
          *     has as many cells as its header, and every link has a text and a destination.
          */
         MarkdownValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "markdown";
             /**
@@ -1917,7 +1811,13 @@ export interface components {
              * @description Required headings: `## Usage` at that level, `Usage` at any level. Case is ignored.
              */
             headings?: string[];
-        };
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "markdown";
+        });
         /**
          * MeanGain
          * @description A mean per case with its 95 % confidence interval, null with fewer than two refinements.
@@ -2070,11 +1970,9 @@ export interface components {
             /** Provider */
             provider: string;
             /**
-             * Configured
-             * @description Whether it can be called; else `missing` says why not.
+             * Missing
+             * @description Why it cannot be called; null if it can.
              */
-            configured: boolean;
-            /** Missing */
             missing: string | null;
             /**
              * Writes
@@ -2301,6 +2199,19 @@ export interface components {
             instructions: string;
         };
         /**
+         * Page
+         * @description One page of a list, and where the next one begins.
+         */
+        Page: {
+            /** Has More */
+            has_more: boolean;
+            /**
+             * Next Cursor
+             * @description For the next page; null on the last one.
+             */
+            next_cursor: string | null;
+        };
+        /**
          * PanelMember
          * @description One critic of a panel.
          */
@@ -2426,102 +2337,29 @@ export interface components {
         };
         /**
          * Paused
-         * @description A reviewer is asked about one judged draft, or about a call of a tool before it is made.
-         *
-         *     The timeout is `timeout_s` from `at`. If the pause was requested, the draft is the best one so
-         *     far; without one its fields are null.
+         * @description Reviewers are asked. The timeout is `timeout_s` from `at`.
          */
         Paused: {
             /**
-             * Key
-             * @description Key of the step that records the decision.
-             */
-            key: string;
-            /**
-             * Path
-             * @description Path of the iteration, or of the step of a plan, under review.
-             * @default null
-             */
-            path?: string | null;
-            /**
              * Iteration
              * @description Null for a call of a tool.
-             * @default null
              */
             iteration?: number | null;
-            /**
-             * Score
-             * @default null
-             */
+            /** Score */
             score?: number | null;
             /**
              * Sha256
              * @description Of the draft; null for a call of a tool.
-             * @default null
              */
             sha256?: string | null;
-            /**
-             * @description The call under review; null for a draft.
-             * @default null
-             */
-            call?: components["schemas"]["PlannedCall"] | null;
-            /**
-             * When
-             * @enum {string}
-             */
-            when: "each_iteration" | "before_completion" | "before_call" | "requested";
             /** Timeout S */
             timeout_s: number;
-            /**
-             * On Timeout
-             * @enum {string}
-             */
-            on_timeout: "approve" | "reject" | "finish" | "resume";
-            /** Question */
-            question: string;
-            /**
-             * Reviewers
-             * @default []
-             */
-            reviewers?: string[];
-            /**
-             * Approvals Needed
-             * @default 1
-             */
-            approvals_needed?: number;
-            /**
-             * Place
-             * @description If the pause was requested: where in the work a revision of the draft at `path`, or a text in its place, is followed. Null if only `resume` is possible.
-             * @default null
-             */
-            place?: string | null;
-        };
+        } & components["schemas"]["AskedReview"];
         /**
          * PendingReview
          * @description The review that a paused refinement waits for, or the pause that was requested.
          */
         PendingReview: {
-            /** Key */
-            key: string;
-            /**
-             * Path
-             * @description Path of the iteration, or of the step of a plan, under review; of the best iteration if the pause was requested, `null` before a draft was judged.
-             */
-            path?: string | null;
-            /**
-             * When
-             * @description `requested`: nobody is asked, and the actions `resume`, `revise` and `replace` answer it; `before_call`: a call of a tool is under review.
-             */
-            when?: ("each_iteration" | "before_completion" | "before_call" | "requested") | null;
-            /** Question */
-            question: string;
-            /** @description The call under review; null for a draft. */
-            call?: components["schemas"]["PlannedCall"] | null;
-            /**
-             * On Timeout
-             * @enum {string}
-             */
-            on_timeout: "approve" | "reject" | "finish" | "resume";
             /**
              * Asked At
              * Format: date-time
@@ -2533,28 +2371,12 @@ export interface components {
              */
             deadline: string;
             /**
-             * Reviewers
-             * @description Who may decide; empty: any reviewer.
-             * @default []
-             */
-            reviewers?: string[];
-            /**
-             * Approvals Needed
-             * @default 1
-             */
-            approvals_needed?: number;
-            /**
              * Approvals
              * @description Those given so far, in order.
              * @default []
              */
             approvals?: components["schemas"]["DatedApproval"][];
-            /**
-             * Place
-             * @description If the pause was requested: where in the work a revision of the draft at `path`, or a text in its place, is followed. Null if only `resume` is possible.
-             */
-            place?: string | null;
-        };
+        } & components["schemas"]["AskedReview"];
         /**
          * PlanExecuteStrategy
          * @description Plan, carry out steps, observe, revise the plan, until the goal is met; then write.
@@ -2659,18 +2481,11 @@ export interface components {
             title: string;
             /** Status */
             status: number;
-            /** Detail */
-            detail: string;
             /** Instance */
             instance: string;
-            /** Code */
-            code: string;
-            /**
-             * Errors
-             * @default null
-             */
+            /** Errors */
             errors?: components["schemas"]["FieldError"][] | null;
-        };
+        } & components["schemas"]["Cause"];
         /**
          * PromptRef
          * @description Which prompt was sent: its name, its version and the SHA-256 of the text.
@@ -2747,15 +2562,11 @@ export interface components {
          *     of cases that pass. It requires HONE_PYTHON_TESTS=true on the server.
          */
         PythonCasesValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "python_cases";
-            /** @description What its score, from 0 to 1, counts as; null if it does not count. */
-            score?: components["schemas"]["ScoreUse"] | null;
             /**
              * Function
              * @description Name of a function of the draft; null for a program.
@@ -2773,7 +2584,13 @@ export interface components {
              * @description Whether the model that writes is shown the cases, also those that failed. Default: `true`.
              */
             visible?: boolean;
-        };
+        } & (components["schemas"]["ScoringValidator"] & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "python_cases";
+        });
         /**
          * PythonTestsValidator
          * @description The draft is Python, fenced or not, and passes these tests in a sandbox.
@@ -2784,15 +2601,11 @@ export interface components {
          *     matters. The sandbox is the same. The score is the share of tests that pass.
          */
         PythonTestsValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "python_tests";
-            /** @description What its score, from 0 to 1, counts as; null if it does not count. */
-            score?: components["schemas"]["ScoreUse"] | null;
             /** Tests */
             tests: string;
             /**
@@ -2805,17 +2618,21 @@ export interface components {
              * @description Whether the model that writes is shown the tests. Default: `true`.
              */
             visible?: boolean;
-        };
+        } & (components["schemas"]["ScoringValidator"] & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "python_tests";
+        });
         /**
          * PythonValidator
          * @description The draft is Python that compiles on `version`, fenced or not. It is never run.
          */
         PythonValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "python";
             /**
@@ -2829,7 +2646,13 @@ export interface components {
              * @description Ruff rules or prefixes of rules, such as `F` and `B006`.
              */
             ruff?: string[];
-        };
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "python";
+        });
         /**
          * QualityEstimate
          * @description The probable quality of a draft, by its score and by what earlier scores taught.
@@ -2870,10 +2693,7 @@ export interface components {
             fallbacks?: {
                 [key: string]: string[];
             };
-            /**
-             * @description How the generator was drawn, if it was.
-             * @default null
-             */
+            /** @description How the generator was drawn, if it was. */
             draw?: components["schemas"]["Draw"] | null;
             /**
              * Draws
@@ -2954,39 +2774,6 @@ export interface components {
              * @description SHA-256 (hex) of the rated draft.
              */
             sha256: string;
-            /**
-             * Score
-             * @default null
-             */
-            score?: number | null;
-            /**
-             * Better Than
-             * @default null
-             */
-            better_than?: string | null;
-            /**
-             * By
-             * @default null
-             */
-            by?: string | null;
-            /**
-             * Note
-             * @default null
-             */
-            note?: string | null;
-        };
-        /**
-         * Rating
-         * @description A rating, with the number and the time of its event.
-         */
-        Rating: {
-            /** Path */
-            path: string;
-            /**
-             * Sha256
-             * @description SHA-256 (hex) of the rated draft.
-             */
-            sha256: string;
             /** Score */
             score?: number | null;
             /** Better Than */
@@ -2995,6 +2782,12 @@ export interface components {
             by?: string | null;
             /** Note */
             note?: string | null;
+        };
+        /**
+         * Rating
+         * @description A rating, with the number and the time of its event.
+         */
+        Rating: {
             /** Event */
             event: number;
             /**
@@ -3002,7 +2795,7 @@ export interface components {
              * Format: date-time
              */
             at: string;
-        };
+        } & components["schemas"]["Rated"];
         /**
          * RatingRequest
          * @description A person's rating of a judged draft: either `score` or `better_than`.
@@ -3042,11 +2835,9 @@ export interface components {
          *     year, `sentence_words` the mean length of a sentence. Code, links and numbers are ignored.
          */
         ReadabilityValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "readability";
             /** Min Reading Ease */
@@ -3061,7 +2852,13 @@ export interface components {
             min_sentence_words?: number | null;
             /** Max Sentence Words */
             max_sentence_words?: number | null;
-        };
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "readability";
+        });
         /**
          * Readiness
          * @description Redis responds. A warning is not a failure: submitted refinements wait.
@@ -3109,99 +2906,79 @@ export interface components {
         };
         /**
          * RefinementApproval_GivenEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementApproval_GivenEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.approval_given";
+            data: components["schemas"]["ApprovalGiven"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.approval_given";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["ApprovalGiven"];
-        };
+        });
         /**
          * RefinementCanceledEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementCanceledEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.canceled";
+            data: components["schemas"]["Snapshot"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.canceled";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Snapshot"];
-        };
+        });
         /**
          * RefinementCancelingEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementCancelingEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.canceling";
+            data: components["schemas"]["Canceling"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.canceling";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Canceling"];
-        };
+        });
         /**
          * RefinementChangedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementChangedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.changed";
+            data: components["schemas"]["Changed"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.changed";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Changed"];
-        };
+        });
         /**
          * RefinementCompletedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementCompletedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.completed";
+            data: components["schemas"]["Snapshot"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.completed";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Snapshot"];
-        };
+        });
         /**
          * RefinementEstimate
          * @description What a request would consume; nothing was run.
@@ -3224,23 +3001,19 @@ export interface components {
         };
         /**
          * RefinementFailedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementFailedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.failed";
+            data: components["schemas"]["Snapshot"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.failed";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Snapshot"];
-        };
+        });
         /**
          * RefinementOutcome
          * @description What came of a refinement that has ended; `docs/endings.md` has the table.
@@ -3249,61 +3022,49 @@ export interface components {
         RefinementOutcome: "passed" | "best_effort" | "failed" | "canceled";
         /**
          * RefinementPausedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementPausedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.paused";
+            data: components["schemas"]["Paused"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.paused";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Paused"];
-        };
+        });
         /**
          * RefinementQueuedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementQueuedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.queued";
+            data: components["schemas"]["Queued"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.queued";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Queued"];
-        };
+        });
         /**
          * RefinementRatedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementRatedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.rated";
+            data: components["schemas"]["Rated"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.rated";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Rated"];
-        };
+        });
         /**
          * RefinementRequest
          * @description A draft to improve, or a task to write a draft for.
@@ -3431,99 +3192,79 @@ export interface components {
         };
         /**
          * RefinementResumedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementResumedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.resumed";
+            data: components["schemas"]["Resumed"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.resumed";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Resumed"];
-        };
+        });
         /**
          * RefinementRetriedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementRetriedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.retried";
+            data: components["schemas"]["Retried"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.retried";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Retried"];
-        };
+        });
         /**
          * RefinementReviewedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementReviewedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.reviewed";
+            data: components["schemas"]["Reviewed"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.reviewed";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Reviewed"];
-        };
+        });
         /**
          * RefinementStartedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementStartedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.started";
+            data: components["schemas"]["Started"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.started";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Started"];
-        };
+        });
         /**
          * RefinementStoppingEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         RefinementStoppingEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "refinement.stopping";
+            data: components["schemas"]["Stopping"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "refinement.stopping";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Stopping"];
-        };
+        });
         /**
          * RefusedLine
          * @description A line that was refused; the others are not affected.
@@ -3540,11 +3281,9 @@ export interface components {
          * @description The draft matches (or does not match) a pattern in RE2 syntax, anywhere in the draft.
          */
         RegexValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "regex";
             /** Pattern */
@@ -3560,7 +3299,13 @@ export interface components {
              * @description Default: `true`.
              */
             case_sensitive?: boolean;
-        };
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "regex";
+        });
         /**
          * RegisteredEndpoint
          * @description An endpoint of a tenant: scheme, host, port and path of a URL, with a secret of its own.
@@ -3603,12 +3348,6 @@ export interface components {
         Result: {
             /** Draft */
             draft: string;
-            /** Iteration */
-            iteration: number;
-            /** Path */
-            path: string;
-            /** Score */
-            score: number | null;
             /**
              * Score From
              * @description `critique`: weighted mean of the criteria; `validators`: share of validators that passed, or the score of those that decide; `agreement`: share of samples that agree; `parts`: lowest score of a part, if the whole could not be judged; `review`: score of a reviewer.
@@ -3616,8 +3355,6 @@ export interface components {
              * @enum {string}
              */
             score_from?: "critique" | "validators" | "agreement" | "parts" | "review";
-            /** Sha256 */
-            sha256: string;
             /**
              * Caveats
              * @description Everything that was asked for and not done, or not used.
@@ -3636,7 +3373,7 @@ export interface components {
             };
             /** @description What the draft is probably worth, by its score and by what the scores of earlier refinements taught; null until 30 of this kind are known and their scores were as predicted, for an exact critic, and for a score that no critic gave. */
             estimate?: components["schemas"]["QualityEstimate"] | null;
-        };
+        } & components["schemas"]["Best"];
         /**
          * Resumed
          * @description A worker claimed it again and replays the recorded steps.
@@ -3751,18 +3488,7 @@ export interface components {
          * @description The reviewer's decision, or `on_timeout` after a timeout.
          */
         Reviewed: {
-            /** Key */
-            key: string;
-            /**
-             * Action
-             * @description `approve`: end with the draft under review; `reject`: end with the best one, not passed; `revise`: revise the draft under review by the feedback; `replace`: continue with the given draft; `rate`: override its score and continue by the usual rules. Of a call of a tool: `approve`: make it; `replace`: make it with the given `arguments`; `reject`: do not make it, and change the plan by the feedback. `resume`: continue after a pause that was requested; it takes `revise` and `replace` as well, if it has a `place`.
-             * @enum {string}
-             */
-            action: "approve" | "reject" | "revise" | "replace" | "rate" | "resume";
-            /**
-             * Feedback
-             * @default null
-             */
+            /** Feedback */
             feedback?: string | null;
             /**
              * Spans
@@ -3770,40 +3496,26 @@ export interface components {
              * @default []
              */
             spans?: components["schemas"]["Passage"][];
-            /**
-             * Draft
-             * @default null
-             */
+            /** Draft */
             draft?: string | null;
-            /**
-             * Arguments
-             * @default null
-             */
+            /** Arguments */
             arguments?: {
                 [key: string]: unknown;
             } | null;
-            /**
-             * Score
-             * @default null
-             */
+            /** Score */
             score?: number | null;
-            /**
-             * By
-             * @enum {string}
-             */
-            by: "reviewer" | "timeout";
-            /**
-             * Reviewer
-             * @description Id of their API key, or the name given; null if unknown.
-             * @default null
-             */
-            reviewer?: string | null;
-            /**
-             * Approved By
-             * @description Who approved it, in this order; empty if nobody did, or if unknown.
-             * @default []
-             */
-            approved_by?: string[];
+        } & components["schemas"]["LastReview"];
+        /**
+         * ReviewerApproval
+         * @description A reviewer approves the draft or call under review, where several must.
+         */
+        ReviewerApproval: {
+            /** Reviewer */
+            reviewer: string;
+            /** Feedback */
+            feedback?: string | null;
+            /** Score */
+            score?: number | null;
         };
         /**
          * RoleInstructions
@@ -3820,6 +3532,17 @@ export interface components {
              * @description How drafts are to be judged.
              */
             critic?: string;
+        };
+        /**
+         * Rotation
+         * @description How a key or a secret is replaced by a new one.
+         */
+        Rotation: {
+            /**
+             * Overlap S
+             * @description Seconds for which the old one goes on working, unless it expires before. Default: `86400`.
+             */
+            overlap_s?: number;
         };
         /**
          * Scope
@@ -3862,16 +3585,13 @@ export interface components {
             why?: string;
         };
         /**
-         * SecretRotation
-         * @description How long the old secret signs beside the new one.
+         * ScoringValidator
+         * @description A check that can also say how good a draft is.
          */
-        SecretRotation: {
-            /**
-             * Overlap S
-             * @description Default: `86400`.
-             */
-            overlap_s?: number;
-        };
+        ScoringValidator: {
+            /** @description What its score, from 0 to 1, counts as; null if it does not count. */
+            score?: components["schemas"]["ScoreUse"] | null;
+        } & components["schemas"]["Validator"];
         /**
          * SelfConsistencyStrategy
          * @description Answer the task up to n times in parallel, and return the most frequent answer.
@@ -4043,11 +3763,7 @@ export interface components {
         SnapshotPage: {
             /** Data */
             data: components["schemas"]["Snapshot"][];
-            /** Has More */
-            has_more: boolean;
-            /** Next Cursor */
-            next_cursor: string | null;
-        };
+        } & components["schemas"]["Page"];
         /**
          * Span
          * @description Characters `start` to `end` (exclusive) of the draft, counted in Unicode code points.
@@ -4066,11 +3782,9 @@ export interface components {
          *     quotations and names are left alone.
          */
         SpellingValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "spelling";
             /**
@@ -4078,7 +3792,13 @@ export interface components {
              * @description Words to accept, in any letter case.
              */
             allow?: string[];
-        };
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "spelling";
+        });
         /**
          * SqlValidator
          * @description The draft is SQL of one dialect and names only tables and columns that exist.
@@ -4089,11 +3809,9 @@ export interface components {
          *     MiB of memory.
          */
         SqlValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Kind
+             * @constant
              */
             kind: "sql";
             /**
@@ -4126,7 +3844,13 @@ export interface components {
              * @description Whether the rows must come in that order. Default: `false`.
              */
             in_order?: boolean;
-        };
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "sql";
+        });
         /**
          * Stage
          * @description One stage: it writes a new text from the result of the previous stage, or revises that.
@@ -4249,8 +3973,6 @@ export interface components {
          * @description A step was completed; its reply is stored.
          */
         StepCompleted: {
-            /** Key */
-            key: string;
             /**
              * Kind
              * @enum {string}
@@ -4259,26 +3981,17 @@ export interface components {
             /** Reply */
             reply: components["schemas"]["TextReply"] | components["schemas"]["FindingsReply"] | components["schemas"]["ToolReply"];
             /**
-             * Model
-             * @description Model that answered: provider, and the name that its server reported.
-             * @default null
-             */
-            model?: string | null;
-            /**
              * Tried
              * @description Models that failed before it, in order.
              * @default []
              */
             tried?: components["schemas"]["Tried"][];
-            /** @default null */
-            prompt?: components["schemas"]["PromptRef"] | null;
             /**
              * Caveats
              * @description Parts of the reply that could not be used, and why; the rest counts.
              * @default []
              */
             caveats?: components["schemas"]["Caveat"][];
-            usage: components["schemas"]["Usage"];
             /** Seconds */
             seconds: number;
             /**
@@ -4288,26 +4001,22 @@ export interface components {
             about: string;
             /** Next */
             next: string[];
-        };
+        } & components["schemas"]["EndedStep"];
         /**
          * StepCompletedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         StepCompletedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "step.completed";
+            data: components["schemas"]["StepCompleted"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "step.completed";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["StepCompleted"];
-        };
+        });
         /**
          * StepDelta
          * @description A piece of a text that a model is writing, not journaled: `step.completed` has the text.
@@ -4330,49 +4039,29 @@ export interface components {
          * @description A step failed; the failure is stored and the step is not retried.
          */
         StepFailed: {
-            /** Key */
-            key: string;
-            /** Code */
-            code: string;
-            /** Detail */
-            detail: string;
-            /**
-             * Model
-             * @description Model that was to answer; its fallbacks, if any, have failed too.
-             * @default null
-             */
-            model?: string | null;
-            /** @default null */
-            prompt?: components["schemas"]["PromptRef"] | null;
-            usage: components["schemas"]["Usage"];
             /**
              * About
              * @description Hash of what the step is about: its kind, who was asked, and the drafts and findings given (16 hexadecimal digits of a SHA-256). null: a call that a reviewer was to see.
-             * @default null
              */
             about?: string | null;
             /** Next */
             next: string[];
-        };
+        } & (components["schemas"]["EndedStep"] & components["schemas"]["Cause"]);
         /**
          * StepFailedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         StepFailedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "step.failed";
+            data: components["schemas"]["StepFailed"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "step.failed";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["StepFailed"];
-        };
+        });
         /**
          * StepPage
          * @description Steps in the order in which they ended.
@@ -4380,25 +4069,12 @@ export interface components {
         StepPage: {
             /** Data */
             data: components["schemas"]["Step"][];
-            /** Has More */
-            has_more: boolean;
-            /** Next After */
-            next_after: number;
-        };
+        } & components["schemas"]["EntryPage"];
         /**
          * StepPrompt
          * @description The prompt of a step. Its texts are null if they were not kept (`HONE_KEEP_PROMPTS`).
          */
         StepPrompt: {
-            /** Name */
-            name: string;
-            /** Version */
-            version: number;
-            /**
-             * Sha256
-             * @description SHA-256 of the text as it was sent.
-             */
-            sha256: string;
             /** System */
             system?: string | null;
             /**
@@ -4413,7 +4089,7 @@ export interface components {
             schema?: {
                 [key: string]: unknown;
             } | null;
-        };
+        } & components["schemas"]["PromptRef"];
         /**
          * StepStarted
          * @description The first steps in progress after a claim.
@@ -4424,42 +4100,34 @@ export interface components {
         };
         /**
          * StepStartedEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         StepStartedEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "step.started";
+            data: components["schemas"]["StepStarted"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "step.started";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["StepStarted"];
-        };
+        });
         /**
          * StepWaitingEvent
-         * @description One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+         * @description One journal entry as a client sees it.
          */
         StepWaitingEvent: {
-            /** Event */
-            event: number;
+            /** @constant */
+            type: "step.waiting";
+            data: components["schemas"]["Waiting"];
+        } & (components["schemas"]["JournalEntry"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "step.waiting";
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            data: components["schemas"]["Waiting"];
-        };
+        });
         /**
          * StepwiseStrategy
          * @description Work in ordered stages, each verified on its own criteria before the next begins.
@@ -4484,7 +4152,18 @@ export interface components {
          * Stop
          * @description Rules that end a refinement before `max_iterations`.
          */
-        Stop: {
+        Stop: components["schemas"]["StopRules"];
+        /**
+         * StopReason
+         * @description Why a refinement ended. `canceled` and `error` belong to those statuses alone.
+         * @enum {string}
+         */
+        StopReason: "threshold_met" | "validators_passed" | "completed" | "incomplete" | "max_iterations" | "plateau" | "stable" | "oscillating" | "budget_exhausted" | "deadline" | "finished_early" | "approved" | "rejected" | "canceled" | "error";
+        /**
+         * StopRules
+         * @description What ends a refinement before `max_iterations`.
+         */
+        StopRules: {
             /**
              * Patience
              * @description Maximum judged drafts in a row that are no better, by `min_improvement`, than the best so far; as good is no better. `null`: any number.
@@ -4531,12 +4210,6 @@ export interface components {
             max_cost_usd?: number | null;
         };
         /**
-         * StopReason
-         * @description Why a refinement ended. `canceled` and `error` belong to those statuses alone.
-         * @enum {string}
-         */
-        StopReason: "threshold_met" | "validators_passed" | "completed" | "incomplete" | "max_iterations" | "plateau" | "stable" | "oscillating" | "budget_exhausted" | "deadline" | "finished_early" | "approved" | "rejected" | "canceled" | "error";
-        /**
          * Stopping
          * @description The refinement stops: no further model call, tool call or review starts.
          */
@@ -4549,7 +4222,6 @@ export interface components {
             /**
              * Limit
              * @description Which limit of time was reached, if the reason is `deadline`.
-             * @default null
              */
             limit?: ("max_seconds" | "max_wait_seconds" | "deadline") | null;
         };
@@ -4560,17 +4232,10 @@ export interface components {
         TenantList: {
             /** Data */
             data: components["schemas"]["TenantOverview"][];
-            /** Has More */
-            has_more: boolean;
-            /**
-             * Next Cursor
-             * @description For the next page; null on the last one.
-             */
-            next_cursor: string | null;
-        };
+        } & components["schemas"]["Page"];
         /**
          * TenantOverview
-         * @description A tenant: what it may use, and what it uses.
+         * @description The quotas of a tenant, and its consumption now.
          */
         TenantOverview: {
             /** Name */
@@ -4649,14 +4314,18 @@ export interface components {
          * @description The draft is one TOML document (1.0).
          */
         TomlValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
+            /**
+             * Kind
+             * @constant
+             */
+            kind: "toml";
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             kind: "toml";
-        };
+        });
         /**
          * Tool
          * @description An endpoint of the caller that does one thing, for plans and for questions about a draft.
@@ -4669,25 +4338,6 @@ export interface components {
          *     in HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
          */
         Tool: {
-            /** Url */
-            url: string;
-            /**
-             * Headers
-             * @description Further header fields of every call, such as `Authorization`. Their values are secret.
-             */
-            headers?: {
-                [key: string]: string;
-            };
-            /**
-             * Secret
-             * @description Signs the calls: `whsec_` and the base64 of 24 to 64 bytes. By default the secret of the server for it.
-             */
-            secret?: string | null;
-            /**
-             * Timeout S
-             * @description Timeout in seconds, retries included. Default: `10`.
-             */
-            timeout_s?: number;
             /** Name */
             name: string;
             /**
@@ -4712,7 +4362,7 @@ export interface components {
             parameters: {
                 [key: string]: unknown;
             };
-        };
+        } & components["schemas"]["Endpoint"];
         /**
          * ToolReply
          * @description The answer of a tool, or the reason why there is none; a failure is a result as well.
@@ -4735,11 +4385,7 @@ export interface components {
         Tried: {
             /** Model */
             model: string;
-            /** Code */
-            code: string;
-            /** Detail */
-            detail: string;
-        };
+        } & components["schemas"]["Cause"];
         /**
          * Usage
          * @description What model calls consumed. An unknown cost is `null`, never 0.
@@ -4820,41 +4466,13 @@ export interface components {
          */
         UsageRow: {
             /**
-             * Refinements
-             * @description Endings of refinements: one that ended again after a retry counts twice, the second time with what it has consumed since. By model, those that called it.
-             */
-            refinements: number;
-            /** Calls */
-            calls: number;
-            /** Input Tokens */
-            input_tokens: number;
-            /** Output Tokens */
-            output_tokens: number;
-            /**
-             * Cached Tokens
-             * @description Input tokens that a provider read from its cache.
-             */
-            cached_tokens: number;
-            /**
-             * Cost Usd
-             * @description Dollars of the calls whose cost is known; null if there are calls, and that of none is known.
-             */
-            cost_usd: number | null;
-            /**
-             * Unpriced Calls
-             * @description Calls whose cost is unknown.
-             */
-            unpriced_calls: number;
-            /** @description Of this, by refinements that missed a threshold, a floor or a validator, that failed, that were canceled, or that were erased before they ended. */
-            not_passed: components["schemas"]["UsageSums"];
-            /**
              * Group
              * @description The value of each grouping; null for a key if there was none.
              */
             group: {
                 [key: string]: string | null;
             };
-        };
+        } & components["schemas"]["UsageTotal"];
         /**
          * UsageSums
          * @description What was consumed.
@@ -4892,34 +4510,18 @@ export interface components {
          * @description What was consumed, and which part of it by refinements that did not pass.
          */
         UsageTotal: {
-            /**
-             * Refinements
-             * @description Endings of refinements: one that ended again after a retry counts twice, the second time with what it has consumed since. By model, those that called it.
-             */
-            refinements: number;
-            /** Calls */
-            calls: number;
-            /** Input Tokens */
-            input_tokens: number;
-            /** Output Tokens */
-            output_tokens: number;
-            /**
-             * Cached Tokens
-             * @description Input tokens that a provider read from its cache.
-             */
-            cached_tokens: number;
-            /**
-             * Cost Usd
-             * @description Dollars of the calls whose cost is known; null if there are calls, and that of none is known.
-             */
-            cost_usd: number | null;
-            /**
-             * Unpriced Calls
-             * @description Calls whose cost is unknown.
-             */
-            unpriced_calls: number;
             /** @description Of this, by refinements that missed a threshold, a floor or a validator, that failed, that were canceled, or that were erased before they ended. */
             not_passed: components["schemas"]["UsageSums"];
+        } & components["schemas"]["UsageSums"];
+        /**
+         * Validator
+         * @description A check of the draft that needs no model.
+         */
+        Validator: {
+            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
+            on_fail?: components["schemas"]["OnFail"];
+            /** Kind */
+            kind: string;
         };
         /**
          * Waiting
@@ -4979,18 +4581,6 @@ export interface components {
              */
             url: string;
             /**
-             * Headers
-             * @description Further header fields of every call, such as `Authorization`. Their values are secret.
-             */
-            headers?: {
-                [key: string]: string;
-            };
-            /**
-             * Secret
-             * @description Signs the calls: `whsec_` and the base64 of 24 to 64 bytes. By default the secret of the server for it.
-             */
-            secret?: string | null;
-            /**
              * Timeout S
              * @description Timeout of one attempt in seconds. Default: `15`.
              */
@@ -5000,7 +4590,7 @@ export interface components {
              * @description What it is told of. Default: `["refinement.completed","refinement.failed","refinement.canceled","refinement.paused"]`.
              */
             events?: ("refinement.completed" | "refinement.failed" | "refinement.canceled" | "refinement.paused")[];
-        };
+        } & WithRequired<components["schemas"]["Endpoint"], "url">;
         /**
          * WebhookMessage
          * @description The body of a webhook.
@@ -5025,14 +4615,18 @@ export interface components {
          * @description The draft is one well-formed XML document, namespaces included, without a DTD.
          */
         XmlValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
+            /**
+             * Kind
+             * @constant
+             */
+            kind: "xml";
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             kind: "xml";
-        };
+        });
         /**
          * YamlValidator
          * @description The draft is YAML: one or more documents, each a mapping or sequence, without duplicate keys.
@@ -5040,14 +4634,18 @@ export interface components {
          *     Parsed as YAML 1.1 by libyaml, without the tags that create objects of a programming language.
          */
         YamlValidator: {
-            /** @description `veto`: the draft cannot pass; `revise`: a finding for the reviser; `warn`: a finding for the reader only; `fix`: what has only one correction is corrected before the draft is judged, and vetoes otherwise. Default: `"veto"`. */
-            on_fail?: components["schemas"]["OnFail"];
+            /**
+             * Kind
+             * @constant
+             */
+            kind: "yaml";
+        } & (WithRequired<components["schemas"]["Validator"], "kind"> & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             kind: "yaml";
-        };
+        });
     };
     responses: never;
     parameters: never;
@@ -5057,6 +4655,7 @@ export interface components {
 }
 export type ApiKey = components['schemas']['ApiKey'];
 export type ApprovalGiven = components['schemas']['ApprovalGiven'];
+export type AskedReview = components['schemas']['AskedReview'];
 export type Attempt = components['schemas']['Attempt'];
 export type AuditEntry = components['schemas']['AuditEntry'];
 export type AuditPage = components['schemas']['AuditPage'];
@@ -5079,6 +4678,7 @@ export type CalibratedKind = components['schemas']['CalibratedKind'];
 export type CalibrationList = components['schemas']['CalibrationList'];
 export type Canceling = components['schemas']['Canceling'];
 export type Cap = components['schemas']['Cap'];
+export type Cause = components['schemas']['Cause'];
 export type Caveat = components['schemas']['Caveat'];
 export type ChainOfVerificationStrategy = components['schemas']['ChainOfVerificationStrategy'];
 export type Changed = components['schemas']['Changed'];
@@ -5102,9 +4702,12 @@ export type Draw = components['schemas']['Draw'];
 export type Drawn = components['schemas']['Drawn'];
 export type EditsMade = components['schemas']['EditsMade'];
 export type EditsReport = components['schemas']['EditsReport'];
+export type EndedStep = components['schemas']['EndedStep'];
+export type Endpoint = components['schemas']['Endpoint'];
 export type EndpointList = components['schemas']['EndpointList'];
 export type EndpointRequest = components['schemas']['EndpointRequest'];
 export type Enough = components['schemas']['Enough'];
+export type EntryPage = components['schemas']['EntryPage'];
 export type Event = components['schemas']['Event'];
 export type EventPage = components['schemas']['EventPage'];
 export type ExcludesValidator = components['schemas']['ExcludesValidator'];
@@ -5129,12 +4732,13 @@ export type IterationCompletedEvent = components['schemas']['IterationCompletedE
 export type IterationList = components['schemas']['IterationList'];
 export type IterationScore = components['schemas']['IterationScore'];
 export type IterativeStrategy = components['schemas']['IterativeStrategy'];
+export type JournalEntry = components['schemas']['JournalEntry'];
 export type JsonSchemaValidator = components['schemas']['JsonSchemaValidator'];
 export type JsonValidator = components['schemas']['JsonValidator'];
 export type JsonValue = components['schemas']['JsonValue'];
+export type JudgedIteration = components['schemas']['JudgedIteration'];
 export type KeyList = components['schemas']['KeyList'];
 export type KeyRequest = components['schemas']['KeyRequest'];
-export type KeyRotation = components['schemas']['KeyRotation'];
 export type LastReview = components['schemas']['LastReview'];
 export type LengthValidator = components['schemas']['LengthValidator'];
 export type Limits = components['schemas']['Limits'];
@@ -5158,6 +4762,7 @@ export type OnFail = components['schemas']['OnFail'];
 export type OpenBreaker = components['schemas']['OpenBreaker'];
 export type Order = components['schemas']['Order'];
 export type Output = components['schemas']['Output'];
+export type Page = components['schemas']['Page'];
 export type PanelMember = components['schemas']['PanelMember'];
 export type Part = components['schemas']['Part'];
 export type PartialRequest = components['schemas']['PartialRequest'];
@@ -5216,11 +4821,13 @@ export type Retried = components['schemas']['Retried'];
 export type ReviewDecision = components['schemas']['ReviewDecision'];
 export type ReviewPlan = components['schemas']['ReviewPlan'];
 export type Reviewed = components['schemas']['Reviewed'];
+export type ReviewerApproval = components['schemas']['ReviewerApproval'];
 export type RoleInstructions = components['schemas']['RoleInstructions'];
+export type Rotation = components['schemas']['Rotation'];
 export type Scope = components['schemas']['Scope'];
 export type ScoreUse = components['schemas']['ScoreUse'];
 export type ScoredExample = components['schemas']['ScoredExample'];
-export type SecretRotation = components['schemas']['SecretRotation'];
+export type ScoringValidator = components['schemas']['ScoringValidator'];
 export type SelfConsistencyStrategy = components['schemas']['SelfConsistencyStrategy'];
 export type SelfCorrectionStrategy = components['schemas']['SelfCorrectionStrategy'];
 export type Snapshot = components['schemas']['Snapshot'];
@@ -5245,6 +4852,7 @@ export type StepWaitingEvent = components['schemas']['StepWaitingEvent'];
 export type StepwiseStrategy = components['schemas']['StepwiseStrategy'];
 export type Stop = components['schemas']['Stop'];
 export type StopReason = components['schemas']['StopReason'];
+export type StopRules = components['schemas']['StopRules'];
 export type Stopping = components['schemas']['Stopping'];
 export type TenantList = components['schemas']['TenantList'];
 export type TenantOverview = components['schemas']['TenantOverview'];
@@ -5262,10 +4870,14 @@ export type UsageReport = components['schemas']['UsageReport'];
 export type UsageRow = components['schemas']['UsageRow'];
 export type UsageSums = components['schemas']['UsageSums'];
 export type UsageTotal = components['schemas']['UsageTotal'];
+export type Validator = components['schemas']['Validator'];
 export type Waiting = components['schemas']['Waiting'];
 export type Webhook = components['schemas']['Webhook'];
 export type WebhookMessage = components['schemas']['WebhookMessage'];
 export type XmlValidator = components['schemas']['XmlValidator'];
 export type YamlValidator = components['schemas']['YamlValidator'];
 export type $defs = Record<string, never>;
+type WithRequired<T, K extends keyof T> = T & {
+    [P in K]-?: T[P];
+};
 export type operations = Record<string, never>;
