@@ -157,7 +157,7 @@ def _serve(settings: Settings, traces: Traces) -> int:
         _log.error("cannot start: %s", _with_cause(error))
         return 1
     metrics.STREAMS.set_function(lambda: shutdown.waiting)
-    metrics.serve_metrics(settings.metrics_host, settings.metrics_port)
+    metrics.serve_metrics(*settings.metrics_at())
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     server.run()

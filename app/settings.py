@@ -13,7 +13,6 @@ from pydantic import (
     AliasChoices,
     BaseModel,
     BeforeValidator,
-    ByteSize,
     ConfigDict,
     Field,
     SecretStr,
@@ -39,6 +38,7 @@ from app.contract.providers import PROVIDERS, Provider, provider_of
 PROVIDER_VARIABLE = re.compile(r"^hone_provider_([a-z0-9_]+)_(base_url|api_key)$", re.IGNORECASE)
 HOST_NAME = re.compile(r"\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 ORIGIN = re.compile(r"https?://([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
+ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
 KEY = re.compile(r"[ -~]*")
 BUILT_IN = frozenset(provider.name for provider in PROVIDERS)
 
@@ -101,6 +101,12 @@ def _is_proxy(url: SecretStr) -> SecretStr:
     return url
 
 
+def _is_address(address: str) -> str:
+    if address and not ADDRESS.fullmatch(address):
+        raise ValueError(f"{address!r} is no address: expected HOST:PORT, such as 127.0.0.1:9464")
+    return address
+
+
 def _are_host_names(names: str) -> str:
     for name in names.split():
         if not HOST_NAME.fullmatch(name):
@@ -113,10 +119,6 @@ def _are_origins(origins: str) -> str:
         if not ORIGIN.fullmatch(origin):
             raise ValueError(f"{origin!r} is no origin: expected https://app.example.com")
     return origins
-
-
-def _unset_if_empty(value: Any) -> Any:
-    return None if value == "" else value
 
 
 LIMITED = ("requests", "tokens", "input_tokens", "output_tokens", "in_flight")
@@ -244,12 +246,6 @@ class _ServerSettings(BaseSettings):
         ge=0,
         description="Number of replicas that must have a submission before it is acknowledged.",
     )
-    redis_maxmemory: Annotated[ByteSize | None, BeforeValidator(_unset_if_empty)] = Field(
-        None,
-        ge=0,
-        description="Memory limit of the embedded Redis, such as 512MiB; 0: no limit. Empty: a"
-        " quarter of the memory of this machine or container.",
-    )
     model: str = Field("offline:editor", description="Default model of every role.")
 
     @classmethod
@@ -317,9 +313,6 @@ class Settings(_WithProviders):
         description="Maximum output tokens of a call to a model whose own maximum is unknown, "
         "unless a text was cut off.",
     )
-    max_reply_bytes: int = Field(
-        4 * 1024 * 1024, ge=1024, description="Maximum size of one model reply in bytes."
-    )
     limits: Limits = Field(
         {},
         description="Caps on the calls that all workers together make, such as"
@@ -329,13 +322,6 @@ class Settings(_WithProviders):
     )
     concurrency: int = Field(
         200, ge=1, le=10_000, description="Maximum number of refinements in progress per worker."
-    )
-    held_max: int | None = Field(
-        None,
-        ge=1,
-        le=100_000,
-        description="Maximum number of refinements that a worker holds, those that only wait for"
-        " slow replies included; by default ten times HONE_CONCURRENCY, and never less than that.",
     )
     queue: Annotated[str, Field(pattern=patterns.QUEUE_NAME.regex)] = Field(
         "hone", description="Name of the RQ queue."
@@ -424,23 +410,15 @@ class Settings(_WithProviders):
         le=3_650,
         description="Days for which `GET /v1/statistics?of=usage` has sums, today included.",
     )
-    erase_s: float = Field(
-        3_600,
-        ge=1,
-        description="Seconds after a deletion in which the append-only file of the embedded Redis"
-        " is rewritten, once for all deletions in that time.",
-    )
     keep_prompts: bool = Field(
         True, description="Keep the text of every prompt with its refinement, for `/steps`."
     )
-    metrics_port: int = Field(
-        0,
-        ge=0,
-        le=65_533,
-        description="Port on which a process serves Prometheus metrics; `hone serve` gives the"
-        " worker the next one, and what sends webhooks the one after. 0: none.",
+    metrics_address: Annotated[str, AfterValidator(_is_address)] = Field(
+        "",
+        description="Address on which a process serves Prometheus metrics, such as"
+        " `127.0.0.1:9464`; `hone serve` gives the worker the next port and the sender the"
+        " one after. Empty: none.",
     )
-    metrics_host: str = Field("127.0.0.1", description="Address of that port.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The least grave events that are logged."
     )
@@ -531,7 +509,12 @@ class Settings(_WithProviders):
     @property
     def most_held(self) -> int:
         """How many refinements a worker holds, those that only wait for slow replies included."""
-        return max(self.concurrency, self.held_max or 10 * self.concurrency)
+        return 10 * self.concurrency
+
+    def metrics_at(self, nth: int = 0) -> tuple[str, int]:
+        """Return host and port of the metrics of the `nth` process; port 0: it serves none."""
+        found = ADDRESS.fullmatch(self.metrics_address)
+        return (found["host"].strip("[]"), int(found["port"]) + nth) if found else ("", 0)
 
     def caps_of(self, model: str) -> dict[str, float] | None:
         """Return the caps of a model, `provider:name`: its own, or those of the provider's `*`."""

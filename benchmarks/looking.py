@@ -71,8 +71,8 @@ def _observed(traces: Mapping[str, str] | None, setup: Setup) -> Cast:
         shared = {**shared, **traces, "OTEL_EXPORTER_OTLP_ENDPOINT": address}
     return hone(
         setup,
-        api_env={**shared, "HONE_METRICS_PORT": str(ports[0])},
-        worker_env={**shared, "HONE_METRICS_PORT": str(ports[1])},
+        api_env={**shared, "HONE_METRICS_ADDRESS": f"127.0.0.1:{ports[0]}"},
+        worker_env={**shared, "HONE_METRICS_ADDRESS": f"127.0.0.1:{ports[1]}"},
     )
 
 

@@ -185,7 +185,7 @@ def test_the_settings_of_the_manifests_are_settings_of_hone() -> None:
     assert fields.keys() <= Settings.model_fields.keys()
     settings = Settings.model_validate(fields)
     assert settings.port == 8080
-    assert settings.metrics_port == 9464
+    assert settings.metrics_at() == ("0.0.0.0", 9464)
 
 
 def test_every_pod_is_given_longer_to_end_than_it_takes() -> None:
@@ -237,7 +237,7 @@ def test_settings_reach_containers_whole_but_those_that_the_network_fixes() -> N
         assert service["env_file"] == [{"path": ".env", "required": False}]
         assert service["extra_hosts"] == ["host.docker.internal:host-gateway"]
         fixed = {name for name, it in service["environment"].items() if it is not None}
-        network = {"REDIS_URL", "HOST", "PORT", "ALLOWED_HOSTS", "METRICS_PORT", "METRICS_HOST"}
+        network = {"REDIS_URL", "HOST", "PORT", "ALLOWED_HOSTS", "METRICS_ADDRESS"}
         assert fixed == {f"HONE_{it}" for it in (*network, "SECRET_KEY", "API_KEY")}
 
 

@@ -83,7 +83,7 @@ def main(
     try:
         settings = Settings()
         configure_logs("worker", settings.log_format, settings.log_level)
-        metrics.serve_metrics(settings.metrics_host, settings.metrics_port)
+        metrics.serve_metrics(*settings.metrics_at())
         load_strategies()
         load_added()
         gc.freeze()

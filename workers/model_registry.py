@@ -32,6 +32,9 @@ from workers.models.rate_limiter import ModelGate, RateLimiter
 from workers.models.remote import Remote, adapter_of
 from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
+MAX_REPLY_BYTES = 4 * 1024 * 1024
+"""Bytes of one reply of a model at most."""
+
 MOST_MODELS = 1_000
 
 OpenModel = Callable[[Provider, str], Model]
@@ -243,7 +246,7 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
     """
     retry_policy = RetryPolicy(total_s=settings.model_timeout_s, tries=1)
     async with (
-        open_transport(retry_policy, settings.max_reply_bytes) as transport,
+        open_transport(retry_policy, MAX_REPLY_BYTES) as transport,
         open_permit_exchange(settings) as exchange,
         open_tenant_keys(settings) as tenant_keys,
         open_rejections(settings) as rejections,

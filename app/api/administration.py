@@ -359,6 +359,6 @@ async def list_actions(
 async def measured() -> Response:
     """Return the metrics of this API process in the text format of Prometheus.
 
-    Workers and what sends webhooks serve theirs on `HONE_METRICS_PORT`.
+    Workers and what sends webhooks serve theirs on `HONE_METRICS_ADDRESS`.
     """
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

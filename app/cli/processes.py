@@ -64,13 +64,12 @@ def programs(settings: Settings) -> tuple[Program, ...]:
     modules = {"api": ("app.cli", "api"), "worker": ("workers",)}
     if settings.secret_key:
         modules["webhooks"] = (SENDER,)
-    ports = {
-        name: {"HONE_METRICS_PORT": str(settings.metrics_port and settings.metrics_port + nth)}
-        for nth, name in enumerate(modules)
-    }
+    host = settings.metrics_address.rpartition(":")[0]
+    ports = (settings.metrics_at(nth)[1] for nth in range(len(modules)))
+    addresses = (f"{host}:{port}" if port else "" for port in ports)
     return tuple(
-        Program(name, (*python(), "-m", *module), environment | ports[name])
-        for name, module in modules.items()
+        Program(name, (*python(), "-m", *module), environment | {"HONE_METRICS_ADDRESS": address})
+        for (name, module), address in zip(modules.items(), addresses, strict=True)
     )
 
 
@@ -129,6 +128,9 @@ def _check_redis(url: str) -> None:
         pass
 
 
+REWRITE_AFTER_S = 3_600.0
+"""Seconds after a deletion in which the append-only file of the embedded Redis is rewritten."""
+
 MARGIN_S = 5.0  # time for a process to end after its own grace period
 
 
@@ -144,16 +146,12 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
     from app.store.rewriting import LogRewriter  # noqa: PLC0415
 
     check_port(settings.host, settings.port)
-    redis = (
-        None
-        if settings.redis_url
-        else EmbeddedRedis.start(settings.data_dir, maxmemory=settings.redis_maxmemory)
-    )
+    redis = None if settings.redis_url else EmbeddedRedis.start(settings.data_dir)
     with redis or contextlib.nullcontext(), contextlib.ExitStack() as stack:
         url = redis.url if redis else settings.redis_url
         _check_redis(url)
         rewriting = (
-            LogRewriter(stack.enter_context(Redis.from_url(url)), settings.erase_s).tick
+            LogRewriter(stack.enter_context(Redis.from_url(url)), REWRITE_AFTER_S).tick
             if redis
             else _nothing
         )

@@ -275,7 +275,7 @@ def main() -> int:
     try:
         settings = Settings()
         configure_logs("webhooks", settings.log_format, settings.log_level)
-        metrics.serve_metrics(settings.metrics_host, settings.metrics_port)
+        metrics.serve_metrics(*settings.metrics_at())
         with open_traces("webhooks") as traces:
             uvloop.run(send_webhooks(settings, traces=traces))
     except (UnusableRedis, ValidationError) as error:
