@@ -9,7 +9,7 @@ class Contract(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Page(Contract):
+class ListPage(Contract):
     """One page of a list, and where the next one begins."""
 
     has_more: bool

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, field_validator
 
-from app.contract import Contract, Page, patterns
+from app.contract import Contract, ListPage, patterns
 from app.contract.endpoints import HeaderValue
 
 TENANT_NAME = patterns.TENANT_NAME.regex
@@ -97,7 +97,7 @@ class IssuedKey(ApiKey):
     key: str = Field(examples=["hone_3f8k2m9q7w1x_..."], repr=False)
 
 
-class KeyList(Page):
+class KeyList(ListPage):
     """One page of the keys that an administrator manages, the newest first."""
 
     data: tuple[ApiKey, ...]
@@ -203,7 +203,7 @@ class TenantOverview(Contract):
     use: TenantUse
 
 
-class TenantList(Page):
+class TenantList(ListPage):
     """One page of tenants, by name."""
 
     data: tuple[TenantOverview, ...]
@@ -227,7 +227,7 @@ class AuditEntry(Contract):
     )
 
 
-class AuditPage(Page):
+class AuditPage(ListPage):
     """One page of the audit log of a tenant, newest first."""
 
     data: tuple[AuditEntry, ...]

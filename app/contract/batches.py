@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from app.contract import Contract, Page, patterns
+from app.contract import Contract, ListPage, patterns
 from app.contract.endpoints import Endpoint, TimeoutS
 from app.contract.errors import Cause, FieldError
 from app.contract.overlays import PartialRequest
@@ -150,7 +150,7 @@ class Batch(Contract):
         return self.ended_at is not None
 
 
-class BatchPage(Page):
+class BatchPage(ListPage):
     """One page of batches, newest first."""
 
     data: tuple[Batch, ...]

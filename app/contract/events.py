@@ -169,7 +169,7 @@ ABOUT = (
 )
 
 
-class EndedStep(Contract):
+class PerformedStep(Contract):
     """A step that was performed, or failed."""
 
     key: str
@@ -182,7 +182,7 @@ class EndedStep(Contract):
     usage: Usage
 
 
-class StepCompleted(EndedStep):
+class StepCompleted(PerformedStep):
     """A step was completed; its reply is stored."""
 
     kind: Literal["ask", "check", "call"]
@@ -196,7 +196,7 @@ class StepCompleted(EndedStep):
     next: tuple[str, ...]
 
 
-class StepFailed(EndedStep, Cause):
+class StepFailed(PerformedStep, Cause):
     """A step failed; the failure is stored and the step is not retried."""
 
     about: str | None = Field(None, description=f"{ABOUT} null: a call that a reviewer was to see.")

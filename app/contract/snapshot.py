@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from app.contract import Contract, Page
+from app.contract import Contract, ListPage
 from app.contract.drafts import EditsReport, Escape
 from app.contract.errors import Cause
 from app.contract.judgement import (
@@ -171,7 +171,7 @@ class Snapshot(Contract):
     links: Links
 
 
-class SnapshotPage(Page):
+class SnapshotPage(ListPage):
     """One page of refinements, newest first."""
 
     data: tuple[Snapshot, ...]

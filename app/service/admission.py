@@ -311,7 +311,7 @@ class Admission:
 
 def _forbidden(models: Iterable[NamedModel], quotas: Quotas) -> Iterator[FieldError]:
     """Yield an error for each model that the tenant may not use."""
-    for named in models:
+    for named in models if quotas.models is not None else ():
         if not quotas.allows(model := named.choice.model):
             yield FieldError(pointer=named.pointer, detail=f"this tenant may not use {model}")
 

@@ -20,7 +20,14 @@ from app.contract.gains import gains_of, lost_from, score_gain
 from app.contract.insights import insights_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
-from app.contract.outcome import BLOCKING, TEXT_MISSING, Caveat, RefinementOutcome, Shortfall
+from app.contract.outcome import (
+    BLOCKING,
+    TEXT_MISSING,
+    Caveat,
+    RefinementOutcome,
+    Shortfall,
+    without_text,
+)
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, PendingPause, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
@@ -608,7 +615,8 @@ class JournalWriter:
             fields["waiting"] = waits
         for judging in judgings:
             fields["iteration"] = judging.entry.iteration
-            if judging.result and judging.result.missing and self._has_whole():
+            gaps = judging.result and without_text(judging.result.caveats)
+            if gaps and self._has_whole():
                 continue  # a part is no better than a text that is whole
             fields["best"] = judging.entry.best
             if judging.result:

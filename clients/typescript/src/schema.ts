@@ -159,7 +159,7 @@ export interface components {
         AuditPage: {
             /** Data */
             data: components["schemas"]["AuditEntry"][];
-        } & components["schemas"]["Page"];
+        } & components["schemas"]["ListPage"];
         /**
          * Band
          * @description US dollars per million tokens, for calls with at most `up_to_input_tokens`.
@@ -369,7 +369,7 @@ export interface components {
         BatchPage: {
             /** Data */
             data: components["schemas"]["Batch"][];
-        } & components["schemas"]["Page"];
+        } & components["schemas"]["ListPage"];
         /**
          * BatchRefusal
          * @description Why a line was refused: what a single submission would have been answered.
@@ -1007,21 +1007,6 @@ export interface components {
             output_tokens_saved: number | null;
         } & components["schemas"]["EditsMade"];
         /**
-         * EndedStep
-         * @description A step that was performed, or failed.
-         */
-        EndedStep: {
-            /** Key */
-            key: string;
-            /**
-             * Model
-             * @description Model that answered: provider, and the name that its server reported; of a failed step, the model that was to answer: its fallbacks, if any, have failed too.
-             */
-            model?: string | null;
-            prompt?: components["schemas"]["PromptRef"] | null;
-            usage: components["schemas"]["Usage"];
-        };
-        /**
          * Endpoint
          * @description An endpoint of the client; what is secret is stored encrypted, and shown nowhere.
          */
@@ -1640,7 +1625,7 @@ export interface components {
         KeyList: {
             /** Data */
             data: components["schemas"]["ApiKey"][];
-        } & components["schemas"]["Page"];
+        } & components["schemas"]["ListPage"];
         /**
          * KeyRequest
          * @description A key to create.
@@ -1792,6 +1777,19 @@ export interface components {
             report: string;
             /** Continue */
             continue: string;
+        };
+        /**
+         * ListPage
+         * @description One page of a list, and where the next one begins.
+         */
+        ListPage: {
+            /** Has More */
+            has_more: boolean;
+            /**
+             * Next Cursor
+             * @description For the next page; null on the last one.
+             */
+            next_cursor: string | null;
         };
         /**
          * MarkdownValidator
@@ -2199,19 +2197,6 @@ export interface components {
             instructions: string;
         };
         /**
-         * Page
-         * @description One page of a list, and where the next one begins.
-         */
-        Page: {
-            /** Has More */
-            has_more: boolean;
-            /**
-             * Next Cursor
-             * @description For the next page; null on the last one.
-             */
-            next_cursor: string | null;
-        };
-        /**
          * PanelMember
          * @description One critic of a panel.
          */
@@ -2377,6 +2362,21 @@ export interface components {
              */
             approvals?: components["schemas"]["DatedApproval"][];
         } & components["schemas"]["AskedReview"];
+        /**
+         * PerformedStep
+         * @description A step that was performed, or failed.
+         */
+        PerformedStep: {
+            /** Key */
+            key: string;
+            /**
+             * Model
+             * @description Model that answered: provider, and the name that its server reported; of a failed step, the model that was to answer: its fallbacks, if any, have failed too.
+             */
+            model?: string | null;
+            prompt?: components["schemas"]["PromptRef"] | null;
+            usage: components["schemas"]["Usage"];
+        };
         /**
          * PlanExecuteStrategy
          * @description Plan, carry out steps, observe, revise the plan, until the goal is met; then write.
@@ -3763,7 +3763,7 @@ export interface components {
         SnapshotPage: {
             /** Data */
             data: components["schemas"]["Snapshot"][];
-        } & components["schemas"]["Page"];
+        } & components["schemas"]["ListPage"];
         /**
          * Span
          * @description Characters `start` to `end` (exclusive) of the draft, counted in Unicode code points.
@@ -4001,7 +4001,7 @@ export interface components {
             about: string;
             /** Next */
             next: string[];
-        } & components["schemas"]["EndedStep"];
+        } & components["schemas"]["PerformedStep"];
         /**
          * StepCompletedEvent
          * @description One journal entry as a client sees it.
@@ -4046,7 +4046,7 @@ export interface components {
             about?: string | null;
             /** Next */
             next: string[];
-        } & (components["schemas"]["EndedStep"] & components["schemas"]["Cause"]);
+        } & (components["schemas"]["PerformedStep"] & components["schemas"]["Cause"]);
         /**
          * StepFailedEvent
          * @description One journal entry as a client sees it.
@@ -4232,7 +4232,7 @@ export interface components {
         TenantList: {
             /** Data */
             data: components["schemas"]["TenantOverview"][];
-        } & components["schemas"]["Page"];
+        } & components["schemas"]["ListPage"];
         /**
          * TenantOverview
          * @description The quotas of a tenant, and its consumption now.
@@ -4702,7 +4702,6 @@ export type Draw = components['schemas']['Draw'];
 export type Drawn = components['schemas']['Drawn'];
 export type EditsMade = components['schemas']['EditsMade'];
 export type EditsReport = components['schemas']['EditsReport'];
-export type EndedStep = components['schemas']['EndedStep'];
 export type Endpoint = components['schemas']['Endpoint'];
 export type EndpointList = components['schemas']['EndpointList'];
 export type EndpointRequest = components['schemas']['EndpointRequest'];
@@ -4744,6 +4743,7 @@ export type LengthValidator = components['schemas']['LengthValidator'];
 export type Limits = components['schemas']['Limits'];
 export type LimitsChange = components['schemas']['LimitsChange'];
 export type Links = components['schemas']['Links'];
+export type ListPage = components['schemas']['ListPage'];
 export type MarkdownValidator = components['schemas']['MarkdownValidator'];
 export type MeanGain = components['schemas']['MeanGain'];
 export type MeanUsage = components['schemas']['MeanUsage'];
@@ -4762,7 +4762,6 @@ export type OnFail = components['schemas']['OnFail'];
 export type OpenBreaker = components['schemas']['OpenBreaker'];
 export type Order = components['schemas']['Order'];
 export type Output = components['schemas']['Output'];
-export type Page = components['schemas']['Page'];
 export type PanelMember = components['schemas']['PanelMember'];
 export type Part = components['schemas']['Part'];
 export type PartialRequest = components['schemas']['PartialRequest'];
@@ -4771,6 +4770,7 @@ export type Passage = components['schemas']['Passage'];
 export type PauseRequest = components['schemas']['PauseRequest'];
 export type Paused = components['schemas']['Paused'];
 export type PendingReview = components['schemas']['PendingReview'];
+export type PerformedStep = components['schemas']['PerformedStep'];
 export type PlanExecuteStrategy = components['schemas']['PlanExecuteStrategy'];
 export type PlannedCall = components['schemas']['PlannedCall'];
 export type Preset = components['schemas']['Preset'];
