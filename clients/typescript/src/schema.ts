@@ -38,6 +38,11 @@ export interface components {
              * @description The key that a rotation made of it.
              */
             replaced_by: string | null;
+            /**
+             * Outdated
+             * @description Whether it was made under a secret key of the server that is gone: it does not work, and a new one has to be created.
+             */
+            outdated: boolean;
         };
         /**
          * ApprovalGiven
