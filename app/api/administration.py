@@ -20,6 +20,7 @@ from app.api.dependencies import (
     TheModelRoles,
     TheStore,
     chosen_format,
+    shared,
 )
 from app.api.openapi import ACTIONS, LISTED, UNREADABLE, body, problems
 from app.api.problems import NotAcceptable
@@ -57,34 +58,14 @@ monitoring = APIRouter(tags=["health"])
 tokens = APIRouter(prefix="/v1/refinements/{refinement_id}/tokens", tags=["keys"])
 
 
-async def _keyring(request: Request) -> Keyring:
-    keyring: Keyring = request.state.keyring
-    return keyring
-
-
-async def _directory(request: Request) -> Directory:
-    directory: Directory = request.state.directory
-    return directory
-
-
-async def _caller(request: Request) -> Caller:
-    caller: Caller = request.state.caller
-    return caller
-
-
 async def _managing(request: Request) -> Callable[[str], None]:
     return partial(setattr, request.state, MANAGED)
-
-
-async def _tenants(request: Request) -> Tenants:
-    known: Tenants = request.state.tenants
-    return known
 
 
 Managing = Annotated[Callable[[str], None], Depends(_managing)]
 """Says for the audit log which tenant an operation is about."""
 
-TheTenants = Annotated[Tenants, Depends(_tenants)]
+TheTenants = Annotated[Tenants, Depends(shared("tenants"))]
 TenantPath = Annotated[str, Path(pattern=TENANT_NAME, examples=["acme"])]
 ProviderPath = Annotated[str, Path(pattern=patterns.PROVIDER_IN_PATH.regex, examples=["openai"])]
 ProviderKeyBody = Annotated[RequestBody[ProviderKeyRequest], Depends(body_as(ProviderKeyRequest))]
@@ -110,9 +91,9 @@ TenantCursor = Annotated[
 PageLimit = Annotated[int, Query(ge=1, le=1_000, description="Entries per page.")]
 JSON_LINES = "application/jsonl"
 AUDIT_TYPES: dict[str, Literal["json", "jsonl"]] = {JSON: "json", JSON_LINES: "jsonl"}
-TheDirectory = Annotated[Directory, Depends(_directory)]
-TheCaller = Annotated[Caller, Depends(_caller)]
-TheKeyring = Annotated[Keyring, Depends(_keyring)]
+TheDirectory = Annotated[Directory, Depends(shared("directory"))]
+TheCaller = Annotated[Caller, Depends(shared("caller"))]
+TheKeyring = Annotated[Keyring, Depends(shared("keyring"))]
 KeyId = Annotated[str, Path(pattern=patterns.KEY_ID.regex, examples=["key_3f8k2m9q7w1x"])]
 KeyBody = Annotated[RequestBody[KeyRequest], Depends(body_as(KeyRequest, is_required=False))]
 TokenBody = Annotated[RequestBody[TokenRequest], Depends(body_as(TokenRequest, is_required=False))]

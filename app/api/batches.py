@@ -14,7 +14,15 @@ from pydantic_core import from_json, to_json
 
 from app.api import examples
 from app.api.bodies import MAX_VALUES, parsed, value_count
-from app.api.dependencies import ApiKeyId, Cursor, IdempotencyKey, Limit, Tenant, TheStore
+from app.api.dependencies import (
+    ApiKeyId,
+    Cursor,
+    IdempotencyKey,
+    Limit,
+    Tenant,
+    TheStore,
+    shared,
+)
 from app.api.openapi import BATCH_RESULTS, BATCH_SUBMITTED, LISTED, UNREADABLE, batch_body, problems
 from app.api.problems import UnsupportedMediaType
 from app.api.responses import page_response, replayed
@@ -229,11 +237,6 @@ def _custom_id(raw: bytes) -> str | None:
     return found[:128] if isinstance(found, str) else None
 
 
-async def _batches(request: Request) -> Batches:
-    found: Batches = request.state.batches
-    return found
-
-
 async def _body(request: Request, store: TheStore, tenant: Tenant) -> BatchBody:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in MEDIA_TYPES:
@@ -244,7 +247,7 @@ async def _body(request: Request, store: TheStore, tenant: Tenant) -> BatchBody:
     return BatchBody(request.stream(), settings.max_body_bytes, presets, usual)
 
 
-TheBatches = Annotated[Batches, Depends(_batches)]
+TheBatches = Annotated[Batches, Depends(shared("batches"))]
 Body = Annotated[BatchBody, Depends(_body)]
 BatchId = Annotated[
     str,

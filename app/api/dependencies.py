@@ -1,7 +1,7 @@
 """Dependencies of the routes: collaborators, and the parts of a request, parsed and validated."""
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from datetime import date
 from typing import Annotated, Any, TypeVar
 
@@ -9,7 +9,6 @@ from fastapi import Depends, Header, Path, Query, Request
 from pydantic import AwareDatetime, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from app.access import Caller
 from app.api.bodies import RequestBody, body_as, submission_of
 from app.api.problems import NotAcceptable, invalid_query
 from app.contract import patterns
@@ -173,39 +172,22 @@ Absent = SkipJsonSchema[None]
 NUMBER = "^[0-9]{1,18}$"
 
 
-async def _store(request: Request) -> Store:
-    store: Store = request.scope["state"]["store"]
-    return store
+def shared(name: str) -> Callable[[Request], Awaitable[Any]]:
+    """Return a dependency on what the server shares with its requests under a name."""
+
+    async def read(request: Request) -> Any:
+        return request.scope["state"][name]
+
+    return read
 
 
-async def _watching(request: Request) -> Watching:
-    watching: Watching = request.scope["state"]["watching"]
-    return watching
+def of_caller(name: str) -> Callable[[Request], Awaitable[Any]]:
+    """Return a dependency on an attribute of the `Caller`."""
 
+    async def read(request: Request) -> Any:
+        return getattr(request.scope["state"]["caller"], name)
 
-async def _service(request: Request) -> Service:
-    service: Service = request.scope["state"]["service"]
-    return service
-
-
-async def _model_roles(request: Request) -> ModelRoles:
-    model_roles: ModelRoles = request.scope["state"]["model_roles"]
-    return model_roles
-
-
-async def _tenant(request: Request) -> str:
-    caller: Caller = request.scope["state"]["caller"]
-    return caller.tenant
-
-
-async def _known_as(request: Request) -> tuple[str, ...]:
-    caller: Caller = request.scope["state"]["caller"]
-    return caller.reviews_as
-
-
-async def _api_key(request: Request) -> str | None:
-    caller: Caller = request.scope["state"]["caller"]
-    return caller.key_id
+    return read
 
 
 # A header that may be a list is declared as text, which generators of clients understand, and read
@@ -292,22 +274,24 @@ async def event_media_type(
 
 
 async def _preset(request: Request, name: str) -> Mapping[str, Any]:
-    store, tenant = await _store(request), await _tenant(request)
-    return await store.presets.fields(tenant, name)
+    state = request.scope["state"]
+    store: Store = state["store"]
+    return await store.presets.fields(state["caller"].tenant, name)
 
 
 async def _has_default(request: Request) -> bool:
-    store, tenant = await _store(request), await _tenant(request)
-    return await store.presets.has_default(tenant)
+    state = request.scope["state"]
+    store: Store = state["store"]
+    return await store.presets.has_default(state["caller"].tenant)
 
 
-TheStore = Annotated[Store, Depends(_store)]
-TheWatching = Annotated[Watching, Depends(_watching)]
-TheService = Annotated[Service, Depends(_service)]
-TheModelRoles = Annotated[ModelRoles, Depends(_model_roles)]
-Tenant = Annotated[str, Depends(_tenant)]
-KnownAs = Annotated[tuple[str, ...], Depends(_known_as)]
-ApiKeyId = Annotated[str | None, Depends(_api_key)]
+TheStore = Annotated[Store, Depends(shared("store"))]
+TheWatching = Annotated[Watching, Depends(shared("watching"))]
+TheService = Annotated[Service, Depends(shared("service"))]
+TheModelRoles = Annotated[ModelRoles, Depends(shared("model_roles"))]
+Tenant = Annotated[str, Depends(of_caller("tenant"))]
+KnownAs = Annotated[tuple[str, ...], Depends(of_caller("reviews_as"))]
+ApiKeyId = Annotated[str | None, Depends(of_caller("key_id"))]
 RefinementId = Annotated[
     str,
     Path(

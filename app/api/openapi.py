@@ -347,9 +347,9 @@ def _inherited(schemas: dict[str, Any]) -> dict[str, Any]:
     A base is any contract with fields; what a class says otherwise than its base stays its own.
     """
     classes = {contract.__name__: contract for contract in _subclasses(Contract)}
-    wanted = {base for name in schemas.keys() & classes.keys() for base in _above(classes[name])}
+    above = {base for name in schemas.keys() & classes.keys() for base in classes[name].__mro__}
     _, found = models_json_schema(
-        [(base, "validation") for base in sorted(wanted, key=lambda base: base.__name__)],
+        [(contract, "validation") for contract in classes.values() if contract in above],
         ref_template="#/components/schemas/{model}",
     )
     known = found.get("$defs", {}) | schemas
@@ -363,7 +363,8 @@ def _inherited(schemas: dict[str, Any]) -> dict[str, Any]:
         else schema
         for name, schema in known.items()
     }
-    extended = {name for schema in derived.values() for name in _extended(schema)}
+    references = (base["$ref"] for each in derived.values() for base in each.get("allOf", ()))
+    extended = {reference.rpartition("/")[2] for reference in references}
     used = _referred([derived[name] for name in schemas], derived) | schemas.keys()
     for name in extended:
         derived[name] = {
@@ -389,13 +390,6 @@ def _bases(contract: type[Contract]) -> list[type[Contract]]:
     ]
 
 
-def _above(contract: type[Contract]) -> Iterator[type[Contract]]:
-    """Yield the bases of a class, and theirs."""
-    for base in _bases(contract):
-        yield base
-        yield from _above(base)
-
-
 def _derived(schemas: Mapping[str, Any], name: str, bases: Sequence[str]) -> dict[str, Any]:
     """Return the schema of a class without the fields that it shares with its bases."""
     schema = dict(schemas[name])
@@ -416,12 +410,6 @@ def _derived(schemas: Mapping[str, Any], name: str, bases: Sequence[str]) -> dic
     said = {"allOf": references, "properties": own, "required": required}
     kept = {key: value for key, value in said.items() if value}
     return {**schema, **kept, "unevaluatedProperties": False}
-
-
-def _extended(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the schemas that one extends."""
-    for reference in schema.get("allOf", ()):
-        yield reference["$ref"].rpartition("/")[2]
 
 
 def _describe_default(property_: dict[str, Any], *, is_sent: bool) -> None:
