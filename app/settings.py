@@ -143,7 +143,7 @@ def _read_limits(value: Any) -> Any:
             raise ValueError(f"{entry!r} is not of the form PROVIDER:MODEL=LIMIT:NUMBER,...")
         if model in caps:
             raise ValueError(f"{model} is limited twice")
-        limits = [_read_limit(it) for it in wanted.split(",")]
+        limits = [_read_limit(limit) for limit in wanted.split(",")]
         caps[model] = dict(limits)
         if len(caps[model]) < len(limits):
             raise ValueError(f"{model} has two limits of one kind")

@@ -310,7 +310,7 @@ def _token_in_query(scope: Scope) -> bytes | None:
     # Latin-1 has a character for each byte, so that the rest of the query keeps its bytes.
     query = scope["query_string"].decode("latin-1")
     pairs = parse_qsl(query, keep_blank_values=True, encoding="latin-1")
-    kept = [it for it in pairs if it[0] != "token"]
+    kept = [pair for pair in pairs if pair[0] != "token"]
     scope["query_string"] = urlencode(kept, encoding="latin-1").encode()
     return next((value.encode("latin-1") for name, value in pairs if name == "token"), None)
 
@@ -321,7 +321,7 @@ def _require(needed: access.Scope, caller: Caller, method: str, path: str) -> No
         readable = f"/v1/refinements/{caller.refinement_id}"
         if method not in SAFE or not f"{path}/".startswith(f"{readable}/"):
             raise Forbidden(f"this token only reads {readable}")
-        if path.startswith(tuple(f"{readable}{it}" for it in NOT_FOR_TOKENS)):
+        if path.startswith(tuple(f"{readable}{ending}" for ending in NOT_FOR_TOKENS)):
             raise Forbidden("this token reads neither the request nor its webhooks: use an API key")
     elif needed not in caller.scopes:
         if caller.key_id is None:

@@ -246,7 +246,7 @@ async def list_provider_keys(
     known.require_own(admin, tenant_id)
     managing(tenant_id)
     found = await store.provider_keys.all(tenant_id)
-    listed = (ProviderKey(provider=it, set_at=set_at) for it, set_at in found.items())
+    listed = (ProviderKey(provider=provider, set_at=set_at) for provider, set_at in found.items())
     return ProviderKeyList(data=tuple(listed))
 
 
@@ -274,7 +274,7 @@ async def set_provider_key(
     """
     known.require_own(admin, tenant_id)
     managing(tenant_id)
-    if provider not in {it.name for it in model_roles.providers() if it.wire is not None}:
+    if provider not in {known.name for known in model_roles.providers() if known.wire is not None}:
         raise NotFound(f"there is no provider {provider} that is called with a key")
     key = given.content.api_key.get_secret_value()
     set_at = await store.provider_keys.put(tenant_id, provider, key)

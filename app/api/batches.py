@@ -60,7 +60,10 @@ from app.settings import Settings
 MEDIA_TYPE = "application/jsonl"
 MEDIA_TYPES = {
     MEDIA_TYPE,
-    *(f"application/{it}" for it in ("x-jsonl", "jsonlines", "x-jsonlines", "ndjson", "x-ndjson")),
+    *(
+        f"application/{name}"
+        for name in ("x-jsonl", "jsonlines", "x-jsonlines", "ndjson", "x-ndjson")
+    ),
 }
 MAX_LINES = 2 * MAX_REQUESTS + 1
 """Lines of a body, blank ones included."""

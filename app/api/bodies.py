@@ -137,7 +137,7 @@ def parsed(contract: type[C], raw: bytes) -> C:
     errors = (
         FieldError(
             pointer=pointer,
-            detail=_shortened(in_one(sentence_of(it, contract) for it in at), MAX_DETAIL),
+            detail=_shortened(in_one(sentence_of(error, contract) for error in at), MAX_DETAIL),
         )
         for pointer, at in islice(wrong.items(), MAX_ERRORS)
     )
@@ -153,7 +153,9 @@ def _by_pointer(found: Sequence[ErrorDetails], tree: Any) -> Mapping[str, list[E
     at: dict[str, list[ErrorDetails]] = {}
     for error in _own_errors(found):
         at.setdefault(_pointer_to(error, tree), []).append(error)
-    outer = {pointer[:end] for pointer in at for end, it in enumerate(pointer) if it == "/"}
+    outer = {
+        pointer[:end] for pointer in at for end, character in enumerate(pointer) if character == "/"
+    }
     return {
         pointer: wrong
         for pointer, wrong in at.items()

@@ -89,7 +89,7 @@ def versions_in(if_match: list[str]) -> frozenset[int] | None:
     if not if_match or "*" in tags:
         return None
     read = (_TAG.fullmatch(tag) for tag in tags if not tag.startswith("W/"))
-    return frozenset(int(it["event"]) for it in read if it)
+    return frozenset(int(tag["event"]) for tag in read if tag)
 
 
 def idempotency_key(value: str | None) -> str | None:

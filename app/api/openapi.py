@@ -311,7 +311,11 @@ def document(app: FastAPI) -> dict[str, Any]:
     )
     schemas = _inherited(unseen["$defs"] | document["components"]["schemas"])
     schemas |= _typed_events(schemas["Event"])
-    bodies = [it.get("requestBody") for each in document["paths"].values() for it in each.values()]
+    bodies = [
+        operation.get("requestBody")
+        for each in document["paths"].values()
+        for operation in each.values()
+    ]
     sent = _referred(bodies, schemas)
     for name, schema in schemas.items():
         for property_ in schema.get("properties", {}).values():
@@ -323,7 +327,9 @@ def document(app: FastAPI) -> dict[str, Any]:
     document["components"]["schemas"] = {
         name: schemas[name] for name in sorted(schemas.keys() - FOREIGN)
     }
-    document["components"]["examples"] = {name: {"value": it} for name, it in EXAMPLES.items()}
+    document["components"]["examples"] = {
+        name: {"value": example} for name, example in EXAMPLES.items()
+    }
     document["components"]["securitySchemes"] = {"key": KEY_SCHEME, "token": TOKEN_SCHEME}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -433,12 +439,12 @@ def _referred(schema: Any, schemas: Mapping[str, Any]) -> set[str]:
     found: set[str] = set()
     pending = [schema]
     while pending:
-        it = pending.pop()
-        if isinstance(it, list):
-            pending += it
-        elif isinstance(it, dict):
-            pending += it.values()
-            name = str(it.get("$ref", "")).rpartition("/")[2]
+        part = pending.pop()
+        if isinstance(part, list):
+            pending += part
+        elif isinstance(part, dict):
+            pending += part.values()
+            name = str(part.get("$ref", "")).rpartition("/")[2]
             if name in schemas and name not in found:
                 found.add(name)
                 pending.append(schemas[name])
@@ -477,7 +483,7 @@ def _typed_events(event: Mapping[str, Any]) -> dict[str, Any]:
     }
     references = {kind.value: f"#/components/schemas/{name}" for kind, name in named.items()}
     one = {
-        "oneOf": [{"$ref": it} for it in references.values()],
+        "oneOf": [{"$ref": reference} for reference in references.values()],
         "discriminator": {"propertyName": "type", "mapping": references},
         "description": event["description"],
     }

@@ -142,8 +142,8 @@ async def _unreadable(request: Request, error: Exception) -> Response:
     """Reject a path, query parameter or header; bodies are parsed elsewhere."""
     assert isinstance(error, RequestValidationError)
     # That nothing was wanted helps nobody: it is how parameters are declared that may be omitted.
-    found = [it for it in error.errors() if it["type"] != "none_required"]
-    wrong = [(it["loc"][0], str((*it["loc"], "")[1]), sentence_of(it)) for it in found]
+    found = [wrong for wrong in error.errors() if wrong["type"] != "none_required"]
+    wrong = [(error["loc"][0], str((*error["loc"], "")[1]), sentence_of(error)) for error in found]
     for where, name, why in wrong:
         if where == "path":
             return await _refused(request, _no_resource(request.path_params[name], why))
@@ -152,7 +152,9 @@ async def _unreadable(request: Request, error: Exception) -> Response:
     told: dict[str, list[str]] = {}
     for _, name, why in wrong:
         told.setdefault(name, []).append(why)
-    return await _refused(request, invalid_query({name: in_one(it) for name, it in told.items()}))
+    return await _refused(
+        request, invalid_query({name: in_one(sentences) for name, sentences in told.items()})
+    )
 
 
 def _no_resource(segment: str, why: str) -> NotFound:
@@ -163,8 +165,10 @@ def _no_resource(segment: str, why: str) -> NotFound:
 
 def invalid_query(why: Mapping[str, str]) -> InvalidRequest:
     """Return the error for query parameters, by name with what is wrong."""
-    errors = tuple(FieldError(pointer=pointer_to(name), detail=it) for name, it in why.items())
-    detail = "; ".join(f"query {name}: {it}" for name, it in why.items())
+    errors = tuple(
+        FieldError(pointer=pointer_to(name), detail=sentence) for name, sentence in why.items()
+    )
+    detail = "; ".join(f"query {name}: {sentence}" for name, sentence in why.items())
     return InvalidRequest(detail, errors=errors)
 
 

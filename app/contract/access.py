@@ -19,7 +19,7 @@ TenantName = Annotated[str, Field(pattern=TENANT_NAME, examples=["acme"])]
 
 
 class Scope(StrEnum):
-    """What a key allows."""
+    """A group of operations that a key allows."""
 
     SUBMIT = "submit"
     READ = "read"
@@ -63,7 +63,7 @@ class KeyRequest(Contract):
 
 
 class Rotation(Contract):
-    """How a key or a secret is replaced by a new one."""
+    """The replacement of a key or a secret by a new one."""
 
     overlap_s: int = Field(
         86_400,
@@ -126,7 +126,7 @@ ModelPattern = Annotated[str, Field(pattern=patterns.MODEL.regex, max_length=200
 
 
 class Quotas(Contract):
-    """What a tenant may use at most; null is without a limit, but for `watchers`."""
+    """The most that a tenant may use; null is without a limit, but for `watchers`."""
 
     requests_per_minute: int | None = Field(None, ge=1, description="Requests in a minute of UTC.")
     watchers: int | None = Field(
@@ -171,7 +171,7 @@ class ProviderKeyRequest(Contract):
 
 
 class ProviderKey(Contract):
-    """That a tenant has a key of its own for a provider; the key itself is shown nowhere."""
+    """A key of the tenant's own for a provider; no response shows the key itself."""
 
     provider: str
     set_at: datetime
@@ -184,7 +184,7 @@ class ProviderKeyList(Contract):
 
 
 class TenantUse(Contract):
-    """What a tenant uses now."""
+    """The consumption of a tenant now."""
 
     requests: int = Field(ge=0, description="Requests in this minute; 0 if they are not limited.")
     watchers: int = Field(ge=0, description="Open event streams; 0 without the quota.")

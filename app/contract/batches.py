@@ -36,7 +36,7 @@ class BatchWebhook(Endpoint):
 
 
 class BatchOptions(Contract):
-    """What holds for the whole batch."""
+    """Options of the whole batch."""
 
     defaults: PartialRequest = Field(
         PartialRequest(),
@@ -68,7 +68,7 @@ class BatchItem(Contract):
 
 
 class BatchRefusal(Cause):
-    """Why a line was refused: what a single submission would have been answered."""
+    """The reason for which a line was refused, as a single submission would have been."""
 
     errors: tuple[FieldError, ...] = Field(
         (), description="At most 5, with pointers into the line."
@@ -84,7 +84,7 @@ class RefusedLine(Contract):
 
 
 class BatchCounts(Contract):
-    """How many requests of a batch are in which status, or ended with which outcome.
+    """Numbers of requests of a batch by status, or by outcome once they ended.
 
     All but `total` add up to `total`.
     """
@@ -111,7 +111,7 @@ BatchStatus = Literal["running", "canceling", "completed", "canceled"]
 
 
 class BatchWaiting(Contract):
-    """Why requests of a batch do not begin that otherwise would."""
+    """The reason for which requests of a batch do not begin yet."""
 
     reason: Literal["quota", "memory"]
     detail: str

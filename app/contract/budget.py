@@ -43,7 +43,7 @@ class Consumption(Contract):
 
 
 class Cap(Contract):
-    """What a refinement cannot exceed; null is without a limit.
+    """The limits that a refinement cannot exceed; null is without a limit.
 
     Not counted are what reviewers ask for, later changes of the limits, and replies that were lost
     or refused on the way and are repeated.
@@ -55,7 +55,7 @@ class Cap(Contract):
 
 
 class RefinementEstimate(Contract):
-    """What a request would consume; nothing was run."""
+    """The expected consumption of a request; nothing was run."""
 
     strategy: str
     models: dict[str, ModelName] = Field(
@@ -91,7 +91,7 @@ CHECKLIST_TOKENS = MOST_LISTED * (4 * (LONGEST_NAME + LONGEST_QUESTION) + 200) /
 
 @value(slots=True)
 class Estimate:
-    """What one call is expected to consume."""
+    """The expected consumption of one call."""
 
     model: str
     input_tokens: int

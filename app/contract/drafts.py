@@ -94,11 +94,11 @@ def lacking(text: str, locked: Sequence[str]) -> tuple[str, ...]:
     `locked` is in the order of the draft that it was taken from, as `locked_in_order` has it.
     """
     gone, at = [], 0
-    for it in locked:
-        found = text.find(it, at)
+    for part in locked:
+        found = text.find(part, at)
         at = max(at, found)
         if found < 0:
-            gone.append(it)
+            gone.append(part)
     return tuple(gone)
 
 
@@ -109,7 +109,11 @@ def locked_in_order(draft: str | None, locked: Sequence[str]) -> tuple[str, ...]
 
 def locked_spans(text: str, locked: Sequence[str]) -> tuple[Span, ...]:
     """Return the spans of locked texts in a text, in order; overlapping spans are merged."""
-    found = sorted((text.find(it), text.find(it) + len(it)) for it in locked if it in text)
+    found = sorted(
+        (text.find(passage), text.find(passage) + len(passage))
+        for passage in locked
+        if passage in text
+    )
     spans: list[Span] = []
     for start, end in found:
         if spans and start < spans[-1].end:
@@ -197,12 +201,12 @@ def spans_of(
     has only a part of a locked text or nothing else.
     """
     spans: dict[int, Span] = {}
-    for index, it in enumerate(passages):
+    for index, passage in enumerate(passages):
         try:
-            spans[index] = it.span_in(draft)
+            spans[index] = passage.span_in(draft)
         except ValueError as error:
             raise FieldConflict(f"/spans/{index}", str(error)) from None
-    ordered = sorted(spans.items(), key=lambda it: it[1].start)
+    ordered = sorted(spans.items(), key=lambda place: place[1].start)
     for (_, one), (index, other) in pairwise(ordered):
         if other.start < one.end:
             detail = f"it overlaps with the passage at {one.start} to {one.end}: mark them as one"

@@ -40,7 +40,7 @@ class Scale(StrEnum):
 
 
 class Measure(Contract):
-    """How the editor measures one criterion; the bounds are inclusive."""
+    """A measure of the editor for one criterion; the bounds are inclusive."""
 
     kind: MeasureKind
     scale: Scale | None = None

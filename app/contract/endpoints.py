@@ -145,14 +145,14 @@ class Endpoint(Contract):
 
     @property
     def is_cut(self) -> bool:
-        """Whether of an answer that is too long the beginning is used."""
+        """Whether the beginning of an answer that is too long is used."""
         return False
 
     def secrets(self) -> dict[str, str]:
         """Return what is secret in it, by JSON Pointer."""
-        found = {f"/headers/{name}": it for name, it in self.headers.items()}
+        found = {f"/headers/{name}": value for name, value in self.headers.items()}
         found |= {"/secret": self.secret} if self.secret else {}
-        return {pointer: it.get_secret_value() for pointer, it in found.items()}
+        return {pointer: secret.get_secret_value() for pointer, secret in found.items()}
 
 
 _Network = IPv4Network | IPv6Network
@@ -192,7 +192,7 @@ class AllowedTargets:
         name = host.lower().removesuffix(".")
         labels = name.split(".")
         wild = {f"*.{'.'.join(labels[n:])}" for n in range(1, len(labels))}
-        return any((it, to) in self.names for it in {name, *wild} for to in (port, None))
+        return any((host, to) in self.names for host in {name, *wild} for to in (port, None))
 
     def has_address(self, address: str, port: int) -> bool:
         """Return whether an address, given as text, belongs to one of the networks."""

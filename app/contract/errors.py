@@ -29,7 +29,7 @@ from app.contract import Contract
 
 def pointer_to(*parts: str | int) -> str:
     """Return the JSON Pointer (RFC 6901) to a member of a member, and so on."""
-    return "".join("/" + str(it).replace("~", "~0").replace("/", "~1") for it in parts)
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 SAID_AT_MOST = 3
@@ -38,11 +38,11 @@ SAID_AT_MOST = 3
 
 def _listed(pointers: Sequence[str]) -> str:
     more = [f"{len(pointers) - SAID_AT_MOST} more"] if len(pointers) > SAID_AT_MOST else []
-    return ", ".join([*(it or "/" for it in pointers[:SAID_AT_MOST]), *more])
+    return ", ".join([*(pointer or "/" for pointer in pointers[:SAID_AT_MOST]), *more])
 
 
 class Cause(Contract):
-    """Why something failed: a stable code, and a sentence for people."""
+    """The cause of a failure: a stable code, and a sentence for people."""
 
     code: str
     detail: str
@@ -102,8 +102,8 @@ class InvalidRequest(HoneError):
         `unlisted` is the number of further errors, which it does not have.
         """
         pointers: dict[str, list[str]] = {}
-        for it in errors:
-            pointers.setdefault(it.detail, []).append(it.pointer)
+        for error in errors:
+            pointers.setdefault(error.detail, []).append(error.pointer)
         said = [
             f"{_listed(where)}: {sentence}" if any(where) else sentence
             for sentence, where in pointers.items()

@@ -132,7 +132,7 @@ class StepStarted(Contract):
 
 
 class PromptRef(Contract):
-    """Which prompt was sent: its name, its version and the SHA-256 of the text."""
+    """The prompt that was sent: its name, its version and the SHA-256 of the text."""
 
     name: str
     version: int

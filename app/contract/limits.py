@@ -41,7 +41,7 @@ MaxCost = Annotated[
 
 
 class StopRules(Contract):
-    """What ends a refinement before `max_iterations`."""
+    """Limits that end a refinement before `max_iterations`."""
 
     patience: int | None = Field(
         None,

@@ -33,7 +33,7 @@ class PricedModel(Contract):
 
 
 class OpenBreaker(Contract):
-    """Why calls are not made now; single calls probe whether they work again."""
+    """The reason for which no calls are made now; single calls probe whether they work again."""
 
     reason: WaitReason
     detail: str
@@ -43,7 +43,7 @@ class OpenBreaker(Contract):
 
 
 class ModelLimit(Contract):
-    """What settings allow of a model, and what workers have learnt of it in the last hour."""
+    """The caps of a model by settings, and its limits as workers learnt them in the last hour."""
 
     name: str = Field(
         description="`provider:name`, `provider` for all its models together, or `provider:*` for"

@@ -49,7 +49,7 @@ class Caveat(Contract):
 
 def blocks(caveats: Iterable[Caveat], accepted: frozenset[str]) -> bool:
     """Return whether any of the caveats keeps `passed` false."""
-    return any(it.code in BLOCKING and it.code not in accepted for it in caveats)
+    return any(caveat.code in BLOCKING and caveat.code not in accepted for caveat in caveats)
 
 
 def without_text(caveats: Iterable[Caveat]) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def without_text(caveats: Iterable[Caveat]) -> tuple[str, ...]:
 
 
 class RefinementOutcome(StrEnum):
-    """What came of a refinement that has ended; `docs/endings.md` has the table."""
+    """The outcome of a refinement that has ended; `docs/endings.md` has the table."""
 
     PASSED = "passed"
     BEST_EFFORT = "best_effort"
@@ -75,7 +75,7 @@ MOST_LACKS = 2
 
 @value(slots=True)
 class Shortfall:
-    """What the best draft lacks, made of its verdict and of the work on it."""
+    """The defects of the best draft, by its verdict and by the work on it."""
 
     score: float | None
     scores: Sequence[CriterionScore] = ()

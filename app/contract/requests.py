@@ -288,8 +288,8 @@ class RefinementRequest(Contract):
     @model_validator(mode="after")
     def _scores_of_validators_have_names_of_their_own(self) -> Self:
         taken = {criterion.name for rubric in self.rubrics() for criterion in rubric}
-        for pointer, it in self.all_validators():
-            if (counts := it.counts_as()) is None:
+        for pointer, validator in self.all_validators():
+            if (counts := validator.counts_as()) is None:
                 continue
             if counts.name in taken:
                 raise FieldConflict(
@@ -317,17 +317,17 @@ class RefinementRequest(Contract):
 
     def all_validators(self) -> Iterator[tuple[str, Validator]]:
         """Yield every validator with its JSON Pointer, those of stages, passes and parts last."""
-        for index, it in enumerate(self.validators):
-            yield f"/validators/{index}", it
+        for index, validator in enumerate(self.validators):
+            yield f"/validators/{index}", validator
         for item in self.strategy.item_validators():
-            for index, it in enumerate(item.validators):
-                yield f"/strategy{item.pointer}/{index}", it
+            for index, validator in enumerate(item.validators):
+                yield f"/strategy{item.pointer}/{index}", validator
 
     def endpoints(self) -> Iterator[tuple[str, Endpoint]]:
         """Yield every endpoint that may be called, with its JSON Pointer."""
-        for pointer, it in self.all_validators():
-            if isinstance(it, Endpoint):
-                yield pointer, it
+        for pointer, validator in self.all_validators():
+            if isinstance(validator, Endpoint):
+                yield pointer, validator
         yield from ((f"/tools/{index}", tool) for index, tool in enumerate(self.tools))
         if self.webhook is not None:
             yield "/webhook", self.webhook
@@ -335,23 +335,29 @@ class RefinementRequest(Contract):
     def secrets(self) -> dict[str, str]:
         """Return what is secret in it, by JSON Pointer."""
         return {
-            at + pointer: it for at, of in self.endpoints() for pointer, it in of.secrets().items()
+            at + pointer: secret
+            for at, of in self.endpoints()
+            for pointer, secret in of.secrets().items()
         }
 
     def demanding(self) -> tuple[Validator, ...]:
         """Return the validators that count: all except those that only warn."""
-        return tuple(it for it in self.validators if it.on_fail is not OnFail.WARN)
+        return tuple(
+            validator for validator in self.validators if validator.on_fail is not OnFail.WARN
+        )
 
     def in_words(self) -> tuple[str, ...]:
         """Return what the validators demand of the text; none of those that only warn."""
-        return tuple(words for it in self.demanding() if (words := it.in_words()))
+        return tuple(words for validator in self.demanding() if (words := validator.in_words()))
 
     def caveats(self) -> Iterator[Caveat]:
         """Yield what a result lacks whatever its validators find: a verdict that can be forged."""
-        for pointer, it in self.all_validators():
-            if it.caveat:
+        for pointer, validator in self.all_validators():
+            if validator.caveat:
                 path = pointer.removeprefix("/").removeprefix("strategy/")
-                yield Caveat(code="forgeable", path=path, detail=f"{it.kind}: {it.caveat}")
+                yield Caveat(
+                    code="forgeable", path=path, detail=f"{validator.kind}: {validator.caveat}"
+                )
 
     def marked(self) -> tuple[Span, ...]:
         """Return the places of the passages that alone may change; none if the whole draft may.
@@ -368,7 +374,7 @@ class RefinementRequest(Contract):
         """Yield every plan of reviews, with its JSON Pointer."""
         if self.review is not None:
             yield "/review", self.review
-        yield from ((f"/strategy{pointer}", it) for pointer, it in self.strategy.reviews())
+        yield from ((f"/strategy{pointer}", review) for pointer, review in self.strategy.reviews())
 
     def limits(self) -> Limits:
         """Return the limits in force at the start."""

@@ -44,7 +44,7 @@ A_WEEK_S = 604_800
 
 
 class ReviewPlan(Contract):
-    """When a reviewer is asked, how long the refinement waits, and what a timeout means."""
+    """The time at which a reviewer is asked, the timeout, and the decision after it."""
 
     when: ReviewWhen = Field(
         description="`each_iteration`: after every judged draft; `before_completion`: once, before"
@@ -87,7 +87,7 @@ class ReviewPlan(Contract):
 
 
 class PauseRequest(Contract):
-    """How long a requested pause lasts at most, and what happens then."""
+    """The longest duration of a requested pause, and what follows it."""
 
     timeout_s: float = Field(
         A_WEEK_S, gt=0, le=A_WEEK_S, description="Maximum duration of the pause in seconds."
@@ -226,7 +226,7 @@ class DatedApproval(ReviewerApproval):
 
 
 class LastReview(Contract):
-    """How the last review was decided, and by whom."""
+    """The decision of the last review, and who made it."""
 
     key: str
     action: ReviewAction

@@ -70,7 +70,7 @@ class Result(Best):
 
 
 class Failure(Cause):
-    """Why a refinement failed."""
+    """The error that ended a refinement."""
 
     steps: tuple[str, ...] = Field(
         (), description="Keys of the steps that make up the failure: a retry performs them again."
@@ -178,12 +178,12 @@ class SnapshotPage(ListPage):
 
     def without_results(self) -> Self:
         """Return the page without the texts of its refinements."""
-        bare = tuple(it.model_copy(update={"result": None}) for it in self.data)
+        bare = tuple(snapshot.model_copy(update={"result": None}) for snapshot in self.data)
         return self.model_copy(update={"data": bare})
 
 
 class JudgedIteration(Best):
-    """How a draft was judged."""
+    """The judgement of one draft."""
 
     parent: str | None = Field(description="Path of the iteration it was revised from.")
     score_from: ScoreFrom = "critique"

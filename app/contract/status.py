@@ -67,7 +67,7 @@ def verdicts() -> dict[tuple[str, str], str]:
 
 
 class StopReason(StrEnum):
-    """Why a refinement ended. `canceled` and `error` belong to those statuses alone."""
+    """The reason why a refinement ended. `canceled` and `error` belong to those statuses alone."""
 
     THRESHOLD_MET = "threshold_met"
     VALIDATORS_PASSED = "validators_passed"

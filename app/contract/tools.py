@@ -62,5 +62,5 @@ class Tool(Endpoint):
 
     @property
     def is_cut(self) -> bool:
-        """Whether of an answer that is too long the beginning is used."""
+        """Whether the beginning of an answer that is too long is used."""
         return True

@@ -54,7 +54,7 @@ DeliveryStatus = Literal["pending", "delivered", "failed", "gone"]
 
 
 class Delivery(Contract):
-    """How far a webhook got."""
+    """The delivery of a webhook, as far as it got."""
 
     id: str = Field(description="`webhook-id` of every attempt.", examples=["msg_01J..._11"])
     type: WebhookEvent | str

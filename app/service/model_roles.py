@@ -21,7 +21,9 @@ class ModelRoles:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lacking = frozenset(it.name for it in PROVIDERS if settings.lacks_key(it))
+        self._lacking = frozenset(
+            provider.name for provider in PROVIDERS if settings.lacks_key(provider)
+        )
         self.default = ModelChoice(model=settings.model)
         if reason := self.why_not(settings.model):
             raise ValueError(f"HONE_MODEL is {settings.model}, but {reason}")
@@ -51,13 +53,16 @@ class ModelRoles:
         """
         provider = provider_of(model, self._settings.providers)
         if provider is None:
-            known = ", ".join(form for it in self.providers() for form in it.forms())
+            known = ", ".join(form for provider in self.providers() for form in provider.forms())
             return f"unknown model {model[:100]!r}; this server supports {known}"
         return None if provider.name in own_keys else self.missing(provider)
 
     def providers(self) -> tuple[Provider, ...]:
         """Return every provider that a request can name."""
-        return (*(it for it in PROVIDERS if it.is_offered), *map(added, self._settings.providers))
+        return (
+            *(provider for provider in PROVIDERS if provider.is_offered),
+            *map(added, self._settings.providers),
+        )
 
     def missing(self, provider: Provider) -> str | None:
         """Return the setting that a provider's models need to be called; None if it is set."""
@@ -72,8 +77,10 @@ class ModelRoles:
         if provider.wire is None:
             return ()
         fingerprint = self._settings.fingerprint_of(provider)
-        mine = [it.limit for it in stored if it.fingerprint == fingerprint]
-        learnt = {it.name: it for it in mine if it.name.partition(":")[0] == provider.name}
+        mine = [limit.limit for limit in stored if limit.fingerprint == fingerprint]
+        learnt = {
+            limit.name: limit for limit in mine if limit.name.partition(":")[0] == provider.name
+        }
         capped = {name for name in self._settings.limits if name.startswith(f"{provider.name}:")}
         return tuple(
             learnt.get(name, ModelLimit(name=name)).model_copy(
@@ -101,7 +108,7 @@ def _playing(request: RefinementRequest) -> tuple[str, ...]:
     roles = request.strategy.roles()
     if "critic" not in roles or not request.critics.panel:
         return roles
-    asks = any(it.asks_critic for it in request.strategy.every())
+    asks = any(strategy.asks_critic for strategy in request.strategy.every())
     rest = tuple(role for role in roles if role != "critic" or asks)
     return (*rest, *request.critics.seats())
 
@@ -157,9 +164,9 @@ class Selection:
         kind, critics = kind_of_task(request), critic_names(request)
         known = await self._store.statistics.achieved(tenant, kind, seats)
         trusted = await self._store.statistics.agreements(
-            tenant, [critics(it) for it in seats.get(CRITIC, ())]
+            tenant, [critics(critic) for critic in seats.get(CRITIC, ())]
         )
-        others = [models[it].model for it in model_keys(request) if it not in roles]
+        others = [models[seat].model for seat in model_keys(request) if seat not in roles]
         counts_cost = request.models.select == "auto"
         draws = {
             seat: draw(
@@ -167,11 +174,13 @@ class Selection:
                 others,
                 self._rng,
                 counts_cost=counts_cost,
-                trusted={it: trusted[critics(it)] for it in achieved} if seat == CRITIC else None,
+                trusted={model: trusted[critics(model)] for model in achieved}
+                if seat == CRITIC
+                else None,
             ).model_copy(update={"kind": kind})
             for seat, achieved in known.items()
         }
-        drawn = {seat: ModelChoice(model=it.picked) for seat, it in draws.items()}
+        drawn = {seat: ModelChoice(model=found.picked) for seat, found in draws.items()}
         return {**models, **drawn}, draws
 
 
@@ -198,14 +207,17 @@ def draw(
     candidates = tuple(
         _drawn(
             model,
-            it,
+            known,
             None if (usd := nominal[model]) is None else usd * scale,
-            _agreement(trusted[model], rng) if trusted else _gain(it, rng),
+            _agreement(trusted[model], rng) if trusted else _gain(known, rng),
         )
-        for model, it in achieved.items()
+        for model, known in achieved.items()
     )
-    prices = {it.model: it.mean_cost_usd if counts_cost else None for it in candidates}
-    best = max(candidates, key=lambda it: it.sampled / (prices[it.model] or 1))
+    prices = {
+        candidate.model: candidate.mean_cost_usd if counts_cost else None
+        for candidate in candidates
+    }
+    best = max(candidates, key=lambda candidate: candidate.sampled / (prices[candidate.model] or 1))
     return Draw(candidates=candidates, picked=best.model)
 
 
@@ -247,7 +259,9 @@ def _share(sampled: float) -> float:
 def _scale(achieved: Mapping[str, Achieved], nominal: Mapping[str, float | None]) -> float:
     """Return how much dearer these tasks are than a nominal one, by the candidates with results."""
     pairs = [
-        (it.cost_usd, usd * it.priced) for model, it in achieved.items() if (usd := nominal[model])
+        (known.cost_usd, usd * known.priced)
+        for model, known in achieved.items()
+        if (usd := nominal[model])
     ]
     expected = sum(usd for _, usd in pairs)
     return sum(cost for cost, _ in pairs) / expected if expected else 1.0
@@ -257,5 +271,5 @@ def _nominal_usd(model: str, others: Sequence[str]) -> float | None:
     own = cost_usd(model, NOMINAL_INPUT_TOKENS, NOMINAL_OUTPUT_TOKENS)
     if own is None:
         return None
-    costs = (cost_usd(it, NOMINAL_INPUT_TOKENS, NOMINAL_OUTPUT_TOKENS) for it in others)
+    costs = (cost_usd(other, NOMINAL_INPUT_TOKENS, NOMINAL_OUTPUT_TOKENS) for other in others)
     return own + sum(cost or 0.0 for cost in costs)

@@ -47,7 +47,9 @@ def validator_offers() -> OfferList:
 
 def model_offers(model_roles: ModelRoles, limits: Sequence[StoredLimit]) -> ModelList:
     """Return every provider: the setting it lacks, known prices, and limits that are in force."""
-    offers = tuple(_models_of(it, model_roles, limits) for it in model_roles.providers())
+    offers = tuple(
+        _models_of(provider, model_roles, limits) for provider in model_roles.providers()
+    )
     return ModelList(default=model_roles.default.model, data=offers)
 
 
@@ -66,7 +68,7 @@ def readiness_of(
     a worker.
     """
     warnings = [] if workers else [NO_WORKER]
-    warnings += [UNREADABLE if it == LATER else _unplayed(it) for it in unplayable]
+    warnings += [UNREADABLE if model == LATER else _unplayed(model) for model in unplayable]
     for provider in model_roles.providers():
         warnings += _broken(model_roles.limits_of(provider, limits))
     if overdue:
@@ -76,11 +78,14 @@ def readiness_of(
 
 def _broken(limits: Sequence[ModelLimit]) -> Iterator[str]:
     """Yield what to say of open breakers; one of the provider says it for its models."""
-    of_provider = {it.breaker.reason for it in limits if it.breaker and ":" not in it.name}
-    for it in limits:
-        if it.breaker and (":" not in it.name or it.breaker.reason not in of_provider):
-            since = it.breaker.since.strftime("%Y-%m-%dT%H:%M:%SZ")
-            yield f"{it.name}: {FACTS[it.breaker.reason]} since {since}: {it.breaker.detail}"
+    of_provider = {
+        limit.breaker.reason for limit in limits if limit.breaker and ":" not in limit.name
+    }
+    for limit in limits:
+        if limit.breaker and (":" not in limit.name or limit.breaker.reason not in of_provider):
+            why = FACTS[limit.breaker.reason]
+            since = limit.breaker.since.strftime("%Y-%m-%dT%H:%M:%SZ")
+            yield f"{limit.name}: {why} since {since}: {limit.breaker.detail}"
 
 
 def _unplayed(version: str) -> str:

@@ -77,7 +77,7 @@ def require_reviewers(pointer: str, names: Sequence[str], unknown: Collection[st
 
 def meant(review: ReviewDecision, pending: Sequence[PendingReview]) -> PendingReview | None:
     """Return the pending review that a decision is about; None if there is none."""
-    return next((it for it in pending if review.path in (None, it.key)), None)
+    return next((asked for asked in pending if review.path in (None, asked.key)), None)
 
 
 def require_own_name(review: ReviewDecision, known_as: Sequence[str]) -> None:
@@ -227,14 +227,16 @@ class Service:
             limits=limits,
             queued=Queued(
                 strategy=request.strategy.kind,
-                models={seat: it.model for seat, it in playing_models.items()},
+                models={seat: choice.model for seat, choice in playing_models.items()},
                 fallbacks={
-                    seat: it.fallbacks for seat, it in playing_models.items() if it.fallbacks
+                    seat: choice.fallbacks
+                    for seat, choice in playing_models.items()
+                    if choice.fallbacks
                 },
                 limits=limits,
                 request_sha256=body_sha256,
                 draw=draws.get("generator"),
-                draws={seat: it for seat, it in draws.items() if seat != "generator"},
+                draws={seat: draw for seat, draw in draws.items() if seat != "generator"},
             ),
             api_key=api_key,
             continued_from=continued_from,
@@ -298,9 +300,9 @@ class Service:
             raise overlay.blamed(refused) from None
 
     async def _judged_at(self, tenant: str, refinement_id: str, path: str) -> Iteration:
-        for it in await self.iterations(tenant, refinement_id, None):
-            if it.path == path:
-                return it
+        for iteration in await self.iterations(tenant, refinement_id, None):
+            if iteration.path == path:
+                return iteration
         detail = f"no judged draft at {path}: the paths are in GET .../iterations"
         raise InvalidRequest.at(FieldError(pointer="/path", detail=detail))
 
@@ -340,12 +342,12 @@ class Service:
         longest = sum(map(len, known_texts(request)))
         limit = min(limit, max(1, MOST_CHARACTERS // (longest + 1)))
         journal = await self._journal(tenant, refinement_id)
-        found = [it for it in ended_steps(journal, path) if it.event > after]
+        found = [step for step in ended_steps(journal, path) if step.event > after]
         shown = found[:limit]
-        asked = sorted({it.sha256 for it in shown if it.sha256})
+        asked = sorted({step.sha256 for step in shown if step.sha256})
         prompts = await self._store.prompts(tenant, refinement_id, asked, replies_in(journal))
         return StepPage(
-            data=tuple(step_of(it, prompts) for it in shown),
+            data=tuple(step_of(step, prompts) for step in shown),
             has_more=len(found) > limit,
             next_after=shown[-1].event if shown else after,
         )
@@ -401,8 +403,8 @@ class Service:
         pending = meant(review, now.reviews)
         if locked and pending and pending.path and not pending.path.startswith(AS_A_WHOLE):
             found = await self.iterations(tenant, refinement_id, None)
-            seen = "".join(it.draft for it in found if it.path == pending.path)
-            locked = tuple(it for it in locked if it in seen)
+            seen = "".join(iteration.draft for iteration in found if iteration.path == pending.path)
+            locked = tuple(text for text in locked if text in seen)
         if gone := lacking(review.draft or "", locked):
             detail = f"locked text is missing, changed or out of order: {gone[0][:200]}"
             raise InvalidRequest.at(FieldError(pointer="/draft", detail=detail))
@@ -420,12 +422,14 @@ class Service:
         seen = await self._store.snapshot(tenant, refinement_id)
         pending = meant(review, seen.reviews)
         found = await self.iterations(tenant, refinement_id, None) if pending else ()
-        drafts = [it.draft for it in found if pending and it.path == pending.path]
+        drafts = [
+            iteration.draft for iteration in found if pending and iteration.path == pending.path
+        ]
         if not drafts:
             raise Conflict(f"{refinement_id} is not waiting for this review of a draft")
         require_passages(review, drafts[-1], request.locked)
         if versions is not None:
-            pinned = [it for it in versions if it == seen.last_event]
+            pinned = [version for version in versions if version == seen.last_event]
             return await decide(pinned)
         try:
             return await decide([seen.last_event])

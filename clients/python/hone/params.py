@@ -148,7 +148,7 @@ class Passage(TypedDict):
 
 class PauseRequest(TypedDict):
     """
-    How long a requested pause lasts at most, and what happens then.
+    The longest duration of a requested pause, and what follows it.
     """
 
     timeout_s: NotRequired[float]
@@ -195,7 +195,7 @@ class PythonCase(TypedDict):
 
 class Quotas(TypedDict):
     """
-    What a tenant may use at most; null is without a limit, but for `watchers`.
+    The most that a tenant may use; null is without a limit, but for `watchers`.
     """
 
     requests_per_minute: NotRequired[int | None]
@@ -250,7 +250,7 @@ class ReviewDecision(TypedDict):
 
 class ReviewPlan(TypedDict):
     """
-    When a reviewer is asked, how long the refinement waits, and what a timeout means.
+    The time at which a reviewer is asked, the timeout, and the decision after it.
     """
 
     when: Literal["each_iteration", "before_completion"]
@@ -271,7 +271,7 @@ class RoleInstructions(TypedDict):
 
 class Rotation(TypedDict):
     """
-    How a key or a secret is replaced by a new one.
+    The replacement of a key or a secret by a new one.
     """
 
     overlap_s: NotRequired[int]
@@ -326,7 +326,7 @@ class SelfCorrectionStrategy(TypedDict):
 
 class StopRules(TypedDict):
     """
-    What ends a refinement before `max_iterations`.
+    Limits that end a refinement before `max_iterations`.
     """
 
     patience: NotRequired[int | None]

@@ -223,7 +223,7 @@ export interface components {
         };
         /**
          * BatchCounts
-         * @description How many requests of a batch are in which status, or ended with which outcome.
+         * @description Numbers of requests of a batch by status, or by outcome once they ended.
          *
          *     All but `total` add up to `total`.
          */
@@ -353,7 +353,7 @@ export interface components {
         };
         /**
          * BatchOptions
-         * @description What holds for the whole batch.
+         * @description Options of the whole batch.
          */
         BatchOptions: {
             /** @description Fields of a request for all lines, each of which lies over them. */
@@ -377,7 +377,7 @@ export interface components {
         } & components["schemas"]["ListPage"];
         /**
          * BatchRefusal
-         * @description Why a line was refused: what a single submission would have been answered.
+         * @description The reason for which a line was refused, as a single submission would have been.
          */
         BatchRefusal: {
             /**
@@ -411,7 +411,7 @@ export interface components {
         };
         /**
          * BatchWaiting
-         * @description Why requests of a batch do not begin that otherwise would.
+         * @description The reason for which requests of a batch do not begin yet.
          */
         BatchWaiting: {
             /**
@@ -532,7 +532,7 @@ export interface components {
         Canceling: Record<string, never>;
         /**
          * Cap
-         * @description What a refinement cannot exceed; null is without a limit.
+         * @description The limits that a refinement cannot exceed; null is without a limit.
          *
          *     Not counted are what reviewers ask for, later changes of the limits, and replies that were lost
          *     or refused on the way and are repeated.
@@ -556,7 +556,7 @@ export interface components {
         };
         /**
          * Cause
-         * @description Why something failed: a stable code, and a sentence for people.
+         * @description The cause of a failure: a stable code, and a sentence for people.
          */
         Cause: {
             /** Code */
@@ -848,7 +848,7 @@ export interface components {
         } & components["schemas"]["ReviewerApproval"];
         /**
          * Delivery
-         * @description How far a webhook got.
+         * @description The delivery of a webhook, as far as it got.
          */
         Delivery: {
             /**
@@ -1130,7 +1130,7 @@ export interface components {
         });
         /**
          * Failure
-         * @description Why a refinement failed.
+         * @description The error that ended a refinement.
          */
         Failure: {
             /**
@@ -1579,7 +1579,7 @@ export interface components {
         JsonValue: unknown;
         /**
          * JudgedIteration
-         * @description How a draft was judged.
+         * @description The judgement of one draft.
          */
         JudgedIteration: {
             /**
@@ -1659,7 +1659,7 @@ export interface components {
         };
         /**
          * LastReview
-         * @description How the last review was decided, and by whom.
+         * @description The decision of the last review, and who made it.
          */
         LastReview: {
             /** Key */
@@ -1922,7 +1922,7 @@ export interface components {
         };
         /**
          * ModelLimit
-         * @description What settings allow of a model, and what workers have learnt of it in the last hour.
+         * @description The caps of a model by settings, and its limits as workers learnt them in the last hour.
          */
         ModelLimit: {
             /**
@@ -2150,7 +2150,7 @@ export interface components {
         OnFail: "fix" | "veto" | "revise" | "warn";
         /**
          * OpenBreaker
-         * @description Why calls are not made now; single calls probe whether they work again.
+         * @description The reason for which no calls are made now; single calls probe whether they work again.
          */
         OpenBreaker: {
             /**
@@ -2310,7 +2310,7 @@ export interface components {
         };
         /**
          * PauseRequest
-         * @description How long a requested pause lasts at most, and what happens then.
+         * @description The longest duration of a requested pause, and what follows it.
          */
         PauseRequest: {
             /**
@@ -2493,7 +2493,7 @@ export interface components {
         } & components["schemas"]["Cause"];
         /**
          * PromptRef
-         * @description Which prompt was sent: its name, its version and the SHA-256 of the text.
+         * @description The prompt that was sent: its name, its version and the SHA-256 of the text.
          */
         PromptRef: {
             /** Name */
@@ -2505,7 +2505,7 @@ export interface components {
         };
         /**
          * ProviderKey
-         * @description That a tenant has a key of its own for a provider; the key itself is shown nowhere.
+         * @description A key of the tenant's own for a provider; no response shows the key itself.
          */
         ProviderKey: {
             /** Provider */
@@ -2714,7 +2714,7 @@ export interface components {
         };
         /**
          * Quotas
-         * @description What a tenant may use at most; null is without a limit, but for `watchers`.
+         * @description The most that a tenant may use; null is without a limit, but for `watchers`.
          */
         Quotas: {
             /**
@@ -2986,7 +2986,7 @@ export interface components {
         });
         /**
          * RefinementEstimate
-         * @description What a request would consume; nothing was run.
+         * @description The expected consumption of a request; nothing was run.
          */
         RefinementEstimate: {
             /** Strategy */
@@ -3021,7 +3021,7 @@ export interface components {
         });
         /**
          * RefinementOutcome
-         * @description What came of a refinement that has ended; `docs/endings.md` has the table.
+         * @description The outcome of a refinement that has ended; `docs/endings.md` has the table.
          * @enum {string}
          */
         RefinementOutcome: "passed" | "best_effort" | "failed" | "canceled";
@@ -3457,7 +3457,7 @@ export interface components {
         };
         /**
          * ReviewPlan
-         * @description When a reviewer is asked, how long the refinement waits, and what a timeout means.
+         * @description The time at which a reviewer is asked, the timeout, and the decision after it.
          */
         ReviewPlan: {
             /**
@@ -3540,7 +3540,7 @@ export interface components {
         };
         /**
          * Rotation
-         * @description How a key or a secret is replaced by a new one.
+         * @description The replacement of a key or a secret by a new one.
          */
         Rotation: {
             /**
@@ -3551,7 +3551,7 @@ export interface components {
         };
         /**
          * Scope
-         * @description What a key allows.
+         * @description A group of operations that a key allows.
          * @enum {string}
          */
         Scope: "submit" | "read" | "review" | "admin";
@@ -4160,13 +4160,13 @@ export interface components {
         Stop: components["schemas"]["StopRules"];
         /**
          * StopReason
-         * @description Why a refinement ended. `canceled` and `error` belong to those statuses alone.
+         * @description The reason why a refinement ended. `canceled` and `error` belong to those statuses alone.
          * @enum {string}
          */
         StopReason: "threshold_met" | "validators_passed" | "completed" | "incomplete" | "max_iterations" | "plateau" | "stable" | "oscillating" | "budget_exhausted" | "deadline" | "finished_early" | "approved" | "rejected" | "canceled" | "error";
         /**
          * StopRules
-         * @description What ends a refinement before `max_iterations`.
+         * @description Limits that end a refinement before `max_iterations`.
          */
         StopRules: {
             /**
@@ -4250,7 +4250,7 @@ export interface components {
         };
         /**
          * TenantUse
-         * @description What a tenant uses now.
+         * @description The consumption of a tenant now.
          */
         TenantUse: {
             /**
