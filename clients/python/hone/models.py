@@ -4,21 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, Union
 
 
-@dataclass
-class ApprovalGiven:
-    """
-    A reviewer approved the draft; it stays under review, since more approvals are needed.
-    """
-
-    reviewer: str
-    key: str
-    given: int
-    needed: int
-    feedback: str | None = None
-    score: float | None = None
-
-
-@dataclass
+@dataclass(kw_only=True)
 class Attempt:
     """
     One attempt to deliver a webhook.
@@ -29,7 +15,7 @@ class Attempt:
     detail: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AuditEntry:
     """
     One action, and who did it. It holds no text of a refinement.
@@ -42,18 +28,7 @@ class AuditEntry:
     count: int | None = None
 
 
-@dataclass
-class AuditPage:
-    """
-    One page of the audit log of a tenant, newest first.
-    """
-
-    data: list[AuditEntry]
-    has_more: bool
-    next_cursor: str | None
-
-
-@dataclass
+@dataclass(kw_only=True)
 class Band:
     """
     US dollars per million tokens, for calls with at most `up_to_input_tokens`.
@@ -66,10 +41,10 @@ class Band:
     cache_write: float | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BatchCounts:
     """
-    How many requests of a batch are in which status, or ended with which outcome.
+    Numbers of requests of a batch by status, or by outcome once they ended.
 
     All but `total` add up to `total`.
     """
@@ -88,7 +63,7 @@ class BatchCounts:
     erased: int | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BatchLinks:
     """
     Related resources, as paths on this server.
@@ -100,29 +75,17 @@ class BatchLinks:
     cancel: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BatchWaiting:
     """
-    Why requests of a batch do not begin that otherwise would.
+    The reason for which requests of a batch do not begin yet.
     """
 
     reason: Literal["quota", "memory"]
     detail: str
 
 
-@dataclass
-class Best:
-    """
-    The best judged draft so far, by its SHA-256 (hex).
-    """
-
-    iteration: int
-    path: str
-    score: float | None
-    sha256: str
-
-
-@dataclass
+@dataclass(kw_only=True)
 class BestOfNStrategy:
     """
     Write n drafts in parallel, judge each, return the best (best-of-n, arXiv 2009.01325).
@@ -136,17 +99,17 @@ class BestOfNStrategy:
     refine: bool | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Canceling:
     """
     A cancel was accepted; work is being stopped.
     """
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Cap:
     """
-    What a refinement cannot exceed; null is without a limit.
+    The limits that a refinement cannot exceed; null is without a limit.
 
     Not counted are what reviewers ask for, later changes of the limits, and replies that were lost
     or refused on the way and are repeated.
@@ -157,7 +120,17 @@ class Cap:
     max_cost_usd: float | None
 
 
-@dataclass
+@dataclass(kw_only=True)
+class Cause:
+    """
+    The cause of a failure: a stable code, and a sentence for people.
+    """
+
+    code: str
+    detail: str
+
+
+@dataclass(kw_only=True)
 class Caveat:
     """
     Something that was asked for and not done, or not used; it stands beside the result.
@@ -177,7 +150,7 @@ class Caveat:
     detail: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ChainOfVerificationStrategy:
     """
     Draft, ask about its facts, answer without seeing it, revise from the contradictions.
@@ -192,7 +165,7 @@ class ChainOfVerificationStrategy:
     look_up: bool | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Consumption:
     """
     Model calls, their tokens and their cost.
@@ -205,7 +178,7 @@ class Consumption:
     cost_usd: float | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ContextDocument:
     """
     A document that the models may use and must not contradict.
@@ -215,7 +188,7 @@ class ContextDocument:
     text: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ContinuedFrom:
     """
     The draft that it started from: the iteration of another refinement.
@@ -226,7 +199,7 @@ class ContinuedFrom:
     iteration: int
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CritiqueStrategy:
     """
     Judge the given draft once and revise nothing.
@@ -235,22 +208,10 @@ class CritiqueStrategy:
     kind: Literal["critique"]
 
 
-@dataclass
-class DatedApproval:
-    """
-    An approval, and when it was given.
-    """
-
-    reviewer: str
-    at: str
-    feedback: str | None = None
-    score: float | None = None
-
-
-@dataclass
+@dataclass(kw_only=True)
 class Delivery:
     """
-    How far a webhook got.
+    The delivery of a webhook, as far as it got.
     """
 
     id: str
@@ -269,7 +230,7 @@ class Delivery:
     next_attempt_at: str | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DeliveryList:
     """
     The webhooks of a refinement, the oldest first.
@@ -278,7 +239,7 @@ class DeliveryList:
     data: list[Delivery]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DiffOperation:
     """
     Lines `from_start:from_end` of one draft became `to_start:to_end` of the other (0-based).
@@ -293,7 +254,7 @@ class DiffOperation:
     to_text: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Drawn:
     """
     One candidate; the one with the highest `sampled / mean_cost_usd` is picked, or with the
@@ -308,7 +269,7 @@ class Drawn:
     mean_gain: float | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EditsMade:
     """
     The effect of edits on the draft that they were applied to.
@@ -318,29 +279,47 @@ class EditsMade:
     untouched: float
 
 
-@dataclass
-class EditsReport:
+@dataclass(kw_only=True)
+class EditsReport(EditsMade):
     """
     The effect of edits, with the tokens saved by not rewriting the whole text.
     """
 
-    applied: int
-    untouched: float
     output_tokens_saved: int | None
 
 
-@dataclass
-class Failure:
+@dataclass(kw_only=True)
+class Endpoint:
     """
-    Why a refinement failed: a stable code and a sentence.
+    An endpoint of the client; what is secret is stored encrypted, and shown nowhere.
     """
 
-    code: str
-    detail: str
+    url: str
+    headers: dict[str, str] | None = None
+    secret: str | None = None
+    timeout_s: float | None = None
+
+
+@dataclass(kw_only=True)
+class EntryPage:
+    """
+    One page of a journal, and where the next one begins.
+    """
+
+    has_more: bool
+    next_after: int
+
+
+@dataclass(kw_only=True)
+class Failure(Cause):
+    """
+    The error that ended a refinement.
+    """
+
     steps: list[str] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FieldError:
     """
     One error in a body or in the query.
@@ -350,7 +329,7 @@ class FieldError:
     detail: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FirstDrafts:
     """
     The scores of drafts without a parent.
@@ -360,7 +339,7 @@ class FirstDrafts:
     sd: float | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Health:
     """
     The process is up.
@@ -369,7 +348,7 @@ class Health:
     status: Literal["ok"] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class IssuedToken:
     """
     A token that reads one refinement.
@@ -380,7 +359,7 @@ class IssuedToken:
     expires_at: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class IterationScore:
     """
     The score of one iteration; `null` when no criterion could be measured.
@@ -391,7 +370,7 @@ class IterationScore:
     score: float | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class IterativeStrategy:
     """
     Write a draft, then critique and revise the best one until it is good enough.
@@ -402,10 +381,20 @@ class IterativeStrategy:
     kind: Literal["iterative"]
 
 
-@dataclass
+@dataclass(kw_only=True)
+class JournalEntry:
+    """
+    The number of an event, which counts 1, 2, 3 ... without gaps, and its time.
+    """
+
+    event: int
+    at: str
+
+
+@dataclass(kw_only=True)
 class LastReview:
     """
-    How the last review was decided, and by whom.
+    The decision of the last review, and who made it.
     """
 
     key: str
@@ -415,27 +404,7 @@ class LastReview:
     approved_by: list[str] | None = None
 
 
-@dataclass
-class Limits:
-    """
-    All rules now in force.
-    """
-
-    threshold: float
-    max_iterations: int
-    patience: int | None = None
-    confidence: float | None = None
-    min_improvement: float | None = None
-    max_similarity: float | None = None
-    tolerance: float | None = None
-    escape: bool | None = None
-    max_seconds: float | None = None
-    max_wait_seconds: float | None = None
-    max_tokens: int | None = None
-    max_cost_usd: float | None = None
-
-
-@dataclass
+@dataclass(kw_only=True)
 class Links:
     """
     Related resources, as paths on this server.
@@ -454,7 +423,17 @@ class Links:
     continue_: str
 
 
-@dataclass
+@dataclass(kw_only=True)
+class ListPage:
+    """
+    One page of a list, and where the next one begins.
+    """
+
+    has_more: bool
+    next_cursor: str | None
+
+
+@dataclass(kw_only=True)
 class MeanGain:
     """
     A mean per case with its 95 % confidence interval, null with fewer than two refinements.
@@ -465,7 +444,7 @@ class MeanGain:
     high: float | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MeanUsage:
     """
     What a case consumed on average; `cost_usd` is null if no case has a known cost.
@@ -477,7 +456,7 @@ class MeanUsage:
     seconds: float
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ModelAchievement:
     """
     What a model has achieved where it was drawn, in refinements that succeeded or failed.
@@ -492,7 +471,7 @@ class ModelAchievement:
     mean_cost_usd: float | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ModelAchievementList:
     """
     What drawn models have achieved in 30 days, by kind and seat.
@@ -501,7 +480,7 @@ class ModelAchievementList:
     data: list[ModelAchievement]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ModelChoice:
     """
     A model for one role, the settings of its calls, and its fallbacks.
@@ -517,7 +496,7 @@ class ModelChoice:
     fallback_after_s: float | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Models:
     """
     The model of each role; an omitted role uses the server's default model.
@@ -530,7 +509,7 @@ class Models:
     critic_candidates: list[str] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Offer:
     """
     One kind of strategy or validator, as a request names it.
@@ -542,7 +521,7 @@ class Offer:
     schema: dict[str, Any]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class OfferList:
     """
     All strategies, or all validators, that this server offers.
@@ -551,10 +530,10 @@ class OfferList:
     data: list[Offer]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class OpenBreaker:
     """
-    Why calls are not made now; single calls probe whether they work again.
+    The reason for which no calls are made now; single calls probe whether they work again.
     """
 
     reason: Literal[
@@ -573,7 +552,7 @@ class OpenBreaker:
     probes: int
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Order:
     """
     The verdict with this text first, as A, and the other one second, as B.
@@ -584,7 +563,7 @@ class Order:
     reason: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Output:
     """
     A text that is written from the final draft, such as the subject line of an e-mail.
@@ -594,7 +573,7 @@ class Output:
     instructions: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PanelMember:
     """
     One critic of a panel.
@@ -606,7 +585,7 @@ class PanelMember:
     adversarial: bool | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Passage:
     """
     A passage of a draft: its words, its place, or both.
@@ -617,7 +596,7 @@ class Passage:
     end: int | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PlanExecuteStrategy:
     """
     Plan, carry out steps, observe, revise the plan, until the goal is met; then write.
@@ -638,7 +617,7 @@ class PlanExecuteStrategy:
     revise: Literal["when_learnt", "each_step"] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PlannedCall:
     """
     A call of a tool that a plan wants to make.
@@ -649,7 +628,7 @@ class PlannedCall:
     why: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PricedModel:
     """
     A model with a known price: the first band that a call fits into applies.
@@ -659,8 +638,8 @@ class PricedModel:
     bands: list[Band]
 
 
-@dataclass
-class Problem:
+@dataclass(kw_only=True)
+class Problem(Cause):
     """
     An error as `application/problem+json` (RFC 9457).
     """
@@ -668,16 +647,14 @@ class Problem:
     type: str
     title: str
     status: int
-    detail: str
     instance: str
-    code: str
     errors: list[FieldError] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PromptRef:
     """
-    Which prompt was sent: its name, its version and the SHA-256 of the text.
+    The prompt that was sent: its name, its version and the SHA-256 of the text.
     """
 
     name: str
@@ -685,17 +662,17 @@ class PromptRef:
     sha256: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ProviderKey:
     """
-    That a tenant has a key of its own for a provider; the key itself is shown nowhere.
+    A key of the tenant's own for a provider; no response shows the key itself.
     """
 
     provider: str
     set_at: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ProviderKeyList:
     """
     The keys of a tenant for providers of models, by provider.
@@ -704,7 +681,7 @@ class ProviderKeyList:
     data: list[ProviderKey]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PythonCase:
     """
     An input of the draft, and what it must answer.
@@ -715,19 +692,7 @@ class PythonCase:
     raises: str | None = None
 
 
-@dataclass
-class PythonValidator:
-    """
-    The draft is Python that compiles on `version`, fenced or not. It is never run.
-    """
-
-    kind: Literal["python"]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
-    version: Literal["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"] | None = None
-    ruff: list[str] | None = None
-
-
-@dataclass
+@dataclass(kw_only=True)
 class QualityEstimate:
     """
     The probable quality of a draft, by its score and by what earlier scores taught.
@@ -738,10 +703,10 @@ class QualityEstimate:
     chance: float | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Quotas:
     """
-    What a tenant may use at most; null is without a limit, but for `watchers`.
+    The most that a tenant may use; null is without a limit, but for `watchers`.
     """
 
     requests_per_minute: int | None = None
@@ -754,7 +719,7 @@ class Quotas:
     models: list[str] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Rated:
     """
     A person rated a judged draft. It changes nothing else in the refinement.
@@ -768,42 +733,17 @@ class Rated:
     note: str | None = None
 
 
-@dataclass
-class Rating:
+@dataclass(kw_only=True)
+class Rating(Rated):
     """
     A rating, with the number and the time of its event.
     """
 
-    path: str
-    sha256: str
     event: int
     at: str
-    score: float | None = None
-    better_than: str | None = None
-    by: str | None = None
-    note: str | None = None
 
 
-@dataclass
-class ReadabilityValidator:
-    """
-    Bounds on the readability of an English draft, each inclusive.
-
-    `reading_ease` is Flesch's (60 to 70 is plain English), `grade` Flesch and Kincaid's US school
-    year, `sentence_words` the mean length of a sentence. Code, links and numbers are ignored.
-    """
-
-    kind: Literal["readability"]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
-    min_reading_ease: float | None = None
-    max_reading_ease: float | None = None
-    min_grade: float | None = None
-    max_grade: float | None = None
-    min_sentence_words: float | None = None
-    max_sentence_words: float | None = None
-
-
-@dataclass
+@dataclass(kw_only=True)
 class Readiness:
     """
     Redis responds. A warning is not a failure: submitted refinements wait.
@@ -815,7 +755,7 @@ class Readiness:
     waiting: int | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ReasoningRevisionStrategy:
     """
     Reason in numbered steps; find the first faulty one and redo it and the steps after it.
@@ -829,34 +769,20 @@ class ReasoningRevisionStrategy:
     calculator: bool | None = None
 
 
-@dataclass
-class RefinementApprovalGivenEvent:
+@dataclass(kw_only=True)
+class RefinementCancelingEvent(JournalEntry):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
-    """
-
-    event: int
-    type: Literal["refinement.approval_given"]
-    at: str
-    data: ApprovalGiven
-
-
-@dataclass
-class RefinementCancelingEvent:
-    """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    One journal entry as a client sees it.
     """
 
-    event: int
     type: Literal["refinement.canceling"]
-    at: str
     data: Canceling
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RefinementEstimate:
     """
-    What a request would consume; nothing was run.
+    The expected consumption of a request; nothing was run.
     """
 
     strategy: str
@@ -866,32 +792,17 @@ class RefinementEstimate:
     cap: Cap
 
 
-@dataclass
-class RefinementRatedEvent:
+@dataclass(kw_only=True)
+class RefinementRatedEvent(JournalEntry):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    One journal entry as a client sees it.
     """
 
-    event: int
     type: Literal["refinement.rated"]
-    at: str
     data: Rated
 
 
-@dataclass
-class RegexValidator:
-    """
-    The draft matches (or does not match) a pattern in RE2 syntax, anywhere in the draft.
-    """
-
-    kind: Literal["regex"]
-    pattern: str
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
-    expect: Literal["match", "no_match"] | None = None
-    case_sensitive: bool | None = None
-
-
-@dataclass
+@dataclass(kw_only=True)
 class RegisteredEndpoint:
     """
     An endpoint of a tenant: scheme, host, port and path of a URL, with a secret of its own.
@@ -906,7 +817,7 @@ class RegisteredEndpoint:
     secret: str | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Resumed:
     """
     A worker claimed it again and replays the recorded steps.
@@ -916,23 +827,10 @@ class Resumed:
     replayed: int
 
 
-@dataclass
-class Retried:
-    """
-    A failed refinement goes on from its journal.
-
-    The steps in `voided` are performed again; their usage stays counted.
-    """
-
-    reason: Failure
-    limits: Limits
-    voided: list[str]
-
-
-@dataclass
+@dataclass(kw_only=True)
 class ReviewPlan:
     """
-    When a reviewer is asked, how long the refinement waits, and what a timeout means.
+    The time at which a reviewer is asked, the timeout, and the decision after it.
     """
 
     when: Literal["each_iteration", "before_completion"]
@@ -942,25 +840,31 @@ class ReviewPlan:
     approvals: Literal["all", "any"] | int | None = None
 
 
-@dataclass
-class Reviewed:
+@dataclass(kw_only=True)
+class Reviewed(LastReview):
     """
     The reviewer's decision, or `on_timeout` after a timeout.
     """
 
-    key: str
-    action: Literal["approve", "reject", "revise", "replace", "rate", "resume"]
-    by: Literal["reviewer", "timeout"]
     feedback: str | None = None
     spans: list[Passage] | None = None
     draft: str | None = None
     arguments: dict[str, Any] | None = None
     score: float | None = None
-    reviewer: str | None = None
-    approved_by: list[str] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
+class ReviewerApproval:
+    """
+    A reviewer approves the draft or call under review, where several must.
+    """
+
+    reviewer: str
+    feedback: str | None = None
+    score: float | None = None
+
+
+@dataclass(kw_only=True)
 class RoleInstructions:
     """
     A house style for each role, in addition to the task.
@@ -970,7 +874,7 @@ class RoleInstructions:
     critic: str | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ScoreUse:
     """
     What the score of a validator counts as.
@@ -981,7 +885,7 @@ class ScoreUse:
     weight: float | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ScoredExample:
     """
     A text with the score that it deserves on one criterion: it anchors the critic's scale.
@@ -992,7 +896,7 @@ class ScoredExample:
     why: str | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SelfConsistencyStrategy:
     """
     Answer the task up to n times in parallel, and return the most frequent answer.
@@ -1009,7 +913,7 @@ class SelfConsistencyStrategy:
     answer: str | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SelfCorrectionStrategy:
     """
     Validate, and correct from the exact errors until every validator passes; without a critic.
@@ -1021,7 +925,7 @@ class SelfCorrectionStrategy:
     kind: Literal["self_correction"]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Span:
     """
     Characters `start` to `end` (exclusive) of the draft, counted in Unicode code points.
@@ -1031,74 +935,13 @@ class Span:
     end: int
 
 
-@dataclass
-class SpellingValidator:
-    """
-    No word of an English draft is a known misspelling, or repeated.
-
-    Known are some 85,000 misspellings that can only mean one word, and wrong articles. Code, links,
-    quotations and names are left alone.
-    """
-
-    kind: Literal["spelling"]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
-    allow: list[str] | None = None
-
-
 Row: TypeAlias = list[str | bool | int | float | None]
 
 
 ExpectedRow: TypeAlias = list[str | bool | int | float | None]
 
 
-@dataclass
-class SqlValidator:
-    """
-    The draft is SQL of one dialect and names only tables and columns that exist.
-
-    A statement that the parser (sqlglot) recognises but does not parse in full does not pass.
-    Statements are run only if `rows` are given, by SQLite on tables in memory with these rows,
-    which they may change and which nothing else sees; a run has half a second of CPU time and 64
-    MiB of memory.
-    """
-
-    kind: Literal["sql"]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
-    dialect: (
-        Literal[
-            "athena",
-            "bigquery",
-            "clickhouse",
-            "databricks",
-            "doris",
-            "drill",
-            "druid",
-            "duckdb",
-            "hive",
-            "materialize",
-            "mysql",
-            "oracle",
-            "postgres",
-            "presto",
-            "redshift",
-            "risingwave",
-            "snowflake",
-            "spark",
-            "sqlite",
-            "starrocks",
-            "teradata",
-            "trino",
-            "tsql",
-        ]
-        | None
-    ) = None
-    tables: dict[str, list[str]] | None = None
-    rows: dict[str, list[Row]] | None = None
-    expected_rows: list[ExpectedRow] | None = None
-    in_order: bool | None = None
-
-
-@dataclass
+@dataclass(kw_only=True)
 class Started:
     """
     A worker claimed it for the first time.
@@ -1107,7 +950,7 @@ class Started:
     token: int
 
 
-@dataclass
+@dataclass(kw_only=True)
 class StepDelta:
     """
     A piece of a text that a model is writing, not journaled: `step.completed` has the text.
@@ -1120,21 +963,18 @@ class StepDelta:
     text: str
 
 
-@dataclass
-class StepPrompt:
+@dataclass(kw_only=True)
+class StepPrompt(PromptRef):
     """
     The prompt of a step. Its texts are null if they were not kept (`HONE_KEEP_PROMPTS`).
     """
 
-    name: str
-    version: int
-    sha256: str
     system: str | None = None
     user: str | None = None
     schema: dict[str, Any] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class StepStarted:
     """
     The first steps in progress after a claim.
@@ -1143,22 +983,20 @@ class StepStarted:
     next: list[str]
 
 
-@dataclass
-class StepStartedEvent:
+@dataclass(kw_only=True)
+class StepStartedEvent(JournalEntry):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    One journal entry as a client sees it.
     """
 
-    event: int
     type: Literal["step.started"]
-    at: str
     data: StepStarted
 
 
-@dataclass
-class Stop:
+@dataclass(kw_only=True)
+class StopRules:
     """
-    Rules that end a refinement before `max_iterations`.
+    Limits that end a refinement before `max_iterations`.
     """
 
     patience: int | None = None
@@ -1173,7 +1011,7 @@ class Stop:
     max_cost_usd: float | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Stopping:
     """
     The refinement stops: no further model call, tool call or review starts.
@@ -1183,10 +1021,10 @@ class Stopping:
     limit: Literal["max_seconds", "max_wait_seconds", "deadline"] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TenantUse:
     """
-    What a tenant uses now.
+    The consumption of a tenant now.
     """
 
     requests: int
@@ -1198,7 +1036,7 @@ class TenantUse:
     cost_usd_today: float
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TextChange:
     """
     Words of a draft that were replaced, at most 200 characters of each.
@@ -1208,7 +1046,7 @@ class TextChange:
     after: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TextReply:
     """
     The reply of a model.
@@ -1218,18 +1056,8 @@ class TextReply:
     text: str
 
 
-@dataclass
-class TomlValidator:
-    """
-    The draft is one TOML document (1.0).
-    """
-
-    kind: Literal["toml"]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
-
-
-@dataclass
-class Tool:
+@dataclass(kw_only=True)
+class Tool(Endpoint):
     """
     An endpoint of the caller that does one thing, for plans and for questions about a draft.
 
@@ -1241,18 +1069,14 @@ class Tool:
     in HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
     """
 
-    url: str
     name: str
     description: str
     parameters: dict[str, Any]
-    headers: dict[str, str] | None = None
-    secret: str | None = None
-    timeout_s: float | None = None
     effects: bool | None = None
     idempotent: bool | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ToolReply:
     """
     The answer of a tool, or the reason why there is none; a failure is a result as well.
@@ -1263,18 +1087,16 @@ class ToolReply:
     text: str
 
 
-@dataclass
-class Tried:
+@dataclass(kw_only=True)
+class Tried(Cause):
     """
     A model that was called before the one that answered, and its error.
     """
 
     model: str
-    code: str
-    detail: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Usage:
     """
     What model calls consumed. An unknown cost is `null`, never 0.
@@ -1289,7 +1111,7 @@ class Usage:
     seconds: float | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class UsageSums:
     """
     What was consumed.
@@ -1304,23 +1126,26 @@ class UsageSums:
     unpriced_calls: int
 
 
-@dataclass
-class UsageTotal:
+@dataclass(kw_only=True)
+class UsageTotal(UsageSums):
     """
     What was consumed, and which part of it by refinements that did not pass.
     """
 
-    refinements: int
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    cost_usd: float | None
-    unpriced_calls: int
     not_passed: UsageSums
 
 
-@dataclass
+@dataclass(kw_only=True)
+class Validator:
+    """
+    A check of the draft that needs no model.
+    """
+
+    kind: str
+    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
+
+
+@dataclass(kw_only=True)
 class Waiting:
     """
     A step waits for a model, or for the endpoint of a validator.
@@ -1348,8 +1173,8 @@ class Waiting:
     lost: Usage | None = None
 
 
-@dataclass
-class Webhook:
+@dataclass(kw_only=True)
+class Webhook(Endpoint):
     """
     An endpoint that is told when the refinement ends, or waits for a reviewer.
 
@@ -1358,8 +1183,6 @@ class Webhook:
     """
 
     url: str
-    headers: dict[str, str] | None = None
-    secret: str | None = None
     timeout_s: float | None = None
     events: (
         list[
@@ -1374,18 +1197,17 @@ class Webhook:
     ) = None
 
 
-@dataclass
-class XmlValidator:
+@dataclass(kw_only=True)
+class XmlValidator(Validator):
     """
     The draft is one well-formed XML document, namespaces included, without a DTD.
     """
 
     kind: Literal["xml"]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
 
 
-@dataclass
-class YamlValidator:
+@dataclass(kw_only=True)
+class YamlValidator(Validator):
     """
     The draft is YAML: one or more documents, each a mapping or sequence, without duplicate keys.
 
@@ -1393,10 +1215,9 @@ class YamlValidator:
     """
 
     kind: Literal["yaml"]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ApiKey:
     """
     A key, without the secret part.
@@ -1414,18 +1235,64 @@ class ApiKey:
     outdated: bool
 
 
-@dataclass
-class BatchRefusal:
+@dataclass(kw_only=True)
+class ApprovalGiven(ReviewerApproval):
     """
-    Why a line was refused: what a single submission would have been answered.
+    A reviewer approved the draft; it stays under review, since more approvals are needed.
     """
 
-    code: str
-    detail: str
+    key: str
+    given: int
+    needed: int
+
+
+@dataclass(kw_only=True)
+class AskedReview:
+    """
+    The question to reviewers about a judged draft, or about a call of a tool before it is made.
+
+    Of a pause that was requested, the draft is the best one so far.
+    """
+
+    key: str
+    question: str
+    on_timeout: Literal["approve", "reject", "finish", "resume"]
+    path: str | None = None
+    when: Literal["each_iteration", "before_completion", "before_call", "requested"] | None = None
+    call: PlannedCall | None = None
+    reviewers: list[str] | None = None
+    approvals_needed: int | None = None
+    place: str | None = None
+
+
+@dataclass(kw_only=True)
+class AuditPage(ListPage):
+    """
+    One page of the audit log of a tenant, newest first.
+    """
+
+    data: list[AuditEntry]
+
+
+@dataclass(kw_only=True)
+class BatchRefusal(Cause):
+    """
+    The reason for which a line was refused, as a single submission would have been.
+    """
+
     errors: list[FieldError] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
+class Best(IterationScore):
+    """
+    The best judged draft so far, by its SHA-256 (hex).
+    """
+
+    sha256: str
+
+
+@dataclass(kw_only=True)
 class CalibratedKind:
     """
     What is known of a kind of refinements; null in a name stands for all.
@@ -1444,7 +1311,7 @@ class CalibratedKind:
     ratings: int
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CalibrationList:
     """
     What was learnt, by kind: those that were added to last come first.
@@ -1453,18 +1320,8 @@ class CalibrationList:
     data: list[CalibratedKind]
 
 
-@dataclass
-class Changed:
-    """
-    A PATCH was accepted: the limits now in force. Or a pause, which leaves them as they were.
-    """
-
-    limits: Limits
-    pause_requested: bool | None = None
-
-
-@dataclass
-class CitationsValidator:
+@dataclass(kw_only=True)
+class CitationsValidator(Validator):
     """
     Every citation names a document of `context`, and every quotation occurs in its document.
 
@@ -1476,12 +1333,11 @@ class CitationsValidator:
     """
 
     kind: Literal["citations"]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
     min_quote_words: int | None = None
     required: bool | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Comparison:
     """
     The result compared with an earlier draft. Judges favour a position (arXiv 2306.05685,
@@ -1493,19 +1349,18 @@ class Comparison:
     orders: list[Order]
 
 
-@dataclass
-class ContainsValidator:
+@dataclass(kw_only=True)
+class ContainsValidator(Validator):
     """
     The draft contains all of `texts`.
     """
 
     kind: Literal["contains"]
     texts: list[str]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
     case_sensitive: bool | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Criterion:
     """
     One thing a draft is judged on.
@@ -1518,7 +1373,7 @@ class Criterion:
     examples: list[ScoredExample] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Critics:
     """
     Several judgements of every draft: the median counts, and the spread is reported.
@@ -1531,7 +1386,16 @@ class Critics:
     panel: list[PanelMember] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
+class DatedApproval(ReviewerApproval):
+    """
+    An approval, and when it was given.
+    """
+
+    at: str
+
+
+@dataclass(kw_only=True)
 class Diff:
     """
     The difference between two iterations, by lines.
@@ -1543,7 +1407,7 @@ class Diff:
     unified: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Draw:
     """
     A draw by Thompson sampling (Thompson 1933, Biometrika 25; arXiv 1707.02038).
@@ -1554,7 +1418,7 @@ class Draw:
     kind: str | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EndpointList:
     """
     The endpoints of a tenant.
@@ -1563,21 +1427,20 @@ class EndpointList:
     data: list[RegisteredEndpoint]
 
 
-@dataclass
-class ExcludesValidator:
+@dataclass(kw_only=True)
+class ExcludesValidator(Validator):
     """
     The draft contains none of `texts`.
     """
 
     kind: Literal["excludes"]
     texts: list[str]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
     case_sensitive: bool | None = None
     whole_words: bool | None = None
     replacements: dict[str, str] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Finding:
     """
     One problem of a draft: its place, a message, and a fix.
@@ -1594,7 +1457,7 @@ class Finding:
     weight: float | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FixMade:
     """
     What a validator with `on_fail: "fix"` corrected in a draft before it was judged.
@@ -1606,29 +1469,7 @@ class FixMade:
     changes: list[TextChange]
 
 
-@dataclass
-class HttpValidator:
-    """
-    The caller's own endpoint decides whether the draft passes.
-
-    It receives `{"draft": "..."}` by POST, signed according to Standard Webhooks, with an
-    `Idempotency-Key` made of refinement and step, and must answer 200 with `{"passed": true}` or
-    `{"passed": false, "findings": [{"message", "fix", "span", "quote"}]}`; only `message` is
-    required. With `score` the answer has a `"score"` from 0 to 1, and may leave out `passed`. Only
-    public addresses and those in HONE_OUTBOUND_ALLOW are called, and redirects are not followed. If
-    the endpoint does not answer, the step fails.
-    """
-
-    url: str
-    kind: Literal["http"]
-    headers: dict[str, str] | None = None
-    secret: str | None = None
-    timeout_s: float | None = None
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
-    score: ScoreUse | None = None
-
-
-@dataclass
+@dataclass(kw_only=True)
 class Insight:
     """
     What the cases with one value have brought, and cost.
@@ -1644,7 +1485,7 @@ class Insight:
     mean_usage: MeanUsage
 
 
-@dataclass
+@dataclass(kw_only=True)
 class InsightList:
     """
     Insights, grouping by grouping; in each those with the highest mean gain first.
@@ -1654,7 +1495,7 @@ class InsightList:
     data: list[Insight]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Issue:
     """
     A problem of a draft, or of its parent and fixed since.
@@ -1671,7 +1512,7 @@ class Issue:
     since: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class IssueNote:
     """
     An issue in the journal, which refers to its finding instead of repeating it.
@@ -1682,38 +1523,27 @@ class IssueNote:
     finding: int | None
 
 
-@dataclass
-class IssuedKey:
+@dataclass(kw_only=True)
+class IssuedKey(ApiKey):
     """
     A new key. `key` is shown in this response only.
     """
 
-    id: str
-    tenant: str
-    scopes: list[Literal["submit", "read", "review", "admin"]]
-    name: str
-    created_at: str
-    expires_at: str | None
-    revoked_at: str | None
-    last_used_at: str | None
-    replaced_by: str | None
-    outdated: bool
     key: str
 
 
-@dataclass
-class JsonSchemaValidator:
+@dataclass(kw_only=True)
+class JsonSchemaValidator(Validator):
     """
     The draft is one JSON document that satisfies a JSON Schema (2020-12, or its `$schema`).
     """
 
     kind: Literal["json_schema"]
     schema: dict[str, Any] | bool
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
 
 
-@dataclass
-class JsonValidator:
+@dataclass(kw_only=True)
+class JsonValidator(Validator):
     """
     The draft is one JSON document (RFC 8259) without duplicate names in an object.
 
@@ -1721,22 +1551,19 @@ class JsonValidator:
     """
 
     kind: Literal["json"]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
 
 
-@dataclass
-class KeyList:
+@dataclass(kw_only=True)
+class KeyList(ListPage):
     """
     One page of the keys that an administrator manages, the newest first.
     """
 
     data: list[ApiKey]
-    has_more: bool
-    next_cursor: str | None
 
 
-@dataclass
-class LengthValidator:
+@dataclass(kw_only=True)
+class LengthValidator(Validator):
     """
     Bounds on characters, words and sentences, each inclusive.
 
@@ -1747,7 +1574,6 @@ class LengthValidator:
     """
 
     kind: Literal["length"]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
     min_characters: int | None = None
     max_characters: int | None = None
     min_words: int | None = None
@@ -1756,8 +1582,18 @@ class LengthValidator:
     max_sentences: int | None = None
 
 
-@dataclass
-class MarkdownValidator:
+@dataclass(kw_only=True)
+class Limits(StopRules):
+    """
+    All rules now in force.
+    """
+
+    threshold: float
+    max_iterations: int
+
+
+@dataclass(kw_only=True)
+class MarkdownValidator(Validator):
     """
     The draft has these headings, and its Markdown is complete.
 
@@ -1766,14 +1602,13 @@ class MarkdownValidator:
     """
 
     kind: Literal["markdown"]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
     headings: list[str] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ModelLimit:
     """
-    What settings allow of a model, and what workers have learnt of it in the last hour.
+    The caps of a model by settings, and its limits as workers learnt them in the last hour.
     """
 
     name: str
@@ -1784,14 +1619,13 @@ class ModelLimit:
     breaker: OpenBreaker | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ModelOffer:
     """
     Models of one provider, named `provider:name`.
     """
 
     provider: str
-    configured: bool
     missing: str | None
     writes: bool
     names: list[str]
@@ -1801,91 +1635,53 @@ class ModelOffer:
     limits: list[ModelLimit] | None = None
 
 
-@dataclass
-class Paused:
+@dataclass(kw_only=True)
+class Paused(AskedReview):
     """
-    A reviewer is asked about one judged draft, or about a call of a tool before it is made.
-
-    The timeout is `timeout_s` from `at`. If the pause was requested, the draft is the best one so
-    far; without one its fields are null.
+    Reviewers are asked. The timeout is `timeout_s` from `at`.
     """
 
-    key: str
-    when: Literal["each_iteration", "before_completion", "before_call", "requested"]
     timeout_s: float
-    on_timeout: Literal["approve", "reject", "finish", "resume"]
-    question: str
-    path: str | None = None
     iteration: int | None = None
     score: float | None = None
     sha256: str | None = None
-    call: PlannedCall | None = None
-    reviewers: list[str] | None = None
-    approvals_needed: int | None = None
-    place: str | None = None
 
 
-@dataclass
-class PendingReview:
+@dataclass(kw_only=True)
+class PendingReview(AskedReview):
     """
     The review that a paused refinement waits for, or the pause that was requested.
     """
 
-    key: str
-    question: str
-    on_timeout: Literal["approve", "reject", "finish", "resume"]
     asked_at: str
     deadline: str
-    path: str | None = None
-    when: Literal["each_iteration", "before_completion", "before_call", "requested"] | None = None
-    call: PlannedCall | None = None
-    reviewers: list[str] | None = None
-    approvals_needed: int | None = None
     approvals: list[DatedApproval] | None = None
-    place: str | None = None
 
 
-@dataclass
-class PythonCasesValidator:
+@dataclass(kw_only=True)
+class PerformedStep:
     """
-    The draft is Python, fenced or not, and answers each input in a sandbox as expected.
-
-    With `function`, that function of the draft is called; without it, the draft is run as a
-    program. Each case runs in a process of its own. The answers leave the sandbox and are compared
-    outside, where no draft can forge the verdict. The sandbox has the standard library only, no
-    network, 512 MiB of memory, 16 MiB of writable storage and 16 processes. The score is the share
-    of cases that pass. It requires HONE_PYTHON_TESTS=true on the server.
+    A step that was performed, or failed.
     """
 
-    kind: Literal["python_cases"]
-    cases: list[PythonCase]
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
-    score: ScoreUse | None = None
-    function: str | None = None
-    timeout_s: int | None = None
-    visible: bool | None = None
+    key: str
+    usage: Usage
+    model: str | None = None
+    prompt: PromptRef | None = None
 
 
-@dataclass
-class PythonTestsValidator:
+@dataclass(kw_only=True)
+class PythonValidator(Validator):
     """
-    The draft is Python, fenced or not, and passes these tests in a sandbox.
-
-    The tests import it as `draft`. They are functions whose names begin with `test`, or unittest
-    test cases; one that is skipped has failed. Tests and draft run in one process: a hostile draft
-    could forge the verdict, and the result says so in its caveats. Use `python_cases` where that
-    matters. The sandbox is the same. The score is the share of tests that pass.
+    The draft is Python that compiles on `version`, fenced or not. It is never run.
     """
 
-    kind: Literal["python_tests"]
-    tests: str
-    on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
-    score: ScoreUse | None = None
-    timeout_s: int | None = None
-    visible: bool | None = None
+    kind: Literal["python"]
+    version: Literal["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"] | None = None
+    ruff: list[str] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Queued:
     """
     The refinement was accepted. The event has the SHA-256 of the request, not the request.
@@ -1900,7 +1696,7 @@ class Queued:
     draws: dict[str, Draw] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Quotation:
     """
     Words of the draft, verified by this server, and their position.
@@ -1910,103 +1706,95 @@ class Quotation:
     span: Span
 
 
-@dataclass
-class RefinementChangedEvent:
+@dataclass(kw_only=True)
+class ReadabilityValidator(Validator):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
-    """
+    Bounds on the readability of an English draft, each inclusive.
 
-    event: int
-    type: Literal["refinement.changed"]
-    at: str
-    data: Changed
-
-
-@dataclass
-class RefinementPausedEvent:
-    """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    `reading_ease` is Flesch's (60 to 70 is plain English), `grade` Flesch and Kincaid's US school
+    year, `sentence_words` the mean length of a sentence. Code, links and numbers are ignored.
     """
 
-    event: int
+    kind: Literal["readability"]
+    min_reading_ease: float | None = None
+    max_reading_ease: float | None = None
+    min_grade: float | None = None
+    max_grade: float | None = None
+    min_sentence_words: float | None = None
+    max_sentence_words: float | None = None
+
+
+@dataclass(kw_only=True)
+class RefinementApprovalGivenEvent(JournalEntry):
+    """
+    One journal entry as a client sees it.
+    """
+
+    type: Literal["refinement.approval_given"]
+    data: ApprovalGiven
+
+
+@dataclass(kw_only=True)
+class RefinementPausedEvent(JournalEntry):
+    """
+    One journal entry as a client sees it.
+    """
+
     type: Literal["refinement.paused"]
-    at: str
     data: Paused
 
 
-@dataclass
-class RefinementQueuedEvent:
+@dataclass(kw_only=True)
+class RefinementQueuedEvent(JournalEntry):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    One journal entry as a client sees it.
     """
 
-    event: int
     type: Literal["refinement.queued"]
-    at: str
     data: Queued
 
 
-@dataclass
-class RefinementResumedEvent:
+@dataclass(kw_only=True)
+class RefinementResumedEvent(JournalEntry):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    One journal entry as a client sees it.
     """
 
-    event: int
     type: Literal["refinement.resumed"]
-    at: str
     data: Resumed
 
 
-@dataclass
-class RefinementRetriedEvent:
+@dataclass(kw_only=True)
+class RefinementReviewedEvent(JournalEntry):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
-    """
-
-    event: int
-    type: Literal["refinement.retried"]
-    at: str
-    data: Retried
-
-
-@dataclass
-class RefinementReviewedEvent:
-    """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    One journal entry as a client sees it.
     """
 
-    event: int
     type: Literal["refinement.reviewed"]
-    at: str
     data: Reviewed
 
 
-@dataclass
-class RefinementStartedEvent:
+@dataclass(kw_only=True)
+class RefinementStartedEvent(JournalEntry):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    One journal entry as a client sees it.
     """
 
-    event: int
     type: Literal["refinement.started"]
-    at: str
     data: Started
 
 
-@dataclass
-class RefinementStoppingEvent:
+@dataclass(kw_only=True)
+class RefinementStoppingEvent(JournalEntry):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    One journal entry as a client sees it.
     """
 
-    event: int
     type: Literal["refinement.stopping"]
-    at: str
     data: Stopping
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RefusedLine:
     """
     A line that was refused; the others are not affected.
@@ -2017,17 +1805,25 @@ class RefusedLine:
     error: BatchRefusal
 
 
-@dataclass
-class Result:
+@dataclass(kw_only=True)
+class RegexValidator(Validator):
+    """
+    The draft matches (or does not match) a pattern in RE2 syntax, anywhere in the draft.
+    """
+
+    kind: Literal["regex"]
+    pattern: str
+    expect: Literal["match", "no_match"] | None = None
+    case_sensitive: bool | None = None
+
+
+@dataclass(kw_only=True)
+class Result(Best):
     """
     The best judged draft, with the score of exactly that text.
     """
 
     draft: str
-    iteration: int
-    path: str
-    score: float | None
-    sha256: str
     score_from: Literal["critique", "validators", "agreement", "parts", "review"] | None = None
     caveats: list[Caveat] | None = None
     comparison: Comparison | None = None
@@ -2035,7 +1831,29 @@ class Result:
     estimate: QualityEstimate | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
+class Retried:
+    """
+    A failed refinement goes on from its journal.
+
+    The steps in `voided` are performed again; their usage stays counted.
+    """
+
+    reason: Failure
+    limits: Limits
+    voided: list[str]
+
+
+@dataclass(kw_only=True)
+class ScoringValidator(Validator):
+    """
+    A check that can also say how good a draft is.
+    """
+
+    score: ScoreUse | None = None
+
+
+@dataclass(kw_only=True)
 class Snapshot:
     """
     The current state of a refinement.
@@ -2099,61 +1917,115 @@ class Snapshot:
     erased_at: str | None = None
 
 
-@dataclass
-class SnapshotPage:
+@dataclass(kw_only=True)
+class SnapshotPage(ListPage):
     """
     One page of refinements, newest first.
     """
 
     data: list[Snapshot]
-    has_more: bool
-    next_cursor: str | None
 
 
-@dataclass
-class StepFailed:
+@dataclass(kw_only=True)
+class SpellingValidator(Validator):
+    """
+    No word of an English draft is a known misspelling, or repeated.
+
+    Known are some 85,000 misspellings that can only mean one word, and wrong articles. Code, links,
+    quotations and names are left alone.
+    """
+
+    kind: Literal["spelling"]
+    allow: list[str] | None = None
+
+
+@dataclass(kw_only=True)
+class SqlValidator(Validator):
+    """
+    The draft is SQL of one dialect and names only tables and columns that exist.
+
+    A statement that the parser (sqlglot) recognises but does not parse in full does not pass.
+    Statements are run only if `rows` are given, by SQLite on tables in memory with these rows,
+    which they may change and which nothing else sees; a run has half a second of CPU time and 64
+    MiB of memory.
+    """
+
+    kind: Literal["sql"]
+    dialect: (
+        Literal[
+            "athena",
+            "bigquery",
+            "clickhouse",
+            "databricks",
+            "doris",
+            "drill",
+            "druid",
+            "duckdb",
+            "hive",
+            "materialize",
+            "mysql",
+            "oracle",
+            "postgres",
+            "presto",
+            "redshift",
+            "risingwave",
+            "snowflake",
+            "spark",
+            "sqlite",
+            "starrocks",
+            "teradata",
+            "trino",
+            "tsql",
+        ]
+        | None
+    ) = None
+    tables: dict[str, list[str]] | None = None
+    rows: dict[str, list[Row]] | None = None
+    expected_rows: list[ExpectedRow] | None = None
+    in_order: bool | None = None
+
+
+@dataclass(kw_only=True)
+class StepFailed(PerformedStep, Cause):
     """
     A step failed; the failure is stored and the step is not retried.
     """
 
-    key: str
-    code: str
-    detail: str
-    usage: Usage
     next: list[str]
-    model: str | None = None
-    prompt: PromptRef | None = None
     about: str | None = None
 
 
-@dataclass
-class StepFailedEvent:
+@dataclass(kw_only=True)
+class StepFailedEvent(JournalEntry):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    One journal entry as a client sees it.
     """
 
-    event: int
     type: Literal["step.failed"]
-    at: str
     data: StepFailed
 
 
-@dataclass
-class StepWaitingEvent:
+@dataclass(kw_only=True)
+class StepWaitingEvent(JournalEntry):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    One journal entry as a client sees it.
     """
 
-    event: int
     type: Literal["step.waiting"]
-    at: str
     data: Waiting
 
 
-@dataclass
+@dataclass(kw_only=True)
+class Stop(StopRules):
+    """
+    Rules that end a refinement before `max_iterations`.
+    """
+
+
+@dataclass(kw_only=True)
 class TenantOverview:
     """
-    A tenant: what it may use, and what it uses.
+    The quotas of a tenant, and its consumption now.
     """
 
     name: str
@@ -2161,24 +2033,25 @@ class TenantOverview:
     use: TenantUse
 
 
-@dataclass
-class UsageRow:
+@dataclass(kw_only=True)
+class TomlValidator(Validator):
+    """
+    The draft is one TOML document (1.0).
+    """
+
+    kind: Literal["toml"]
+
+
+@dataclass(kw_only=True)
+class UsageRow(UsageTotal):
     """
     The sums of one group.
     """
 
-    refinements: int
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    cost_usd: float | None
-    unpriced_calls: int
-    not_passed: UsageSums
     group: dict[Literal["day", "tenant", "key", "model", "strategy", "outcome"], str | None]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Batch:
     """
     A batch: how far its requests are.
@@ -2196,18 +2069,16 @@ class Batch:
     links: BatchLinks
 
 
-@dataclass
-class BatchPage:
+@dataclass(kw_only=True)
+class BatchPage(ListPage):
     """
     One page of batches, newest first.
     """
 
     data: list[Batch]
-    has_more: bool
-    next_cursor: str | None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BatchResult:
     """
     A line of the results: what came of one request.
@@ -2220,7 +2091,17 @@ class BatchResult:
     error: BatchRefusal | None
 
 
-@dataclass
+@dataclass(kw_only=True)
+class Changed:
+    """
+    A PATCH was accepted: the limits now in force. Or a pause, which leaves them as they were.
+    """
+
+    limits: Limits
+    pause_requested: bool | None = None
+
+
+@dataclass(kw_only=True)
 class CriterionScore:
     """
     How far a draft meets one criterion; `null` if the critic cannot measure it.
@@ -2234,7 +2115,227 @@ class CriterionScore:
     spread: float | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
+class FindingsReply:
+    """
+    The findings of the validators; empty if all of them passed.
+    """
+
+    kind: Literal["findings"]
+    findings: list[Finding] | None = None
+    scores: list[CriterionScore] | None = None
+    text: str | None = None
+    fixes: list[FixMade] | None = None
+
+
+@dataclass(kw_only=True)
+class HttpValidator(ScoringValidator, Endpoint):
+    """
+    The caller's own endpoint decides whether the draft passes.
+
+    It receives `{"draft": "..."}` by POST, signed according to Standard Webhooks, with an
+    `Idempotency-Key` made of refinement and step, and must answer 200 with `{"passed": true}` or
+    `{"passed": false, "findings": [{"message", "fix", "span", "quote"}]}`; only `message` is
+    required. With `score` the answer has a `"score"` from 0 to 1, and may leave out `passed`. Only
+    public addresses and those in HONE_OUTBOUND_ALLOW are called, and redirects are not followed. If
+    the endpoint does not answer, the step fails.
+    """
+
+    kind: Literal["http"]
+
+
+@dataclass(kw_only=True)
+class JudgedIteration(Best):
+    """
+    The judgement of one draft.
+    """
+
+    parent: str | None
+    scores: list[CriterionScore]
+    passed: bool
+    findings: list[Finding]
+    strengths: list[str]
+    weaknesses: list[str]
+    suggestions: list[str]
+    asked: list[str]
+    score_from: Literal["critique", "validators", "agreement", "parts", "review"] | None = None
+    escape: Literal["fresh_draft", "temperature"] | None = None
+    fixes: list[FixMade] | None = None
+
+
+@dataclass(kw_only=True)
+class ModelList:
+    """
+    All providers of this server, and the default model of every role.
+    """
+
+    default: str
+    data: list[ModelOffer]
+
+
+@dataclass(kw_only=True)
+class PythonCasesValidator(ScoringValidator):
+    """
+    The draft is Python, fenced or not, and answers each input in a sandbox as expected.
+
+    With `function`, that function of the draft is called; without it, the draft is run as a
+    program. Each case runs in a process of its own. The answers leave the sandbox and are compared
+    outside, where no draft can forge the verdict. The sandbox has the standard library only, no
+    network, 512 MiB of memory, 16 MiB of writable storage and 16 processes. The score is the share
+    of cases that pass. It requires HONE_PYTHON_TESTS=true on the server.
+    """
+
+    kind: Literal["python_cases"]
+    cases: list[PythonCase]
+    function: str | None = None
+    timeout_s: int | None = None
+    visible: bool | None = None
+
+
+@dataclass(kw_only=True)
+class PythonTestsValidator(ScoringValidator):
+    """
+    The draft is Python, fenced or not, and passes these tests in a sandbox.
+
+    The tests import it as `draft`. They are functions whose names begin with `test`, or unittest
+    test cases; one that is skipped has failed. Tests and draft run in one process: a hostile draft
+    could forge the verdict, and the result says so in its caveats. Use `python_cases` where that
+    matters. The sandbox is the same. The score is the share of tests that pass.
+    """
+
+    kind: Literal["python_tests"]
+    tests: str
+    timeout_s: int | None = None
+    visible: bool | None = None
+
+
+@dataclass(kw_only=True)
+class RefinementCanceledEvent(JournalEntry):
+    """
+    One journal entry as a client sees it.
+    """
+
+    type: Literal["refinement.canceled"]
+    data: Snapshot
+
+
+@dataclass(kw_only=True)
+class RefinementChangedEvent(JournalEntry):
+    """
+    One journal entry as a client sees it.
+    """
+
+    type: Literal["refinement.changed"]
+    data: Changed
+
+
+@dataclass(kw_only=True)
+class RefinementCompletedEvent(JournalEntry):
+    """
+    One journal entry as a client sees it.
+    """
+
+    type: Literal["refinement.completed"]
+    data: Snapshot
+
+
+@dataclass(kw_only=True)
+class RefinementFailedEvent(JournalEntry):
+    """
+    One journal entry as a client sees it.
+    """
+
+    type: Literal["refinement.failed"]
+    data: Snapshot
+
+
+@dataclass(kw_only=True)
+class RefinementRetriedEvent(JournalEntry):
+    """
+    One journal entry as a client sees it.
+    """
+
+    type: Literal["refinement.retried"]
+    data: Retried
+
+
+@dataclass(kw_only=True)
+class Step:
+    """
+    One step as it ended: its question and its reply, or why it failed.
+    """
+
+    event: int
+    key: str
+    kind: Literal["ask", "check", "call"] | None
+    at: str
+    is_voided: bool
+    prompt: StepPrompt | None
+    usage: Usage
+    seconds: float
+    model: str | None = None
+    tried: list[Tried] | None = None
+    reply: TextReply | FindingsReply | ToolReply | None = None
+    code: str | None = None
+    detail: str | None = None
+
+
+@dataclass(kw_only=True)
+class StepCompleted(PerformedStep):
+    """
+    A step was completed; its reply is stored.
+    """
+
+    kind: Literal["ask", "check", "call"]
+    reply: TextReply | FindingsReply | ToolReply
+    seconds: float
+    about: str
+    next: list[str]
+    tried: list[Tried] | None = None
+    caveats: list[Caveat] | None = None
+
+
+@dataclass(kw_only=True)
+class StepCompletedEvent(JournalEntry):
+    """
+    One journal entry as a client sees it.
+    """
+
+    type: Literal["step.completed"]
+    data: StepCompleted
+
+
+@dataclass(kw_only=True)
+class StepPage(EntryPage):
+    """
+    Steps in the order in which they ended.
+    """
+
+    data: list[Step]
+
+
+@dataclass(kw_only=True)
+class TenantList(ListPage):
+    """
+    One page of tenants, by name.
+    """
+
+    data: list[TenantOverview]
+
+
+@dataclass(kw_only=True)
+class UsageReport:
+    """
+    What was consumed in some days, group by group.
+    """
+
+    from_: str
+    to: str
+    data: list[UsageRow]
+    total: UsageTotal
+
+
+@dataclass(kw_only=True)
 class Enough:
     """
     When parts are enough: all that is given holds of the text so far.
@@ -2269,89 +2370,44 @@ class Enough:
     criterion: Criterion | None = None
 
 
-@dataclass
-class FindingsReply:
-    """
-    The findings of the validators; empty if all of them passed.
-    """
-
-    kind: Literal["findings"]
-    findings: list[Finding] | None = None
-    scores: list[CriterionScore] | None = None
-    text: str | None = None
-    fixes: list[FixMade] | None = None
-
-
-@dataclass
-class Iteration:
+@dataclass(kw_only=True)
+class Iteration(JudgedIteration):
     """
     One draft and how it was judged.
     """
 
-    iteration: int
-    path: str
     draft: str
-    sha256: str
-    parent: str | None
-    score: float | None
-    scores: list[CriterionScore]
-    passed: bool
-    findings: list[Finding]
-    strengths: list[str]
-    weaknesses: list[str]
-    suggestions: list[str]
-    asked: list[str]
     usage: Usage
-    score_from: Literal["critique", "validators", "agreement", "parts", "review"] | None = None
     issues: list[Issue] | None = None
     edits: EditsReport | None = None
-    escape: Literal["fresh_draft", "temperature"] | None = None
-    fixes: list[FixMade] | None = None
     ratings: list[Rating] | None = None
 
 
-@dataclass
-class IterationCompleted:
+@dataclass(kw_only=True)
+class IterationCompleted(JudgedIteration):
     """
     A draft was judged. `limits` are those then in force, by which the strategy continues.
     """
 
-    iteration: int
-    path: str
-    sha256: str
-    parent: str | None
-    score: float | None
-    scores: list[CriterionScore]
-    passed: bool
-    findings: list[Finding]
-    strengths: list[str]
-    weaknesses: list[str]
-    suggestions: list[str]
-    asked: list[str]
     best: Best
     limits: Limits
-    score_from: Literal["critique", "validators", "agreement", "parts", "review"] | None = None
     edits: EditsMade | None = None
-    fixes: list[FixMade] | None = None
     draft: str | None = None
-    escape: Literal["fresh_draft", "temperature"] | None = None
     issues: list[IssueNote] | None = None
     estimate: QualityEstimate | None = None
 
 
-@dataclass
-class IterationCompletedEvent:
+@dataclass(kw_only=True)
+class IterationCompletedEvent(JournalEntry):
     """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
+    One journal entry as a client sees it.
     """
 
-    event: int
     type: Literal["iteration.completed"]
-    at: str
     data: IterationCompleted
 
 
-@dataclass
+@dataclass(kw_only=True)
 class IterationList:
     """
     Every iteration, in the order they were judged.
@@ -2360,17 +2416,7 @@ class IterationList:
     data: list[Iteration]
 
 
-@dataclass
-class ModelList:
-    """
-    All providers of this server, and the default model of every role.
-    """
-
-    default: str
-    data: list[ModelOffer]
-
-
-@dataclass
+@dataclass(kw_only=True)
 class Part:
     """
     One part of a larger text, such as a chapter.
@@ -2405,130 +2451,8 @@ class Part:
     threshold: float | None = None
 
 
-@dataclass
-class RefinementCanceledEvent:
-    """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
-    """
-
-    event: int
-    type: Literal["refinement.canceled"]
-    at: str
-    data: Snapshot
-
-
-@dataclass
-class RefinementCompletedEvent:
-    """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
-    """
-
-    event: int
-    type: Literal["refinement.completed"]
-    at: str
-    data: Snapshot
-
-
-@dataclass
-class RefinementFailedEvent:
-    """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
-    """
-
-    event: int
-    type: Literal["refinement.failed"]
-    at: str
-    data: Snapshot
-
-
-@dataclass
-class Step:
-    """
-    One step as it ended: its question and its reply, or why it failed.
-    """
-
-    event: int
-    key: str
-    kind: Literal["ask", "check", "call"] | None
-    at: str
-    is_voided: bool
-    prompt: StepPrompt | None
-    usage: Usage
-    seconds: float
-    model: str | None = None
-    tried: list[Tried] | None = None
-    reply: TextReply | FindingsReply | ToolReply | None = None
-    code: str | None = None
-    detail: str | None = None
-
-
-@dataclass
-class StepCompleted:
-    """
-    A step was completed; its reply is stored.
-    """
-
-    key: str
-    kind: Literal["ask", "check", "call"]
-    reply: TextReply | FindingsReply | ToolReply
-    usage: Usage
-    seconds: float
-    about: str
-    next: list[str]
-    model: str | None = None
-    tried: list[Tried] | None = None
-    prompt: PromptRef | None = None
-    caveats: list[Caveat] | None = None
-
-
-@dataclass
-class StepCompletedEvent:
-    """
-    One journal entry as a client sees it; `event` counts 1, 2, 3 ... without gaps.
-    """
-
-    event: int
-    type: Literal["step.completed"]
-    at: str
-    data: StepCompleted
-
-
-@dataclass
-class StepPage:
-    """
-    Steps in the order in which they ended.
-    """
-
-    data: list[Step]
-    has_more: bool
-    next_after: int
-
-
-@dataclass
-class TenantList:
-    """
-    One page of tenants, by name.
-    """
-
-    data: list[TenantOverview]
-    has_more: bool
-    next_cursor: str | None
-
-
-@dataclass
-class UsageReport:
-    """
-    What was consumed in some days, group by group.
-    """
-
-    from_: str
-    to: str
-    data: list[UsageRow]
-    total: UsageTotal
-
-
-@dataclass
-class EventPage:
+@dataclass(kw_only=True)
+class EventPage(EntryPage):
     """
     Events after a number, oldest first.
     """
@@ -2554,11 +2478,9 @@ class EventPage:
         | RefinementFailedEvent
         | RefinementCanceledEvent
     ]
-    has_more: bool
-    next_after: int
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MultiPassStrategy:
     """
     Improve the text in passes that are scheduled beforehand, each with its own focus.
@@ -2572,7 +2494,7 @@ class MultiPassStrategy:
     passes: list["Pass"] | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class NestedStrategy:
     """
     Refine n parts, each with another strategy to its own threshold, and join them.
@@ -2612,7 +2534,7 @@ class NestedStrategy:
 PartialRequest: TypeAlias = "RefinementRequest"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Pass:
     """
     One pass over the whole text with a single focus.
@@ -2665,7 +2587,7 @@ class Pass:
     ) = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Preset:
     """
     Named defaults of a tenant.
@@ -2676,7 +2598,7 @@ class Preset:
     request: PartialRequest
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PresetList:
     """
     The presets of a tenant, by name.
@@ -2685,7 +2607,7 @@ class PresetList:
     data: list[Preset]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RefinementRequest:
     """
     A draft to improve, or a task to write a draft for.
@@ -2763,7 +2685,7 @@ class RefinementRequest:
     preset: str | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Stage:
     """
     One stage: it writes a new text from the result of the previous stage, or revises that.
@@ -2818,7 +2740,7 @@ class Stage:
     ) = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class StepwiseStrategy:
     """
     Work in ordered stages, each verified on its own criteria before the next begins.
