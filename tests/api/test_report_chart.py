@@ -11,9 +11,8 @@ from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Iteration, Result
 from app.service.report import Story, markdown_of
-from app.service.report.chart import Chart, charts_in, scores
-from app.service.report.sections import draft_table
-from tests.api.test_report_sections import QUEUED, snapshot
+from app.service.report.chart import Chart, charts_in
+from tests.api.test_report_sections import QUEUED, sections, snapshot
 from tests.api.test_reports import Page, as_html
 
 AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)
@@ -93,7 +92,7 @@ def test_the_text_of_a_chart_has_a_line_for_the_score_and_for_every_criterion() 
         judged("iterations/2", 0.85, clarity=0.9, tone=0.8),
     ]
     estimate = QualityEstimate(value=0.8, error=0.05, chance=0.2)
-    assert scores(story(drafts, (0.9, 0.9, 0.8), estimate)) == (
+    assert sections(story(drafts, (0.9, 0.9, 0.8), estimate), "## Scores") == (
         "## Scores\n\n```chart\n"
         "score    ▂·▇  0.40 to 0.85\n"
         "clarity  ▃▇▇  0.50 to 0.90\n"
@@ -128,23 +127,22 @@ def test_stages_have_charts_of_their_own_with_their_own_thresholds() -> None:
         ("stages/text/parts/part-1", (None, None)),
         ("stages/text", (0.85, 0.85)),
     ]
-    assert "\n\n### `stages/facts`\n\n```chart\n" in scores(of)
+    assert "\n\n### `stages/facts`\n\n```chart\n" in sections(of, "## Scores")
 
 
 def test_the_charts_of_many_parts_are_limited_and_the_others_are_counted() -> None:
     drafts = [judged(f"parts/part-{n}/iterations/{k}", 0.5) for n in range(30) for k in (1, 2)]
     of = story(drafts, strategy={"kind": "nested"})
-    assert scores(of).count("```chart") == 25
-    assert scores(of).endswith(
-        "The scores of 5 further stages, passes and parts are in Iterations."
-    )
+    shown = sections(of, "## Scores")
+    assert shown.count("```chart") == 25
+    assert shown.endswith("The scores of 5 further stages, passes and parts are in Iterations.")
 
 
 def test_a_criterion_named_like_markup_is_text() -> None:
     hostile = judged("iterations/0", 0.4).model_copy(
         update={"scores": (CriterionScore(criterion=HOSTILE, score=0.5),)}
     )
-    shown = Page(as_html(scores(story([hostile]))))
+    shown = Page(as_html(sections(story([hostile]), "## Scores")))
     assert "script" not in shown.elements
     assert shown.text.count("</svg>\ufffd\ufffd<script>alert</script>…") == 1
     assert not {*shown.text} & {*"\x1b\u202e"}
@@ -154,9 +152,9 @@ def test_scores_that_hardly_differ_are_drawn_over_a_tenth() -> None:
     chart = Chart(
         "", (judged("iterations/0", 0.84), judged("iterations/1", 0.86)), (0.85,) * 2, None
     )
-    assert chart.axis == (8, 9, 1)
-    assert Chart("", (judged("iterations/0", 1.0),), (1.0,), None).axis == (9, 10, 1)
-    assert Chart("", (judged("iterations/0", None),), (0.5,), None).axis == (4, 6, 1)
+    assert chart.axis == (8, 9)
+    assert Chart("", (judged("iterations/0", 1.0),), (1.0,), None).axis == (9, 10)
+    assert Chart("", (judged("iterations/0", None),), (0.5,), None).axis == (4, 6)
 
 
 def test_fifty_drafts_as_long_as_they_come_make_a_report_of_a_bounded_size() -> None:
@@ -173,7 +171,7 @@ def test_fifty_drafts_as_long_as_they_come_make_a_report_of_a_bounded_size() -> 
 def test_of_very_many_drafts_the_judgements_of_those_of_the_whole_are_shown_first() -> None:
     inner = [judged(f"parts/part-{n}/iterations/1", 0.5) for n in range(600)]
     whole = judged("iterations/1", 0.5)
-    shown = draft_table(story([*inner, whole], strategy={"kind": "nested"}))
+    shown = sections(story([*inner, whole], strategy={"kind": "nested"}), "## Iterations")
     assert "\n\n101 further rows are not shown.\n\n" in shown
     assert "\n\nThe judgements of 501 drafts are not shown.\n\n" in shown
     assert shown.count("\n### ") == 100
@@ -183,6 +181,6 @@ def test_of_very_many_drafts_the_judgements_of_those_of_the_whole_are_shown_firs
 def test_of_very_many_findings_the_first_are_shown_and_the_others_counted() -> None:
     findings = [Finding(source="critic", kind="tone", message=f"Fault {n}.") for n in range(60)]
     draft = judged("iterations/1", 0.5).model_copy(update={"findings": tuple(findings)})
-    shown = draft_table(story([draft]))
+    shown = sections(story([draft]), "## Iterations")
     assert shown.count(": Fault ") == 50
     assert "\n- 10 further ones are not shown." in shown

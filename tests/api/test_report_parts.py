@@ -16,9 +16,9 @@ from app.contract.outcome import Caveat
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
 from app.contract.status import Status
-from app.service.report.parts import parts, story_items
-from app.service.report.sections import Story, story_of
-from tests.api.test_report_sections import AT, LIMITS, QUEUED, asked, snapshot
+from app.service.report.parts import parts_in
+from app.service.report.story import Story, story_of
+from tests.api.test_report_sections import AT, LIMITS, QUEUED, asked, sections, snapshot
 
 TYPES = {
     StepCompleted: EventType.STEP_COMPLETED,
@@ -68,7 +68,7 @@ def story(strategy: dict[str, Any], *happened: EventData, **ended: Any) -> Story
 
 def states(told: Story) -> list[tuple[str, ...]]:
     """The cells of every row, without the calls."""
-    rows = parts(told).splitlines()[4:]
+    rows = sections(told, "## Parts").splitlines()[4:]
     return [tuple(it.strip() for it in row.split("|")[1:-2]) for row in rows]
 
 
@@ -116,7 +116,7 @@ def test_parts_within_stages_follow_their_stage_in_the_order_of_the_text() -> No
         status=Status.RUNNING,
         phase=("stages/text/parts/section-2/iterations/1/revise",),
     )
-    assert [(it.path, it.title) for it in story_items(told)] == [
+    assert [(it.path, it.title) for it in parts_in(told)] == [
         ("stages/facts", "Find them."),
         ("stages/text", "Write it."),
         ("stages/text/parts/section-2", "Second"),
@@ -126,4 +126,5 @@ def test_parts_within_stages_follow_their_stage_in_the_order_of_the_text() -> No
 
 
 def test_a_text_without_parts_has_no_such_table() -> None:
-    assert parts(story({"kind": "iterative"}, *judged("iterations/1", "Text.", 0.9))) == ""
+    told = story({"kind": "iterative"}, *judged("iterations/1", "Text.", 0.9))
+    assert sections(told, "## Parts") == ""

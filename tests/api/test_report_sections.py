@@ -1,6 +1,7 @@
 """Sections of a report, from journals that are written down here."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -26,7 +27,6 @@ from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Failure, Iteration, Snapshot
 from app.contract.status import Status, StopReason
 from app.service.report import Story, markdown_of
-from app.service.report.sections import course, draft_table, ending, step_table
 from app.store.codec import links
 
 AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)
@@ -97,6 +97,22 @@ def told(
     return Story(of or snapshot(), RefinementRequest(draft="A draft."), events, judged)
 
 
+COURSE = ("## Reviews", "## Plans and tools", "## Failed steps", "## Other events")
+
+
+def sections(story: Story, *headings: str) -> str:
+    """Return the sections of a report that begin so; without headings, what stands before all."""
+    beginning, *others = re.split(r"\n\n(?=## )", markdown_of(story).removesuffix("\n"))
+    if not headings:
+        return beginning.partition("\n\n")[2]
+    return "\n\n".join(found for found in others if found.startswith(headings))
+
+
+def course(story: Story) -> str:
+    """Return the sections about reviews, plans, failures and other events."""
+    return sections(story, *COURSE)
+
+
 def asked(key: str, text: str, **more: object) -> StepCompleted:
     fields = {"key": key, "kind": "ask", "reply": TextReply(text=text), "usage": UNKNOWN}
     return StepCompleted.model_validate(
@@ -107,7 +123,7 @@ def asked(key: str, text: str, **more: object) -> StepCompleted:
 def test_a_failure_is_told_in_words_with_its_code() -> None:
     failure = Failure(code="unreadable_critique", detail="no <b>score</b>")
     failed = snapshot(status=Status.FAILED, outcome=RefinementOutcome.FAILED, error=failure)
-    why, code = ending(told(of=failed)).split("\n\n")[:2]
+    why, code = sections(told(of=failed)).split("\n\n")[:2]
     assert why == "**Failed.** It could not continue."
     assert code == (
         "A critic's verdict could not be parsed, even after retries; no verdict was invented"
@@ -126,8 +142,8 @@ def test_drafts_that_a_reviewer_asked_for_beyond_the_limit_are_counted_apart() -
         Iteration.model_validate({**first, **lists, "iteration": int(it[-1]), "path": it})
         for it in paths
     )
-    assert "4 drafts (1 beyond `max_iterations`), 1 model call" in ending(told(judged=drafts))
-    assert "3 drafts, 1 model call" in ending(told(judged=(*drafts[:2], drafts[3])))
+    assert "4 drafts (1 beyond `max_iterations`), 1 model call" in sections(told(judged=drafts))
+    assert "3 drafts, 1 model call" in sections(told(judged=(*drafts[:2], drafts[3])))
 
 
 def test_steps_name_who_stood_in_and_an_unknown_cost_is_unknown() -> None:
@@ -135,7 +151,11 @@ def test_steps_name_who_stood_in_and_an_unknown_cost_is_unknown() -> None:
     refused = StepFailed(
         about="0" * 16, key="outputs/a", code="model_refused", detail="no", usage=Usage(), next=()
     )
-    shown = step_table(told(asked("compare/1", "x", model="openai:small", tried=tried), refused))
+    shown = sections(
+        told(asked("compare/1", "x", model="openai:small", tried=tried), refused),
+        "## Steps",
+        "## Totals",
+    )
     helped, failed = shown.splitlines()[4:6]
     who = "openai:small, fallback for openai:big (`model_unavailable`)"
     assert helped == f"| `compare/1` | model call | {who} | 1,020 | unknown | 1.2 |"
@@ -149,10 +169,10 @@ def test_steps_name_who_stood_in_and_an_unknown_cost_is_unknown() -> None:
 
 def test_totals_tell_the_share_of_cached_input_and_what_was_thinking() -> None:
     used = Usage(input_tokens=10_000, cached_tokens=4_100, output_tokens=900, thinking_tokens=600)
-    shown = step_table(told(of=snapshot(usage=used)))
+    shown = sections(told(of=snapshot(usage=used)), "## Totals")
     assert "| of which read from a cache | 4,100 (41 %) |" in shown
     assert "| of which thinking | 600 |" in shown
-    assert "of which" not in step_table(told(of=snapshot(usage=UNKNOWN)))
+    assert "of which" not in sections(told(of=snapshot(usage=UNKNOWN)), "## Totals")
 
 
 def test_a_plan_is_told_with_every_revision_and_what_its_tools_said() -> None:
@@ -224,7 +244,7 @@ def test_findings_and_what_became_of_issues_stand_below_their_iteration() -> Non
         issues=(issue, issue.model_copy(update={"state": IssueState.NEW})),
         fixes=(fix,),
     )
-    assert draft_table(told(judged=(one,))).partition("### ")[2] == (
+    assert sections(told(judged=(one,)), "## Iterations").partition("### ")[2] == (
         "`iterations/1`\n\nScore not measured, not passed.\n\n"
         '**Corrected before judging**\n\n- `validators/0` (spelling), 1 change: "a\\*" to "b"\n\n'
         "**Findings**\n\n"
@@ -249,9 +269,9 @@ def test_what_a_result_lacks_is_told_at_the_beginning_and_whether_that_was_accep
     )
     story = told(of=lacking)
     shown = "cost unknown.\n\n- **Goal not met.**{} `plan`: no \\*step\\* remained"
-    assert ending(story).endswith(shown.format(""))
+    assert sections(story).endswith(shown.format(""))
     request = story.request.model_copy(update={"accept": ("goal_not_met",)})
-    accepted = ending(replace(story, request=request))
+    accepted = sections(replace(story, request=request))
     assert accepted.endswith(shown.format(" (accepted by the request)"))
 
 

@@ -17,7 +17,6 @@ from app.contract.reviews import PausedOnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status, StopReason
 from app.service.report import wording
 from app.service.report.markdown import code_block, escaped, table
-from app.service.report.sections import RULES
 
 ROOT = Path(__file__).parent.parent.parent
 FAMILIES = "unreadable|reply_cut|reply|empty|unusable|model|validator|nothing|internal"
@@ -59,7 +58,7 @@ def test_every_other_choice_of_the_contract_has_its_words() -> None:
     assert wording.TIMEOUTS.keys() == set(get_args(PausedOnTimeout))
     assert wording.WHENS.keys() == set(get_args(ReviewWhen))
     assert wording.VERDICTS.keys() == set(get_args(Comparison.model_fields["verdict"].annotation))
-    assert RULES.keys() == set(Limits.model_fields)
+    assert wording.LIMITS.keys() == set(Limits.model_fields)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_any_text_is_shown_as_it_is_in_a_line_a_cell_and_a_block(text: str) -> N
     assume(line)
     for shape, markdown in (
         ("list", f"- {escaped(text)}"),
-        ("cell", table("h", [(escaped(text),)])),
+        ("cell", table("h", [text], escaped)),
     ):
         tokens = reader.parse(markdown)
         opened = [it.type.removesuffix("_open") for it in tokens if it.nesting == 1]

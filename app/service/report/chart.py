@@ -14,10 +14,8 @@ from app.contract.judgement import QualityEstimate
 from app.contract.snapshot import Iteration
 from app.legible import on_one_line
 from app.service.report import wording
-from app.service.report.markdown import code_block, joined_blocks, path, under
-from app.service.report.sections import Story
+from app.service.report.story import Story
 
-MOST_CHARTS = 25
 NAME = 30
 """Characters of a criterion's name that are shown beside its line."""
 
@@ -43,38 +41,65 @@ class Chart:
     @cached_property
     def scores(self) -> Values:
         """The score of every draft; None for one that was not measured."""
-        return tuple(it.score for it in self.drafts)
+        return tuple(draft.score for draft in self.drafts)
 
     @cached_property
     def criteria(self) -> dict[str, Values]:
         """The scores of every draft by criterion; none if there is but one, the score itself."""
-        by_draft = [{of.criterion: of.score for of in it.scores} for it in self.drafts]
+        by_draft = [{of.criterion: of.score for of in draft.scores} for draft in self.drafts]
         names = dict.fromkeys(name for scores in by_draft for name in scores)
-        found = {name: tuple(it.get(name) for it in by_draft) for name in names}
+        found = {name: tuple(scores.get(name) for scores in by_draft) for name in names}
         return {} if [*found.values()] == [self.scores] else found
 
     @cached_property
-    def axis(self) -> tuple[int, int, int]:
-        """The lowest and the highest tenth that are drawn, and the tenths between two lines."""
-        known = [it for of in (self.scores, self.thresholds, *self.criteria.values()) for it in of]
-        shown = [it for it in known if it is not None]
+    def axis(self) -> tuple[int, int]:
+        """The lowest and the highest tenth that are drawn; both even if they are far apart."""
+        lines = (self.scores, self.thresholds, *self.criteria.values())
+        shown = [value for line in lines for value in line if value is not None]
         if self.estimate is not None:
-            shown += _band(self.estimate)
+            value, error = self.estimate.value, self.estimate.error
+            shown += max(0.0, value - error), min(1.0, value + error)
         low, high = floor(min(shown, default=0) * 10), ceil(max(shown, default=1) * 10)
         low, high = max(0, min(low, high - 1)), min(10, max(high, low + 1))
-        return (low, high, 1) if high - low <= 5 else (low - low % 2, high + high % 2, 2)
+        return (low, high) if high - low <= 5 else (low - low % 2, high + high % 2)
+
+    @property
+    def text(self) -> str:
+        """A line for the score and one for each criterion, then what else is known, in words."""
+        criteria = ((_label(name), scores) for name, scores in self.criteria.items())
+        lines = [("score", self.scores), *criteria]
+        width = max(len(name) for name, _ in lines)
+        drawn = [f"{name:<{width}}  {self._bars(of)}  {_from_to(of)}" for name, of in lines]
+        return "\n".join((*drawn, *self._marks()))
+
+    def _bars(self, values: Values) -> str:
+        low, high = self.axis
+        return "".join(
+            UNKNOWN if value is None else BARS[int((value * 10 - low) / (high - low) * 7.999)]
+            for value in values
+        )
+
+    def _marks(self) -> Iterator[str]:
+        known = dict.fromkeys(wording.score(at) for at in self.thresholds if at is not None)
+        if known:
+            yield f"threshold {', then '.join(known)}"
+        best = next((draft for draft in self.drafts if draft.path == self.best), None)
+        if best is not None:
+            yield f"best draft {best.path}: {wording.score(best.score)}"
+        if self.estimate is not None:
+            value, error = wording.score(self.estimate.value), wording.score(self.estimate.error)
+            yield f"estimated quality {value}, standard error {error}"
 
 
 def charts_in(story: Story) -> Iterator[Chart]:
     """Yield the chart of the outermost search, and of every other one with several drafts."""
-    judged = {it.path: it for _, it in story.of(IterationCompleted)}
-    kept = {search_of(it.path): it.best.path for it in judged.values()}
-    strategy = story.request.strategy
-    own = dict(strategy.thresholds())
+    judged = {done.path: done for _, done in story.of(IterationCompleted)}
+    kept = {search_of(done.path): done.best.path for done in judged.values()}
+    own = dict(story.request.strategy.thresholds())
     best, result = story.best(), story.snapshot.result
     grouped: dict[str, list[Iteration]] = {}
-    for it in story.iterations:
-        grouped.setdefault(search_of(it.path), []).append(it)
+    for draft in story.iterations:
+        grouped.setdefault(search_of(draft.path), []).append(draft)
     for search in sorted(grouped, key=bool):
         drafts = grouped[search]
         if search and len(drafts) == 1:
@@ -83,7 +108,7 @@ def charts_in(story: Story) -> Iterator[Chart]:
         yield Chart(
             search,
             tuple(drafts),
-            tuple(_threshold(search, judged.get(it.path), own) for it in drafts),
+            tuple(_threshold(search, judged.get(draft.path), own) for draft in drafts),
             best.path if best is not None and is_of_result else kept.get(search),
             result.estimate if result is not None and is_of_result else None,
         )
@@ -98,41 +123,8 @@ def _threshold(
     return own.get(search, judged.limits.threshold)
 
 
-def _band(estimate: QualityEstimate) -> tuple[float, float]:
-    return max(0.0, estimate.value - estimate.error), min(1.0, estimate.value + estimate.error)
-
-
-def scores(story: Story) -> str:
-    """Return every chart as lines of text."""
-    charts = [*charts_in(story)]
-    shown = (_section(it) for it in charts[:MOST_CHARTS])
-    left = len(charts) - MOST_CHARTS
-    more = f"The scores of {left} further stages, passes and parts are in Iterations."
-    return under("## Scores", *shown, more if left > 0 else "")
-
-
-def _section(it: Chart) -> str:
-    return joined_blocks(
-        (f"### {path(it.search)}" if it.search else "", code_block(_text(it), "chart"))
-    )
-
-
-def _text(it: Chart) -> str:
-    """Return one line for the score and one for each criterion, then the threshold and the best."""
-    lines = [("score", it.scores), *((_label(name), of) for name, of in it.criteria.items())]
-    width = max(len(name) for name, _ in lines)
-    drawn = [f"{name:<{width}}  {_bars(it, of)}  {_from_to(of)}" for name, of in lines]
-    return "\n".join((*drawn, *_marks(it)))
-
-
-def _bars(chart: Chart, values: Values) -> str:
-    low, high, _ = chart.axis
-    steps = ((it * 10 - low) / (high - low) * 7.999 for it in values if it is not None)
-    return "".join(UNKNOWN if it is None else BARS[int(next(steps))] for it in values)
-
-
 def _from_to(values: Values) -> str:
-    known = [it for it in values if it is not None]
+    known = [value for value in values if value is not None]
     if not known:
         return wording.NOT_MEASURED
     first, last = wording.score(known[0]), wording.score(known[-1])
@@ -142,20 +134,3 @@ def _from_to(values: Values) -> str:
 def _label(name: str) -> str:
     line = on_one_line(name)
     return line if len(line) <= NAME else f"{line[:NAME].rstrip()}…"
-
-
-def _marks(it: Chart) -> Iterator[str]:
-    """Yield what else is known, in words: threshold, best draft, estimate."""
-    known = dict.fromkeys(wording.score(of) for of in it.thresholds if of is not None)
-    if known:
-        yield f"threshold {', then '.join(known)}"
-    best = _best(it)
-    if best is not None:
-        yield f"best draft {it.drafts[best].path}: {wording.score(it.scores[best])}"
-    if it.estimate is not None:
-        value, error = wording.score(it.estimate.value), wording.score(it.estimate.error)
-        yield f"estimated quality {value}, standard error {error}"
-
-
-def _best(it: Chart) -> int | None:
-    return next((n for n, of in enumerate(it.drafts) if of.path == it.best), None)

@@ -1,13 +1,15 @@
 """Markdown (CommonMark with GitHub's tables) in which markup in texts of clients is escaped.
 
-Every text of a client, a model or a tool goes through `plain`, `path` or `fenced`. The rest of a
-report is text of this server.
+The template escapes every value but a `Markup`, which only the functions here return. The rest of
+a report is text of this server.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TypeVar
+
+from markupsafe import Markup
 
 from app.legible import legible, on_one_line
 
@@ -25,53 +27,75 @@ _START = re.compile(r"\A([-+=]|\d{1,9}(?=[.)]))")
 _PATH = re.compile(r"[A-Za-z0-9_./ -]+")
 
 
-def escaped(text: str, most: int = LONGEST) -> str:
+def finalized(value: object) -> Markup:
+    """Return a value of the template as Markdown: a text escaped, None as nothing."""
+    if isinstance(value, Markup):
+        return value
+    return Markup("") if value is None else escaped(str(value))
+
+
+def escaped(text: str) -> Markup:
     """Return a text on one line, with all markup of Markdown escaped."""
-    line = on_one_line(truncated(text, most))
-    marked = _MARKUP.sub(lambda found: f"\\{found[0]}", line)
-    return _START.sub(lambda it: f"{it[0]}\\" if it[0].isdigit() else f"\\{it[0]}", marked)
+    line = on_one_line(truncated(text))
+    marked = _MARKUP.sub(lambda sign: f"\\{sign[0]}", line)
+    return Markup(
+        _START.sub(lambda start: f"{start[0]}\\" if start[0].isdigit() else f"\\{start[0]}", marked)
+    )
 
 
-def path(name: str) -> str:
+def path(name: str) -> Markup:
     """Return a path or key as code; with other characters than those of paths, as plain text."""
-    return f"`{name}`" if _PATH.fullmatch(name) and name.strip() == name else escaped(name)
+    is_path = _PATH.fullmatch(name) and name.strip() == name
+    return Markup(f"`{name}`") if is_path else escaped(name)
 
 
-def code_block(text: str, language: str = "text") -> str:
+def code_block(text: str, language: str = "text") -> Markup:
     """Return a text as a code block, with its lines unchanged, in a fence that it cannot close."""
     text = legible(text.replace("\r\n", "\n").replace("\r", "\n"))
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     end = "" if not text or text.endswith("\n") else "\n"
-    return f"{fence}{language}\n{text}{end}{fence}"
+    return Markup(f"{fence}{language}\n{text}{end}{fence}")
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already; an empty one is shown as a dash.
+def table(
+    head: Sequence[str],
+    rows: Iterable[Item],
+    caller: Callable[[Item], str],
+    *,
+    under: str = "",
+) -> Markup:
+    """Return a table below a heading, or nothing without rows.
 
+    `caller` returns the cells of a row as Markdown, one a line; an empty one is shown as a dash.
     Rows after the first 500 are counted only.
     """
     shown, left = _first(rows, ROWS)
-    lines = [_row(head), "|" + " --- |" * len(head), *map(_row, shown)]
-    return "\n".join(lines) + (f"\n\n{left:,} further rows are not shown." if left else "")
+    cells = (str(caller(row)).removesuffix("\n").split("\n") for row in shown)
+    lines = [_row(head), "|" + " --- |" * len(head), *map(_row, cells)]
+    more = f"{left:,} further rows are not shown." if left else ""
+    return _blocks(under, "\n".join(lines), more) if shown else Markup("")
 
 
-def bullet_list(items: Iterable[str], most: int = ROWS) -> str:
-    """Return items that are Markdown already as a list; those after `most` are counted only."""
+def bullet_list(
+    items: Iterable[Item],
+    caller: Callable[[Item], str],
+    *,
+    under: str = "",
+    most: int = ROWS,
+) -> Markup:
+    """Return a list below a heading, or nothing without items.
+
+    `caller` returns an item as Markdown; those after `most` are counted only.
+    """
     shown, left = _first(items, most)
-    more = [f"{left:,} further ones are not shown."] if left else []
-    return "\n".join(f"- {item}" for item in (*shown, *more))
+    lines = [f"- {caller(item).strip()}" for item in shown]
+    more = [f"- {left:,} further ones are not shown."] if left else []
+    return _blocks(under, "\n".join((*lines, *more))) if shown else Markup("")
 
 
-def joined_blocks(blocks: Iterable[str]) -> str:
-    """Return blocks one after another; empty ones are left out."""
-    return "\n\n".join(block for block in blocks if block)
-
-
-def under(heading: str, *blocks: str) -> str:
-    """Return blocks below a heading, and nothing at all when every one of them is empty."""
-    content = joined_blocks(blocks)
-    return f"{heading}\n\n{content}" if content else ""
+def _blocks(*blocks: str) -> Markup:
+    return Markup("".join(f"{block}\n\n" for block in blocks if block))
 
 
 def truncated(text: str, most: int = LONGEST) -> str:
@@ -87,4 +111,4 @@ def _first(items: Iterable[Item], most: int) -> tuple[list[Item], int]:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell or NOTHING for cell in cells) + " |"
+    return "| " + " | ".join(cell.strip() or NOTHING for cell in cells) + " |"

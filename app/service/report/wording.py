@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from app.contract.drafts import Escape
-from app.contract.judgement import CriterionScore, IssueState, Usage, Verdict
+from app.contract.judgement import IssueState, Usage, Verdict
 from app.contract.reviews import PausedOnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status
-from app.service.report.markdown import NOTHING, escaped
 
 OF_A_LATER_RELEASE = "A later release of Hone added this, and this server cannot explain it."
 
@@ -117,14 +116,31 @@ ISSUES: Mapping[IssueState, str] = {
 }
 
 
-def status_of(status: Status) -> str:
-    """Return the meaning of a status."""
-    return STATUSES.get(status, OF_A_LATER_RELEASE)
+LIMITS: Mapping[str, str] = {
+    "threshold": "threshold",
+    "max_iterations": "maximum drafts",
+    "patience": "maximum drafts in a row without improvement",
+    "confidence": "minimum probability that the threshold is truly met",
+    "min_improvement": "minimum improvement",
+    "max_similarity": "similarity that counts as stable",
+    "tolerance": "tolerance below the best score",
+    "escape": "one draft in another way before a standstill ends it",
+    "max_seconds": "maximum seconds",
+    "max_wait_seconds": "maximum seconds of waits for models",
+    "max_tokens": "maximum tokens",
+    "max_cost_usd": "maximum cost (USD)",
+}
 
+STEPS: Mapping[str, str] = {"ask": "model call", "check": "validation", "call": "tool call"}
 
-def caveat_of(code: str) -> str:
-    """Return the meaning of a caveat's code."""
-    return CAVEATS.get(code, OF_A_LATER_RELEASE)
+PLANS: Mapping[str, str] = {"replan": "The revised plan", "lookups": "What is looked up"}
+"""What a reply is, by the last part of its step's key; any other is a plan."""
+
+COMPARED: Mapping[str, str] = {
+    "earlier": "the earlier draft",
+    "result": "the result",
+    "tie": "neither",
+}
 
 
 def error_of(code: str) -> str:
@@ -147,12 +163,6 @@ def signed_score(value: float) -> str:
     """Return a difference of scores with its sign, and two to four decimals."""
     text = score(abs(value))
     return f"{'-' if value < 0 else '+'}{text}" if float(text) else text
-
-
-def criterion(found: CriterionScore) -> str:
-    """Return name and score, and the spread if there were several judgements."""
-    spread = f" (spread {score(found.spread)})" if found.spread is not None else ""
-    return f"{escaped(found.criterion)} {score(found.score)}{spread}"
 
 
 def cost(usage: Usage) -> str:
@@ -189,15 +199,26 @@ def share(value: float) -> str:
 
 
 def time_text(value: datetime | None) -> str:
-    """Return date and time to the second, in UTC."""
-    return NOTHING if value is None else f"{value:%Y-%m-%d %H:%M:%S} UTC"
+    """Return date and time to the second, in UTC; nothing for None."""
+    return "" if value is None else f"{value:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def yes_or_no(value: bool | None) -> str:
-    """Return yes, no, or a dash if unknown."""
-    return NOTHING if value is None else "yes" if value else "no"
+def figure(value: object) -> str:
+    """Return a setting: yes or no, a number, or none."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}"
 
 
 def count_text(number: int, noun: str) -> str:
     """Return a number with its noun, in singular or plural."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+FORMATS = (
+    *(score, signed_score, cost, cost_text, tokens, seconds, duration, share, time_text),
+    *(figure, count_text),
+)
+"""What the template calls as filters."""

@@ -1,0 +1,209 @@
+"""The story of a refinement: what a report tells, by its snapshot, request and journal."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from app.contract.drafts import draft_of
+from app.contract.events import (
+    Changed,
+    Event,
+    EventData,
+    Queued,
+    Resumed,
+    Retried,
+    StepCompleted,
+    StepFailed,
+    Stopping,
+    ToolReply,
+)
+from app.contract.limits import Limits
+from app.contract.requests import RefinementRequest
+from app.contract.reviews import Paused
+from app.contract.snapshot import Iteration, Snapshot
+from app.contract.strategies import STRATEGIES
+from app.contract.waiting import Waiting
+from app.service.iterations import GivenDraft, iterations_of
+
+MOST_DRAFTS = 100
+"""Drafts whose judgement is shown; of more, those of inner searches are left out first."""
+
+Data = TypeVar("Data", bound=EventData)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A step of a plan, or a lookup; `arguments` are those of the tool that it calls."""
+
+    instruction: str
+    tool: str
+    arguments: str
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan in a reply: its steps, or what it looks up; neither if the reply is unreadable."""
+
+    text: str
+    steps: tuple[PlannedStep, ...] | None = None
+    lookups: tuple[PlannedStep, ...] | None = None
+    is_goal_met: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One refinement; `events` are those up to the last one of the snapshot."""
+
+    snapshot: Snapshot
+    request: RefinementRequest
+    events: tuple[Event, ...]
+    iterations: tuple[Iteration, ...]
+
+    @property
+    def queued(self) -> Queued:
+        """The data of its first event: strategy, models, limits."""
+        [(_, queued)] = self.of(Queued)
+        return queued
+
+    def of(self, kind: type[Data]) -> tuple[tuple[datetime, Data], ...]:
+        """Return time and data of the events of one kind."""
+        return tuple(
+            (event.at, event.data) for event in self.events if isinstance(event.data, kind)
+        )
+
+    def steps(self) -> Iterator[StepCompleted | StepFailed]:
+        """Yield every step that was completed or failed."""
+        for event in self.events:
+            if isinstance(event.data, StepCompleted | StepFailed):
+                yield event.data
+
+    def outermost(self) -> tuple[Iteration, ...]:
+        """Return the iterations of the outermost search."""
+        return tuple(
+            draft for draft in self.iterations if draft.path == f"iterations/{draft.iteration}"
+        )
+
+    def best(self) -> Iteration | None:
+        """Return the iteration of the result, or of the best draft if there is no result."""
+        best = self.snapshot.best
+        judged = (draft for draft in self.iterations if best and draft.path == best.path)
+        return next(judged, None)
+
+    def first(self) -> Iteration | GivenDraft | None:
+        """Return the draft that the best one is compared with: the given one with feedback."""
+        given = self.request.draft
+        if self.request.feedback is not None and given is not None:
+            return GivenDraft(given)
+        return next(iter(self.outermost() or self.iterations), None)
+
+    def shown_drafts(self) -> list[Iteration]:
+        """Return the drafts whose judgement is shown, in the order of judging."""
+        first = sorted(self.iterations, key=lambda draft: draft.path.count("/"))[:MOST_DRAFTS]
+        paths = {draft.path for draft in first}
+        return [draft for draft in self.iterations if draft.path in paths]
+
+    def validators(self) -> Iterator[tuple[str, Any]]:
+        """Yield every validator with its path, those of stages, passes and parts last."""
+        for index, validator in enumerate(self.request.validators):
+            yield f"validators/{index}", validator
+        for item in self.request.strategy.item_validators():
+            for index, validator in enumerate(item.validators):
+                yield item.source(index), validator
+
+    def plans_and_tools(self) -> Iterator[tuple[StepCompleted, Plan | None]]:
+        """Yield steps that planned, with the plan, and tool calls, in the order of the journal."""
+        names = {name for part in self.request.strategy.every() for name in part.plan_steps}
+        names |= set(STRATEGIES[self.snapshot.strategy].plan_steps)
+        for step in self.steps():
+            if not isinstance(step, StepCompleted):
+                continue
+            if name_of(step.key) in names:
+                if step.kind == "ask":
+                    yield step, plan_in(getattr(step.reply, "text", ""))
+            elif isinstance(step.reply, ToolReply):
+                yield step, None
+
+    def happenings(self) -> Iterator[tuple[Event, Limits]]:
+        """Yield the events that no other section tells, each with the limits before it."""
+        limits = self.queued.limits
+        for event in self.events:
+            match event.data:
+                case Resumed() if self._was_queued(event.event) and not self.has_waited(event):
+                    pass
+                case Changed() | Retried() | Stopping() | Waiting() | Resumed():
+                    yield event, limits
+            if isinstance(event.data, Changed | Retried):
+                limits = event.data.limits
+
+    def has_waited(self, claim: Event) -> bool:
+        """Return whether a step waited for a model before a claim, as the journal says."""
+        waits: set[str] = set()
+        for event in self.events:
+            match event.data:
+                case Waiting(key=key) if event.event < claim.event:
+                    waits.add(key)
+                case StepCompleted(key=key) | StepFailed(key=key) if event.event < claim.event:
+                    waits.discard(key)
+        return bool(waits)
+
+    def _was_queued(self, number: int) -> bool:
+        """Return whether it was paused or had failed before this claim: no worker was lost."""
+        before = [event.data for event in self.events if event.event < number]
+        claims = [index for index, data in enumerate(before) if isinstance(data, Resumed)]
+        since = before[claims[-1] :] if claims else before
+        return any(isinstance(data, Paused | Retried) for data in since)
+
+
+def story_of(snapshot: Snapshot, request: RefinementRequest, events: Sequence[Event]) -> Story:
+    """Return the story up to the snapshot; later events are left out."""
+    included = tuple(event for event in events if event.event <= snapshot.last_event)
+    return Story(snapshot, request, included, iterations_of(included, request))
+
+
+def name_of(key: str) -> str:
+    """Return the last part of the key of a step, without the number of its repetition."""
+    return key.partition("/again/")[0].rpartition("/")[2]
+
+
+def plan_in(text: str) -> Plan:
+    """Return the plan in a reply, as far as it is readable."""
+    read = _object(text)
+    if isinstance(picked := read.get("lookups"), dict):
+        named = [(name, lookup) for name, lookup in picked.items() if isinstance(lookup, dict)]
+        return Plan(text, lookups=tuple(_planned(lookup, name) for name, lookup in named))
+    steps = read.get("steps")
+    if isinstance(steps, dict) and isinstance(more := steps.get("more", []), list):
+        steps = [steps.get("first"), *more]  # a first plan
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        return Plan(text)
+    verdict = read.get("goal_met")
+    is_goal_met = isinstance(verdict, dict) and verdict.get("met") is True
+    return Plan(text, tuple(map(_planned, steps)), is_goal_met=is_goal_met)
+
+
+def _planned(step: dict[str, Any], name: str = "") -> PlannedStep:
+    arguments, needs = step.get("arguments") or {}, step.get("needs")
+    return PlannedStep(
+        instruction=name or str(step.get("instruction", "")),
+        tool=str(step.get("tool") or ""),
+        arguments=arguments if isinstance(arguments, str) else as_json(arguments),
+        needs=tuple(map(str, needs)) if isinstance(needs, list) else (),
+    )
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON, in which letters of all scripts stay readable."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return the JSON object in a reply; an empty one if it cannot be parsed."""
+    text = draft_of(text)
+    try:
+        found = json.loads(text[text.find("{") : text.rfind("}") + 1])
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
