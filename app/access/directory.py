@@ -270,7 +270,7 @@ class Directory:
         await self._be_fresh()
         if self._is_open:
             return ()
-        return tuple([it for it in names if not await self._may_review(tenant, it)])
+        return tuple([name for name in names if not await self._may_review(tenant, name)])
 
     async def _may_review(self, tenant: str, name: str) -> bool:
         key_id: str | None = name

@@ -29,27 +29,27 @@ async def exported_tenant(store: Store, tenant: str) -> AsyncIterator[dict[str, 
     while has_more:
         page = await store.page(tenant, limit=PAGE, cursor=cursor)
         for snapshot in page.data:
-            told = {"kind": "refinement", "snapshot": snapshot.model_dump(mode="json")}
+            entry = {"kind": "refinement", "snapshot": snapshot.model_dump(mode="json")}
             try:
-                yield told | {
+                yield entry | {
                     "request": (await store.request(tenant, snapshot.id)).model_dump(mode="json"),
-                    "events": [it async for it in _events(store, tenant, snapshot.id)],
+                    "events": [event async for event in _events(store, tenant, snapshot.id)],
                 }
             except NotStored:
-                yield told
+                yield entry
             except RefinementNotFound:  # its retention ended meanwhile
                 continue
         cursor, has_more = page.next_cursor, page.has_more
-    async for told in _batches(store, tenant):
-        yield told
+    async for entry in _batches(store, tenant):
+        yield entry
     for endpoint in await store.webhooks.endpoints(tenant):
         yield {"kind": "endpoint", **endpoint.model_dump(mode="json")}
-    async for told in _defaults(store, tenant):
-        yield told
-    async for told in _sums(store, tenant):
-        yield told
+    async for entry in _defaults(store, tenant):
+        yield entry
+    async for entry in _sums(store, tenant):
+        yield entry
     with refusals():
-        keys = [it for it in await store.access.all() if it.tenant == tenant]
+        keys = [key for key in await store.access.all() if key.tenant == tenant]
     for key in keys:
         yield {"kind": "key", "id": key.id, "name": key.name, "scopes": key.scopes}
     before = None
@@ -83,7 +83,7 @@ async def _sums(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
     """Yield what was learnt, and what models consumed day by day, as finely as it is known."""
     for kind in await store.statistics.calibrations(tenant, PAGE * 10):
         yield {"kind": "calibration", **kind.model_dump(mode="json")}
-    by = [it for it in UsageGrouping if it is not UsageGrouping.TENANT]
+    by = [grouping for grouping in UsageGrouping if grouping is not UsageGrouping.TENANT]
     *_, days = await store.statistics.days(tenant, date.min, date.max, 1)
     for day in days:
         groups = UsageGroups(by)

@@ -123,14 +123,14 @@ class Keyring:
         """Return one page of the keys; `cursor` is the `next_cursor` of the page before."""
         with refusals():
             found = await self._managed(admin)
-            rest = [it for it in found if cursor is None or _place(it) > _place_of(cursor)]
+            rest = [key for key in found if cursor is None or _place(key) > _place_of(cursor)]
             shown = await self._shown(rest[:limit])
         last = rest[limit - 1] if len(rest) > limit else None
         next_cursor = f"{last.created_at}-{last.id}" if last else None
         return KeyList(data=shown, has_more=last is not None, next_cursor=next_cursor)
 
     async def _managed(self, admin: str) -> list[KeyRecord]:
-        found = [it for it in await self._store.all() if admin in (OPERATOR, it.tenant)]
+        found = [record for record in await self._store.all() if admin in (OPERATOR, record.tenant)]
         return sorted(found, key=_place)
 
     async def made_under_old_secret(self) -> list[ApiKey]:
@@ -143,7 +143,7 @@ class Keyring:
                 for record in await self._store.all()
                 if hashing.knows(record) and not hashing.is_newest(record)
             ]
-            return [*await self._shown([it for it in records if now_ms < it.ends_at])]
+            return [*await self._shown([record for record in records if now_ms < record.ends_at])]
 
     async def get(self, admin: str, key_id: str) -> ApiKey:
         """Return one key; raise KeyNotFound."""

@@ -64,7 +64,7 @@ class Metering:
 
     async def __aenter__(self) -> Self:
         """Renew what is counted for as long as it is open."""
-        self._tasks = [asyncio.create_task(it) for it in (self._renew(), self._keep_counting())]
+        self._tasks = [asyncio.create_task(work) for work in (self._renew(), self._keep_counting())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -144,8 +144,8 @@ class Metering:
                 with refusals():
                     await self._store.count_action(tenant, by, "refused", str(status), count)
             except HoneError as error:
-                told = (tenant, by, count, status, error)
-                _log.error("not in the audit log: %s %s refused %d x %d: %s", *told)
+                refusal = (tenant, by, count, status, error)
+                _log.error("not in the audit log: %s %s refused %d x %d: %s", *refusal)
 
     async def _renew(self) -> None:
         while True:

@@ -55,27 +55,27 @@ class Signing:
 
     def signed(self, what: ReadToken | ConsoleSession) -> str:
         """Return its text, which is safe in a URL and in a cookie."""
-        said = _encoded(json.dumps(asdict(what)).encode())
+        claims = _encoded(json.dumps(asdict(what)).encode())
         key = self._keys[what.purpose][0]
-        return b".".join((what.prefix + said, _signature(key, said))).decode()
+        return b".".join((what.prefix + claims, _signature(key, claims))).decode()
 
     def read(self, kind: type[Signed], text: bytes) -> Signed | None:
         """Return what a text says, or None unless this service signed it as one of this kind."""
-        said, _, signature = text.removeprefix(kind.prefix).partition(b".")
-        signatures = [_signature(key, said) for key in self._keys[kind.purpose]]
-        if not any(hmac.compare_digest(signature, it) for it in signatures):
+        claims, _, signature = text.removeprefix(kind.prefix).partition(b".")
+        signatures = [_signature(key, claims) for key in self._keys[kind.purpose]]
+        if not any(hmac.compare_digest(signature, valid) for valid in signatures):
             return None
-        return kind(**json.loads(urlsafe_b64decode(said + b"=" * (-len(said) % 4))))
+        return kind(**json.loads(urlsafe_b64decode(claims + b"=" * (-len(claims) % 4))))
 
 
 def session_in(cookies: bytes) -> bytes | None:
     """Return the session that a `Cookie` header holds."""
-    pairs = (it.strip().partition(b"=") for it in cookies.split(b";"))
-    return next((it[2] for it in pairs if it[0] == SESSION_COOKIE.encode()), None)
+    pairs = (pair.strip().partition(b"=") for pair in cookies.split(b";"))
+    return next((pair[2] for pair in pairs if pair[0] == SESSION_COOKIE.encode()), None)
 
 
-def _signature(key: bytes, said: bytes) -> bytes:
-    return _encoded(hmac.digest(key, said, "sha256"))
+def _signature(key: bytes, claims: bytes) -> bytes:
+    return _encoded(hmac.digest(key, claims, "sha256"))
 
 
 def _encoded(content: bytes) -> bytes:

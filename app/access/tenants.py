@@ -34,7 +34,7 @@ class Tenants:
     async def page(self, admin: str, limit: int, cursor: str | None) -> TenantList:
         """Return one page of the tenants; `cursor` is the `next_cursor` of the page before."""
         with refusals():
-            rest = [it for it in await self._names(admin) if cursor is None or it > cursor]
+            rest = [name for name in await self._names(admin) if cursor is None or name > cursor]
             shown = await self._overviews(rest[:limit])
         has_more = len(rest) > limit
         next_cursor = rest[limit - 1] if has_more else None
@@ -90,7 +90,7 @@ class Tenants:
         """Yield JSON Lines of who did what in a tenant, the newest first; raise TenantNotFound."""
         while True:
             page = await self.audited(admin, name, before, AUDITED_AT_ONCE)
-            yield b"".join(it.model_dump_json().encode() + b"\n" for it in page.data)
+            yield b"".join(entry.model_dump_json().encode() + b"\n" for entry in page.data)
             before = page.next_cursor
             if before is None:
                 return

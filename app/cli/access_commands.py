@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from rich.table import Column, Table
 
 from app.cli.contract_client import CliError
@@ -235,12 +235,11 @@ def set_quotas(
 ) -> None:
     """Replace the quotas of a tenant, within a second."""
     given = dict(entry.partition("=")[::2] for entry in quotas or ())
-    wanted = {name: it.split(",") if name == "models" else it for name, it in given.items()}
+    wanted = {name: text.split(",") if name == "models" else text for name, text in given.items()}
     try:
         read = Quotas.model_validate(wanted)
     except ValidationError as invalid:
-        wrong = [f"{it['loc'][0]}: {sentence_of(it, Quotas)}" for it in invalid.errors()]
-        raise typer.BadParameter("; ".join(wrong)) from None
+        raise _refused(invalid, Quotas) from None
     on_store(
         lambda store: tenants_of(store).set_quotas(OPERATOR, tenant, read),
         "tenants set",
@@ -256,8 +255,8 @@ def export(tenant: TenantArgument) -> None:
     from app.access.erasure import exported_tenant  # noqa: PLC0415
 
     async def print_all(store: "Store") -> None:
-        async for it in exported_tenant(store, tenant):
-            print(json.dumps(it))
+        async for entry in exported_tenant(store, tenant):
+            print(json.dumps(entry))
 
     on_store(print_all, "tenants export", tenant)
 
@@ -326,8 +325,12 @@ def _request(
             expires_at=expires_at,
         )
     except ValidationError as invalid:
-        wrong = [f"{it['loc'][0]}: {sentence_of(it)}" for it in invalid.errors()]
-        raise typer.BadParameter("; ".join(wrong)) from None
+        raise _refused(invalid) from None
+
+
+def _refused(invalid: ValidationError, model: type[BaseModel] | None = None) -> typer.BadParameter:
+    wrong = (f"{error['loc'][0]}: {sentence_of(error, model)}" for error in invalid.errors())
+    return typer.BadParameter("; ".join(wrong))
 
 
 def _state(key: ApiKey, now: datetime) -> str:

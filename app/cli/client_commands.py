@@ -12,7 +12,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
-from io import BufferedReader, BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, Any, NoReturn, get_args
@@ -90,45 +89,27 @@ from app.legible import on_one_line
 from hone import ApiError, HoneError, ServerUnreachable
 
 
-@dataclass(frozen=True)
-class SubmitOptions:
-    """The options of a submission; None is not given."""
-
-    task: str | None = None
-    criteria: Sequence[str] = ()
-    threshold: float | None = None
-    max_iterations: int | None = None
-    model: str | None = None
-    strategy: str | None = None
-    review: str | None = None
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the options that were given, as fields of a request; the server validates them."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def request_of(
-    draft: str | None, options: SubmitOptions, started_from: dict[str, Any]
+def fields_of(
+    *,
+    criteria: Sequence[str] = (),
+    model: str | None,
+    strategy: str | None,
+    review: str | None,
+    **others: Any,
 ) -> dict[str, Any]:
-    """Return the body to submit: `started_from` with every given option replaced.
-
-    The server validates it.
-    """
-    given = fields_of(options) | ({} if draft is None else {"draft": draft})
-    if not (started_from | given).keys() & {"draft", "task"}:
-        raise typer.BadParameter("FILE, --task, or --request with one of them is required")
-    return started_from | given
-
-
-def fields_of(options: SubmitOptions) -> dict[str, Any]:
-    """Return the given options as the fields of a body."""
-    model = options.model
-    asked: dict[str, Any] = {
-        "task": options.task,
-        "threshold": options.threshold,
-        "max_iterations": options.max_iterations,
-        "criteria": _criteria(options.criteria) or None,
-        "models": {"generator": model, "critic": model} if model else None,
-        "strategy": {"kind": options.strategy} if options.strategy else None,
-        "review": {"when": options.review} if options.review else None,
-    }
-    return {name: value for name, value in asked.items() if value is not None}
+    """Return the given options of a submission as the fields of its body."""
+    return given(
+        criteria=_criteria(criteria) or None,
+        models={"generator": model, "critic": model} if model else None,
+        strategy={"kind": strategy} if strategy else None,
+        review={"when": review} if review else None,
+        **others,
+    )
 
 
 def read_draft(path: Path, stdin: IO[bytes]) -> str:
@@ -201,13 +182,13 @@ def submitted_draft(client: ContractClient, refinement_id: str) -> str | None:
 
 def file_of(result: str, draft: str | None) -> str:
     """Return a result as a file: it ends with a line end if the submitted draft does."""
-    line_end = next((it for it in ("\r\n", "\n") if draft and draft.endswith(it)), "")
+    line_end = next((end for end in ("\r\n", "\n") if draft and draft.endswith(end)), "")
     return result if result.endswith("\n") else result + line_end
 
 
 @dataclass(frozen=True)
 class Following:
-    """What is printed of a refinement that the command has begun, or watches."""
+    """What is printed of a refinement that the command has started, or watches."""
 
     waits: bool = True
     as_json: bool = False
@@ -225,11 +206,11 @@ class Following:
         """The console of the progress."""
         return errors(quiet=self.quiet)
 
-    def begun(self, client: ContractClient, begun: Snapshot, draft: str | None = None) -> None:
+    def follow(self, client: ContractClient, started: Snapshot, draft: str | None = None) -> None:
         """Print the id, or wait for the end and exit; `draft` is the submitted one, if known."""
         if self.waits:
-            self.to_the_end(client, begun.id, draft)
-        print_text(f"{begun.model_dump_json(indent=2) if self.as_json else begun.id}\n")
+            self.to_the_end(client, started.id, draft)
+        print_text(f"{started.model_dump_json(indent=2) if self.as_json else started.id}\n")
 
     def to_the_end(
         self, client: ContractClient, refinement_id: str, draft: str | None = None
@@ -239,10 +220,10 @@ class Following:
         After Ctrl-C it goes on on the server; the commands for that are printed.
         """
         shown = self.shown
-        commands = (f"  hone {it} {refinement_id}" for it in ("watch", "finish", "cancel"))
-        told = (f"{refinement_id} continues on the server. Watch or end it:", *commands)
+        commands = (f"  hone {name} {refinement_id}" for name in ("watch", "finish", "cancel"))
+        advice = (f"{refinement_id} continues on the server. Watch or end it:", *commands)
         try:
-            with interruptible(*told):
+            with interruptible(*advice):
                 ended = watch(client, refinement_id, shown, with_texts=self.with_texts)
         except ServerUnreachable as error:
             raise CliError(
@@ -312,17 +293,24 @@ def submit(
     following = Following(not no_wait, as_json, quiet, output, not no_texts)
     if file == request == Path("-"):
         raise typer.BadParameter("FILE and --request cannot both read standard input")
-    started_from = read_request(request, sys.stdin.buffer) if request else {}
-    draft = read_draft(file, sys.stdin.buffer) if file else None
-    options = SubmitOptions(
-        task, criterion or (), threshold, max_iterations, model, strategy, review
+    body = read_request(request, sys.stdin.buffer) if request else {}
+    body |= fields_of(
+        draft=read_draft(file, sys.stdin.buffer) if file else None,
+        task=task,
+        criteria=criterion or (),
+        threshold=threshold,
+        max_iterations=max_iterations,
+        model=model,
+        strategy=strategy,
+        review=review,
     )
-    body = request_of(draft, options, started_from)
+    if not body.keys() & {"draft", "task"}:
+        raise typer.BadParameter("FILE, --task, or --request with one of them is required")
     key = idempotency_key or f"hone-{secrets.token_hex(8)}"
     with connected(server, following.shown) as client:
         with interruptible(perhaps_submitted(key)):
             submitted = client.send_surely("/v1/refinements", body, key)
-        following.begun(client, submitted, body.get("draft", ""))
+        following.follow(client, submitted, body.get("draft", ""))
 
 
 @app.command()
@@ -345,8 +333,8 @@ def batch(
     if not.
     """
     check_writable(output)
-    shown = errors(quiet=quiet)
-    with connected(server, shown) as client, _lines_of(file) as lines:
+    shown, lines = errors(quiet=quiet), _read_lines(file)
+    with connected(server, shown) as client:
         try:
             submitted = _submitted(client, lines)
         except ServerUnreachable as error:
@@ -366,43 +354,26 @@ def batch(
 SAME_BATCH = "The same command goes on with it: nothing is submitted twice."
 
 
-BEGIN = 65_536
-"""Bytes of a file of requests by which it is seen whether it is a text."""
-
-
-def _lines_of(file: Path) -> BufferedReader | BytesIO:
-    """Open a file, or what standard input has for `-`: it is read twice."""
+def _read_lines(file: Path) -> bytes:
+    """Return what a file has, or standard input for `-`; raise BadParameter if it has no text."""
     try:
-        lines = BytesIO(sys.stdin.buffer.read()) if file == Path("-") else file.open("rb")
-        begin = lines.read(BEGIN)
-        lines.seek(0)
+        lines = sys.stdin.buffer.read() if file == Path("-") else file.read_bytes()
+        lines.decode()
     except OSError as error:
         raise typer.BadParameter(f"{_name_of(file)}: {error.strerror}") from None
-    if why := _no_text(begin):
-        lines.close()
-        raise typer.BadParameter(f"{_name_of(file)} {why}")
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{_name_of(file)} is not UTF-8 text") from None
+    if not lines:
+        raise typer.BadParameter(f"{_name_of(file)} is empty")
     return lines
 
 
-def _no_text(begin: bytes) -> str:
-    """Return why a file that begins so has no lines of text, or nothing."""
-    try:
-        getincrementaldecoder("utf-8")().decode(begin)
-    except UnicodeDecodeError:
-        return "is not UTF-8 text"
-    return "" if begin else "is empty"
-
-
-def _submitted(client: ContractClient, file: BufferedReader | BytesIO) -> Batch:
-    """Create a batch of the lines of a file, or return the one that the same lines created.
-
-    Raises OSError if the file cannot be read.
-    """
-    key = hashlib.file_digest(file, "sha256").hexdigest()
-    file.seek(0)
-    headers = {"Content-Type": "application/jsonl", "Idempotency-Key": f"hone-batch-{key}"}
+def _submitted(client: ContractClient, lines: bytes) -> Batch:
+    """Create a batch of the lines, or return the one that the same lines created."""
+    key = f"hone-batch-{hashlib.sha256(lines).hexdigest()}"
+    headers = {"Content-Type": "application/jsonl", "Idempotency-Key": key}
     timeout = httpx.Timeout(600.0, connect=10.0)
-    options = {"content": file, "headers": headers, "timeout": timeout}
+    options = {"content": lines, "headers": headers, "timeout": timeout}
     return client.read(Batch, "/v1/batches", method="POST", **options)
 
 
@@ -508,38 +479,37 @@ def list_(
     On a terminal as many columns as fit; else id, status, score, outcome, cost, creation (UTC)
     and number of iterations, with tabs between them. With --json one snapshot a line.
     """
-    asked: dict[str, Any] = {
-        "status": [str(it) for it in status or ()] or None,
-        "outcome": [str(it) for it in outcome or ()] or None,
-        "strategy": strategy or None,
-        "batch": batch,
-        "min_score": min_score,
-        "max_score": max_score,
-        "min_cost_usd": min_cost_usd,
-        "max_cost_usd": max_cost_usd,
-        "submitted_from": since and f"{since:%Y-%m-%dT%H:%M:%SZ}",
-        "submitted_to": until and f"{until:%Y-%m-%dT%H:%M:%SZ}",
-    }
-    filters = {name: it for name, it in asked.items() if it is not None} | _pairs(metadata or ())
+    filters = given(
+        status=status or None,
+        outcome=outcome or None,
+        strategy=strategy or None,
+        batch=batch,
+        min_score=min_score,
+        max_score=max_score,
+        min_cost_usd=min_cost_usd,
+        max_cost_usd=max_cost_usd,
+        submitted_from=since and f"{since:%Y-%m-%dT%H:%M:%SZ}",
+        submitted_to=until and f"{until:%Y-%m-%dT%H:%M:%SZ}",
+        **_pairs(metadata or ()),
+    )
     with connected(server) as client:
         if as_json:
-            for it in islice(_listed(client, filters, min(limit, LIST_PAGE)), limit):
-                print_text(f"{it.model_dump_json()}\n")
+            for snapshot in islice(_snapshots(client, filters, min(limit, LIST_PAGE)), limit):
+                print_text(f"{snapshot.model_dump_json()}\n")
             return
-        found = _listed(client, filters | {"result": False}, min(limit, LIST_PAGE))
+        found = _snapshots(client, filters | {"result": False}, min(limit, LIST_PAGE))
         show_list(islice(found, limit), console())
 
 
-def _pairs(pairs: Sequence[str]) -> dict[str, str]:
+def _pairs(pairs: Sequence[str]) -> dict[str, Any]:
     """Return the filters for pairs of metadata."""
-    split = {pair: pair.partition("=") for pair in pairs}
-    for pair, (_, separator, _) in split.items():
-        if not separator:
+    for pair in pairs:
+        if "=" not in pair:
             raise typer.BadParameter(f"--metadata {pair}: KEY=VALUE is expected")
-    return {f"metadata.{key}": value for key, _, value in split.values()}
+    return {f"metadata.{key}": value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
-def _listed(client: ContractClient, filters: dict[str, Any], size: int) -> Iterator[Snapshot]:
+def _snapshots(client: ContractClient, filters: dict[str, Any], size: int) -> Iterator[Snapshot]:
     """Yield what the filters select; each page is asked for when it is needed."""
     cursor: dict[str, str] = {}
     while True:
@@ -595,7 +565,7 @@ def _ends(client: ContractClient, refinement_id: str) -> tuple[int, int]:
     best = snapshot.result or snapshot.best
     if best is None or not snapshot.scores:
         raise CliError(f"{refinement_id} has no judged draft; it is {snapshot.status}")
-    return min(it.iteration for it in snapshot.scores), best.iteration
+    return min(score.iteration for score in snapshot.scores), best.iteration
 
 
 @app.command(name="open")
@@ -676,9 +646,9 @@ def delete(
         what = refinement_ids[0] if len(refinement_ids) == 1 else f"{len(refinement_ids)} of them"
         typer.confirm(f"Erase {what} for good?", abort=True, err=True)
     with connected(server) as client:
-        for it in refinement_ids:
-            client.erase(it)
-            say(errors(), f"{it} is erased")
+        for refinement_id in refinement_ids:
+            client.erase(refinement_id)
+            say(errors(), f"{refinement_id} is erased")
 
 
 @app.command()
@@ -710,7 +680,7 @@ ACTIONS = get_args(get_args(ReviewAction)[0])
 
 
 def _complete_action(incomplete: str) -> list[str]:
-    return [it for it in ACTIONS if it.startswith(incomplete)]
+    return [action for action in ACTIONS if action.startswith(incomplete)]
 
 
 @app.command()
@@ -736,10 +706,9 @@ def pause(
 
     `hone review ID resume` continues it.
     """
-    fields = {"timeout_s": timeout, "on_timeout": on_timeout}
-    given: dict[str, Any] = {name: it for name, it in fields.items() if it is not None}
+    fields = given(timeout_s=timeout, on_timeout=on_timeout)
     with connected(server) as client:
-        say(console(), client.pause(refinement_id, **given).status)
+        say(console(), client.pause(refinement_id, **fields).status)
 
 
 QuoteOption = Annotated[
@@ -750,7 +719,7 @@ QuoteOption = Annotated[
 
 def marks_of(quotes: list[str] | None) -> list[dict[str, str]] | None:
     """Return the passages that have these words."""
-    return [{"quote": it} for it in quotes] if quotes else None
+    return [{"quote": quote} for quote in quotes] if quotes else None
 
 
 @app.command()
@@ -790,24 +759,23 @@ def review(
 
     Prints the status. Without ACTION it shows what is to be decided.
     """
-    fields = {
-        "action": action,
-        "feedback": feedback,
-        "draft": read_draft(draft, sys.stdin.buffer) if draft else None,
-        "arguments": read_request(arguments, sys.stdin.buffer) if arguments else None,
-        "score": score,
-        "path": key,
-        "spans": marks_of(quote),
-        "reviewer": reviewer,
-    }
-    given: dict[str, Any] = {name: it for name, it in fields.items() if it is not None}
-    if action is None and given:
+    fields = given(
+        action=action,
+        feedback=feedback,
+        draft=read_draft(draft, sys.stdin.buffer) if draft else None,
+        arguments=read_request(arguments, sys.stdin.buffer) if arguments else None,
+        score=score,
+        path=key,
+        spans=marks_of(quote),
+        reviewer=reviewer,
+    )
+    if action is None and fields:
         raise typer.BadParameter(f"an action is required: {', '.join(ACTIONS)}")
     with connected(server) as client:
         if action is None:
             _show_pending(client, refinement_id)
         else:
-            say(console(), client.review(refinement_id, **given).status)
+            say(console(), client.review(refinement_id, **fields).status)
 
 
 @app.command()
@@ -824,10 +792,9 @@ def rate(
     server: ServerOption = None,
 ) -> None:
     """Rate a judged draft, in any status."""
-    fields = {"path": path, "score": score, "better_than": better_than, "by": by, "note": note}
-    given: dict[str, Any] = {name: it for name, it in fields.items() if it is not None}
+    fields = given(path=path, score=score, better_than=better_than, by=by, note=note)
     with connected(server) as client:
-        say(console(), f"rated: event {client.rate(refinement_id, **given).event}")
+        say(console(), f"rated: event {client.rate(refinement_id, **fields).event}")
 
 
 @app.command()
@@ -857,18 +824,17 @@ def retry(
     if it ended without passing.
     """
     following = Following(not no_wait, as_json, quiet, output, not no_texts)
-    fields = {
-        "threshold": threshold,
-        "max_iterations": max_iterations,
-        "max_seconds": max_seconds,
-        "max_wait_seconds": max_wait_seconds,
-        "max_tokens": max_tokens,
-        "max_cost_usd": max_cost_usd,
-    }
-    limits = {name: value for name, value in fields.items() if value is not None}
+    limits = given(
+        threshold=threshold,
+        max_iterations=max_iterations,
+        max_seconds=max_seconds,
+        max_wait_seconds=max_wait_seconds,
+        max_tokens=max_tokens,
+        max_cost_usd=max_cost_usd,
+    )
     with connected(server, following.shown) as client:
         path = path_of(refinement_id, "/retry")
-        following.begun(client, client.read(Snapshot, path, method="POST", json=limits))
+        following.follow(client, client.read(Snapshot, path, method="POST", json=limits))
 
 
 @app.command(name="continue")
@@ -901,16 +867,23 @@ def continue_(
     passed, 3 if it ended without passing.
     """
     following = Following(not no_wait, as_json, quiet, output, not no_texts)
-    changes: dict[str, Any] = read_request(request, sys.stdin.buffer) if request else {}
-    options = SubmitOptions(None, (), threshold, max_iterations, model, strategy, review)
-    fields = {"feedback": feedback, "spans": marks_of(quote)}
-    changes |= fields_of(options) | {name: it for name, it in fields.items() if it is not None}
+    changes = read_request(request, sys.stdin.buffer) if request else {}
+    changes |= fields_of(
+        feedback=feedback,
+        spans=marks_of(quote),
+        threshold=threshold,
+        max_iterations=max_iterations,
+        model=model,
+        strategy=strategy,
+        review=review,
+    )
     query = "" if path is None else f"?{urlencode({'path': path})}"
     key = idempotency_key or f"hone-{secrets.token_hex(8)}"
     with connected(server, following.shown) as client:
         with interruptible(perhaps_submitted(key)):
-            begun = client.send_surely(path_of(refinement_id, f"/continue{query}"), changes, key)
-        following.begun(client, begun)
+            place = path_of(refinement_id, f"/continue{query}")
+            submitted = client.send_surely(place, changes, key)
+        following.follow(client, submitted)
 
 
 def _show_pending(client: ContractClient, refinement_id: str) -> None:
@@ -927,14 +900,18 @@ def _show_review(client: ContractClient, refinement_id: str, asked: PendingRevie
     say(console(), asked.question, "bold", wraps=True)
     say(console(), f"Until {asked.deadline:%Y-%m-%d %H:%M} UTC, then: {asked.on_timeout}\n")
     if asked.approvals:
-        names = ", ".join(on_one_line(it.reviewer) for it in asked.approvals)
+        names = ", ".join(on_one_line(approval.reviewer) for approval in asked.approvals)
         say(console(), f"Approved by {names}; it takes {asked.approvals_needed} approvals\n")
     if asked.call is not None:
         say(console(), f"{asked.call.why}\n")
         say(console(), json.dumps(asked.call.arguments, indent=2, ensure_ascii=False))
     elif asked.path is not None:
         drafts = client.read(IterationList, path_of(refinement_id, "/iterations")).data
-        say(console(), next(it.draft for it in drafts if it.path == asked.path), wraps=True)
+        say(
+            console(),
+            next(judged.draft for judged in drafts if judged.path == asked.path),
+            wraps=True,
+        )
 
 
 @app.command()
@@ -985,7 +962,10 @@ def _asked_and_said(step: Step) -> Iterator[str]:
         yield prompt.user or ""
     yield "\n--- reply" if step.reply else f"\n--- {step.code}"
     if isinstance(step.reply, FindingsReply):
-        yield "\n".join(f"- {it.source}: {it.message}" for it in step.reply.findings) or "nothing"
+        yield (
+            "\n".join(f"- {finding.source}: {finding.message}" for finding in step.reply.findings)
+            or "nothing"
+        )
     else:
         yield step.reply.text if step.reply else step.detail or ""
     yield ""
@@ -1007,8 +987,8 @@ def report(
         text = client.report(refinement_id)
     if output is None:
         print_text(plain_text(text).plain)
-        return
-    write_file(output, [text.encode()])
+    else:
+        write_file(output, [text.encode()])
 
 
 @app.command()
@@ -1043,6 +1023,5 @@ def insights(
     By strategy, model, critic, criterion and step.
     """
     with connected(server) as client:
-        query = {"of": "insights", "by": by, "since": since and since.isoformat(), "limit": limit}
-        given = {name: value for name, value in query.items() if value is not None}
-        show_insights(client.read(InsightList, "/v1/statistics", params=given), console())
+        query = given(of="insights", by=by, since=since and since.isoformat(), limit=limit)
+        show_insights(client.read(InsightList, "/v1/statistics", params=query), console())

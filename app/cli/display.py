@@ -1,13 +1,12 @@
 """Shows a refinement on a terminal: its progress, its result, and how values are formatted."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 from itertools import accumulate, groupby
-from types import TracebackType
-from typing import Protocol, Self
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group
@@ -107,7 +106,7 @@ STATUS_AFTER: Mapping[EventType, Status] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Row:
     """One iteration: what it consumed and, once judged, its scores."""
 
@@ -122,16 +121,16 @@ class Row:
         return self.passed is not None
 
 
-@dataclass(frozen=True)
+@dataclass
 class OpenReview:
     """A review that is waited for, and who has approved so far, where several must."""
 
     asked: Paused
     until: datetime
-    approved_by: tuple[str, ...] = ()
+    approved_by: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Progress:
     """The progress after some events; `final` is the last snapshot while it has ended."""
 
@@ -142,96 +141,72 @@ class Progress:
     max_iterations: int = 1
     phase: tuple[str, ...] = ()
     stopping: str = ""
-    reviews: Mapping[str, OpenReview] = field(default_factory=dict)
+    reviews: dict[str, OpenReview] = field(default_factory=dict)
     """The reviews that it waits for, by key."""
-    waits: Mapping[str, Waiting] = field(default_factory=dict)
-    rows: Mapping[int, Row] = field(default_factory=dict)
+    waits: dict[str, Waiting] = field(default_factory=dict)
+    rows: dict[int, Row] = field(default_factory=dict)
     usage: Usage = NOTHING
     final: Snapshot | None = None
-    retries: tuple[str, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)
+    retries: list[str] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
     """Texts that are being written, by step."""
 
-    def with_piece(self, piece: StepDelta) -> "Progress":
-        """Return it with one more piece of a text."""
-        text = self.texts.get(piece.key, "")[: piece.offset] + piece.text
-        return replace(self, texts={**self.texts, piece.key: text})
+    def add_piece(self, piece: StepDelta) -> None:
+        """Add a piece to a text that is being written."""
+        self.texts[piece.key] = self.texts.get(piece.key, "")[: piece.offset] + piece.text
 
-    def after(self, event: Event) -> "Progress":
-        """Return the progress after one more event; the events come in order."""
+    def add(self, event: Event) -> None:
+        """Add an event; the events come in order."""
         data = event.data
-        now = replace(self, status=STATUS_AFTER.get(event.type, self.status))
-        if isinstance(data, Snapshot):
-            return replace(now, final=data, phase=(), usage=data.usage, reviews={}, waits={})
-        if isinstance(data, Paused):
-            until = event.at + timedelta(seconds=data.timeout_s)
-            reviews = {**now.reviews, data.key: OpenReview(data, until)}
-            now = replace(now, reviews=reviews, phase=())
-        if isinstance(data, ApprovalGiven | Reviewed):
-            now = now.heard(data)
-        if isinstance(data, Queued):
-            now = replace(now, strategy=data.strategy, models=data.models)
-        if isinstance(data, Retried):
-            why = f"{data.reason.code}: {data.reason.detail}"
-            retries = (*now.retries, f"retried at event {event.event} after {why}")
-            now = replace(now, final=None, stopping="", retries=retries)
+        self.status = STATUS_AFTER.get(event.type, self.status)
         if isinstance(data, Queued | Changed | Retried | IterationCompleted):
-            limits = data.limits
-            now = replace(now, threshold=limits.threshold, max_iterations=limits.max_iterations)
-        if isinstance(data, StepStarted | StepCompleted | StepFailed):
-            now = replace(now, phase=data.next).with_rows(*data.next)
-        if isinstance(data, Waiting):
-            now = replace(now, waits={**now.waits, data.key: data})
-        if isinstance(data, StepCompleted | StepFailed):
-            waits = {key: it for key, it in now.waits.items() if key != data.key}
-            now = replace(now, waits=waits).having_used(data.key, data.usage)
-            now = replace(now, texts={it: of for it, of in now.texts.items() if it != data.key})
-        if isinstance(data, Stopping):
-            status = Status.QUEUED if now.status is Status.PAUSED else now.status
-            limit = f" ({data.limit})" if data.limit else ""
-            now = replace(now, stopping=f"{data.reason}{limit}", status=status, waits={})
-        if isinstance(data, Stopping):
-            now = replace(now, reviews={})
-        return now.judged(data) if isinstance(data, IterationCompleted) else now
+            self.threshold = data.limits.threshold
+            self.max_iterations = data.limits.max_iterations
+        match data:
+            case Queued():
+                self.strategy, self.models = data.strategy, data.models
+            case StepStarted() | StepCompleted() | StepFailed():
+                self._add_step(data)
+            case IterationCompleted() if data.path == f"iterations/{data.iteration}":
+                row = self.rows.setdefault(data.iteration, Row())
+                row.score, row.scores, row.passed = data.score, data.scores, data.passed
+            case Waiting():
+                self.waits[data.key] = data
+            case Paused():
+                until = event.at + timedelta(seconds=data.timeout_s)
+                self.reviews[data.key], self.phase = OpenReview(data, until), ()
+            case ApprovalGiven() if data.key in self.reviews:
+                self.reviews[data.key].approved_by.append(data.reviewer)
+            case Reviewed():
+                self.reviews.pop(data.key, None)
+                self.status = Status.PAUSED if self.reviews else self.status
+            case Stopping():
+                self.stopping = f"{data.reason} ({data.limit})" if data.limit else data.reason
+                self.status = Status.QUEUED if self.status is Status.PAUSED else self.status
+                self.reviews, self.waits = {}, {}
+            case Retried():
+                why = f"{data.reason.code}: {data.reason.detail}"
+                self.retries.append(f"retried at event {event.event} after {why}")
+                self.final, self.stopping = None, ""
+            case Snapshot():
+                self.final, self.usage, self.phase = data, data.usage, ()
+                self.reviews, self.waits = {}, {}
 
-    def heard(self, said: ApprovalGiven | Reviewed) -> "Progress":
-        """Return it with a reviewer's word; it is paused until no review is open."""
-        reviews = dict(self.reviews)
-        review = reviews.pop(said.key, None)
-        if isinstance(said, ApprovalGiven) and review is not None:
-            approved_by = (*review.approved_by, said.reviewer)
-            reviews[said.key] = replace(review, approved_by=approved_by)
-        return replace(self, reviews=reviews, status=Status.PAUSED if reviews else self.status)
+    def _add_step(self, data: StepStarted | StepCompleted | StepFailed) -> None:
+        self.phase = data.next
+        for key in data.next:
+            self._row_of(key)
+        if not isinstance(data, StepStarted):
+            self.waits.pop(data.key, None)
+            self.texts.pop(data.key, None)
+            self.usage += data.usage
+            if row := self._row_of(data.key):
+                row.usage += data.usage
 
-    def with_rows(self, *keys: str) -> "Progress":
-        """Return it with a row for each iteration that one of the steps belongs to."""
-        found = [int(match[1]) for key in keys if (match := OF_ITERATION.match(key))]
-        return replace(self, rows={number: Row() for number in found} | dict(self.rows))
-
-    def having_used(self, key: str, usage: Usage) -> "Progress":
-        """Return it with a step's usage added to its iteration and to the total."""
-        whole = replace(self, usage=self.usage + usage)
-        if (match := OF_ITERATION.match(key)) is None:
-            return whole
-        number = int(match[1])
-        row = self.rows.get(number, Row())
-        return whole.with_row(number, replace(row, usage=row.usage + usage))
-
-    def judged(self, data: IterationCompleted) -> "Progress":
-        """Return it with an iteration's scores; those of an inner search are not shown."""
-        if data.path != f"iterations/{data.iteration}":
-            return self
-        row = replace(
-            self.rows.get(data.iteration, Row()),
-            score=data.score,
-            scores=data.scores,
-            passed=data.passed,
-        )
-        return self.with_row(data.iteration, row)
-
-    def with_row(self, number: int, row: Row) -> "Progress":
-        """Return it with one iteration's row replaced."""
-        return replace(self, rows=dict(self.rows) | {number: row})
+    def _row_of(self, key: str) -> Row | None:
+        """Return the row of the iteration that a step belongs to, if it belongs to one."""
+        match = OF_ITERATION.match(key)
+        return self.rows.setdefault(int(match[1]), Row()) if match else None
 
 
 WORD = re.compile(r"\s+|\S+")
@@ -261,7 +236,7 @@ def show_words(difference: Diff, console: Console) -> None:
     pieces = list(_pieces(difference))
     while pieces and pieces[-1][1].isspace():
         pieces.pop()
-    text = Text.assemble(*(_marked(*it, is_coloured=is_coloured) for it in pieces))
+    text = Text.assemble(*(_marked(*piece, is_coloured=is_coloured) for piece in pieces))
     text.rstrip()
     console.print(text, highlight=False, soft_wrap=not console.file.isatty())
 
@@ -269,11 +244,11 @@ def show_words(difference: Diff, console: Console) -> None:
 def _pieces(difference: Diff) -> Iterator[tuple[str, str]]:
     """Yield what is shown of both texts: most of what did not change is left out."""
     last = len(difference.operations) - 1
-    for at, it in enumerate(difference.operations):
-        if it.op == "equal":
-            yield "=", _shortened(it.from_text, is_first=at == 0, is_last=at == last)
+    for at, operation in enumerate(difference.operations):
+        if operation.op == "equal":
+            yield "=", _shortened(operation.from_text, is_first=at == 0, is_last=at == last)
             continue
-        for kind, words in changed_words(it.from_text, it.to_text):
+        for kind, words in changed_words(operation.from_text, operation.to_text):
             yield kind, _shortened(words) if kind == "=" else words
 
 
@@ -331,18 +306,18 @@ def _shortened(text: str, *, is_first: bool = False, is_last: bool = False) -> s
 
 def watch_batch(client: ContractClient, batch: Batch, console: Console) -> Batch:
     """Show how far a batch is until it has ended, and return it."""
-    for it in batch.errors:
-        name = "" if it.custom_id is None else f" ({on_one_line(it.custom_id)})"
-        say(console, f"line {it.line}{name}: {it.error.detail}", "red")
-    total, told = batch.counts.total, ""
+    for error in batch.errors:
+        name = "" if error.custom_id is None else f" ({on_one_line(error.custom_id)})"
+        say(console, f"line {error.line}{name}: {error.error.detail}", "red")
+    total, shown = batch.counts.total, ""
     with ProgressBars(console=console, transient=True, disable=not is_animated(console)) as bars:
         task = bars.add_task(batch.id, total=total)
         for now in client.follow_batch(batch):
             bars.update(task, completed=total - now.counts.under_way())
             why = now.waiting.detail if now.waiting else ""
-            if why and why != told:
+            if why and why != shown:
                 say(console, f"{now.id} waits: {why}")
-            batch, told = now, why
+            batch, shown = now, why
     counts = [f"{count} {name}" for name, count in batch.counts if count and name != "total"]
     say(console, f"{batch.id} {batch.status}: {', '.join(counts)}")
     return batch
@@ -353,8 +328,8 @@ def show_ending(
 ) -> None:
     """Print why it ended and what is to be said of the result, not the result itself."""
     if ended.error:
-        told = f"\nIt failed: {ended.error.code}: {ended.error.detail}"
-        say(console, told, "red", wraps=True)
+        line = f"\nIt failed: {ended.error.code}: {ended.error.detail}"
+        say(console, line, "red", wraps=True)
     if ended.result is None:
         say(console, "\nNo draft was judged, so there is no result.")
         return
@@ -370,9 +345,10 @@ def show_follow_ups(result: Result, console: Console) -> None:
     for name, text in result.outputs.items():
         say(console, f"\n{name}:\n", "bold")
         say(console, text)
-    for it in result.caveats:
-        style = "yellow" if it.code in (*BLOCKING, TEXT_MISSING) else ""
-        say(console, f"\n{it.code.replace('_', ' ')}: {it.path}: {it.detail}", style, wraps=True)
+    for caveat in result.caveats:
+        style = "yellow" if caveat.code in (*BLOCKING, TEXT_MISSING) else ""
+        line = f"\n{caveat.code.replace('_', ' ')}: {caveat.path}: {caveat.detail}"
+        say(console, line, style, wraps=True)
     if compared := result.comparison:
         verdict = f"\nCompared with {compared.against} in both orders: {compared.verdict}."
         say(console, verdict, "bold")
@@ -390,35 +366,39 @@ def show_list(found: Iterable[Snapshot], console: Console) -> None:
     The last column has the beginning of the text, of which a terminal shows what fits.
     """
     found = list(found)
-    texts = [on_one_line(it.excerpt or "") for it in found]
+    texts = [on_one_line(snapshot.excerpt or "") for snapshot in found]
     if not console.file.isatty():
-        for it, text in zip(found, texts, strict=True):
-            print("\t".join((*_listed(it), text)), file=console.file)
+        for snapshot, text in zip(found, texts, strict=True):
+            print("\t".join((*_list_row(snapshot), text)), file=console.file)
         return
-    rows = [_listed(it) for it in found]
+    rows = [_list_row(snapshot) for snapshot in found]
     if not rows:
         say(console, "No refinement is found.")
         return
     widths = [max(map(cell_len, column)) + 1 for column in zip(LIST_HEAD, *rows, strict=True)]
     fits = sum(end <= console.width + 1 for end in accumulate(widths))
     left = console.width - sum(widths) if fits == len(widths) else 0
-    texts = [set_cell_size(it, left) if left >= SHORTEST_TEXT else "" for it in ("text", *texts)]
+    texts = [
+        set_cell_size(cell, left) if left >= SHORTEST_TEXT else "" for cell in ("text", *texts)
+    ]
     for number, (row, text) in enumerate(zip((LIST_HEAD, *rows), texts, strict=True)):
-        cells = [set_cell_size(it, width) for it, width in zip(row[:fits], widths, strict=False)]
+        cells = [
+            set_cell_size(cell, width) for cell, width in zip(row[:fits], widths, strict=False)
+        ]
         say(console, "".join((*cells, text)).rstrip(), "" if number else "bold")
 
 
-def _listed(it: Snapshot) -> tuple[str, ...]:
-    best = it.result or it.best
-    cost = it.usage.cost_usd
+def _list_row(snapshot: Snapshot) -> tuple[str, ...]:
+    best = snapshot.result or snapshot.best
+    cost = snapshot.usage.cost_usd
     return (
-        it.id,
-        it.status,
+        snapshot.id,
+        snapshot.status,
         score_text(best.score) if best else "",
-        it.outcome or "",
+        snapshot.outcome or "",
         "unknown" if cost is None else f"${cost:.4f}",
-        f"{it.created_at:%Y-%m-%dT%H:%MZ}",
-        str(len(it.scores)),
+        f"{snapshot.created_at:%Y-%m-%dT%H:%MZ}",
+        str(len(snapshot.scores)),
     )
 
 
@@ -436,7 +416,7 @@ def show_insights(found: InsightList, console: Console) -> None:
     say(console, f"Since {found.since:%Y-%m-%d} (UTC).")
     if not found.data:
         say(console, "No refinement has ended with drafts that can be compared.", wraps=True)
-    for by, insights in groupby(found.data, key=lambda it: it.by):
+    for by, insights in groupby(found.data, key=lambda insight: insight.by):
         say(console, "")
         say_table([(by.value, *INSIGHT_HEAD), *map(_insight_row, insights)], console)
 
@@ -453,16 +433,16 @@ def show_calibration(found: CalibrationList, console: Console) -> None:
     say_table([CALIBRATION_HEAD, *map(_calibration_row, found.data)], console)
 
 
-def _calibration_row(it: CalibratedKind) -> tuple[str, ...]:
-    names = (it.generator, it.critic, it.strategy, it.criteria)
+def _calibration_row(calibrated: CalibratedKind) -> tuple[str, ...]:
+    names = (calibrated.generator, calibrated.critic, calibrated.strategy, calibrated.criteria)
     kind = " / ".join("any" if name is None else name for name in names)
-    first = it.first_drafts
+    first = calibrated.first_drafts
     return (
         kind,
-        f"{it.refinements:.1f}",
-        *(_known(it.noise), _known(it.gain)),
+        f"{calibrated.refinements:.1f}",
+        *(_known(calibrated.noise), _known(calibrated.gain)),
         *(("unknown",) * 2 if first is None else (_known(first.mean), _known(first.sd))),
-        *(f"{it.trust:.2f}", f"{it.pairs:.1f}", f"{it.ratings}"),
+        *(f"{calibrated.trust:.2f}", f"{calibrated.pairs:.1f}", f"{calibrated.ratings}"),
     )
 
 
@@ -481,8 +461,8 @@ def say_table(rows: Sequence[tuple[str, ...]], console: Console) -> None:
         head, *others = rows
         for name, *cells in others:
             say(console, f"{head[0]}: {name}", "bold")
-            told = zip(head[1:], cells, strict=True)
-            words = plain_text(", ".join(f"{title} {cell}" for title, cell in told))
+            titled = zip(head[1:], cells, strict=True)
+            words = plain_text(", ".join(f"{title} {cell}" for title, cell in titled))
             console.print(Padding(words, (0, 0, 0, 2)), highlight=False)
         return
     for number, (name, *cells) in enumerate(rows):
@@ -491,23 +471,23 @@ def say_table(rows: Sequence[tuple[str, ...]], console: Console) -> None:
         say(console, "  ".join((name.ljust(widths[0]), *padded)), style)
 
 
-def _insight_row(it: Insight) -> tuple[str, ...]:
-    mean = it.mean_usage
+def _insight_row(insight: Insight) -> tuple[str, ...]:
+    mean = insight.mean_usage
     return (
-        it.value,
-        *_mean_gain(it.gain),
-        *_mean_gain(it.change),
-        f"{it.kept:.0%}",
-        f"{it.cases:,}",
+        insight.value,
+        *_mean_gain(insight.gain),
+        *_mean_gain(insight.change),
+        f"{insight.kept:.0%}",
+        f"{insight.cases:,}",
         "unknown" if mean.cost_usd is None else f"${mean.cost_usd:.4f}",
         f"{mean.seconds:.1f}",
     )
 
 
-def _mean_gain(it: MeanGain) -> tuple[str, str]:
-    if it.low is None or it.high is None:
-        return f"{it.mean:+.3f}", "unknown"
-    return f"{it.mean:+.3f}", f"{it.low:+.3f} to {it.high:+.3f}"
+def _mean_gain(gain: MeanGain) -> tuple[str, str]:
+    if gain.low is None or gain.high is None:
+        return f"{gain.mean:+.3f}", "unknown"
+    return f"{gain.mean:+.3f}", f"{gain.low:+.3f} to {gain.high:+.3f}"
 
 
 def _show_changes(
@@ -540,77 +520,25 @@ def _headline(ended: Snapshot, result: Result) -> str:
     return f"{ended.outcome}: {score}. {ended.reason}"
 
 
-class Display(Protocol):
-    """Shows the progress of one refinement; a context around all calls of `show`."""
+@contextmanager
+def display_on(console: Console, refinement_id: str) -> Iterator[Callable[[Progress], None]]:
+    """Yield what shows the progress: a table on a terminal, else a line for each new fact.
 
-    def show(self, progress: Progress) -> None:
-        """Update the display."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-
-def display_on(console: Console, refinement_id: str) -> Display:
-    """Return a table for a terminal, else lines."""
+    The table is redrawn with every event; what does not fit on the screen is cut at the end.
+    """
     if is_animated(console):
-        return LiveTable(console, refinement_id)
-    return LineDisplay(console, refinement_id)
+        with Live(console=console, refresh_per_second=8) as live:
+            yield lambda now: live.update(Group(*table_of(now, refinement_id, console.width)))
+        return
+    shown: set[str] = set()
 
+    def show_lines(progress: Progress) -> None:
+        for line in lines_of(progress, refinement_id):
+            if line not in shown:
+                shown.add(line)
+                say(console, line)
 
-class LiveTable:
-    """One table, redrawn with every event. What does not fit on the screen is cut at the end."""
-
-    def __init__(self, console: Console, refinement_id: str) -> None:
-        self._id = refinement_id
-        self._console = console
-        self._live = Live(console=console, refresh_per_second=8)
-
-    def show(self, progress: Progress) -> None:
-        self._live.update(Group(*table_of(progress, self._id, self._console.width)))
-
-    def __enter__(self) -> Self:
-        self._live.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
-
-
-class LineDisplay:
-    """One line for each new fact, for logs and pipes."""
-
-    def __init__(self, console: Console, refinement_id: str) -> None:
-        self._console = console
-        self._id = refinement_id
-        self._said: set[str] = set()
-
-    def show(self, progress: Progress) -> None:
-        for line in lines_of(progress, self._id):
-            if line not in self._said:
-                self._said.add(line)
-                say(self._console, line)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Do nothing: there is nothing to release."""
+    yield show_lines
 
 
 SCORE_CELLS = 6
@@ -633,8 +561,8 @@ def table_of(progress: Progress, refinement_id: str, width: int) -> tuple[Table 
 
 def _scores_of(progress: Progress, width: int) -> Table:
     """Return the scores by criterion and iteration; of many iterations the last ones."""
-    found = [it for row in progress.rows.values() for it in row.scores]
-    names = list(dict.fromkeys(it.criterion for it in found))
+    found = [score for row in progress.rows.values() for score in row.scores]
+    names = list(dict.fromkeys(score.criterion for score in found))
     widest = max((cell_len(name) for name in ("threshold", *names)), default=0)
     name_width = min(widest, max(NARROWEST_NAME, width // 3))
     shown = sorted(progress.rows.items())[-max(1, (width - name_width) // SCORE_CELLS) :]
@@ -644,8 +572,10 @@ def _scores_of(progress: Progress, width: int) -> Table:
         table.add_column(str(number), justify="right", width=SCORE_CELLS - 2, no_wrap=True)
     table.add_row(plain_text("score", "bold"), *(_score(row) for _, row in shown))
     for name in names:
-        scores = ({it.criterion: it.score for it in row.scores} for _, row in shown)
-        table.add_row(name_of(name), *(score_text(it[name]) if name in it else "" for it in scores))
+        scores = ({score.criterion: score.score for score in row.scores} for _, row in shown)
+        table.add_row(
+            name_of(name), *(score_text(score[name]) if name in score else "" for score in scores)
+        )
     table.add_row(plain_text("threshold", "dim"), plain_text(score_text(progress.threshold), "dim"))
     return table
 
@@ -693,8 +623,10 @@ def lines_of(progress: Progress, refinement_id: str) -> list[str]:
 def _asked(progress: Progress, refinement_id: str) -> list[str]:
     """Return the open reviews, their deadlines, and how to answer; nothing if none is open."""
     is_one = len(progress.reviews) == 1
-    answered = ((it, "" if is_one else f" --key {key}") for key, it in progress.reviews.items())
-    return [line for it, key in answered for line in _question(it, refinement_id, key)]
+    answered = (
+        (review, "" if is_one else f" --key {key}") for key, review in progress.reviews.items()
+    )
+    return [line for review, key in answered for line in _question(review, refinement_id, key)]
 
 
 def _question(review: OpenReview, refinement_id: str, key: str) -> list[str]:
@@ -725,9 +657,9 @@ def _question(review: OpenReview, refinement_id: str, key: str) -> list[str]:
 def _waits(progress: Progress) -> list[str]:
     """Return one line for each step that waits for a model."""
     return [
-        f"{it.key} waits for {it.model} until {it.until:%H:%M:%S} UTC:"
-        f" {it.detail or it.reason.replace('_', ' ')}"
-        for it in progress.waits.values()
+        f"{wait.key} waits for {wait.model} until {wait.until:%H:%M:%S} UTC:"
+        f" {wait.detail or wait.reason.replace('_', ' ')}"
+        for wait in progress.waits.values()
     ]
 
 
@@ -757,17 +689,16 @@ def watch(
     `with_texts` shows texts while they are written, on a terminal.
     """
     progress = Progress()
+    with display_on(console, refinement_id) as show:
 
-    def show(piece: StepDelta) -> None:
-        nonlocal progress
-        progress = progress.with_piece(piece)
-        display.show(progress)
+        def show_piece(piece: StepDelta) -> None:
+            progress.add_piece(piece)
+            show(progress)
 
-    on_delta = show if with_texts and is_animated(console) else None
-    with display_on(console, refinement_id) as display:
+        on_delta = show_piece if with_texts and is_animated(console) else None
         for event in client.follow(refinement_id, on_delta):
-            progress = progress.after(event)
-            display.show(progress)
+            progress.add(event)
+            show(progress)
     if progress.final is None:
         raise NotHone(client.url)
     return progress.final

@@ -46,8 +46,8 @@ class Level(StrEnum):
     """How grave a finding is."""
 
     OK = "ok"
-    WARNING = "warning"  # it works, but not as somebody who relies on it would want it
-    FAILURE = "failure"  # refinements are not accepted, not played, or may be lost
+    WARNING = "warning"
+    FAILURE = "failure"
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,21 @@ class Diagnosis:
     level: Level
     text: str
     advice: str = ""
+
+
+def ok(subject: str, text: str) -> Diagnosis:
+    """Return what is as it should be."""
+    return Diagnosis(subject, Level.OK, text)
+
+
+def warning(subject: str, text: str, advice: str) -> Diagnosis:
+    """Return what works, but not as somebody who relies on it would want it."""
+    return Diagnosis(subject, Level.WARNING, text, advice)
+
+
+def failure(subject: str, text: str, advice: str) -> Diagnosis:
+    """Return what keeps refinements from being accepted or played, or may lose them."""
+    return Diagnosis(subject, Level.FAILURE, text, advice)
 
 
 @dataclass(frozen=True)
@@ -87,18 +102,23 @@ def doctor(
     settings = read_settings()
     diagnoses = list(examine(settings, os.environ, calls_models=models))
     if as_json:
-        print(json.dumps([asdict(it) for it in diagnoses], indent=2))
+        print(json.dumps([asdict(diagnosis) for diagnosis in diagnoses], indent=2))
     else:
         show_diagnoses(diagnoses, console())
-    raise typer.Exit(int(any(it.level is Level.FAILURE for it in diagnoses)))
+    raise typer.Exit(int(any(diagnosis.level is Level.FAILURE for diagnosis in diagnoses)))
 
 
 def show_diagnoses(diagnoses: Sequence[Diagnosis], console: "Console") -> None:
     """Print diagnoses, one per line, and below each what to change."""
-    for it in diagnoses:
-        say(console, f"{it.level:<8} {it.subject:<14} {it.text}", STYLES[it.level], wraps=True)
-        if it.advice:
-            say(console, f"{'':<24}-> {it.advice}", wraps=True)
+    for diagnosis in diagnoses:
+        say(
+            console,
+            f"{diagnosis.level:<8} {diagnosis.subject:<14} {diagnosis.text}",
+            STYLES[diagnosis.level],
+            wraps=True,
+        )
+        if diagnosis.advice:
+            say(console, f"{'':<24}-> {diagnosis.advice}", wraps=True)
 
 
 def examine(
@@ -116,7 +136,7 @@ def examine(
         seen = on_store(_see)
     except (CliError, RedisNotFound, EmbeddedRedisError) as error:
         where = "HONE_REDIS_URL" if settings.redis_url else "HONE_DATA_DIR"
-        yield Diagnosis("redis", Level.FAILURE, str(error), f"check {where} and that it runs")
+        yield failure("redis", str(error), f"check {where} and that it runs")
     if seen is not None:
         yield from _redis(seen.server, settings)
         yield from _workers(seen.server)
@@ -134,50 +154,53 @@ async def _see(store: "Store") -> Seen:
     server, keys, limits = await asyncio.gather(
         store.administration.inspect(worker_key), store.access.all(), store.administration.limits()
     )
-    by_use = [it.limit.name for it in limits if ":" in it.limit.name]
-    broken = tuple(it.limit.name for it in limits if it.limit.breaker)
-    working = [it for it in keys if time.time() * 1000 < it.ends_at]
+    by_use = [limit.limit.name for limit in limits if ":" in limit.limit.name]
+    broken = tuple(limit.limit.name for limit in limits if limit.limit.breaker)
+    working = [key for key in keys if time.time() * 1000 < key.ends_at]
     return Seen(server, len(working), broken, tuple(dict.fromkeys(by_use)))
 
 
 def known_variables() -> frozenset[str]:
     """Return the name of every variable that Hone reads."""
     of_settings = {name for name, _ in variables_of(Settings.model_construct(providers={}))}
-    keys = {f"HONE_{it.key_variable}" for it in PROVIDERS if it.base_url is not None}
+    keys = {
+        f"HONE_{provider.key_variable}" for provider in PROVIDERS if provider.base_url is not None
+    }
     return frozenset(of_settings | keys | OF_THE_COMMAND_LINE)
 
 
 def _configuration(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     known, given = known_variables(), {**dotenv_values(".env"), **environ}
     ours = sorted(name for name in given if name.upper().startswith("HONE_"))
-    unknown = [it for it in ours if it.upper() not in known and not PROVIDER_VARIABLE.match(it)]
+    unknown = [
+        name for name in ours if name.upper() not in known and not PROVIDER_VARIABLE.match(name)
+    ]
     for name in unknown:
         near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.75)
         advice = f"did you mean {near[0]}?" if near else "`hone config` lists all variables"
-        yield Diagnosis("configuration", Level.WARNING, f"{name} is not read by Hone", advice)
+        yield warning("configuration", f"{name} is not read by Hone", advice)
     if not unknown:
-        yield Diagnosis("configuration", Level.OK, f"{len(ours)} variables are set, all are known")
+        yield ok("configuration", f"{len(ours)} variables are set, all are known")
 
 
 def _traces(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Say whether spans are exported; nothing while no variable asks for it."""
     if flaw := export_flaw(environ):
-        yield Diagnosis("traces", Level.WARNING, f"not exported: {flaw}", "change the variable")
+        yield warning("traces", f"not exported: {flaw}", "change the variable")
     elif wants_traces(environ):
-        where = next((environ[it] for it in ENDPOINTS if environ.get(it)), None)
-        yield Diagnosis("traces", Level.OK, f"exported to {where or 'the default address'}")
+        where = next((environ[variable] for variable in ENDPOINTS if environ.get(variable)), None)
+        yield ok("traces", f"exported to {where or 'the default address'}")
     elif wants_traces({**dotenv_values(".env"), **environ}):
         text = "OTEL_* variables in .env are not read, only HONE_* are"
-        yield Diagnosis("traces", Level.WARNING, text, "set them in the environment")
+        yield warning("traces", text, "set them in the environment")
 
 
 def _access_settings(settings: Settings) -> Iterator[Diagnosis]:
     from app.access.directory import is_loopback_host  # noqa: PLC0415 - importing the store takes time
 
     if settings.secret_key is None or not settings.secret_key.get_secret_value():
-        yield Diagnosis(
+        yield warning(
             "access",
-            Level.WARNING,
             "HONE_SECRET_KEY is not set: no webhooks, no `http` validators and tools, and whoever"
             " reads Redis can become an administrator",
             'set it to 32 random characters, such as `python -c "import secrets;'
@@ -186,17 +209,15 @@ def _access_settings(settings: Settings) -> Iterator[Diagnosis]:
     if is_loopback_host(settings.host):
         return
     if settings.auth == "off":
-        yield Diagnosis(
+        yield warning(
             "access",
-            Level.WARNING,
             f"HONE_AUTH is off and the API listens on {settings.host}: whoever reaches it can use"
             " it",
             "remove HONE_AUTH, unless a proxy authenticates every client",
         )
     if not settings.allowed_hosts:
-        yield Diagnosis(
+        yield warning(
             "access",
-            Level.WARNING,
             "HONE_ALLOWED_HOSTS is empty: clients reach the API by IP address only",
             "set it to the names by which clients know this server",
         )
@@ -206,19 +227,18 @@ def _redis(server: "ServerFacts", settings: Settings) -> Iterator[Diagnosis]:
     info = server.info
     product = str(info.get("server_name", "redis"))
     number = info.get(f"{product}_version", info["redis_version"])
-    yield Diagnosis("redis", Level.OK, f"{product} {number}, policy {info['maxmemory_policy']}")
+    yield ok("redis", f"{product} {number}, policy {info['maxmemory_policy']}")
     yield _persistence(server)
     yield _memory(info)
     skew = f"its clock is {abs(server.ahead_s) * 1000:.0f} ms from this machine's"
     if abs(server.ahead_s) > LARGEST_SKEW_S:
         advice = "synchronise the clocks (NTP): deadlines and expiry follow that of Redis"
-        yield Diagnosis("redis clock", Level.WARNING, skew, advice)
+        yield warning("redis clock", skew, advice)
     else:
-        yield Diagnosis("redis clock", Level.OK, skew)
+        yield ok("redis clock", skew)
     if int(info.get("connected_slaves", 0)) < settings.redis_replicas:
-        yield Diagnosis(
+        yield failure(
             "redis replicas",
-            Level.FAILURE,
             f"{info.get('connected_slaves', 0)} replicas are connected, HONE_REDIS_REPLICAS"
             f" requires {settings.redis_replicas}: submissions are not acknowledged",
             "connect the replicas, or lower HONE_REDIS_REPLICAS",
@@ -229,20 +249,19 @@ def _persistence(server: "ServerFacts") -> Diagnosis:
     info, subject = server.info, "redis disk"
     if not int(info.get("aof_enabled", 0)):
         saves = "RDB snapshots at most" if info.get("rdb_last_save_time") else "nothing"
-        return Diagnosis(
+        return warning(
             subject,
-            Level.WARNING,
             f"no append-only file: after a crash of Redis {saves} remain",
             "set `appendonly yes`; see docs/operations.md",
         )
     if info.get("aof_last_write_status", "ok") != "ok":
         advice = "free space on its disk; until then Redis refuses writes"
-        return Diagnosis(subject, Level.FAILURE, "the last write to the disk failed", advice)
+        return failure(subject, "the last write to the disk failed", advice)
     every = {"everysec": "every second", "always": "for every write", "no": "by the system's will"}
     text = f"append-only file, synchronised {every.get(server.fsync, 'as configured there')}"
     if server.fsync == "no":
-        return Diagnosis(subject, Level.WARNING, text, "set `appendfsync everysec`")
-    return Diagnosis(subject, Level.OK, text)
+        return warning(subject, text, "set `appendfsync everysec`")
+    return ok(subject, text)
 
 
 def _memory(info: Mapping[str, Any]) -> Diagnosis:
@@ -250,9 +269,8 @@ def _memory(info: Mapping[str, Any]) -> Diagnosis:
 
     used, bound = int(info["used_memory"]), int(info.get("maxmemory", 0))
     if not bound:
-        return Diagnosis(
+        return warning(
             "redis memory",
-            Level.WARNING,
             f"{_mib(used)} are used, without a limit",
             "set `maxmemory`, so that Hone refuses new work before the system ends Redis",
         )
@@ -260,42 +278,35 @@ def _memory(info: Mapping[str, Any]) -> Diagnosis:
     text = f"{_mib(used)} of {_mib(bound)} are used ({share:.0%})"
     advice = "raise maxmemory, shorten HONE_RETENTION_S, or delete refinements"
     if share >= FULL:
-        return Diagnosis(
-            "redis memory", Level.FAILURE, f"{text}: new refinements are refused", advice
-        )
-    return Diagnosis(
-        "redis memory",
-        Level.WARNING if share >= NEARLY_FULL else Level.OK,
-        text,
-        advice if share >= NEARLY_FULL else "",
-    )
+        return failure("redis memory", f"{text}: new refinements are refused", advice)
+    if share >= NEARLY_FULL:
+        return warning("redis memory", text, advice)
+    return ok("redis memory", text)
 
 
 def _workers(server: "ServerFacts") -> Iterator[Diagnosis]:
     if not server.workers:
-        yield Diagnosis(
+        yield failure(
             "workers",
-            Level.FAILURE,
             "none is running: submitted refinements wait",
             "start `hone worker`, with the same HONE_REDIS_URL and HONE_QUEUE as the API",
         )
     own = version("hone")
-    for it in server.workers:
-        python_version = it.python.partition(" ")[0]
-        release = it.release or "an earlier one"
+    for worker in server.workers:
+        python_version = worker.python.partition(" ")[0]
+        release = worker.release or "an earlier one"
         text = (
-            f"{it.name} on {it.host or 'an unknown host'}, release {release},"
-            f" Python {python_version or 'unknown'}, holds {it.holds} refinements"
+            f"{worker.name} on {worker.host or 'an unknown host'}, release {release},"
+            f" Python {python_version or 'unknown'}, holds {worker.holds} refinements"
         )
-        if it.release == own:
-            yield Diagnosis("workers", Level.OK, text)
+        if worker.release == own:
+            yield ok("workers", text)
         else:
             advice = f"this is release {own}: update it, unless an update is under way"
-            yield Diagnosis("workers", Level.WARNING, text, advice)
+            yield warning("workers", text, advice)
     for needed in server.unplayable:
-        yield Diagnosis(
+        yield failure(
             "workers",
-            Level.FAILURE,
             f"refinements wait that no worker can play (engine version: {needed})",
             "start a worker of the release that accepted them",
         )
@@ -307,13 +318,12 @@ def _keys(seen: Seen, settings: Settings, server: str) -> Iterator[Diagnosis]:
     if settings.auth == "off":
         return
     if seen.keys:
-        yield Diagnosis("access", Level.OK, f"{seen.keys} API keys work")
+        yield ok("access", f"{seen.keys} API keys work")
     elif is_loopback_host(settings.host) and settings.auth == "auto":
         yield _open(settings, server)
     else:
-        yield Diagnosis(
+        yield failure(
             "access",
-            Level.FAILURE,
             "there are no API keys: the API answers 401 to everybody",
             f"`hone keys create --admin` creates the first one, of tenant `{OPERATOR}`",
         )
@@ -327,7 +337,7 @@ def _open(settings: Settings, server: str) -> Diagnosis:
         with ContractClient(server) as client:
             if isinstance(client.readiness(), Readiness):
                 text = f"no API keys: whoever reaches {server} can use the API"
-                return Diagnosis("access", Level.FAILURE, text, advice)
+                return failure("access", text, advice)
     named = {
         "HONE_SERVER": server and not is_local(server),
         "HONE_ALLOWED_HOSTS": settings.allowed_hosts,
@@ -335,8 +345,8 @@ def _open(settings: Settings, server: str) -> Diagnosis:
     }
     if given := [name for name, is_given in named.items() if is_given]:
         text = f"{text}, and {', '.join(given)} says that a proxy stands before it"
-        return Diagnosis("access", Level.WARNING, text, advice)
-    return Diagnosis("access", Level.OK, f"{text}; put no proxy before it")
+        return warning("access", text, advice)
+    return ok("access", f"{text}; put no proxy before it")
 
 
 def _api(settings: Settings) -> Diagnosis:
@@ -345,40 +355,37 @@ def _api(settings: Settings) -> Diagnosis:
         began = time.monotonic()
         if has_responded(client.readiness()):
             took_ms = (time.monotonic() - began) * 1000
-            return Diagnosis("api", Level.OK, f"{url} is ready, it says within {took_ms:.0f} ms")
-    return Diagnosis(
-        "api",
-        Level.WARNING,
-        f"{url} does not answer",
-        "start `hone api`, unless the API runs on another machine",
+            return ok("api", f"{url} is ready, it says within {took_ms:.0f} ms")
+    return warning(
+        "api", f"{url} does not answer", "start `hone api`, unless the API runs on another machine"
     )
 
 
 def _models(settings: Settings, seen: Seen | None) -> Iterator[Diagnosis]:
     provider = provider_of(settings.model, settings.providers)
     if provider is None:
-        yield Diagnosis(
+        yield failure(
             "models",
-            Level.FAILURE,
             f"HONE_MODEL is {settings.model}, and there is no such provider",
             "`hone config` lists the providers",
         )
     elif settings.lacks_key(provider):
-        yield Diagnosis(
+        yield failure(
             "models",
-            Level.FAILURE,
             f"HONE_MODEL is {settings.model}, and {provider.name} has no key",
             f"set {provider.key_variable} for API and workers",
         )
     else:
-        yield Diagnosis("models", Level.OK, f"by default {settings.model}")
-    offered = (*(it for it in PROVIDERS if it.base_url), *map(added, settings.providers))
-    named = [it.name for it in offered if not settings.lacks_key(it)]
-    yield Diagnosis("models", Level.OK, f"configured: {', '.join(named) or 'the editor alone'}")
+        yield ok("models", f"by default {settings.model}")
+    offered = (
+        *(server for server in PROVIDERS if server.base_url),
+        *map(added, settings.providers),
+    )
+    named = [offer.name for offer in offered if not settings.lacks_key(offer)]
+    yield ok("models", f"configured: {', '.join(named) or 'the editor alone'}")
     for name in seen.limited if seen else ():
-        yield Diagnosis(
+        yield warning(
             "models",
-            Level.WARNING,
             f"{name} takes no calls now: its refinements wait",
             "GET /v1/models and GET /readyz say why and since when",
         )
@@ -393,16 +400,16 @@ def _calls(settings: Settings, used: Sequence[str]) -> Iterator[Diagnosis]:
             command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
         )
     except subprocess.SubprocessError as error:
-        yield Diagnosis("model calls", Level.FAILURE, f"could not be made: {error}")
+        yield failure("model calls", f"could not be made: {error}", "")
         return
     for line in done.stdout.splitlines():
         call = json.loads(line)
         took = f"{call['model']} answered within {call['seconds']:.1f} s"
         if call["refusal"] is None:
-            yield Diagnosis("model calls", Level.OK, took)
+            yield ok("model calls", took)
         else:
             text = f"{call['model']}: {call['refusal']}"
-            yield Diagnosis("model calls", Level.FAILURE, text, "docs/models.md has the settings")
+            yield failure("model calls", text, "docs/models.md has the settings")
 
 
 def _disk(settings: Settings) -> Iterator[Diagnosis]:
@@ -414,9 +421,9 @@ def _disk(settings: Settings) -> Iterator[Diagnosis]:
     disk = shutil.disk_usage(directory)
     text = f"{_mib(disk.free)} are free where {settings.data_dir} is ({disk.free / disk.total:.0%})"
     if disk.free / disk.total < MINIMUM_FREE:
-        yield Diagnosis("disk", Level.WARNING, text, "free some, or move HONE_DATA_DIR")
+        yield warning("disk", text, "free some, or move HONE_DATA_DIR")
     else:
-        yield Diagnosis("disk", Level.OK, text)
+        yield ok("disk", text)
 
 
 def _mib(count: int) -> str:

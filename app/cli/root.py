@@ -55,7 +55,7 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def interruptible(*told: str) -> Iterator[None]:
+def interruptible(*advice: str) -> Iterator[None]:
     """Say after Ctrl-C and SIGTERM what goes on without this command, and exit."""
 
     def terminate(_number: int, _frame: object) -> None:
@@ -67,7 +67,7 @@ def interruptible(*told: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        for line in ("", *told):
+        for line in ("", *advice):
             say(errors(), line)
         code = TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
         raise typer.Exit(code) from None
@@ -80,8 +80,8 @@ class HoneGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command: Any = super().get_command(ctx, cmd_name)
-        for it in command.params if command else ():
-            it.callback = it.callback or _finite
+        for param in command.params if command else ():
+            param.callback = param.callback or _finite
         return command
 
     def invoke(self, ctx: Any) -> Any:
@@ -132,7 +132,7 @@ class RootGroup(HoneGroup):
 
 
 def _entry_of(command: str | None) -> EntryPoint | None:
-    return next((it for it in installed(COMMANDS) if it.name == command), None)
+    return next((entry for entry in installed(COMMANDS) if entry.name == command), None)
 
 
 def _added_command(name: str) -> Any:
@@ -213,7 +213,9 @@ def read_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        wrong = [f"HONE_{str(it['loc'][0]).upper()}: {sentence_of(it)}" for it in error.errors()]
+        wrong = (
+            f"HONE_{str(value['loc'][0]).upper()}: {sentence_of(value)}" for value in error.errors()
+        )
         raise typer.BadParameter("; ".join(wrong)) from None
 
 
@@ -384,12 +386,12 @@ def complete_strategy(incomplete: str) -> list[str]:
     """Return the strategies whose name begins so."""
     from app.contract.strategies import STRATEGIES  # noqa: PLC0415 - commands start without it
 
-    return [it for it in STRATEGIES if it.startswith(incomplete)]
+    return [name for name in STRATEGIES if name.startswith(incomplete)]
 
 
 def complete_when(incomplete: str) -> list[str]:
     """Return the times of a review whose name begins so."""
-    return [it for it in get_args(ReviewWhen) if it.startswith(incomplete)]
+    return [when for when in get_args(ReviewWhen) if when.startswith(incomplete)]
 
 
 StrategyOption = Annotated[

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import hmac
 import json
 import os
 import queue
@@ -12,11 +11,10 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NoReturn, Self
 
 import typer
 from pydantic import SecretStr
@@ -43,16 +41,16 @@ from app.cli.root import (
     app,
     check_writable,
     console,
-    errors,
     read_settings,
     write_file,
 )
-from app.contract.endpoints import PREFIX, signing_key
+from app.contract.endpoints import PREFIX
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.local.supervisor import Interrupts
 from app.settings import Settings, limits_in_words, weights_in_words
 from app.telemetry import configure_logs
+from hone import WebhookRejected, verify_webhook
 
 MODEL = "offline:editor"
 HOST = "127.0.0.1"
@@ -91,16 +89,19 @@ class WebhookReceiver:
 
     def __init__(self) -> None:
         self.secret = PREFIX + base64.b64encode(os.urandom(32)).decode()
-        self._told: queue.Queue[str] = queue.Queue()
+        self._arrivals: queue.Queue[str] = queue.Queue()
 
         def receive(handler: BaseHTTPRequestHandler) -> None:
             body = handler.rfile.read(int(handler.headers["Content-Length"]))
-            is_signed = self._is_signed(handler.headers, body)
-            handler.send_response(204 if is_signed else 401)
+            try:
+                message = verify_webhook(body, dict(handler.headers), self.secret)
+            except WebhookRejected:
+                handler.send_error(401)
+                return
+            handler.send_response(204)
             handler.end_headers()
-            if is_signed:
-                kind, name = json.loads(body)["type"], handler.headers["webhook-id"]
-                self._told.put(f"{kind} arrived at {self.url}, {name}, its signature is valid.")
+            arrived = f"{message.type} arrived at {self.url}, {message.id}"
+            self._arrivals.put(f"{arrived}, its signature is valid.")
 
         handling = {"do_POST": receive, "log_message": lambda *_: None}
         handler = type("Handler", (BaseHTTPRequestHandler,), handling)
@@ -118,16 +119,9 @@ class WebhookReceiver:
     def news(self) -> str:
         """Return what has arrived, within 20 seconds."""
         try:
-            return self._told.get(timeout=20)
+            return self._arrivals.get(timeout=20)
         except queue.Empty:
             return "nothing has arrived."
-
-    def _is_signed(self, fields: Message, body: bytes) -> bool:
-        signed = f"{fields['webhook-id']}.{fields['webhook-timestamp']}.".encode() + body
-        digest = hmac.digest(signing_key(self.secret), signed, "sha256")
-        expected = f"v1,{base64.b64encode(digest).decode()}"
-        given = (fields["webhook-signature"] or "").split()
-        return any(hmac.compare_digest(it, expected) for it in given)
 
 
 def rough_text() -> str:
@@ -234,10 +228,8 @@ def setting_rows(settings: Settings) -> Iterator[Setting]:
     for name, field in Settings.model_fields.items():
         meaning = field.description or ""
         if name == "providers":
-            named = dict(servers_of(settings.providers)) or {
-                SERVER.format("NAME", "BASE_URL"): None
-            }
-            for variable, value in named.items():
+            example = {SERVER.format("NAME", "BASE_URL"): None}
+            for variable, value in (dict(servers_of(settings.providers)) or example).items():
                 yield Setting(variable, _masked(value), "", meaning)
         else:
             value, default = _masked(getattr(settings, name)), _masked(field.default)
@@ -268,7 +260,7 @@ def _masked(value: Any) -> str:
     if isinstance(value, SecretStr):
         return MASK if value.get_secret_value() else ""
     if isinstance(value, dict):
-        is_nested = any(isinstance(it, dict) for it in value.values())
+        is_nested = any(isinstance(limits, dict) for limits in value.values())
         return limits_in_words(value) if is_nested else weights_in_words(value)
     text = "" if value is None else PASSWORD_IN_URL.sub(rf"\1{MASK}@", str(value))
     return PASSWORD_IN_QUERY.sub(rf"\1{MASK}", TOKEN_IN_URL.sub(f"{MASK}@", text))
@@ -293,10 +285,7 @@ def api() -> None:
 @app.command()
 def worker() -> None:
     """Run a worker alone; requires HONE_REDIS_URL."""
-    if not read_settings().redis_url:
-        raise ServiceFailed("HONE_REDIS_URL is not set; set it, or run `hone serve` without it")
-    command = [*python(), "-m", "workers"]
-    os.execv(command[0], command)  # noqa: S606 - it replaces itself by the worker
+    _become("workers")
 
 
 @app.command()
@@ -305,10 +294,15 @@ def webhooks() -> None:
 
     Requires HONE_REDIS_URL and HONE_SECRET_KEY.
     """
+    _become(SENDER)
+
+
+def _become(module: str) -> NoReturn:
+    """Replace this process by one that runs a module; raise ServiceFailed without a Redis."""
     if not read_settings().redis_url:
         raise ServiceFailed("HONE_REDIS_URL is not set; set it, or run `hone serve` without it")
-    command = [*python(), "-m", SENDER]
-    os.execv(command[0], command)  # noqa: S606 - it replaces itself by the sender
+    command = [*python(), "-m", module]
+    os.execv(command[0], command)  # noqa: S606 - this interpreter
 
 
 @app.command(name="demo")
@@ -347,16 +341,3 @@ def openapi(
         write_file(out, [document.encode()])
     else:
         print(document, end="")
-
-
-LOOK_INSTEAD = (
-    "`hone top` shows nothing any more: `hone list` and the console name the refinements, `hone"
-    " doctor` the workers, GET /v1/models what models allow, and the metrics count all of it"
-)
-
-
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def top() -> None:
-    """Say where to look instead."""
-    say(errors(), LOOK_INSTEAD)
-    raise typer.Exit(2)

@@ -254,8 +254,8 @@ def _versions_in_files(home: Path) -> Iterator[Version]:
     base = home / "appendonly.aof"
     manifest = home / "appendonlydir" / "appendonly.aof.manifest"
     if manifest.exists():
-        listed = re.search(r"^file (\S+) seq \d+ type b", manifest.read_text(), re.MULTILINE)
-        base = manifest.with_name(listed[1]) if listed else base
+        found = re.search(r"^file (\S+) seq \d+ type b", manifest.read_text(), re.MULTILINE)
+        base = manifest.with_name(found[1]) if found else base
     if base.exists():
         with base.open("rb") as file:
             head = RDB_HEAD.match(file.read(64))

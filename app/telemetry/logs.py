@@ -133,7 +133,7 @@ class _Json(logging.Formatter):
         self._encode = JsonEncoder().encode
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "process": self._process,
@@ -143,5 +143,5 @@ class _Json(logging.Formatter):
             **_fields(record),
         }
         if record.exc_info and record.exc_info[1] is not None:
-            said["exception"] = _trace(record.exc_info[1])
-        return self._encode(said)
+            fields["exception"] = _trace(record.exc_info[1])
+        return self._encode(fields)

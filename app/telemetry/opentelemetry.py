@@ -174,6 +174,6 @@ def _place_of(span: trace.Span) -> TraceContext:
     return TraceContext(traceparent, place.trace_state.to_header())
 
 
-def _known(*told: Attributes) -> dict[str, Any]:
+def _known(*attributes: Attributes) -> dict[str, Any]:
     """Return all attributes that have a value; the last one of a name counts."""
-    return {key: value for each in told for key, value in each.items() if value is not None}
+    return {key: value for each in attributes for key, value in each.items() if value is not None}

@@ -77,7 +77,7 @@ class TraceContext:
 
 def _is_state(text: str) -> bool:
     """Return whether it is a list of up to 32 `key=value`; members without anything are allowed."""
-    members = [it for part in text.split(",") if (it := part.strip(" \t"))]
+    members = [member for part in text.split(",") if (member := part.strip(" \t"))]
     is_list = bool(members) and all(map(STATE_MEMBER.fullmatch, members))
     return is_list and len(members) <= MOST_MEMBERS and len(text) <= MOST_STATE
 
@@ -206,7 +206,7 @@ def export_flaw(environ: Mapping[str, str]) -> str | None:
     exporter = environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() or "otlp"
     if exporter not in ("otlp", "console"):
         return f"OTEL_TRACES_EXPORTER is {exporter!r}; it must be otlp, console or none"
-    named = next((it for it in PROTOCOLS if environ.get(it)), None)
+    named = next((variable for variable in PROTOCOLS if environ.get(variable)), None)
     if exporter == "otlp" and named and environ[named].strip().lower() != PROTOCOL:
         return f"{named} is {environ[named]!r}; it must be {PROTOCOL}, usually on port 4318"
     if find_spec("opentelemetry.sdk") is None:

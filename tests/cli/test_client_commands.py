@@ -15,7 +15,7 @@ from app.cli.contract_client import CliError, ContractClient
 from app.cli.display import Progress, table_of
 from app.cli.root import write_file
 from app.contract.errors import FieldError, InvalidRequest
-from app.contract.events import EventType, StepDelta
+from app.contract.events import EventType
 from app.contract.models import ROLES
 from app.contract.outcome import RefinementOutcome
 from app.contract.snapshot import Failure
@@ -455,13 +455,8 @@ def test_pieces_of_texts_do_not_disturb_the_events(server: ScriptedApi) -> None:
     answer = CannedResponse(whole, media_type="text/event-stream")
     server.answers[f"{WATCH}?deltas=true"] = [answer]
     progress = Progress()
-
-    def on_delta(piece: StepDelta) -> None:
-        nonlocal progress
-        progress = progress.with_piece(piece)
-
     with ContractClient(server.url) as client:
-        seen = list(client.follow(ID, on_delta))
+        seen = list(client.follow(ID, progress.add_piece))
     assert progress.texts == {"iterations/1/draft": "Dear customer\nBye"}
     assert [it.event for it in seen] == [it.event for it in (*EVENTS, ending())]
     shown = [it.plain for it in table_of(progress, ID, 80) if isinstance(it, Text)]

@@ -10,7 +10,6 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from app.cli.display import (
-    LiveTable,
     Progress,
     changed_words,
     coloured,
@@ -57,7 +56,7 @@ def table(*events: Event, width: int) -> list[str]:
     """The lines of the table after these events."""
     progress = Progress()
     for event in events:
-        progress = progress.after(event)
+        progress.add(event)
     console = Console(file=io.StringIO(), width=width)
     console.print(*table_of(progress, ID, width), sep="\n")
     return [line.rstrip() for line in drawn(console).split("\n")]
@@ -89,7 +88,7 @@ def test_a_draft_that_a_reviewer_asked_for_beyond_the_limit_is_told_as_such() ->
     for number in (3, 4):
         data = judged(number, 0.5, passed=False)
         event = Event(event=number, type=EventType.ITERATION_COMPLETED, at=AT, data=data)
-        progress = progress.after(event)
+        progress.add(event)
     lines = [it.partition(":")[0] for it in lines_of(progress, ID)]
     assert lines[2:4] == ["iteration 3", "iteration 4, beyond the limit"]
 
@@ -101,7 +100,8 @@ def test_a_hostile_name_stays_on_its_line_and_overrides_nothing() -> None:
     scores = (CriterionScore(criterion=HOSTILE, score=0.5),)
     data = judged(0, 0.5, passed=False).model_copy(update={"scores": scores})
     event = Event(event=2, type=EventType.ITERATION_COMPLETED, at=AT, data=data)
-    progress = Progress().after(event)
+    progress = Progress()
+    progress.add(event)
     console = Console(file=io.StringIO(), width=200)
     for line in lines_of(progress, ID):
         say(console, line)
@@ -113,10 +113,18 @@ def test_a_hostile_name_stays_on_its_line_and_overrides_nothing() -> None:
     assert not {*shown} & {*"\u202e\u2066\x1b\x9b\r"}
 
 
+def shown_on(console: Console) -> str:
+    progress = Progress()
+    progress.add(EVENTS[0])
+    with display_on(console, ID) as show:
+        show(progress)
+    return drawn(console)
+
+
 def test_a_terminal_gets_the_table_and_a_file_gets_lines_though_colours_are_forced() -> None:
-    assert not isinstance(display_on(terminal(), ID), LiveTable)
+    assert "limits: threshold 0.85" in shown_on(terminal())
     console = Console(file=TerminalText(), force_terminal=True, color_system="standard")
-    assert isinstance(display_on(console, ID), LiveTable)
+    assert "now: waiting" in shown_on(console)
 
 
 class TerminalText(io.StringIO):

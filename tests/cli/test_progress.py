@@ -12,7 +12,7 @@ from tests.cli.scripted_refinement import AT, CALL, EVENTS, LIMITS, PAUSED, endi
 def told(*events: Event) -> Progress:
     progress = Progress()
     for event in events:
-        progress = progress.after(event)
+        progress.add(event)
     return progress
 
 
@@ -79,5 +79,5 @@ def test_a_review_is_pending_until_it_is_given_or_the_refinement_goes_on(
         Status.PAUSED,
         [PAUSED.data],
     )
-    going_on = waiting.after(Event(event=9, type=kind, at=AT, data=data))
-    assert (going_on.status, going_on.reviews) == (Status.QUEUED, {})
+    waiting.add(Event(event=9, type=kind, at=AT, data=data))
+    assert (waiting.status, waiting.reviews) == (Status.QUEUED, {})

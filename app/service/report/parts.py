@@ -32,7 +32,7 @@ def parts_in(story: Story) -> Iterator[Part]:
     Those that are not begun are included.
     """
     planned = _planned(story)
-    others = sorted({*_begun(story)} - planned.keys(), key=_by_number)
+    others = sorted({*_started(story)} - planned.keys(), key=_by_number)
     order = {path: number for number, path in enumerate((*planned, *others))}
     kept = {search_of(done.path): done.best.path for _, done in story.of(IterationCompleted)}
     judged = {draft.path: draft for draft in story.iterations}
@@ -65,7 +65,7 @@ def _planned(story: Story) -> dict[str, str]:
     return titles
 
 
-def _begun(story: Story) -> Iterator[str]:
+def _started(story: Story) -> Iterator[str]:
     """Yield every part in which something was done, or whose text is missing."""
     keys = (step.key for step in story.steps())
     result = story.snapshot.result

@@ -133,8 +133,8 @@ def compare(
     judged_by = read_request(judge, sys.stdin.buffer) if judge else {}
     check_settings(given, judged_by)
     found, repeated = read_texts(texts)
-    for it in repeated:
-        say(errors, f"counted once: {it}", "yellow")
+    for text_name in repeated:
+        say(errors, f"counted once: {text_name}", "yellow")
     keep_s = None if keep is None else keep * 86_400
     plan = ComparisonPlan(
         _named(name, found, given, judged_by), found, given, judged_by, judgements, keep_s
@@ -148,7 +148,7 @@ def compare(
         with _progress(plan, errors) as on_progress:
             refined = refined_texts(runner, plan, on_progress)
         noise = _calibrated_noise(client, plan, estimates.judge[0].models)
-    outcomes = [{name: it.outcome() for name, it in text.items()} for text in refined]
+    outcomes = [{name: run.outcome() for name, run in text.items()} for text in refined]
     result = compare_settings(list(given), outcomes, margin, noise)
     _tell(_story(plan, estimates, refined, result), html, is_json=json)
 
@@ -171,7 +171,7 @@ def _tell(story: ComparisonStory, html: Path | None, *, is_json: bool) -> None:
         print_text(f"{jsonlib.dumps(json_of(story), indent=2, ensure_ascii=False)}\n")
     else:
         show_comparison(story, console())
-    if all(it.score is None for it in story.result.differences):
+    if all(difference.score is None for difference in story.result.differences):
         raise typer.Exit(1)
     raise typer.Exit(INCOMPLETE if story.gaps() else 0)
 
@@ -179,10 +179,10 @@ def _tell(story: ComparisonStory, html: Path | None, *, is_json: bool) -> None:
 def _settings(a: Path | None, b: Path | None, others: Sequence[str]) -> dict[str, Fields]:
     """Return the fields of each setting by name; raise BadParameter for what is none."""
     files = {name: path for name, path in (("a", a), ("b", b)) if path is not None}
-    for it in others:
-        name, separator, path = it.partition("=")
+    for other in others:
+        name, separator, path = other.partition("=")
         if not separator or not NAME.fullmatch(name):
-            raise typer.BadParameter(f"--setting {it}: NAME=FILE is required, such as c=c.json")
+            raise typer.BadParameter(f"--setting {other}: NAME=FILE is required, such as c=c.json")
         if name in files:
             raise typer.BadParameter(f"two settings have the name {name}")
         files[name] = Path(path)
@@ -196,7 +196,7 @@ def _named(
 ) -> str:
     """Return the given name, or one that is the same for the same comparison."""
     if name is None:
-        whole = [[it.fields for it in texts], dict(settings), dict(judge)]
+        whole = [[text.fields for text in texts], dict(settings), dict(judge)]
         return f"compare-{key_of(whole)[:12]}"
     if not NAME.fullmatch(name):
         raise typer.BadParameter("--name must have 1 to 64 letters, digits, dots, - or _")
@@ -210,7 +210,7 @@ def _going_on(name: str) -> tuple[str, str]:
 @contextmanager
 def _progress(plan: ComparisonPlan, errors: Console) -> Iterator[Callable[[str, int, int], None]]:
     """Show bars on a terminal, and a line for each phase elsewhere."""
-    said: set[str] = set()
+    shown: set[str] = set()
     with ProgressBars(console=errors, transient=True, disable=not errors.is_terminal) as bars:
         tasks: dict[str, Any] = {}
 
@@ -218,8 +218,8 @@ def _progress(plan: ComparisonPlan, errors: Console) -> Iterator[Callable[[str, 
             if phase not in tasks:
                 tasks[phase] = bars.add_task(phase, total=total)
             bars.update(tasks[phase], completed=done)
-            if not errors.is_terminal and phase not in said and done == total:
-                said.add(phase)
+            if not errors.is_terminal and phase not in shown and done == total:
+                shown.add(phase)
                 say(errors, f"{plan.name}: {phase} {done} of {total}")
 
         yield on_progress
@@ -230,15 +230,15 @@ def _calibrated_noise(
 ) -> float | None:
     """Return what is known of the noise of this judge from other refinements."""
     samples = (plan.judge.get("critics") or {}).get("samples", 1)
-    named = " + ".join(sorted(it for role, it in judge.items() if role.startswith(CRITIC)))
+    named = " + ".join(sorted(model for role, model in judge.items() if role.startswith(CRITIC)))
     critic = named if samples == 1 else f"{named} x {samples}"
     found = client.read(
         CalibrationList, "/v1/statistics", params={"of": "calibration", "limit": 1_000}
     )
     noises = [
-        it.noise
-        for it in found.data
-        if it.critic == critic and it.strategy is None and it.noise is not None
+        kind.noise
+        for kind in found.data
+        if kind.critic == critic and kind.strategy is None and kind.noise is not None
     ]
     return noises[0] if noises else None
 
@@ -247,8 +247,8 @@ def _remarks(
     plan: ComparisonPlan, estimates: PlanEstimates, judge: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield what may favour one of the settings."""
-    judges = {it for role, it in judge.items() if role.startswith(CRITIC)}
-    models = {name: it[0].models for name, it in estimates.settings.items()}
+    judges = {model for role, model in judge.items() if role.startswith(CRITIC)}
+    models = {name: setting[0].models for name, setting in estimates.settings.items()}
     for role, why in (
         (CRITIC, "it may favour what was revised by its own advice"),
         ("generator", "models tend to favour what they wrote themselves (arXiv 2404.13076)"),
@@ -256,7 +256,7 @@ def _remarks(
         same = [
             name
             for name in plan.settings
-            if judges & {it for seat, it in models[name].items() if seat.startswith(role)}
+            if judges & {model for asked, model in models[name].items() if asked.startswith(role)}
             and not judges <= {"offline:editor"}
         ]
         if same and (len(same) < len(plan.settings) or role == CRITIC):
@@ -273,27 +273,28 @@ def _costs(plan: ComparisonPlan, estimates: PlanEstimates) -> dict[str, Comparis
 
 def _show_costs(costs: Mapping[str, ComparisonCost], *, is_json: bool) -> None:
     whole = ComparisonCost(
-        sum_of(it.expected for it in costs.values()), sum_of(it.p95 for it in costs.values())
+        sum_of(cost.expected for cost in costs.values()),
+        sum_of(cost.p95 for cost in costs.values()),
     )
     if is_json:
         shown = {
-            name: {"expected": it.expected.model_dump(), "p95": it.p95.model_dump()}
-            for name, it in {**costs, "total": whole}.items()
+            name: {"expected": cost.expected.model_dump(), "p95": cost.p95.model_dump()}
+            for name, cost in {**costs, "total": whole}.items()
         }
         say(console(), jsonlib.dumps(shown, indent=2))
         return
     head = ("", "expected", "calls", "tokens", "95 %", "calls", "tokens")
     rows = [
-        (name, *_consumption(it.expected), *_consumption(it.p95))
-        for name, it in {**costs, "all": whole}.items()
+        (name, *_consumption(cost.expected), *_consumption(cost.p95))
+        for name, cost in {**costs, "all": whole}.items()
     ]
     say_table([head, *rows], console())
     say(console(), "Nothing was submitted.")
 
 
-def _consumption(it: Consumption) -> tuple[str, str, str]:
-    cost = "unknown" if it.cost_usd is None else f"${it.cost_usd:.2f}"
-    return cost, f"{it.calls:,}", f"{it.tokens:,}"
+def _consumption(consumption: Consumption) -> tuple[str, str, str]:
+    cost = "unknown" if consumption.cost_usd is None else f"${consumption.cost_usd:.2f}"
+    return cost, f"{consumption.calls:,}", f"{consumption.tokens:,}"
 
 
 def show_comparison(story: ComparisonStory, console: Console) -> None:
@@ -312,7 +313,7 @@ def show_comparison(story: ComparisonStory, console: Console) -> None:
         if len(rows) > 1:
             say(console, "")
             say_table(rows, console)
-    extremes = [line for it in result.differences for line in _extremes(story, it)]
+    extremes = [line for difference in result.differences for line in _extremes(story, difference)]
     for line in ("", *extremes) if extremes else ():
         say(console, line)
     _show_gaps(story, console)
@@ -324,12 +325,12 @@ def show_comparison(story: ComparisonStory, console: Console) -> None:
     say(console, f"\n{story.costs()}")
 
 
-def _extremes(story: ComparisonStory, it: PairedDifference) -> Iterator[str]:
+def _extremes(story: ComparisonStory, difference: PairedDifference) -> Iterator[str]:
     """Yield the texts that speak most for either setting."""
-    found = sorted(story.gaps_in_score(it))
+    found = sorted(story.gaps_in_score(difference))
     wins = [f"{on_one_line(name)} {gap:+z.3f}" for gap, name in reversed(found) if gap > SAME]
     losses = [f"{on_one_line(name)} {gap:+z.3f}" for gap, name in found if gap < -SAME]
-    for setting, names in ((it.setting, wins), (it.against, losses)):
+    for setting, names in ((difference.setting, wins), (difference.against, losses)):
         if names:
             yield f"best for {setting}: {', '.join(names[:MOST_SHOWN])}"
 
@@ -351,14 +352,17 @@ def json_of(story: ComparisonStory) -> dict[str, Any]:
         {
             "compare": story.plan.name,
             "judge": {"models": story.judge, "noise": result.judge_noise},
-            "settings": [asdict(it) for it in result.settings],
-            "differences": [asdict(it) for it in result.differences],
+            "settings": [asdict(setting) for setting in result.settings],
+            "differences": [asdict(difference) for difference in result.differences],
             "recommendation": asdict(result.recommendation),
             "remarks": story.notes(),
             "missing": story.gaps(),
             "cost_usd": story.spent(),
             "texts": [
-                {"name": text.name, "settings": {name: _json_of(it) for name, it in one.items()}}
+                {
+                    "name": text.name,
+                    "settings": {name: _json_of(refined) for name, refined in one.items()},
+                }
                 for text, one in zip(story.plan.texts, story.refined, strict=True)
             ],
         }
@@ -368,27 +372,27 @@ def json_of(story: ComparisonStory) -> dict[str, Any]:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _rounded(it) for name, it in value.items()}
+        return {name: _rounded(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(it) for it in value]
+        return [_rounded(inner) for inner in value]
     return round(value, 6) if isinstance(value, float) else value
 
 
-def _json_of(it: RefinedText) -> dict[str, Any]:
-    now, outcome = it.snapshot, it.outcome()
+def _json_of(refined: RefinedText) -> dict[str, Any]:
+    now, outcome = refined.snapshot, refined.outcome()
     return {
         "id": now and now.id,
         "path": now.result.path if now and now.result else None,
         "status": now and now.status,
-        "failure": it.failure,
+        "failure": refined.failure,
         "score": outcome.score,
-        "judged_with": it.judged_with,
-        "judgements": [] if it.judged_with else [one.id for one in it.judgements],
-        "not_judged": [] if it.judged_with else list(map(str, it.not_judged)),
+        "judged_with": refined.judged_with,
+        "judgements": [] if refined.judged_with else [one.id for one in refined.judgements],
+        "not_judged": [] if refined.judged_with else list(map(str, refined.not_judged)),
         "criteria": dict(outcome.criteria),
         "own_score": outcome.own_score,
         "own_estimate": outcome.own_estimate,
         "cost_usd": outcome.cost_usd,
         "seconds": outcome.seconds,
-        "ratings": dict(it.ratings),
+        "ratings": dict(refined.ratings),
     }

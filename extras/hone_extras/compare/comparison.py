@@ -190,18 +190,18 @@ def recommended(
     level: float,
 ) -> Recommendation:
     """Return which setting to use, and how sure that is."""
-    failed = [it for it in settings if it.score is None]
-    working = [it for it in settings if it.score is not None]
-    names = {it.name for it in working}
-    between = [it for it in differences if names.issuperset(_names(it))]
+    failed = [setting for setting in settings if setting.score is None]
+    working = [setting for setting in settings if setting.score is not None]
+    names = {setting.name for setting in working}
+    between = [difference for difference in differences if names.issuperset(_names(difference))]
     if len(working) > 1:
         chosen = _best_of(working, between, margin)
     elif working:
         chosen = _only_one(working[0], failed)
     else:
-        listed = " and ".join(it.name for it in failed)
-        said = f"Nothing can be compared or recommended: no text of {listed} has a score."
-        chosen = Recommendation(None, "open", (said,))
+        named = " and ".join(setting.name for setting in failed)
+        sentence = f"Nothing can be compared or recommended: no text of {named} has a score."
+        chosen = Recommendation(None, "open", (sentence,))
     sentences = (
         *chosen.sentences,
         *map(_all_failed, failed),
@@ -212,26 +212,28 @@ def recommended(
 
 def _only_one(working: SettingSummary, failed: Sequence[SettingSummary]) -> Recommendation:
     """Return advice where one setting alone has scores: it is recommended if the others failed."""
-    listed = " and ".join(it.name for it in failed)
-    blamed = all(why.because.blames_setting for it in failed for why in it.unscored)
+    named = " and ".join(setting.name for setting in failed)
+    blamed = all(why.because.blames_setting for setting in failed for why in setting.unscored)
     scored = working.score.count if working.score else 0
     mean = f"{working.score.mean:.3f}" if working.score else "unknown"
     its = f"it scored {mean} in the mean of {scored} of {texts_text(working.texts)}"
     if blamed:
-        said = f"Use {working.name}: it alone works, and {listed} failed on every text; {its}."
-        return Recommendation(working.name, "shown" if scored >= FEWEST_TEXTS else "open", (said,))
-    said = f"Only {working.name} can be told about: {its}, and no text of {listed} has a score."
-    return Recommendation(None, "open", (said,))
+        sentence = f"Use {working.name}: it alone works, and {named} failed on every text; {its}."
+        return Recommendation(
+            working.name, "shown" if scored >= FEWEST_TEXTS else "open", (sentence,)
+        )
+    sentence = f"Only {working.name} can be told about: {its}, and no text of {named} has a score."
+    return Recommendation(None, "open", (sentence,))
 
 
-def _all_failed(it: SettingSummary) -> str:
+def _all_failed(setting: SettingSummary) -> str:
     """Say why a setting has no score at all, on how many texts, and what to change."""
-    reasons = [f"{found.because.why} ({texts_text(found.texts)})" for found in it.unscored]
+    reasons = [f"{found.because.why} ({texts_text(found.texts)})" for found in setting.unscored]
     more = f"; and {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
     why = "; ".join(reasons[:MOST_REASONS]) or "the reason is unknown"
-    fixes = dict.fromkeys(found.because.fix for found in it.unscored[:MOST_REASONS])
+    fixes = dict.fromkeys(found.because.fix for found in setting.unscored[:MOST_REASONS])
     return " ".join(
-        (f"{it.name} has no score on any of {texts_text(it.texts)}: {why}{more}.", *fixes)
+        (f"{setting.name} has no score on any of {texts_text(setting.texts)}: {why}{more}.", *fixes)
     )
 
 
@@ -245,16 +247,20 @@ def _best_of(
 ) -> Recommendation:
     """Return which of the settings that have scores to use."""
     best = _leader(settings, differences)
-    against = [_seen_from(best.name, it) for it in differences if best.name in _names(it)]
-    rivals = [it for it in against if it.verdict != "better"]
+    against = [
+        _seen_from(best.name, difference)
+        for difference in differences
+        if best.name in _names(difference)
+    ]
+    rivals = [difference for difference in against if difference.verdict != "better"]
     if not rivals:
         chosen = Recommendation(best.name, "shown", (_is_better(best.name, against),))
-    elif all(it.verdict == "even" for it in rivals):
+    elif all(rival.verdict == "even" for rival in rivals):
         chosen = _cheapest_of(best, rivals, settings, margin)
     else:
-        said = [_is_open(it, margin) for it in rivals if it.verdict != "even"]
-        said += _until_then([best.name, *(it.against for it in rivals)], settings)
-        chosen = Recommendation(None, "open", tuple(said))
+        doubts = [_is_open(rival, margin) for rival in rivals if rival.verdict != "even"]
+        doubts += _until_then([best.name, *(rival.against for rival in rivals)], settings)
+        chosen = Recommendation(None, "open", tuple(doubts))
     sentences = (*chosen.sentences, *_money(chosen.choice, against, settings))
     return Recommendation(chosen.choice, chosen.verdict, sentences)
 
@@ -265,8 +271,12 @@ def _leader(
     """Return the setting with the highest mean difference from the others."""
 
     def lead(setting: SettingSummary) -> float:
-        seen = [_seen_from(setting.name, it) for it in differences if setting.name in _names(it)]
-        return fmean(it.basis.mean if it.basis else 0.0 for it in seen)
+        seen = [
+            _seen_from(setting.name, difference)
+            for difference in differences
+            if setting.name in _names(difference)
+        ]
+        return fmean(difference.basis.mean if difference.basis else 0.0 for difference in seen)
 
     return max(settings, key=lead)
 
@@ -294,7 +304,7 @@ def _seen_from(name: str, found: PairedDifference) -> PairedDifference:
         counting_missing=_negated(found.counting_missing),
         cost_usd=_negated(found.cost_usd),
         seconds=_negated(found.seconds),
-        criteria={name: _turned(it) for name, it in found.criteria.items()},
+        criteria={name: _turned(criterion) for name, criterion in found.criteria.items()},
         people=_negated(found.people),
         with_people=_negated(found.with_people),
     )
@@ -304,17 +314,23 @@ def _negated(found: MeanInterval | None) -> MeanInterval | None:
     return None if found is None else _turned(found)
 
 
-def _turned(it: MeanInterval) -> MeanInterval:
-    low, high = (None if edge is None else -edge for edge in (it.high, it.low))
-    return replace(it, mean=-it.mean, low=low, high=high)
+def _turned(interval: MeanInterval) -> MeanInterval:
+    low, high = (None if edge is None else -edge for edge in (interval.high, interval.low))
+    return replace(interval, mean=-interval.mean, low=low, high=high)
 
 
 def _is_better(name: str, against: Sequence[PairedDifference]) -> str:
     found = "; ".join(
-        f"{interval_text(it.basis)} against {it.against}" for it in against if it.basis
+        f"{interval_text(difference.basis)} against {difference.against}"
+        for difference in against
+        if difference.basis
     )
-    who = "people score" if any(it.with_people for it in against) else "the judge scores"
-    chances = [it.chance for it in against if it.chance is not None]
+    who = (
+        "people score"
+        if any(difference.with_people for difference in against)
+        else "the judge scores"
+    )
+    chances = [difference.chance for difference in against if difference.chance is not None]
     sure = f", the chance that it is better is {_odds(min(chances))}" if chances else ""
     return f"Use {name}: {who} its texts higher ({found}{sure})."
 
@@ -324,18 +340,22 @@ def _odds(chance: float) -> str:
     return "over 99 %" if chance > 0.99 else f"{max(chance, 0.01):.0%}".replace("%", " %")
 
 
-def _is_open(it: PairedDifference, margin: float) -> str:
-    found, names = it.basis, f"{it.setting} and {it.against}"
+def _is_open(difference: PairedDifference, margin: float) -> str:
+    found, names = difference.basis, f"{difference.setting} and {difference.against}"
     if found is None:
         return f"No text has a score with both {names}."
-    more = "" if it.more_texts is None else f" About {it.more_texts:,} more would tell."
-    if it.verdict == "too few":
+    more = (
+        ""
+        if difference.more_texts is None
+        else f" About {difference.more_texts:,} more would tell."
+    )
+    if difference.verdict == "too few":
         few = f"{found.count} {'text is' if found.count == 1 else 'texts are'} too few"
         return f"{few} to tell {names} apart ({interval_text(found)})." + more
     chance = (
         ""
-        if it.chance is None
-        else f"; the chance that {it.setting} is better is {_odds(it.chance)}"
+        if difference.chance is None
+        else f"; the chance that {difference.setting} is better is {_odds(difference.chance)}"
     )
     target = max(abs(found.mean), margin)
     tell = more.replace("would tell", f"texts like these would tell a difference of {target:.2f}")
@@ -344,8 +364,10 @@ def _is_open(it: PairedDifference, margin: float) -> str:
 
 def _until_then(names: Sequence[str], settings: Sequence[SettingSummary]) -> list[str]:
     """Say which of those that may be best costs least; nothing if that is unknown or none does."""
-    found = [it for it in settings if it.name in names]
-    costs = {it.name: it.cost_usd.mean for it in found if it.cost_usd is not None}
+    found = [setting for setting in settings if setting.name in names]
+    costs = {
+        setting.name: setting.cost_usd.mean for setting in found if setting.cost_usd is not None
+    }
     if len(costs) < len(found) or max(costs.values()) - min(costs.values()) <= SAME:
         return []
     cheapest = min(costs, key=lambda name: costs[name])
@@ -358,46 +380,56 @@ def _cheapest_of(
     settings: Sequence[SettingSummary],
     margin: float,
 ) -> Recommendation:
-    names = {best.name, *(it.against for it in rivals)}
-    even = [it for it in settings if it.name in names]
-    listed = " and ".join(it.name for it in even)
-    if all(it.basis is not None and not it.basis.sd for it in rivals):
-        count = min(it.basis.count for it in rivals if it.basis)
+    names = {best.name, *(rival.against for rival in rivals)}
+    even = [setting for setting in settings if setting.name in names]
+    named = " and ".join(setting.name for setting in even)
+    if all(rival.basis is not None and not rival.basis.sd for rival in rivals):
+        count = min(rival.basis.count for rival in rivals if rival.basis)
         share = 1 - (1 - CONFIDENCE) ** (1 / count)
-        said = f"{listed} scored the same on each of {count} texts: on at most {share:.0%} of such"
-        said += f" texts would they differ ({CONFIDENCE:.0%} sure)."
+        sentence = (
+            f"{named} scored the same on each of {count} texts: on at most {share:.0%} of such"
+        )
+        sentence += f" texts would they differ ({CONFIDENCE:.0%} sure)."
     else:
-        said = f"{listed} differ by less than {margin:.2f}, which does not matter."
-    costs = {it.name: it.cost_usd.mean for it in even if it.cost_usd is not None}
+        sentence = f"{named} differ by less than {margin:.2f}, which does not matter."
+    costs = {
+        setting.name: setting.cost_usd.mean for setting in even if setting.cost_usd is not None
+    }
     if len(costs) < len(even):
-        return Recommendation(None, "even", (said, "What they cost is unknown."))
+        return Recommendation(None, "even", (sentence, "What they cost is unknown."))
     cheapest = min(costs, key=lambda name: costs[name])
     if max(costs.values()) - costs[cheapest] <= SAME:
-        return Recommendation(None, "even", (said, "They cost the same: use either."))
-    return Recommendation(cheapest, "even", (said, f"Use {cheapest}, which costs least."))
+        return Recommendation(None, "even", (sentence, "They cost the same: use either."))
+    return Recommendation(cheapest, "even", (sentence, f"Use {cheapest}, which costs least."))
 
 
 def _money(
     choice: str | None, against: Sequence[PairedDifference], settings: Sequence[SettingSummary]
 ) -> list[str]:
     """Say what the best setting costs beside each other one."""
-    said = []
-    for it in against:
-        names = f"{it.setting} costs", f"than {it.against}"
-        if it.cost_usd is None:
+    sentences = []
+    for difference in against:
+        names = f"{difference.setting} costs", f"than {difference.against}"
+        if difference.cost_usd is None:
             if any(summary.cost_usd is None for summary in settings):
-                said.append(f"What {it.setting} costs beside {it.against} is unknown.")
+                sentences.append(
+                    f"What {difference.setting} costs beside {difference.against} is unknown."
+                )
             continue
-        if abs(it.cost_usd.mean) <= SAME:
+        if abs(difference.cost_usd.mean) <= SAME:
             continue
-        more = "more" if it.cost_usd.mean > 0 else "less"
-        line = f"{names[0]} {dollars(abs(it.cost_usd.mean))} a text {more} {names[1]}"
-        line += _bounds(it.cost_usd, dollars)
-        gain = it.basis.mean if it.basis and choice == it.setting and it.verdict == "better" else 0
+        more = "more" if difference.cost_usd.mean > 0 else "less"
+        line = f"{names[0]} {dollars(abs(difference.cost_usd.mean))} a text {more} {names[1]}"
+        line += _bounds(difference.cost_usd, dollars)
+        gain = (
+            difference.basis.mean
+            if difference.basis and choice == difference.setting and difference.verdict == "better"
+            else 0
+        )
         if more == "more" and gain > 0:
-            line += f": {dollars(it.cost_usd.mean * 0.01 / gain)} for each 0.01 of score"
-        said.append(f"{line}.")
-    return said
+            line += f": {dollars(difference.cost_usd.mean * 0.01 / gain)} for each 0.01 of score"
+        sentences.append(f"{line}.")
+    return sentences
 
 
 def _bounds(found: MeanInterval, shown: Callable[[float], str]) -> str:
@@ -411,25 +443,27 @@ def _reservations(
     differences: Sequence[PairedDifference], margin: float, level: float
 ) -> list[str]:
     """Say what speaks against the verdict: texts that are missing, and people."""
-    said = []
-    for it in differences:
-        pair = f"{it.setting} and {it.against}"
-        if it.counting_missing is not None:
-            counted = verdict_on(it.counting_missing, margin, level)
+    sentences = []
+    for difference in differences:
+        pair = f"{difference.setting} and {difference.against}"
+        if difference.counting_missing is not None:
+            counted = verdict_on(difference.counting_missing, margin, level)
             change = (
-                "the verdict is the same" if counted == it.verdict else f"it would be {counted}"
+                "the verdict is the same"
+                if counted == difference.verdict
+                else f"it would be {counted}"
             )
-            said.append(
+            sentences.append(
                 f"Where a text is missing and counts as 0, {pair} differ by"
-                f" {interval_text(it.counting_missing)}: {change}."
+                f" {interval_text(difference.counting_missing)}: {change}."
             )
-        if it.people is not None and it.with_people is None:
-            said.append(
-                f"People rated {texts_text(it.people.count)} of"
-                f" both {pair} ({interval_text(it.people)});"
+        if difference.people is not None and difference.with_people is None:
+            sentences.append(
+                f"People rated {texts_text(difference.people.count)} of"
+                f" both {pair} ({interval_text(difference.people)});"
                 f" from {FEWEST_RATED} on their word decides."
             )
-    return said
+    return sentences
 
 
 def interval_text(found: MeanInterval) -> str:

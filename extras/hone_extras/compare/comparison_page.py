@@ -81,7 +81,9 @@ def _sections(story: ComparisonStory) -> Iterator[str]:
     yield f"<h1>Comparison {html_text(plan.name)}</h1>"
     about = f"{texts_text(len(plan.texts))} with {', '.join(plan.settings)}; {story.judged_by()}."
     yield f'<p class="soft">{html_text(about)}</p>'
-    advice = "".join(f"<p>{html_text(it)}</p>" for it in result.recommendation.sentences)
+    advice = "".join(
+        f"<p>{html_text(sentence)}</p>" for sentence in result.recommendation.sentences
+    )
     yield f'<div class="advice">{advice}</div>'
     yield "<h2>Settings</h2>"
     yield _table(settings_table(result.settings))
@@ -100,14 +102,14 @@ def _sections(story: ComparisonStory) -> Iterator[str]:
 
 
 def _list(lines: Iterable[str], kind: str) -> str:
-    return f'<ul class="{kind}">{"".join(f"<li>{html_text(it)}</li>" for it in lines)}</ul>'
+    return f'<ul class="{kind}">{"".join(f"<li>{html_text(line)}</li>" for line in lines)}</ul>'
 
 
 def _table(table: Rows) -> str:
     head, *rows = table
-    top = "".join(f'<th scope="col">{html_text(it)}</th>' for it in head)
-    lines = ("".join(f"<td>{html_text(it)}</td>" for it in row) for row in rows)
-    body = "".join(f"<tr>{it}</tr>" for it in lines)
+    top = "".join(f'<th scope="col">{html_text(cell)}</th>' for cell in head)
+    lines = ("".join(f"<td>{html_text(cell)}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
     return (
         f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
     )
@@ -118,8 +120,8 @@ def _differences(story: ComparisonStory) -> Iterator[str]:
     yield _table(differences_table(differences))
     if len(differences) > 1:
         yield '<p class="soft">The intervals of all differences hold together with 95 %.</p>'
-    for it in differences:
-        yield _chart(it, [gap for gap, _ in story.gaps_in_score(it)])
+    for difference in differences:
+        yield _chart(difference, [gap for gap, _ in story.gaps_in_score(difference)])
     for rows in (criteria_table(differences), people_table(differences)):
         if len(rows) > 1:
             yield _table(rows)
@@ -128,9 +130,9 @@ def _differences(story: ComparisonStory) -> Iterator[str]:
 WIDTH, HEIGHT, EDGE = 700, 92, 20
 
 
-def _chart(it: PairedDifference, gaps: Sequence[float]) -> str:
+def _chart(difference: PairedDifference, gaps: Sequence[float]) -> str:
     """Return a drawing of the differences: a dot for each text, the mean and its interval."""
-    found = it.score
+    found = difference.score
     if found is None:
         return ""
     ends = [*gaps, found.low or 0.0, found.high or 0.0]
@@ -143,7 +145,7 @@ def _chart(it: PairedDifference, gaps: Sequence[float]) -> str:
     bar = ""
     if found.low is not None and found.high is not None:
         bar = f'<line class="reach" x1="{x(found.low)}" x2="{x(found.high)}" y1="54" y2="54"/>'
-    names = html_text(it.against), html_text(it.setting)
+    names = html_text(difference.against), html_text(difference.setting)
     found_text = f"mean {with_sign(found.mean)}, 95 % {reach(found, is_signed=True)}"
     label = f"{names[1]} minus {names[0]}: {found_text}"
     return (
@@ -164,7 +166,7 @@ def _texts(story: ComparisonStory) -> Iterator[str]:
     rows.sort(key=lambda row: -_span(row[1]))
     for number, (text, found) in enumerate(rows):
         is_open = " open" if number < OPEN_TEXTS else ""
-        sides = "".join(_side(name, it) for name, it in found.items())
+        sides = "".join(_side(name, refined) for name, refined in found.items())
         yield (
             f"<details{is_open}><summary>{html_text(text.name)}{_scores(found)}</summary>"
             f'{_submitted(text)}<div class="sides">{sides}</div></details>'
@@ -172,13 +174,13 @@ def _texts(story: ComparisonStory) -> Iterator[str]:
 
 
 def _span(found: Mapping[str, RefinedText]) -> float:
-    scores = [it for one in found.values() if (it := one.outcome().score) is not None]
+    scores = [score for one in found.values() if (score := one.outcome().score) is not None]
     return max(scores) - min(scores) if scores else 0.0
 
 
 def _scores(found: Mapping[str, RefinedText]) -> str:
-    scores = {name: it.outcome().score for name, it in found.items()}
-    known = [it for it in scores.values() if it is not None]
+    scores = {name: refined.outcome().score for name, refined in found.items()}
+    known = [score for score in scores.values() if score is not None]
     parts = []
     for name, score in scores.items():
         kind = ""
@@ -192,14 +194,14 @@ def _scores(found: Mapping[str, RefinedText]) -> str:
 def _submitted(text: ComparedText) -> str:
     given = [("Task", text.fields.get("task")), ("Submitted draft", text.fields.get("draft"))]
     return "".join(
-        f'<h3 class="soft">{title}</h3><pre>{html_text(it)}</pre>'
-        for title, it in given
-        if isinstance(it, str)
+        f'<h3 class="soft">{title}</h3><pre>{html_text(text)}</pre>'
+        for title, text in given
+        if isinstance(text, str)
     )
 
 
-def _side(name: str, it: RefinedText) -> str:
-    outcome, now = it.outcome(), it.snapshot
+def _side(name: str, refined: RefinedText) -> str:
+    outcome, now = refined.outcome(), refined.snapshot
     score = "no score" if outcome.score is None else f"{outcome.score:.3f}"
     cost = UNKNOWN if outcome.cost_usd is None else dollars(outcome.cost_usd)
     seconds = UNKNOWN if outcome.seconds is None else f"{outcome.seconds:.1f} s"
@@ -208,40 +210,40 @@ def _side(name: str, it: RefinedText) -> str:
     parts = [
         f"<h3>{html_text(name)}: {score}</h3>",
         f'<p class="soft">{cost} \u00b7 {seconds}{reference}</p>',
-        *(f'<p class="missing">{html_text(why)}</p>' for why in _lacks(it)),
-        "" if it.draft is None else f"<pre>{html_text(it.draft)}</pre>",
-        _said(it),
+        *(f'<p class="missing">{html_text(why)}</p>' for why in _lacks(refined)),
+        "" if refined.draft is None else f"<pre>{html_text(refined.draft)}</pre>",
+        _said(refined),
     ]
     return f"<section>{''.join(parts)}</section>"
 
 
-def _lacks(it: RefinedText) -> Iterator[str]:
-    if it.failure is not None:
-        yield it.failure
-    if it.judged_with is None:
-        yield from map(str, it.not_judged)
+def _lacks(refined: RefinedText) -> Iterator[str]:
+    if refined.failure is not None:
+        yield refined.failure
+    if refined.judged_with is None:
+        yield from map(str, refined.not_judged)
 
 
-def _said(it: RefinedText) -> str:
+def _said(refined: RefinedText) -> str:
     """Return what the judge and people said of a draft; what settings share, at the first one."""
-    shared = [f"The same draft as with {it.judged_with}: judged once for both."]
+    shared = [f"The same draft as with {refined.judged_with}: judged once for both."]
     lines = (
         shared
-        if it.judged_with
+        if refined.judged_with
         else [
             f"{score.criterion} {UNKNOWN if score.score is None else f'{score.score:.2f}'}"
             + (f": {score.reason}" if score.reason else "")
-            for judged in it.judged
+            for judged in refined.judged
             for score in judged.scores
         ]
     )
-    lines += [f"rated {score:.2f} by {by or 'a person'}" for by, score in it.ratings.items()]
+    lines += [f"rated {score:.2f} by {by or 'a person'}" for by, score in refined.ratings.items()]
     return _list(lines, "soft") if lines else ""
 
 
 def _configured(plan: ComparisonPlan) -> Iterator[str]:
     text = plan.texts[0]
-    bodies = {name: (it, plan.body(text, name)) for name, it in plan.settings.items()}
+    bodies = {name: (setting, plan.body(text, name)) for name, setting in plan.settings.items()}
     if plan.judge:
         bodies["judge"] = (plan.judge, plan.judging(text, "a draft"))
     for name, (fields, body) in bodies.items():
@@ -264,7 +266,7 @@ def _written(fields: Mapping[str, Any], body: Mapping[str, Any]) -> str:
 
 def _masked(value: Any, secrets: frozenset[str]) -> Any:
     if isinstance(value, Mapping):
-        return {name: _masked(it, secrets) for name, it in value.items()}
+        return {name: _masked(inner, secrets) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_masked(it, secrets) for it in value]
+        return [_masked(inner, secrets) for inner in value]
     return MASK if isinstance(value, str) and value in secrets else value

@@ -1,6 +1,6 @@
 """Runs a comparison: every text with every setting, then every final draft before one judge.
 
-What was begun is found again by the metadata of its refinements, so a run that was cut off goes on
+The metadata of refinements say which comparison they belong to, so a run that was cut off goes on
 from any machine and pays nothing twice.
 """
 
@@ -93,7 +93,7 @@ class ComparisonPlan:
         for name in RUBRIC:
             body |= self._agreed(text, name, name, bodies)
         for name in ("instructions", "models"):
-            parts = [it.get(name) or {} for it in bodies]
+            parts = [fields.get(name) or {} for fields in bodies]
             if agreed := self._agreed(text, name, CRITIC, parts):
                 body[name] = agreed
         body |= self.judge
@@ -109,10 +109,10 @@ class ComparisonPlan:
         self, text: ComparedText, name: str, member: str, found: Sequence[Fields]
     ) -> dict[str, Any]:
         """Return the member that all have, or nothing if none has it or the judge has the field."""
-        values = [{member: it[member]} if member in it else {} for it in found]
+        values = [{member: fields[member]} if member in fields else {} for fields in found]
         if name in self.judge:
             return {}
-        if all(it == values[0] for it in values):
+        if all(value == values[0] for value in values):
             return values[0]
         differs = name if name == member else f"{name}.{member}"
         raise ComparisonInvalid(
@@ -151,11 +151,11 @@ def read_texts(path: Path) -> tuple[tuple[ComparedText, ...], tuple[str, ...]]:
     found = list(_of_folder(path) if path.is_dir() else _of_lines(path))
     texts: dict[str, ComparedText] = {}
     repeated = []
-    for it in found:
-        key = key_of(it.fields)
+    for text in found:
+        key = key_of(text.fields)
         if key in texts:
-            repeated.append(f"{it.name} (as {texts[key].name})")
-        texts.setdefault(key, it)
+            repeated.append(f"{text.name} (as {texts[key].name})")
+        texts.setdefault(key, text)
     if not texts:
         raise ComparisonInvalid(f"{path} has no texts: *.txt, *.md, or lines of JSON")
     if len(texts) > MOST_TEXTS:
@@ -211,7 +211,7 @@ def check_settings(settings: Mapping[str, Fields], judge: Fields) -> None:
             raise ComparisonInvalid(f"`{min(found)}` of {name} belongs to a text, not to a setting")
         if fields.get("store") is False:
             raise ComparisonInvalid(f'{name} has "store": false: its drafts would be gone')
-        same = [it for it in settings if it != name and settings[it] == fields]
+        same = [setting for setting in settings if setting != name and settings[setting] == fields]
         if same:
             raise ComparisonInvalid(f"{name} and {same[0]} are the same settings")
     if found := (OF_DRAFT | {"strategy"}) & judge.keys():
@@ -232,14 +232,14 @@ NONE = Consumption(calls=0, input_tokens=0, output_tokens=0, tokens=0, cost_usd=
 def sum_of(parts: Iterable[Consumption]) -> Consumption:
     """Return the sum; an unknown cost makes it unknown."""
     total = NONE
-    for it in parts:
-        known = total.cost_usd is not None and it.cost_usd is not None
+    for part in parts:
+        known = total.cost_usd is not None and part.cost_usd is not None
         total = Consumption(
-            calls=total.calls + it.calls,
-            input_tokens=total.input_tokens + it.input_tokens,
-            output_tokens=total.output_tokens + it.output_tokens,
-            tokens=total.tokens + it.tokens,
-            cost_usd=(total.cost_usd or 0) + (it.cost_usd or 0) if known else None,
+            calls=total.calls + part.calls,
+            input_tokens=total.input_tokens + part.input_tokens,
+            output_tokens=total.output_tokens + part.output_tokens,
+            tokens=total.tokens + part.tokens,
+            cost_usd=(total.cost_usd or 0) + (part.cost_usd or 0) if known else None,
         )
     return total
 
@@ -256,14 +256,17 @@ class PlanEstimates:
     def of_setting(self, name: str) -> ComparisonCost:
         """Return what one setting would consume."""
         found = self.settings[name]
-        return ComparisonCost(sum_of(it.expected for it in found), sum_of(it.p95 for it in found))
+        return ComparisonCost(
+            sum_of(estimate.expected for estimate in found),
+            sum_of(estimate.p95 for estimate in found),
+        )
 
     def of_judge(self, judgements: int) -> ComparisonCost:
         """Return what all judgements would consume."""
         times = range(judgements)
         return ComparisonCost(
-            sum_of(it.expected for it in self.judge for _ in times),
-            sum_of(it.p95 for it in self.longest for _ in times),
+            sum_of(estimate.expected for estimate in self.judge for _ in times),
+            sum_of(estimate.p95 for estimate in self.longest for _ in times),
         )
 
 
@@ -312,7 +315,9 @@ class ComparisonRunner:
                 raise ComparisonInvalid(f"the judge of {text.name}: {refused}") from None
             found.judge += [judged] * len(plan.settings)
             if p95:
-                written = [it[index].p95.output_tokens for it in found.settings.values()]
+                written = [
+                    estimates[index].p95.output_tokens for estimates in found.settings.values()
+                ]
                 found.longest += self._longest(text, draft, max(written))
         return found
 
@@ -331,10 +336,10 @@ class ComparisonRunner:
     def known(self) -> dict[str, Snapshot]:
         """Return the refinements of this comparison that there are, by key."""
         found: dict[str, Snapshot] = {}
-        for it in self._patiently(self._with_this_name):
-            key = it.metadata.get("compare_key")
+        for snapshot in self._patiently(self._with_this_name):
+            key = snapshot.metadata.get("compare_key")
             if key is not None and (key not in found or found[key].status == Status.CANCELED):
-                found[key] = it
+                found[key] = snapshot
         return found
 
     def _with_this_name(self) -> list[Snapshot]:
@@ -362,7 +367,7 @@ class ComparisonRunner:
         while waiting or under_way:
             while waiting and len(under_way) < self._concurrency:
                 key = waiting.popleft()
-                self._settle(key, self._begun(key, wanted[key], known.get(key)), ended, under_way)
+                self._settle(key, self._started(key, wanted[key], known.get(key)), ended, under_way)
             on_ended(len(ended))
             if not under_way:
                 continue
@@ -385,7 +390,7 @@ class ComparisonRunner:
         else:
             under_way[key] = now.id
 
-    def _begun(self, key: str, body: Fields, known: Snapshot | None) -> Snapshot | str:
+    def _started(self, key: str, body: Fields, known: Snapshot | None) -> Snapshot | str:
         try:
             if known is None:
                 headers = {"Idempotency-Key": f"hone-compare-{self._plan.name}-{key}"}
@@ -493,15 +498,15 @@ class RefinedText:
             return TextOutcome(has_text=False, no_score=self._no_score(), cost_usd=0.0)
         estimate = now.result.estimate if now.result else None
         by_criterion: dict[str, list[float]] = {}
-        for it in (score for judged in self.judged for score in judged.scores):
-            if it.score is not None:
-                by_criterion.setdefault(it.criterion, []).append(it.score)
+        for score in (score for judged in self.judged for score in judged.scores):
+            if score.score is not None:
+                by_criterion.setdefault(score.criterion, []).append(score.score)
         return TextOutcome(
             has_text=now.result is not None,
             has_ended=now.status.is_terminal,
             judged=tuple(_scores(self.judgements)) if now.status.is_terminal else (),
             no_score=self._no_score(),
-            criteria={name: sum(it) / len(it) for name, it in by_criterion.items()},
+            criteria={name: sum(scores) / len(scores) for name, scores in by_criterion.items()},
             cost_usd=now.usage.cost_usd,
             seconds=_seconds(now),
             passed=bool(self.judgements)
@@ -516,7 +521,7 @@ class RefinedText:
         """Return why it has no score, in the same words for all texts, and what to change."""
         now = self.snapshot
         if now is None:
-            return NoScore(self.failure or "it was not begun", "Mend its request.")
+            return NoScore(self.failure or "it was not started", "Mend its request.")
         if not now.status.is_terminal:
             fix = "Answer its reviews, and run the command again."
             return NoScore("it waits for a reviewer", fix, blames_setting=False)
@@ -530,9 +535,9 @@ class RefinedText:
 
 
 def _scores(judgements: Iterable[Snapshot]) -> Iterator[float]:
-    for it in judgements:
-        if it.result is not None and it.result.score is not None:
-            yield it.result.score
+    for judgement in judgements:
+        if judgement.result is not None and judgement.result.score is not None:
+            yield judgement.result.score
 
 
 def _seconds(now: Snapshot) -> float | None:
@@ -560,14 +565,14 @@ def refined_texts(
         for index in range(len(plan.texts))
     ]
     judged = _judgements(runner, plan, known, found, on_progress)
-    done, total = 0, sum(len(it) for it in found)
+    done, total = 0, sum(len(of_text) for of_text in found)
     complete: RefinedTexts = []
     for text, of_text in zip(plan.texts, found, strict=True):
         complete.append({})
         firsts: dict[tuple[str, ...], str] = {}
-        for name, it in of_text.items():
-            keys_of_draft = tuple(_judgement_keys(plan, text, it))
-            seen = _looked_up(runner, it, [judged[key] for key in keys_of_draft])
+        for name, refined in of_text.items():
+            keys_of_draft = tuple(_judgement_keys(plan, text, refined))
+            seen = _looked_up(runner, refined, [judged[key] for key in keys_of_draft])
             first = firsts.setdefault(keys_of_draft, name) if keys_of_draft else name
             complete[-1][name] = replace(seen, judged_with=None if first == name else first)
             done += 1
@@ -590,18 +595,18 @@ def _refined(ended: Snapshot | str) -> RefinedText:
 
 
 def _judgement_bodies(
-    plan: ComparisonPlan, text: ComparedText, it: RefinedText
+    plan: ComparisonPlan, text: ComparedText, refined: RefinedText
 ) -> Iterator[dict[str, Any]]:
-    now = it.snapshot
-    if it.draft is None or now is None or not now.status.is_terminal:
+    now = refined.snapshot
+    if refined.draft is None or now is None or not now.status.is_terminal:
         return
-    body = plan.judging(text, it.draft)
+    body = plan.judging(text, refined.draft)
     for number in range(1, plan.judgements + 1):
         yield {**body, "metadata": {**(body.get("metadata") or {}), "judgement": str(number)}}
 
 
-def _judgement_keys(plan: ComparisonPlan, text: ComparedText, it: RefinedText) -> list[str]:
-    return [key_of(body) for body in _judgement_bodies(plan, text, it)]
+def _judgement_keys(plan: ComparisonPlan, text: ComparedText, refined: RefinedText) -> list[str]:
+    return [key_of(body) for body in _judgement_bodies(plan, text, refined)]
 
 
 def _judgements(
@@ -615,25 +620,25 @@ def _judgements(
     wanted = {
         key_of(body): plan.labelled(body, "judge", text.name)
         for text, of_text in zip(plan.texts, found, strict=True)
-        for it in of_text.values()
-        for body in _judgement_bodies(plan, text, it)
+        for refined in of_text.values()
+        for body in _judgement_bodies(plan, text, refined)
     }
     return runner.run(wanted, known, lambda n: on_progress("judging", n, len(wanted)))
 
 
 def _looked_up(
-    runner: ComparisonRunner, it: RefinedText, judged: Sequence[Snapshot | str]
+    runner: ComparisonRunner, refined: RefinedText, judged: Sequence[Snapshot | str]
 ) -> RefinedText:
     ended = tuple(one for one in judged if isinstance(one, Snapshot) and [*_scores([one])])
     failed = tuple(_why_not_judged(one) for one in judged if one not in ended)
-    drafts = runner.iterations(it.snapshot.id) if it.snapshot and it.draft else ()
+    drafts = runner.iterations(refined.snapshot.id) if refined.snapshot and refined.draft else ()
     return RefinedText(
-        it.snapshot,
-        it.failure,
+        refined.snapshot,
+        refined.failure,
         judgements=ended,
         not_judged=failed,
         judged=tuple(one for judgement in ended for one in runner.iterations(judgement.id)),
-        ratings=_ratings(it, drafts),
+        ratings=_ratings(refined, drafts),
     )
 
 
@@ -645,9 +650,9 @@ def _why_not_judged(judged: Snapshot | str) -> FailedJudgement:
     return FailedJudgement(f"{judged.status}, without a score", judged.id)
 
 
-def _ratings(it: RefinedText, drafts: Iterable[Iteration]) -> dict[str, float]:
+def _ratings(refined: RefinedText, drafts: Iterable[Iteration]) -> dict[str, float]:
     """Return what people scored the final draft, by who they are; their last word counts."""
-    result = it.snapshot.result if it.snapshot else None
+    result = refined.snapshot.result if refined.snapshot else None
     given = [
         rating
         for draft in drafts
@@ -698,26 +703,29 @@ class ComparisonStory:
         noise = self.result.judge_noise
         if noise is None:
             return []
-        said = [f"The judge's scores of one text vary by {noise:.3f} (standard deviation)."]
-        for it in self.result.differences:
-            if it.score is not None and it.score.sd:
-                share = min(1.0, 2 * noise**2 / self.plan.judgements / it.score.sd**2)
-                said.append(
-                    f"{it.setting} - {it.against}: {share:.0%} of the variance between texts is"
-                    " that noise, and the interval contains it."
+        notes = [f"The judge's scores of one text vary by {noise:.3f} (standard deviation)."]
+        for difference in self.result.differences:
+            if difference.score is not None and difference.score.sd:
+                share = min(1.0, 2 * noise**2 / self.plan.judgements / difference.score.sd**2)
+                notes.append(
+                    f"{difference.setting} - {difference.against}: {share:.0%} of the variance"
+                    " between texts is that noise, and the interval contains it."
                 )
-        return said
+        return notes
 
     def spent(self) -> dict[str, float | None]:
         """Return what refining and judging cost; None if it is unknown."""
         runs = {
-            it.snapshot.id: it.snapshot
+            refined.snapshot.id: refined.snapshot
             for text in self.refined
-            for it in text.values()
-            if it.snapshot
+            for refined in text.values()
+            if refined.snapshot
         }
         judged = {
-            one.id: one for text in self.refined for it in text.values() for one in it.judgements
+            one.id: one
+            for text in self.refined
+            for refined in text.values()
+            for one in refined.judgements
         }
         return {"refining": _cost(runs.values()), "judging": _cost(judged.values())}
 
@@ -727,10 +735,12 @@ class ComparisonStory:
 
     def _how_to_go_on(self) -> list[str]:
         """Return how the command is run again, if a setting has no score at all."""
-        if all(it.score is not None for it in self.result.settings):
+        if all(setting.score is not None for setting in self.result.settings):
             return []
-        said = f"Run it again with --name {self.plan.name}, and with --retry if the files are the"
-        return [f"{said} same: what has a result is not paid again."]
+        command = (
+            f"Run it again with --name {self.plan.name}, and with --retry if the files are the"
+        )
+        return [f"{command} same: what has a result is not paid again."]
 
     def costs(self) -> str:
         """Return a sentence about what the comparison cost."""
@@ -740,21 +750,22 @@ class ComparisonStory:
 
 def _gaps_of(text: str, name: str, found: Mapping[str, RefinedText]) -> Iterator[str]:
     """Yield what a setting lacks of a text; a judgement that settings share is named once."""
-    it, what = found[name], on_one_line(text)
-    if it.failure is not None:
-        yield f"{what} with {name}: {on_one_line(it.failure)}"
-    if it.judged_with is None:
+    refined, what = found[name], on_one_line(text)
+    if refined.failure is not None:
+        yield f"{what} with {name}: {on_one_line(refined.failure)}"
+    if refined.judged_with is None:
         names = " and ".join(
             (name, *(other for other in found if found[other].judged_with == name))
         )
         yield from (
-            f"{what} with {names}, not judged: {on_one_line(str(why))}" for why in it.not_judged
+            f"{what} with {names}, not judged: {on_one_line(str(why))}"
+            for why in refined.not_judged
         )
 
 
 def _cost(of: Iterable[Snapshot]) -> float | None:
-    costs = [it.usage.cost_usd for it in of]
-    return None if None in costs else sum(it for it in costs if it is not None)
+    costs = [snapshot.usage.cost_usd for snapshot in of]
+    return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
 def _dollars(cost: float | None) -> str:

@@ -23,25 +23,25 @@ def settings_table(settings: Sequence[SettingSummary]) -> Rows:
     return [head, *map(_setting, settings)]
 
 
-def _setting(it: SettingSummary) -> tuple[str, ...]:
+def _setting(setting: SettingSummary) -> tuple[str, ...]:
     return (
-        it.name,
-        UNKNOWN if it.score is None else f"{it.score.mean:.3f}",
-        reach(it.score),
-        f"{it.passed}/{it.texts}",
-        score_text(it.own_score),
-        UNKNOWN if it.cost_usd is None else dollars(it.cost_usd.mean),
-        UNKNOWN if it.seconds is None else f"{it.seconds.mean:.1f}",
+        setting.name,
+        UNKNOWN if setting.score is None else f"{setting.score.mean:.3f}",
+        reach(setting.score),
+        f"{setting.passed}/{setting.texts}",
+        score_text(setting.own_score),
+        UNKNOWN if setting.cost_usd is None else dollars(setting.cost_usd.mean),
+        UNKNOWN if setting.seconds is None else f"{setting.seconds.mean:.1f}",
     )
 
 
 def own_estimates(settings: Sequence[SettingSummary]) -> list[str]:
     """Return a line for each setting that estimates its drafts."""
     return [
-        f"{it.name}: own estimate {it.own_estimate:.2f} \u00b1 {it.own_error:.2f}"
-        f" ({it.estimated} texts)"
-        for it in settings
-        if it.own_estimate is not None and it.own_error is not None
+        f"{setting.name}: own estimate {setting.own_estimate:.2f} \u00b1 {setting.own_error:.2f}"
+        f" ({setting.estimated} texts)"
+        for setting in settings
+        if setting.own_estimate is not None and setting.own_error is not None
     ]
 
 
@@ -51,16 +51,16 @@ def differences_table(differences: Sequence[PairedDifference]) -> Rows:
     return [head, *map(_difference, differences)]
 
 
-def _difference(it: PairedDifference) -> tuple[str, ...]:
-    cost = None if it.cost_usd is None else it.cost_usd.mean
+def _difference(difference: PairedDifference) -> tuple[str, ...]:
+    cost = None if difference.cost_usd is None else difference.cost_usd.mean
     return (
-        pair_of(it),
-        UNKNOWN if it.score is None else with_sign(it.score.mean),
-        reach(it.score, is_signed=True),
-        f"{it.wins}-{it.losses}-{it.ties}",
+        pair_of(difference),
+        UNKNOWN if difference.score is None else with_sign(difference.score.mean),
+        reach(difference.score, is_signed=True),
+        f"{difference.wins}-{difference.losses}-{difference.ties}",
         UNKNOWN if cost is None else f"{'+' if cost >= 0 else ''}{dollars(cost)}",
-        UNKNOWN if it.seconds is None else f"{it.seconds.mean:+z.1f}",
-        it.verdict,
+        UNKNOWN if difference.seconds is None else f"{difference.seconds.mean:+z.1f}",
+        difference.verdict,
     )
 
 
@@ -68,10 +68,10 @@ def criteria_table(differences: Sequence[PairedDifference]) -> Rows:
     """Return the differences by criterion; of one criterion they are those of the score."""
     head = ("difference", "criterion", "score", "95 %")
     rows = [
-        (pair_of(it), criterion, with_sign(found.mean), reach(found, is_signed=True))
-        for it in differences
-        if len(it.criteria) > 1
-        for criterion, found in it.criteria.items()
+        (pair_of(difference), criterion, with_sign(found.mean), reach(found, is_signed=True))
+        for difference in differences
+        if len(difference.criteria) > 1
+        for criterion, found in difference.criteria.items()
     ]
     return [head, *rows]
 
@@ -81,28 +81,28 @@ def people_table(differences: Sequence[PairedDifference]) -> Rows:
     head = ("difference by people", "of", "texts rated", "score", "95 %", "trust in the judge")
     rows = [
         (
-            pair_of(it),
-            "rated texts" if it.with_people is None else "all texts",
+            pair_of(difference),
+            "rated texts" if difference.with_people is None else "all texts",
             str(found.count),
             with_sign(found.mean),
             reach(found, is_signed=True),
-            UNKNOWN if it.trust is None else f"{it.trust:.2f}",
+            UNKNOWN if difference.trust is None else f"{difference.trust:.2f}",
         )
-        for it in differences
-        for found in [it.with_people or it.people]
+        for difference in differences
+        for found in [difference.with_people or difference.people]
         if found is not None
     ]
     return [head, *rows]
 
 
-def pair_of(it: PairedDifference) -> str:
+def pair_of(difference: PairedDifference) -> str:
     """Return the name of a difference."""
-    return f"{it.setting} - {it.against}"
+    return f"{difference.setting} - {difference.against}"
 
 
 def reach(found: MeanInterval | None, *, is_signed: bool = False) -> str:
     """Return the ends of an interval, or that there is none."""
     if found is None or found.low is None or found.high is None:
         return "none"
-    low, high = (with_sign(it) if is_signed else f"{it:.3f}" for it in (found.low, found.high))
+    low, high = (with_sign(end) if is_signed else f"{end:.3f}" for end in (found.low, found.high))
     return f"{low} to {high}"

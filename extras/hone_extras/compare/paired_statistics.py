@@ -45,39 +45,47 @@ def compare_settings(
     level = 1 - (1 - CONFIDENCE) / len(pairs)
     settings = tuple(_summary(name, texts) for name in names)
     differences = tuple(_difference(*pair, texts, margin, level) for pair in pairs)
-    noise = noise_of([it.judged for text in texts for it in text.values()])
+    noise = noise_of([refined.judged for text in texts for refined in text.values()])
     advice = recommended(settings, differences, margin, level)
     return ComparedSettings(settings, differences, judge_noise if noise is None else noise, advice)
 
 
 def _summary(name: str, texts: Texts) -> SettingSummary:
     found = [text[name] for text in texts]
-    estimates = [it for it in found if it.own_estimate is not None]
+    estimates = [outcome for outcome in found if outcome.own_estimate is not None]
     return SettingSummary(
         name,
         texts=len(found),
-        unfinished=sum(not it.has_ended for it in found),
-        without_text=sum(it.has_ended and not it.has_text for it in found),
-        without_score=sum(it.has_text and it.score is None for it in found),
+        unfinished=sum(not outcome.has_ended for outcome in found),
+        without_text=sum(outcome.has_ended and not outcome.has_text for outcome in found),
+        without_score=sum(outcome.has_text and outcome.score is None for outcome in found),
         unscored=_unscored(found),
-        score=_from_0_to_1([it.score for it in found if it.score is not None]),
-        passed=sum(bool(it.passed) for it in found),
-        own_score=_mean([it.own_score for it in found if it.own_score is not None]),
-        own_estimate=_mean([it.own_estimate for it in estimates if it.own_estimate is not None]),
-        own_error=_mean([it.own_error for it in estimates if it.own_error is not None]),
+        score=_from_0_to_1([outcome.score for outcome in found if outcome.score is not None]),
+        passed=sum(bool(outcome.passed) for outcome in found),
+        own_score=_mean([outcome.own_score for outcome in found if outcome.own_score is not None]),
+        own_estimate=_mean(
+            [outcome.own_estimate for outcome in estimates if outcome.own_estimate is not None]
+        ),
+        own_error=_mean(
+            [outcome.own_error for outcome in estimates if outcome.own_error is not None]
+        ),
         estimated=len(estimates),
-        cost_usd=_whole([it.cost_usd for it in found if it.has_ended]),
-        seconds=interval(_known([it.seconds for it in found])),
+        cost_usd=_whole([outcome.cost_usd for outcome in found if outcome.has_ended]),
+        seconds=interval(_known([outcome.seconds for outcome in found])),
         criteria={
-            name: it
+            name: mean
             for name in _criteria(found)
-            if (it := _from_0_to_1([o.criteria[name] for o in found if name in o.criteria]))
+            if (mean := _from_0_to_1([o.criteria[name] for o in found if name in o.criteria]))
         },
     )
 
 
 def _unscored(found: Sequence[TextOutcome]) -> tuple[UnscoredTexts, ...]:
-    reasons = Counter(it.no_score for it in found if it.score is None and it.no_score is not None)
+    reasons = Counter(
+        outcome.no_score
+        for outcome in found
+        if outcome.score is None and outcome.no_score is not None
+    )
     return tuple(UnscoredTexts(count, why) for why, count in reasons.most_common())
 
 
@@ -87,7 +95,7 @@ def _difference(
     both = [(text[setting], text[against]) for text in texts]
     by_judge = [_minus(one.score, other.score) for one, other in both]
     by_people = [_people(one, other) for one, other in both]
-    judged = [it for it in by_judge if it is not None]
+    judged = [gap for gap in by_judge if gap is not None]
     score = interval(judged, level)
     rated = [(j, p) for j, p in zip(by_judge, by_people, strict=True) if None not in (j, p)]
     trusted = trust_of([(j or 0.0, p or 0.0) for j, p in rated]) if rated else None
@@ -103,9 +111,9 @@ def _difference(
         score=score,
         verdict=verdict,
         chance=None if basis is None else chance_above_zero(basis),
-        wins=sum(it > SAME for it in judged),
-        losses=sum(it < -SAME for it in judged),
-        ties=sum(abs(it) <= SAME for it in judged),
+        wins=sum(gap > SAME for gap in judged),
+        losses=sum(gap < -SAME for gap in judged),
+        ties=sum(abs(gap) <= SAME for gap in judged),
         counting_missing=interval(_known(counted), level) if missing else None,
         cost_usd=_whole([_minus(a.cost_usd, b.cost_usd) for a, b in ended], level),
         seconds=interval(_known([_minus(a.seconds, b.seconds) for a, b in both]), level),
@@ -121,15 +129,15 @@ def _by_criterion(
     both: Sequence[tuple[TextOutcome, TextOutcome]], level: float
 ) -> dict[str, MeanInterval]:
     found = {}
-    for name in _criteria([it for pair in both for it in pair]):
+    for name in _criteria([outcome for pair in both for outcome in pair]):
         scored = [(a.criteria.get(name), b.criteria.get(name)) for a, b in both]
-        if it := interval(_known([_minus(*pair) for pair in scored]), level):
-            found[name] = it
+        if gap := interval(_known([_minus(*pair) for pair in scored]), level):
+            found[name] = gap
     return found
 
 
 def _criteria(found: Sequence[TextOutcome]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for it in found for name in it.criteria))
+    return tuple(dict.fromkeys(name for outcome in found for name in outcome.criteria))
 
 
 def _minus(one: float | None, other: float | None) -> float | None:
@@ -144,11 +152,15 @@ def _or_nothing(outcome: TextOutcome) -> float | None:
 def _people(one: TextOutcome, other: TextOutcome) -> float | None:
     """Return the mean difference of the scores of those who rated both."""
     who = one.ratings.keys() & other.ratings.keys()
-    return fmean(one.ratings[it] - other.ratings[it] for it in sorted(who)) if who else None
+    return (
+        fmean(one.ratings[person] - other.ratings[person] for person in sorted(who))
+        if who
+        else None
+    )
 
 
 def _known(values: Sequence[float | None]) -> list[float]:
-    return [it for it in values if it is not None]
+    return [value for value in values if value is not None]
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -222,11 +234,11 @@ def people_on_all(
 
 def noise_of(judged: Sequence[Sequence[float]]) -> float | None:
     """Return the standard deviation of a judgement from texts judged twice or more, or None."""
-    repeated = [it for it in judged if len(it) > 1]
-    freedom = sum(len(it) - 1 for it in repeated)
+    repeated = [scores for scores in judged if len(scores) > 1]
+    freedom = sum(len(scores) - 1 for scores in repeated)
     if not freedom:
         return None
-    return sqrt(sum((len(it) - 1) * variance(it) for it in repeated) / freedom)
+    return sqrt(sum((len(scores) - 1) * variance(scores) for scores in repeated) / freedom)
 
 
 def chance_above_zero(found: MeanInterval) -> float | None:

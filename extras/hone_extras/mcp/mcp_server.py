@@ -123,7 +123,8 @@ class AssistantTools:
         """
         if isinstance(criteria := given.get("criteria"), list):
             given["criteria"] = [
-                _without_nulls(it) if isinstance(it, dict) else it for it in criteria
+                _without_nulls(criterion) if isinstance(criterion, dict) else criterion
+                for criterion in criteria
             ]
         options = given.pop("options", {})
         if not isinstance(options, dict):
@@ -180,7 +181,7 @@ def serve_http(hone: ContractClient, port: int, token: str) -> None:
     Callers send the token. A page in a browser is refused unless its origin is this port.
     """
     addresses = (f"127.0.0.1:{port}", f"localhost:{port}")
-    origins = [f"http://{it}" for it in addresses]
+    origins = [f"http://{address}" for address in addresses]
     security = TransportSecuritySettings(allowed_hosts=[*addresses], allowed_origins=origins)
     # The SDK asks who issues tokens, and shows it to nobody where there is no resource.
     auth = AuthSettings(issuer_url=AnyHttpUrl(origins[0]), resource_server_url=None)
@@ -224,7 +225,7 @@ def _tool(
 
 def _without_nulls(given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that are not null: assistants name every field of a tool."""
-    return {name: it for name, it in given.items() if it is not None}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _refinement_id(given: dict[str, Any]) -> str:
@@ -268,7 +269,7 @@ def _state(hone: ContractClient, refinement_id: str) -> Refined:
     path = (now.review.path if now.review else None) or (now.best.path if now.best else None)
     if draft is None and path:
         judged = hone.read(IterationList, path_of(refinement_id, "/iterations"))
-        shown = [it for it in judged.data if it.path == path]
+        shown = [draft for draft in judged.data if draft.path == path]
         draft, score = (shown[0].draft, shown[0].score) if shown else (None, None)
     return Refined(
         id=now.id,
@@ -286,7 +287,7 @@ def _state(hone: ContractClient, refinement_id: str) -> Refined:
 def _notes(now: Snapshot) -> Iterator[str]:
     for review in now.reviews or (now.review,):
         if review:
-            given = [it.reviewer for it in review.approvals]
+            given = [approval.reviewer for approval in review.approvals]
             yield f"a person is asked about `{review.key}`: {review.question}" + (
                 f" Approved so far by: {', '.join(given)}." if given else ""
             )
@@ -298,4 +299,4 @@ def _notes(now: Snapshot) -> Iterator[str]:
     if now.error:
         yield f"failed: {now.error.code}: {now.error.detail}"
     if now.result:
-        yield from (f"{it.code}: {it.detail}" for it in now.result.caveats)
+        yield from (f"{caveat.code}: {caveat.detail}" for caveat in now.result.caveats)
