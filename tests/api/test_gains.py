@@ -41,12 +41,14 @@ def of_journal(name: str) -> tuple[Gains, list[Event]]:
     """Return the gains of a refinement whose journal was kept, and its events."""
     stored = json.loads((JOURNALS / f"{name}.json").read_text())
     entries = [
-        decoded_event(at.encode(), {k.encode(): v.encode() for k, v in it.items()}, b"")
-        for at, it in stored["journal"][:-1]
+        decoded_event(at.encode(), {k.encode(): v.encode() for k, v in entry.items()}, b"")
+        for at, entry in stored["journal"][:-1]
     ]
-    events = [it for it in entries if it is not None]
-    judged = [it.data for it in unvoided(events) if isinstance(it.data, IterationCompleted)]
-    steps = [it.data for it in events if isinstance(it.data, StepCompleted)]
+    events = [entry for entry in entries if entry is not None]
+    judged = [
+        event.data for event in unvoided(events) if isinstance(event.data, IterationCompleted)
+    ]
+    steps = [event.data for event in events if isinstance(event.data, StepCompleted)]
     result = Result.model_validate_json(stored["summary"]["result"])
     return gains_of(judged, steps, result.path, result.missing), events
 
@@ -88,7 +90,8 @@ WHAT_ADDED = {
 def test_every_draft_is_compared_with_the_one_that_it_came_of(name: str) -> None:
     found, _ = of_journal(name)
     shown = (
-        f"{it.step} {it.change:+.2f}{'' if it.is_kept else ' not kept'}" for it in found.drafts
+        f"{draft.step} {draft.change:+.2f}{'' if draft.is_kept else ' not kept'}"
+        for draft in found.drafts
     )
     assert tuple(shown) == WHAT_ADDED[name]
 
@@ -96,7 +99,9 @@ def test_every_draft_is_compared_with_the_one_that_it_came_of(name: str) -> None
 @pytest.mark.parametrize("name", WHAT_ADDED)
 def test_the_gains_of_a_line_of_drafts_add_up_to_the_change_of_the_whole(name: str) -> None:
     found, _ = of_journal(name)
-    whole = [it.gain for it in found.drafts if it.search == "" or "reviews" in it.search]
+    whole = [
+        draft.gain for draft in found.drafts if draft.search == "" or "reviews" in draft.search
+    ]
     if found.change is not None:
         assert sum(whole) == pytest.approx(found.change)
 
@@ -104,8 +109,8 @@ def test_the_gains_of_a_line_of_drafts_add_up_to_the_change_of_the_whole(name: s
 def test_what_drafts_cost_adds_up_to_the_steps_of_their_iterations() -> None:
     found, _ = of_journal("multi-pass")
     *passes, whole = found.drafts
-    assert [it.usage.calls for it in found.drafts] == [2, 2, 1]
-    assert [it.parts.calls for it in passes] == [0, 0]
+    assert [draft.usage.calls for draft in found.drafts] == [2, 2, 1]
+    assert [draft.parts.calls for draft in passes] == [0, 0]
     assert whole.parts.calls == 6  # two drafts given to a pass are judged there as well
 
 
@@ -148,12 +153,12 @@ class JournalByHand:
         escape: Escape | None = None,
         sha256: str = "",
     ) -> "JournalByHand":
-        known = [it for it in scores if it is not None]
+        known = [value for value in scores if value is not None]
         number = int(path.rpartition("/")[2])
         score = sum(known) / len(known) if known else None
         given = tuple(
-            CriterionScore(criterion=f"criterion {n}", score=it, spread=spread)
-            for n, it in enumerate(scores)
+            CriterionScore(criterion=f"criterion {n}", score=value, spread=spread)
+            for n, value in enumerate(scores)
         )
         data = IterationCompleted(
             iteration=number,
@@ -287,7 +292,7 @@ def test_a_part_that_is_missing_from_the_result_brought_nothing() -> None:
         journal.judged(f"{part}/iterations/0", None, 0.2)
         journal.judged(f"{part}/iterations/1", f"{part}/iterations/0", 0.4)
     journal.judged("iterations/1", None, 0.4)
-    kept = {it.path: it.gain for it in gains_in(journal.told(missing=["parts/b"])).drafts}
+    kept = {draft.path: draft.gain for draft in gains_in(journal.told(missing=["parts/b"])).drafts}
     assert kept == {"parts/a/iterations/1": pytest.approx(0.2), "parts/b/iterations/1": 0}
 
 
@@ -299,10 +304,10 @@ def test_a_stage_that_was_given_up_brought_nothing_unless_its_text_is_the_result
     story = journal.told(result="stages/a/iterations/1")
     given_up = Caveat(code="stage_given_up", path="stages/b", detail="did not pass")
     found = gains_in(ending_with(story, caveats=(given_up,)))
-    assert [it.is_kept for it in found.drafts] == [True, False]
+    assert [draft.is_kept for draft in found.drafts] == [True, False]
     story = journal.judged("iterations/1", None, 0.4, sha256="stages/b/iterations/1").told()
     found = gains_in(ending_with(story, caveats=(given_up,)))
-    assert [it.is_kept for it in found.drafts] == [True, True]
+    assert [draft.is_kept for draft in found.drafts] == [True, True]
 
 
 def test_what_was_tried_in_a_standstill_is_a_step_of_its_own() -> None:
@@ -319,7 +324,7 @@ def test_a_draft_that_a_reviewer_went_back_behind_brought_nothing() -> None:
     journal = JournalByHand.empty().judged("iterations/0", None, 0.2)
     journal.judged("iterations/1", "iterations/0", 0.4)
     journal.judged("reviews/1/iterations/1", "iterations/0", 0.3)
-    kept = {it.path: it.is_kept for it in gains_in(journal.told()).drafts}
+    kept = {draft.path: draft.is_kept for draft in gains_in(journal.told()).drafts}
     assert kept == {"iterations/1": False, "reviews/1/iterations/1": True}
 
 
@@ -335,4 +340,4 @@ def test_of_several_models_that_wrote_a_draft_the_last_one_counts() -> None:
 def test_before_the_end_the_best_draft_counts_as_the_result() -> None:
     unended = two_revisions().events
     story = Story(snapshot(result=None), RefinementRequest(draft="x"), tuple(unended), ())
-    assert [it.is_kept for it in gains_in(story).drafts] == [True, False]
+    assert [draft.is_kept for draft in gains_in(story).drafts] == [True, False]

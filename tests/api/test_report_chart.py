@@ -27,7 +27,7 @@ def judged(
     **criteria: float | None,
 ) -> Iteration:
     """Return a judged draft with these scores by criterion."""
-    of = tuple(CriterionScore(criterion=name, score=it) for name, it in criteria.items())
+    of = tuple(CriterionScore(criterion=name, score=score) for name, score in criteria.items())
     return Iteration(
         iteration=int(path.rpartition("/")[2]),
         path=path,
@@ -56,9 +56,9 @@ def story(
     last = drafts[-1]
     best = {name: getattr(last, name) for name in ("iteration", "path", "score", "sha256")}
     events = [Event(event=1, type=EventType.QUEUED, at=AT, data=QUEUED)]
-    for number, it in enumerate(drafts):
+    for number, draft in enumerate(drafts):
         threshold = thresholds[number] if thresholds else 0.85
-        shared = it.model_dump(include={*IterationCompleted.model_fields} - {"draft", "issues"})
+        shared = draft.model_dump(include={*IterationCompleted.model_fields} - {"draft", "issues"})
         data = IterationCompleted(
             **shared,
             best=Best.model_validate(best),
@@ -121,7 +121,7 @@ def test_stages_have_charts_of_their_own_with_their_own_thresholds() -> None:
         judged("iterations/1", 0.9),
     ]
     of = story(drafts, strategy={"kind": "stepwise", "stages": stages})
-    assert [(it.search, it.thresholds) for it in charts_in(of)] == [
+    assert [(chart.search, chart.thresholds) for chart in charts_in(of)] == [
         ("", (0.85,)),
         ("stages/facts", (0.6, 0.6)),
         ("stages/text/parts/part-1", (None, None)),

@@ -69,7 +69,7 @@ def story(strategy: dict[str, Any], *happened: EventData, **ended: Any) -> Story
 def states(told: Story) -> list[tuple[str, ...]]:
     """The cells of every row, without the calls."""
     rows = sections(told, "## Parts").splitlines()[4:]
-    return [tuple(it.strip() for it in row.split("|")[1:-2]) for row in rows]
+    return [tuple(cell.strip() for cell in row.split("|")[1:-2]) for row in rows]
 
 
 def test_chapters_of_an_outline_are_shown_with_their_states_and_scores() -> None:
@@ -116,13 +116,18 @@ def test_parts_within_stages_follow_their_stage_in_the_order_of_the_text() -> No
         status=Status.RUNNING,
         phase=("stages/text/parts/section-2/iterations/1/revise",),
     )
-    assert [(it.path, it.title) for it in parts_in(told)] == [
+    assert [(part.path, part.title) for part in parts_in(told)] == [
         ("stages/facts", "Find them."),
         ("stages/text", "Write it."),
         ("stages/text/parts/section-2", "Second"),
         ("stages/text/parts/section-10", "Last"),
     ]
-    assert [it[2] for it in states(told)] == ["passed", "in progress", "in progress", "passed"]
+    assert [state[2] for state in states(told)] == [
+        "passed",
+        "in progress",
+        "in progress",
+        "passed",
+    ]
 
 
 def test_a_text_without_parts_has_no_such_table() -> None:

@@ -139,8 +139,8 @@ def test_drafts_that_a_reviewer_asked_for_beyond_the_limit_are_counted_apart() -
     )
     paths = "iterations/0", "iterations/3", "iterations/4", "stages/a/iterations/4"
     drafts = tuple(
-        Iteration.model_validate({**first, **lists, "iteration": int(it[-1]), "path": it})
-        for it in paths
+        Iteration.model_validate({**first, **lists, "iteration": int(path[-1]), "path": path})
+        for path in paths
     )
     assert "4 drafts (1 beyond `max_iterations`), 1 model call" in sections(told(judged=drafts))
     assert "3 drafts, 1 model call" in sections(told(judged=(*drafts[:2], drafts[3])))

@@ -26,7 +26,9 @@ CODE = re.compile(rf"\"((?:{FAMILIES})_[a-z]+|incompatible)\"")
 def codes() -> set[str]:
     """Return the codes that workers fail with, as their sources spell them."""
     modules = (ROOT / "workers").rglob("*.py")
-    sources = [it.read_text() for it in modules if it.name != "responses.py"]  # codes of providers
+    sources = [
+        module.read_text() for module in modules if module.name != "responses.py"
+    ]  # codes of providers
     found = {code for source in sources for code in CODE.findall(source)}
     of_pydantic = {"model_validate", "model_dump", "model_config", "model_type"}
     return found - of_pydantic - wording.CAVEATS.keys()
@@ -85,10 +87,10 @@ def test_any_text_is_shown_as_it_is_in_a_line_a_cell_and_a_block(text: str) -> N
         ("cell", table("h", [text], escaped)),
     ):
         tokens = reader.parse(markdown)
-        opened = [it.type.removesuffix("_open") for it in tokens if it.nesting == 1]
+        opened = [token.type.removesuffix("_open") for token in tokens if token.nesting == 1]
         assert opened == SHAPES[shape]
-        shown = [it for it in tokens if it.type == "inline"][-1].children or []
-        assert {it.type for it in shown} == {"text"}
-        assert "".join(it.content for it in shown) == line
+        shown = [token for token in tokens if token.type == "inline"][-1].children or []
+        assert {child.type for child in shown} == {"text"}
+        assert "".join(child.content for child in shown) == line
     [block] = reader.parse(code_block(text))
     assert block.content == (text if text.endswith("\n") else f"{text}\n")

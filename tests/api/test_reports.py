@@ -54,8 +54,8 @@ class Page(HTMLParser):
 
     @property
     def blocks(self) -> list[str]:
-        found = ["".join(it) for it in self.pieces_of_blocks]
-        return [it for it in found if "\nbest draft " not in it]  # charts are blocks, too
+        found = ["".join(pieces) for pieces in self.pieces_of_blocks]
+        return [text for text in found if "\nbest draft " not in text]  # charts are blocks, too
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.add(tag)

@@ -120,9 +120,9 @@ class ComparingApi(ScriptedApi):
     def _listed(self, query: str) -> CannedResponse:
         name = query.partition("metadata.compare=")[2].partition("&")[0]
         found = [
-            json.loads(it.model_dump_json())
-            for it in reversed(self.snapshots.values())
-            if it.metadata.get("compare") == name
+            json.loads(snapshot.model_dump_json())
+            for snapshot in reversed(self.snapshots.values())
+            if snapshot.metadata.get("compare") == name
         ]
         return CannedResponse(json.dumps({"data": found, "has_more": False, "next_cursor": None}))
 
@@ -138,8 +138,8 @@ class ComparingApi(ScriptedApi):
             parent=None,
             score=result.score,
             scores=tuple(
-                CriterionScore(criterion=it, score=result.score, reason="It is so.")
-                for it in self.criteria
+                CriterionScore(criterion=criterion, score=result.score, reason="It is so.")
+                for criterion in self.criteria
             ),
             passed=True,
             findings=(),

@@ -47,9 +47,9 @@ def test_a_tenant_is_exported_and_erased_by_commands(hone: Run, redis_url: str) 
     where = {"HONE_REDIS_URL": redis_url, "COLUMNS": "200"}
     hone("keys", "create", "--tenant", "acme", **where)
     exported = [
-        json.loads(it) for it in hone("tenants", "export", "acme", **where).stdout.splitlines()
+        json.loads(line) for line in hone("tenants", "export", "acme", **where).stdout.splitlines()
     ]
-    assert [it["kind"] for it in exported] == ["key", "action"]
+    assert [entry["kind"] for entry in exported] == ["key", "action"]
     asked = hone("tenants", "erase", "acme", stdin="n\n", **where)
     assert (asked.exit_code, "acme" in hone("tenants", "list", **where).stdout) == (1, True)
     erased = hone("tenants", "erase", "acme", "--yes", **where)

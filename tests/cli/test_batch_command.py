@@ -79,7 +79,9 @@ def test_the_same_file_has_the_same_key_and_another_one_has_another(
     for text in ("one\n", "one\n", "two\n"):
         file.write_text(text)
         assert hone("batch", str(file)).exit_code == 0
-    first, again, other = [it.key for it in server.asked if it.route == "POST /v1/batches"]
+    first, again, other = [
+        request.key for request in server.asked if request.route == "POST /v1/batches"
+    ]
     assert first == again != other
 
 

@@ -98,6 +98,6 @@ def test_processes_that_start_at_once_on_an_empty_redis_mark_it_once(redis_url: 
     command = [sys.executable, "-m", "app.cli", "keys", "list"]
     environment = os.environ | {"HONE_REDIS_URL": redis_url}
     started = [subprocess.Popen(command, env=environment) for _ in range(3)]
-    assert [it.wait(TIMEOUT_S) for it in started] == [0, 0, 0]
+    assert [process.wait(TIMEOUT_S) for process in started] == [0, 0, 0]
     with Redis.from_url(redis_url) as client:
         assert client.get("hone:1:format") == b"1.0"

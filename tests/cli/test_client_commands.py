@@ -273,10 +273,10 @@ def test_a_refusal_is_shown_with_its_pointers(server: ScriptedApi, hone: Run) ->
 
 def test_a_sentence_of_a_refusal_is_shown_once(server: ScriptedApi, hone: Run) -> None:
     why = InvalidRequest.at(
-        *(FieldError(pointer=f"/models/{it}", detail="no such model") for it in ROLES),
-        *(FieldError(pointer=f"/{it}", detail=f"wrong {it}") for it in range(4)),
+        *(FieldError(pointer=f"/models/{role}", detail="no such model") for role in ROLES),
+        *(FieldError(pointer=f"/{number}", detail=f"wrong {number}") for number in range(4)),
     )
-    errors = [it.model_dump() for it in why.errors]
+    errors = [error.model_dump() for error in why.errors]
     refused = json.dumps(PROBLEM | {"detail": why.detail, "errors": errors})
     server.answers[SUBMIT] = [CannedResponse(refused, 422, "application/problem+json")]
     assert hone("submit", "-", stdin="x").stderr == (
@@ -458,15 +458,15 @@ def test_pieces_of_texts_do_not_disturb_the_events(server: ScriptedApi) -> None:
     with ContractClient(server.url) as client:
         seen = list(client.follow(ID, progress.add_piece))
     assert progress.texts == {"iterations/1/draft": "Dear customer\nBye"}
-    assert [it.event for it in seen] == [it.event for it in (*EVENTS, ending())]
-    shown = [it.plain for it in table_of(progress, ID, 80) if isinstance(it, Text)]
+    assert [event.event for event in seen] == [event.event for event in (*EVENTS, ending())]
+    shown = [part.plain for part in table_of(progress, ID, 80) if isinstance(part, Text)]
     assert shown[-1] == "iterations/1/draft\nDear customer\nBye"
 
 
 def test_texts_are_not_asked_for_where_there_is_no_terminal(server: ScriptedApi, hone: Run) -> None:
     script(server)
     assert hone("watch", ID).exit_code == 0
-    assert next(it.route for it in server.asked) == WATCH
+    assert next(request.route for request in server.asked) == WATCH
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,10 @@ def test_every_text_meets_every_setting_and_each_draft_the_same_judge(
     assert "Use b: the judge scores its texts higher" in done.stdout
     assert "6-0-0" in done.stdout
     assert (len(api.runs("a")), len(api.runs("b")), len(api.runs("judge"))) == (6, 6, 12)
-    judged = [api.submitted[it] for it in api.runs("judge")]
-    assert {it["strategy"]["kind"] for it in judged} == {"critique"}
-    assert {json.dumps(it["criteria"]) for it in judged} == {json.dumps(CRITERIA["criteria"])}
-    assert not any("threshold" in it for it in judged)
+    judged = [api.submitted[run] for run in api.runs("judge")]
+    assert {body["strategy"]["kind"] for body in judged} == {"critique"}
+    assert {json.dumps(body["criteria"]) for body in judged} == {json.dumps(CRITERIA["criteria"])}
+    assert not any("threshold" in body for body in judged)
     firsts = [body["metadata"]["compare_setting"] for body in list(api.submitted.values())[:4]]
     assert firsts == ["a", "b", "b", "a"]
 
@@ -89,9 +89,9 @@ def test_a_run_that_was_cut_off_goes_on_with_what_is_missing(
         del api.submitted[refinement_id], api.snapshots[refinement_id]
     api.asked.clear()
     assert compare().exit_code == 0
-    again = [it for it in api.asked if it.route == "POST /v1/refinements"]
+    again = [request for request in api.asked if request.route == "POST /v1/refinements"]
     assert len(again) == 2 + 5
-    assert len({it.key for it in again}) == 7
+    assert len({request.key for request in again}) == 7
 
 
 def test_more_texts_under_the_same_name_cost_only_what_they_add(
@@ -102,7 +102,7 @@ def test_more_texts_under_the_same_name_cost_only_what_they_add(
     (folder / "texts" / "copy.txt").write_text("One more.")
     api.asked.clear()
     done = compare("--name", "spring")
-    assert sum(it.route == "POST /v1/refinements" for it in api.asked) == 2 + 2
+    assert sum(request.route == "POST /v1/refinements" for request in api.asked) == 2 + 2
     assert "counted once: mail-6.md (as copy.txt)" in done.stderr
     assert "spring: 7 texts" in done.stdout
 
@@ -157,9 +157,9 @@ def test_a_dry_run_says_the_cost_and_submits_nothing(api: ComparingApi, compare:
     assert costs["judge"]["p95"]["cost_usd"] == pytest.approx(0.24)
     assert costs["total"]["p95"]["calls"] == 3 * (6 + 6 + 24)
     assert not api.submitted
-    checked = [json.loads(it.body) for it in api.asked]
-    drafts = [it["draft"] for it in checked]
-    assert sum("compare_key" in it.get("metadata", {}) for it in checked) == 12
+    checked = [json.loads(request.body) for request in api.asked]
+    drafts = [body["draft"] for body in checked]
+    assert sum("compare_key" in body.get("metadata", {}) for body in checked) == 12
     assert max(map(len, drafts)) >= 3 * 500  # a draft of all tokens that may be written
 
 
@@ -219,7 +219,7 @@ def test_ratings_by_people_count_with_their_last_word(api: ComparingApi, compare
 def test_dollars_that_are_unknown_stay_unknown(api: ComparingApi, compare: Compare) -> None:
     api.cost_usd = None
     found = json.loads(compare("--json").stdout)
-    assert [it["cost_usd"] for it in found["settings"]] == [None, None]
+    assert [setting["cost_usd"] for setting in found["settings"]] == [None, None]
     assert found["cost_usd"] == {"refining": None, "judging": None}
     assert "unknown" in compare().stdout
 
@@ -240,10 +240,10 @@ def test_requests_are_compared_and_a_setting_wins_over_a_field_of_a_text(
         for i in range(6)
     ]
     path = folder / "texts.jsonl"
-    path.write_text("\n".join(json.dumps(it) for it in lines))
+    path.write_text("\n".join(json.dumps(line) for line in lines))
     done = compare("--texts", str(path))
     assert done.exit_code == 0, done.output
-    assert {api.submitted[it]["threshold"] for it in api.runs("a")} == {0.8}
+    assert {api.submitted[run]["threshold"] for run in api.runs("a")} == {0.8}
     path.write_text('{"draft": "x"}\n{"drift": "y"}')
     assert "line 2 is no request" in compare("--texts", str(path)).stderr
 
@@ -258,12 +258,12 @@ def test_hostile_names_stay_on_their_lines_and_json_has_them_to_the_letter(
         Status.FAILED if body["draft"].startswith("One more.") else Status.SUCCEEDED
     )
     printed, found = compare().stdout, json.loads(compare("--json").stdout)
-    forged = [it for it in printed.splitlines() if "forged" in it]
+    forged = [line for line in printed.splitlines() if "forged" in line]
     assert len(forged) == 2
-    assert all("tone" in it or "mail" in it for it in forged)
+    assert all("tone" in line or "mail" in line for line in forged)
     assert not {*printed} & {*"\u202e\u2066\x1b\x9b"}
     assert names[0] in found["differences"][0]["criteria"]
-    assert f"{names[1]}.txt" in [it["name"] for it in found["texts"]]
+    assert f"{names[1]}.txt" in [text["name"] for text in found["texts"]]
 
 
 class Tags(HTMLParser):
@@ -291,7 +291,11 @@ def test_the_page_shows_every_text_and_runs_no_script(
     tags = Tags(page)
     assert not {"script", "img", "link", "a", "iframe", "form"} & {tag for tag, _ in tags.found}
     attributes = {name for _, given in tags.found for name in given}
-    assert not {it for it in attributes if it.startswith("on") or it in ("src", "href", "style")}
+    assert not {
+        attribute
+        for attribute in attributes
+        if attribute.startswith("on") or attribute in ("src", "href", "style")
+    }
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "\u202e" not in page
     assert "\x1b" not in page
@@ -340,7 +344,7 @@ def test_a_text_whose_name_is_not_utf_8_is_compared(compare: Compare, folder: Pa
     (folder / "texts" / "bad\udcff.txt").write_text("Another text.")
     done = compare("--json")
     assert done.exit_code == 0, done.output
-    assert "bad\\xff.txt" in [it["name"] for it in json.loads(done.stdout)["texts"]]
+    assert "bad\\xff.txt" in [text["name"] for text in json.loads(done.stdout)["texts"]]
 
 
 def test_numbers_that_json_does_not_have_are_refused_in_texts(
@@ -355,7 +359,9 @@ def test_numbers_that_json_does_not_have_are_refused_in_texts(
 def test_of_a_setting_that_always_fails_the_reason_is_told_and_the_other_one_recommended(
     api: ComparingApi, compare: Compare
 ) -> None:
-    api.status_of = lambda it: Status.FAILED if it.get("threshold") == 0.9 else Status.SUCCEEDED
+    api.status_of = lambda fields: (
+        Status.FAILED if fields.get("threshold") == 0.9 else Status.SUCCEEDED
+    )
     done = compare("--name", "spring")
     assert done.exit_code == 1, done.output
     assert "Use a: it alone works, and b failed on every text" in done.stdout
@@ -387,7 +393,9 @@ def test_the_settings_that_work_are_compared_beside_one_that_always_fails(
     api: ComparingApi, compare: Compare, folder: Path
 ) -> None:
     (folder / "c.json").write_text(json.dumps({**CRITERIA, "threshold": 0.7}))
-    api.status_of = lambda it: Status.FAILED if it.get("threshold") == 0.7 else Status.SUCCEEDED
+    api.status_of = lambda fields: (
+        Status.FAILED if fields.get("threshold") == 0.7 else Status.SUCCEEDED
+    )
     done = compare("--setting", f"c={folder}/c.json")
     assert done.exit_code == 3, done.output
     assert "Use b: the judge scores its texts higher" in done.stdout
@@ -470,7 +478,9 @@ def one_failed(api: ComparingApi, compare: Compare, folder: Path) -> None:
 
 
 def one_setting_failed(api: ComparingApi, compare: Compare, folder: Path) -> None:
-    api.status_of = lambda it: Status.FAILED if it.get("threshold") == 0.9 else Status.SUCCEEDED
+    api.status_of = lambda fields: (
+        Status.FAILED if fields.get("threshold") == 0.9 else Status.SUCCEEDED
+    )
 
 
 def ties(api: ComparingApi, compare: Compare, folder: Path) -> None:
@@ -508,52 +518,55 @@ def test_tables_json_and_page_agree_in_every_number(
     printed = compare("--html", f"{folder}/page.html").stdout
     found = json.loads(compare("--json").stdout)
     page = Cells((folder / "page.html").read_text())
-    rows = [row for it in found["differences"] for row in rows_of(it)]
+    rows = [row for difference in found["differences"] for row in rows_of(difference)]
     for row in (*map(row_of_setting, found["settings"]), *rows):
         assert row in page.rows
         assert " ".join(row) in in_lines(printed)
     advice = found["recommendation"]["sentences"]
-    assert [it for it in advice if it not in printed] == []
+    assert [sentence for sentence in advice if sentence not in printed] == []
     told = [*advice, *found["remarks"], *found["missing"]]
-    assert [it for it in told if it not in page.text] == []
+    assert [line for line in told if line not in page.text] == []
     for text in found["texts"]:
-        scores = {name: it["score"] for name, it in text["settings"].items()}
-        shown = (f"{name} {'none' if it is None else f'{it:.3f}'}" for name, it in scores.items())
+        scores = {name: run["score"] for name, run in text["settings"].items()}
+        shown = (
+            f"{name} {'none' if score is None else f'{score:.3f}'}"
+            for name, score in scores.items()
+        )
         assert f"{text['name']}{''.join(shown)}" in page.text
-    pairs = [[it["score"] for it in text["settings"].values()] for text in found["texts"]]
+    pairs = [[run["score"] for run in text["settings"].values()] for text in found["texts"]]
     assert page.classes.count("dot") == sum(None not in pair for pair in pairs)
     assert not re.search(r"-0\.000\b", printed + page.text)
 
 
-def row_of_setting(it: Any) -> tuple[str, ...]:
+def row_of_setting(setting: Any) -> tuple[str, ...]:
     return (
-        it["name"],
-        *mean_and_reach(it["score"], "{:.3f}".format),
-        f"{it['passed']}/{it['texts']}",
-        score_text(it["own_score"]),
-        "unknown" if it["cost_usd"] is None else dollars(it["cost_usd"]["mean"]),
-        "unknown" if it["seconds"] is None else f"{it['seconds']['mean']:.1f}",
+        setting["name"],
+        *mean_and_reach(setting["score"], "{:.3f}".format),
+        f"{setting['passed']}/{setting['texts']}",
+        score_text(setting["own_score"]),
+        "unknown" if setting["cost_usd"] is None else dollars(setting["cost_usd"]["mean"]),
+        "unknown" if setting["seconds"] is None else f"{setting['seconds']['mean']:.1f}",
     )
 
 
-def rows_of(it: Any) -> Iterator[tuple[str, ...]]:
+def rows_of(difference: Any) -> Iterator[tuple[str, ...]]:
     """The rows of a difference in the tables of differences, criteria and people."""
-    pair = f"{it['setting']} - {it['against']}"
-    cost = it["cost_usd"] and it["cost_usd"]["mean"]
+    pair = f"{difference['setting']} - {difference['against']}"
+    cost = difference["cost_usd"] and difference["cost_usd"]["mean"]
     yield (
         pair,
-        *mean_and_reach(it["score"], with_sign),
-        f"{it['wins']}-{it['losses']}-{it['ties']}",
+        *mean_and_reach(difference["score"], with_sign),
+        f"{difference['wins']}-{difference['losses']}-{difference['ties']}",
         "unknown" if cost is None else f"{'+' if cost >= 0 else ''}{dollars(cost)}",
-        "unknown" if it["seconds"] is None else f"{it['seconds']['mean']:+z.1f}",
-        it["verdict"],
+        "unknown" if difference["seconds"] is None else f"{difference['seconds']['mean']:+z.1f}",
+        difference["verdict"],
     )
-    for name, difference in it["criteria"].items():
-        yield (pair, name, *mean_and_reach(difference, with_sign))
-    if found := it["with_people"] or it["people"]:
-        of = "all texts" if it["with_people"] else "rated texts"
+    for name, gap in difference["criteria"].items():
+        yield (pair, name, *mean_and_reach(gap, with_sign))
+    if found := difference["with_people"] or difference["people"]:
+        of = "all texts" if difference["with_people"] else "rated texts"
         reach = mean_and_reach(found, with_sign)
-        yield (pair, of, str(found["count"]), *reach, f"{it['trust']:.2f}")
+        yield (pair, of, str(found["count"]), *reach, f"{difference['trust']:.2f}")
 
 
 def mean_and_reach(found: Any, number: Callable[[float], str]) -> tuple[str, str]:

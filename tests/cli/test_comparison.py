@@ -87,7 +87,7 @@ def test_intervals_contain_the_true_mean_about_as_often_as_they_say(
 ) -> None:
     draw = random.Random(1)
     found = [interval([drawn(draw) for _ in range(texts)]) for _ in range(1_500)]
-    covered = fmean(contains(it, mean) for it in found)
+    covered = fmean(contains(known, mean) for known in found)
     assert least <= covered <= 0.97
 
 
@@ -111,7 +111,7 @@ def test_the_intervals_of_three_settings_hold_together() -> None:
     held = 0
     for seed in range(300):
         found = compare_settings("abc", outcomes(noisy(seed, 12, 0.6, 0.6, 0.6)), 0.02)
-        held += all(contains(it.score, 0.0) for it in found.differences)
+        held += all(contains(difference.score, 0.0) for difference in found.differences)
     assert held / 300 >= 0.93
 
 
@@ -127,10 +127,10 @@ def test_what_people_would_find_is_covered_although_the_judge_exaggerates() -> N
     draw, covered, width, of_rated_alone = random.Random(3), 0, 0.0, 0.0
     for _ in range(600):
         truth = [draw.gauss(0.04, 0.1) for _ in range(60)]
-        judge = [2 * it + 0.05 + draw.gauss(0, 0.05) for it in truth]
-        people = [it + draw.gauss(0, 0.02) if i < 20 else None for i, it in enumerate(truth)]
+        judge = [2 * value + 0.05 + draw.gauss(0, 0.05) for value in truth]
+        people = [value + draw.gauss(0, 0.02) if i < 20 else None for i, value in enumerate(truth)]
         found = people_on_all(judge, people, 0.95)
-        alone = interval([it for it in people if it is not None])
+        alone = interval([value for value in people if value is not None])
         covered += contains(found, 0.04)
         width, of_rated_alone = width + reach(found), of_rated_alone + reach(alone)
     assert 0.93 <= covered / 600 <= 0.98
@@ -245,7 +245,7 @@ def test_a_text_that_is_missing_is_told_and_counted_as_0_beside_the_pairs() -> N
     assert (difference.score.count, difference.counting_missing.count) == (16, 20)
     assert difference.counting_missing.mean < 0 < difference.score.mean
     assert found.settings[1].without_text == 4
-    assert any("counts as 0" in it for it in found.recommendation.sentences)
+    assert any("counts as 0" in sentence for sentence in found.recommendation.sentences)
 
 
 def test_a_judgement_that_failed_is_no_fault_of_the_setting() -> None:
@@ -279,7 +279,10 @@ def test_which_of_three_is_best_is_said_against_each_other_one() -> None:
     assert found.recommendation.choice == "b"
     assert "against a" in found.recommendation.sentences[0]
     assert "against c" in found.recommendation.sentences[0]
-    verdicts = {(it.setting, it.against): it.verdict for it in found.differences}
+    verdicts = {
+        (difference.setting, difference.against): difference.verdict
+        for difference in found.differences
+    }
     assert verdicts == {("b", "a"): "better", ("c", "a"): "better", ("c", "b"): "worse"}
 
 

@@ -45,7 +45,7 @@ def test_an_event_that_only_a_newer_server_knows_is_passed_over(server: Scripted
     novel = f"id: 3\nevent: refinement.admired\ndata: {json.dumps(unknown)}\n\n"
     server.answers[AT_EVENTS] = [events(stream(*WHOLE[:2]) + novel + stream(*WHOLE[3:]))]
     with ContractClient(server.url) as client:
-        assert [it.event for it in client.follow(ID)] == [1, 2, 4, 5, 6, 7, 8]
+        assert [event.event for event in client.follow(ID)] == [1, 2, 4, 5, 6, 7, 8]
 
 
 def test_a_field_that_only_a_newer_server_knows_is_ignored(server: ScriptedApi) -> None:
@@ -84,7 +84,7 @@ def test_something_else_that_answers_is_not_taken_for_hone(server: ScriptedApi) 
 
 
 def test_a_server_works_when_it_is_ready_and_has_a_worker(server: ScriptedApi) -> None:
-    said = [CannedResponse("{}", 503), *(CannedResponse(ready(it)) for it in (0, 1))]
+    said = [CannedResponse("{}", 503), *(CannedResponse(ready(workers)) for workers in (0, 1))]
     server.answers["GET /readyz"] = [*said, CannedResponse("{}", 401)]
     with ContractClient(server.url) as client:
         assert [is_working(client.readiness()) for _ in range(4)] == [False, False, True, True]

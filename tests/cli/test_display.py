@@ -71,14 +71,17 @@ CRITERIA = ("faithful to the policy", "clarity", "tone", "brevity", "spelling", 
 
 @pytest.mark.parametrize("width", [46, 80])
 def test_many_iterations_and_criteria_fit_the_width(width: int) -> None:
-    scores = tuple(CriterionScore(criterion=it, score=0.5) for it in CRITERIA)
+    scores = tuple(CriterionScore(criterion=name, score=0.5) for name in CRITERIA)
     data = (judged(n, 0.5, passed=False).model_copy(update={"scores": scores}) for n in range(50))
-    events = (Event(event=2, type=EventType.ITERATION_COMPLETED, at=AT, data=it) for it in data)
+    events = (
+        Event(event=2, type=EventType.ITERATION_COMPLETED, at=AT, data=judgement)
+        for judgement in data
+    )
     lines = table(EVENTS[0], *events, width=width)
     head = next(line for line in lines if line.startswith("iteration"))
     assert head.endswith("48    49")
     assert [line for line in lines if cell_len(line) > width] == []
-    rows = [it.split("0.50")[0].strip(" …") for it in lines if it.count("0.50") > 3]
+    rows = [line.split("0.50")[0].strip(" …") for line in lines if line.count("0.50") > 3]
     names = ("score", *CRITERIA)
     assert all(name.startswith(row) for name, row in zip(names, rows, strict=True))
 
@@ -89,7 +92,7 @@ def test_a_draft_that_a_reviewer_asked_for_beyond_the_limit_is_told_as_such() ->
         data = judged(number, 0.5, passed=False)
         event = Event(event=number, type=EventType.ITERATION_COMPLETED, at=AT, data=data)
         progress.add(event)
-    lines = [it.partition(":")[0] for it in lines_of(progress, ID)]
+    lines = [line.partition(":")[0] for line in lines_of(progress, ID)]
     assert lines[2:4] == ["iteration 3", "iteration 4, beyond the limit"]
 
 

@@ -28,7 +28,11 @@ NOBODY = {"HONE_PORT": "1"}
 def found(output: str, subject: str) -> list[tuple[str, str, str]]:
     """Return level, text and advice of the findings about a subject."""
     read = json.loads(output)
-    return [(it["level"], it["text"], it["advice"]) for it in read if it["subject"] == subject]
+    return [
+        (entry["level"], entry["text"], entry["advice"])
+        for entry in read
+        if entry["subject"] == subject
+    ]
 
 
 @contextmanager
@@ -51,7 +55,7 @@ def test_a_running_service_is_found_to_work(hone: Run, tmp_path: Path) -> None:
         assert serve.says("Hone is ready")
         seen = hone("doctor", "--models", "--json", **where)
         assert seen.exit_code == 0
-        assert {it["level"] for it in json.loads(seen.stdout)} <= {"ok", "warning"}
+        assert {entry["level"] for entry in json.loads(seen.stdout)} <= {"ok", "warning"}
         ((level, text, _),) = found(seen.stdout, "workers")
         assert level == "ok"
         assert f"release {version('hone')}, Python 3." in text
@@ -64,8 +68,12 @@ def test_a_running_service_is_found_to_work(hone: Run, tmp_path: Path) -> None:
             redis.zadd(keys.WORKERS, {"another": (time.time() + 60) * 1000})
             redis.hset("rq:worker:another", "hone_release", "0.0.9")
         changed = hone("doctor", "--json", **where).stdout
-        assert [it[2] for it in found(changed, "redis disk")] == ["set `appendfsync everysec`"]
-        assert ("warning", True) in [(it[0], "0.0.9" in it[1]) for it in found(changed, "workers")]
+        assert [diagnosis[2] for diagnosis in found(changed, "redis disk")] == [
+            "set `appendfsync everysec`"
+        ]
+        assert ("warning", True) in [
+            (diagnosis[0], "0.0.9" in diagnosis[1]) for diagnosis in found(changed, "workers")
+        ]
 
 
 def test_what_prevents_work_is_a_failure(hone: Run, redis_url: str) -> None:
@@ -81,8 +89,10 @@ def test_what_prevents_work_is_a_failure(hone: Run, redis_url: str) -> None:
         "redis memory": "new refinements are refused",
         "models": "openai has no key",
     }.items():
-        assert ("failure", True) in [(it[0], words in it[1]) for it in found(seen.stdout, subject)]
-    assert [it[0] for it in found(seen.stdout, "api")] == ["warning"]
+        assert ("failure", True) in [
+            (diagnosis[0], words in diagnosis[1]) for diagnosis in found(seen.stdout, subject)
+        ]
+    assert [diagnosis[0] for diagnosis in found(seen.stdout, "api")] == ["warning"]
 
 
 def test_an_unreachable_or_unsuitable_redis_is_one_failure_among_others(
@@ -140,7 +150,7 @@ def test_every_variable_of_the_example_file_is_known() -> None:
     example = (Path(__file__).parents[2] / ".env.example").read_text(encoding="utf-8")
     named = set(re.findall(r"^#? ?(HONE_[A-Z_]+)=", example, re.MULTILINE))
     assert len(named) > 20
-    assert {it for it in named if not PROVIDER_VARIABLE.match(it)} <= known_variables()
+    assert {name for name in named if not PROVIDER_VARIABLE.match(name)} <= known_variables()
 
 
 def test_a_service_without_keys_that_has_another_name_than_localhost_is_named(

@@ -41,7 +41,7 @@ def test_a_list_goes_through_pages_and_stops_at_its_limit(server: ScriptedApi, h
 def test_a_list_as_json_has_a_snapshot_in_every_line(server: ScriptedApi, hone: Run) -> None:
     server.answers[f"{LIST}limit=20"] = [page(2, None)]
     lines = hone("list", "--json").stdout.splitlines()
-    assert [json.loads(it)["id"] for it in lines] == [ID, ID]
+    assert [json.loads(line)["id"] for line in lines] == [ID, ID]
 
 
 def test_the_filters_of_a_list_are_those_of_the_api(server: ScriptedApi, hone: Run) -> None:
@@ -171,7 +171,7 @@ def test_delete_erases_what_is_named_and_asks_where_somebody_can_answer(
     assert hone("delete", ID).exit_code == 2
     assert server.asked == []
     assert hone("delete", ID, ID, "--yes").exit_code == 0
-    assert [it.route for it in server.asked] == [f"DELETE {AT}"] * 2
+    assert [request.route for request in server.asked] == [f"DELETE {AT}"] * 2
 
 
 BASH = """

@@ -20,7 +20,7 @@ def test_insights_are_shown_in_a_table_for_every_grouping(server: ScriptedApi, h
     done = hone("insights", "--by", "step", "--since", "2026-01-31", "--limit", "5")
     since, *tables = done.stdout.split("\n\n")
     assert since == "Since 2025-08-24 (UTC)."
-    cells = [[re.split(r"  +", line) for line in it.splitlines()] for it in tables]
+    cells = [[re.split(r"  +", line) for line in table.splitlines()] for table in tables]
     head = ["gain", "95 %", "change", "95 %", "kept", "cases", "cost", "seconds"]
     rest = ["73%", "391", "$0.0046", "8.9"]
     gain = ["+0.131", "+0.110 to +0.152"]

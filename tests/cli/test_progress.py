@@ -75,7 +75,7 @@ def test_a_review_is_pending_until_it_is_given_or_the_refinement_goes_on(
     kind: EventType, data: Reviewed | Stopping
 ) -> None:
     waiting = told(*EVENTS, PAUSED)
-    assert (waiting.status, [it.asked for it in waiting.reviews.values()]) == (
+    assert (waiting.status, [review.asked for review in waiting.reviews.values()]) == (
         Status.PAUSED,
         [PAUSED.data],
     )

@@ -136,15 +136,15 @@ def test_the_log_says_what_happened_and_no_text_of_a_user(serve: RunningServe) -
         assert eventually(lambda: client.snapshot(submitted.id).status.is_terminal)
 
     def logged(message: str) -> list[Any]:
-        lines = [json.loads(it) for it in serve.command.lines if it.startswith("{")]
-        return [it for it in lines if it["message"] == message]
+        lines = [json.loads(line) for line in serve.command.lines if line.startswith("{")]
+        return [line for line in lines if line["message"] == message]
 
     def about_it(message: str) -> list[Any]:
-        return [it for it in logged(message) if it.get("refinement") == submitted.id]
+        return [record for record in logged(message) if record.get("refinement") == submitted.id]
 
     assert eventually(lambda: bool(about_it("refinement ended") and about_it("request")))
     (ended,) = about_it("refinement ended")
     assert ended["process"] == "worker"
     assert {"status", "stop_reason", "score", "calls", "cost_usd", "seconds"} <= ended.keys()
-    assert {it["process"] for it in logged("request")} == {"api"}
+    assert {record["process"] for record in logged("request")} == {"api"}
     assert MARKED not in "\n".join(serve.command.lines)

@@ -66,7 +66,7 @@ def test_a_stream_without_signs_of_life_is_told_once_and_its_end_too() -> None:
         api.thaw()
         followed.result()
     assert seen == [*range(1, len(EVENTS) + 2)]
-    assert [it.split()[1] for it in told] == ["has", "answers"] * (len(told) // 2)
+    assert [line.split()[1] for line in told] == ["has", "answers"] * (len(told) // 2)
 
 
 def test_a_killed_server_is_told_at_once_and_its_return_too(server: ScriptedApi) -> None:
@@ -76,7 +76,7 @@ def test_a_killed_server_is_told_at_once_and_its_return_too(server: ScriptedApi)
     with ContractClient(server.url, silence=silence) as client:
         assert [*client.follow(ID)]
     assert told[0].startswith("hone does not answer: status 503. Nothing is lost")
-    assert [it.split()[1] for it in told] == ["does", "answers"]
+    assert [line.split()[1] for line in told] == ["does", "answers"]
 
 
 def test_submit_says_that_nothing_answers_and_goes_on_when_something_does(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_submit_says_that_nothing_answers_and_goes_on_when_something_does(tmp_pa
             assert command.says("nothing is submitted twice")
             api.thaw()
             assert command.end() == 0
-    assert [it for it in command.lines if it.startswith(f"{api.url} answers again")]
+    assert [line for line in command.lines if line.startswith(f"{api.url} answers again")]
     assert command.lines[-1] == "Short."
 
 
@@ -117,7 +117,7 @@ def test_a_submission_whose_answer_is_lost_is_sent_again_with_its_key(
     server.answers = {**ANSWERS, WATCH: [WHOLE], SUBMIT: [BROKEN, *ANSWERS[SUBMIT]]}
     done = hone("submit", "-", "--idempotency-key", "k", stdin="x")
     assert (done.exit_code, done.stdout) == (0, "Short.\n")
-    assert [it.key for it in server.asked if it.route == SUBMIT] == ["k", "k"]
+    assert [request.key for request in server.asked if request.route == SUBMIT] == ["k", "k"]
 
 
 def test_a_submission_whose_answer_stays_away_may_have_been_received(server: ScriptedApi) -> None:
@@ -128,4 +128,4 @@ def test_a_submission_whose_answer_stays_away_may_have_been_received(server: Scr
         pytest.raises(PerhapsSubmitted, match=again),
     ):
         client.send_surely("/v1/refinements", {"task": "Write."}, "k")
-    assert [it.key for it in server.asked] == ["k"] * 3
+    assert [request.key for request in server.asked] == ["k"] * 3

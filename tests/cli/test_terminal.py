@@ -160,12 +160,12 @@ def test_help_fits_80_columns_with_every_summary_whole(hone: Run) -> None:
     lines = hone("--help", COLUMNS="80").stdout.splitlines()
     assert [line for line in lines if len(line) > 80] == []
     assert [line for line in lines if line.endswith("...") and "Usage" not in line] == []
-    assert "3 the refinement has another outcome" in " ".join(it.strip() for it in lines)
+    assert "3 the refinement has another outcome" in " ".join(text.strip() for text in lines)
 
 
 def test_the_page_about_the_command_line_has_every_command_as_it_is() -> None:
     sessions = PAGE.read_text(encoding="utf-8")
-    top = {it.split()[0] for it in re.findall(r"^## `hone (.+)`$", commands(), re.MULTILINE)}
+    top = {title.split()[0] for title in re.findall(r"^## `hone (.+)`$", commands(), re.MULTILINE)}
     quiet = {"api", "worker", "webhooks", "openapi", "config", "mcp", "calibration", "rate"}
     quiet |= {"tenants", "compare", "secrets", "top"}  # a page of their own, or gone
-    assert [it for it in top - quiet if f"hone {it}" not in sessions] == []
+    assert [name for name in top - quiet if f"hone {name}" not in sessions] == []

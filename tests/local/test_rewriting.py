@@ -36,8 +36,8 @@ def deleted(client: Redis) -> None:
 
 
 def is_on_disk(path: Path) -> bool:
-    files = (it for it in path.rglob("*") if it.is_file())
-    return any(MARK in it.read_bytes() for it in files)
+    files = (file for file in path.rglob("*") if file.is_file())
+    return any(MARK in file.read_bytes() for file in files)
 
 
 def test_a_deleted_text_is_off_the_disk_after_the_next_rewrite(

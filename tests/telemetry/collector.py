@@ -61,4 +61,4 @@ class RecordedSpans:
 
     def named(self, start: str) -> list[ReadableSpan]:
         """Return the spans whose names begin so."""
-        return [it for it in self.ended if it.name.startswith(start)]
+        return [span for span in self.ended if span.name.startswith(start)]

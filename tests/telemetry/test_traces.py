@@ -201,7 +201,7 @@ def test_a_refinement_of_a_batch_has_a_trace_of_its_own_that_refers_to_the_batch
     (one,) = recorded.ended
     assert one.context is not None
     assert (one.context.trace_id, one.parent) == (5, None)
-    assert [f"{it.context.trace_id:032x}" for it in one.links] == [TRACE]
+    assert [f"{link.context.trace_id:032x}" for link in one.links] == [TRACE]
 
 
 def test_a_collector_receives_what_was_recorded_in_the_standard_format() -> None:
@@ -217,13 +217,20 @@ def test_a_collector_receives_what_was_recorded_in_the_standard_format() -> None
             span.set({"hone.status": "failed"}, error="model_refused")
         (request,) = received
     (of_process,) = request.resource_spans
-    about = {it.key: it.value.string_value for it in of_process.resource.attributes}
+    about = {
+        attribute.key: attribute.value.string_value for attribute in of_process.resource.attributes
+    }
     assert about["service.name"] == "hone-worker"
     (span_sent,) = of_process.scope_spans[0].spans
     assert (span_sent.trace_id.hex(), span_sent.parent_span_id.hex()) == (TRACE, SPAN)
     assert (span_sent.name, span_sent.kind) == ("a", span_sent.SPAN_KIND_CONSUMER)
-    assert {it.key for it in span_sent.attributes} == {"n", "names", "hone.status", "error.type"}
-    assert [it.name for it in span_sent.events] == ["waits"]
+    assert {attribute.key for attribute in span_sent.attributes} == {
+        "n",
+        "names",
+        "hone.status",
+        "error.type",
+    }
+    assert [event.name for event in span_sent.events] == ["waits"]
     assert span_sent.status.code == span_sent.status.STATUS_CODE_ERROR
 
 
