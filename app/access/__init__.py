@@ -1,4 +1,4 @@
-"""Who may use this server: API keys, tenants and what they may do."""
+"""Access to this server: API keys, tenants, and their rights."""
 
 from app.access.directory import SESSION_S, Caller, Directory, KeyEnded
 from app.access.keyring import Keyring

@@ -1,4 +1,4 @@
-"""Tells who a request comes from: a copy of the API keys in use, never older than a second."""
+"""The callers of requests, by a copy of the API keys in use that is never older than a second."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ UNLIMITED = Quotas()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who a request comes from, and what it may do.
+    """The caller of a request, and the rights of that caller.
 
     Without a key `key_id` is None. With a read token it may only read `refinement_id`, until
     `ends_at` (milliseconds since 1970 by Redis TIME).
@@ -86,7 +86,7 @@ class KeyEnded(Unauthenticated):
 class Directory:
     """The callers of one API process.
 
-    While Redis is away nobody can be told, and its methods raise Unavailable.
+    While Redis is away no caller is known, and the methods raise Unavailable.
     """
 
     def __init__(self, store: AccessStore, settings: Settings) -> None:
@@ -135,11 +135,11 @@ class Directory:
 
     @property
     def is_open(self) -> bool:
-        """Whether this machine lets everybody in because there are no API keys yet."""
+        """Whether any caller on this machine has access because there are no API keys yet."""
         return self._is_open
 
     async def caller(self, key: bytes | None, *, is_forwarded: bool = False) -> Caller:
-        """Return whose key or token `Authorization` has; raise Unauthenticated unless it works.
+        """Return the owner of the key or token in `Authorization`; raise Unauthenticated.
 
         `is_forwarded`: the request seems to come through a proxy. Without a key that is refused
         even where this machine needs none: the client may be anywhere.
@@ -164,9 +164,9 @@ class Directory:
         return self._anybody
 
     async def reader(self, text: bytes) -> Caller:
-        """Return whose read token this is; raise Unauthenticated unless it works.
+        """Return the owner of a read token; raise Unauthenticated if the token is invalid.
 
-        An API key is none: it must not be in a URL.
+        An API key is refused: keys must not be in URLs.
         """
         if self._settings.auth == "off":
             return self._anybody
@@ -197,9 +197,9 @@ class Directory:
         return caller, self._signing.signed(session)
 
     async def end_session(self, text: bytes) -> Caller | None:
-        """End a session in every API process within a second; return whose it was.
+        """End a session in every API process within a second; return its owner.
 
-        None if it had ended already. Raises Unavailable: then it has not ended.
+        Returns None if the session had ended already. Raises Unavailable if the session goes on.
         """
         if (caller := await self.in_session(text)) is None or caller.session_id is None:
             return None
@@ -209,7 +209,7 @@ class Directory:
         return caller
 
     async def in_session(self, text: bytes) -> Caller | None:
-        """Return whose session this is; None if it has ended, or its key has."""
+        """Return the owner of a session; None if the session or its key has ended."""
         if self._settings.auth == "off":
             return None
         await self._be_fresh()
@@ -260,7 +260,7 @@ class Directory:
         return self._quotas[tenant]
 
     async def not_reviewing(self, tenant: str, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these reviewers who are no working key of the tenant that may review.
+        """Return the reviewers that are no working key of the tenant with the scope to review.
 
         A key that was rotated counts as the one that replaced it. Where requests need no key, they
         are names of people, and any will do.
@@ -285,9 +285,9 @@ class Directory:
         return False
 
     def _may_last(self, ends_at: int, longest_s: int) -> bool:
-        """Return whether what is signed has not ended, and ends no later than this service lets it.
+        """Return whether a signed text has not ended, and ends within the limit of this service.
 
-        So a secret that became known makes nothing that outlives what was made here.
+        A leaked secret therefore makes no token that outlives the tokens of this service.
         """
         return 0 < ends_at - self.now_ms() <= (longest_s + CLOCKS_DIFFER_S) * 1000
 

@@ -217,7 +217,7 @@ class Keyring:
 
 
 def _place(record: KeyRecord) -> tuple[int, str]:
-    """Return what keys are listed by, the newest first."""
+    """Return the sort key of a list of keys, the newest first."""
     return -record.created_at, record.id
 
 

@@ -63,12 +63,12 @@ class Metering:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        """Renew what is counted for as long as it is open."""
+        """Renew the counts for as long as this meter is open."""
         self._tasks = [asyncio.create_task(work) for work in (self._renew(), self._keep_counting())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop; what is still open counts for half a minute."""
+        """Stop; open requests count for another half minute."""
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)

@@ -1,4 +1,4 @@
-"""What this service signs and nobody needs to store: read tokens, and sessions of the console."""
+"""Signed texts that need no storage: read tokens, and sessions of the console."""
 
 import hmac
 import json

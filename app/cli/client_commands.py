@@ -138,7 +138,7 @@ def read_text(path: Path, stdin: IO[bytes], at_most: int = -1) -> str:
             raw = file.read(size)
     except OSError as error:
         raise typer.BadParameter(f"{_name_of(path)}: {error.strerror}") from None
-    # What was cut off at its end is not an error in the file.
+    # A character that the limit cuts off is not an error in the file.
     decoder = getincrementaldecoder("utf-8-sig")()
     try:
         return decoder.decode(raw, final=len(raw) != size)
@@ -188,7 +188,7 @@ def file_of(result: str, draft: str | None) -> str:
 
 @dataclass(frozen=True)
 class Following:
-    """What is printed of a refinement that the command has started, or watches."""
+    """Output of a command that starts or watches a refinement."""
 
     waits: bool = True
     as_json: bool = False
@@ -217,7 +217,7 @@ class Following:
     ) -> NoReturn:
         """Show the progress, print the result, and exit: with 0 if it passed.
 
-        After Ctrl-C it goes on on the server; the commands for that are printed.
+        After Ctrl-C the refinement continues on the server; the output says how to watch or end it.
         """
         shown = self.shown
         commands = (f"  hone {name} {refinement_id}" for name in ("watch", "finish", "cancel"))

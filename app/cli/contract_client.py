@@ -31,7 +31,7 @@ class CliError(Exception):
 
 
 class WrongAddress(CliError):
-    """What is given as the server, or as the key for it, cannot be one."""
+    """The URL of the server, or the key for it, is invalid."""
 
 
 class PerhapsSubmitted(CliError):
@@ -50,7 +50,7 @@ class ServiceFailed(CliError):
 
 
 def perhaps_submitted(key: str) -> str:
-    """Return what can be done about a submission whose answer did not come."""
+    """Return advice about a submission whose answer did not come."""
     return (
         "It is not known whether it was submitted. Within 24 hours the same command with"
         f"\n--idempotency-key {key} submits it, or goes on with it if it was."
@@ -70,7 +70,7 @@ class ContractClient(Hone):
     """The client of a server, which also reads answers as the types of the contract.
 
     A request is sent once; events and batches are followed while the server is away for at most
-    `patience_s`, and `silence` is told of it. Unknown fields and events of a newer server are
+    `patience_s`, and `silence` hears of it. Unknown fields and events of a newer server are
     ignored.
     """
 
@@ -99,14 +99,14 @@ class ContractClient(Hone):
             trust_env=not is_local(url),
         )
         self.meanwhile: Callable[[], None] = lambda: None
-        """What is called now and then while events are followed."""
+        """A function that the client calls now and then while it follows events."""
         self._options: dict[str, Any] = {"api_key": key, "http_client": self._http_client}
         super().__init__(
             url, max_retries=0, patience_s=patience_s, on_retry=self._away, **self._options
         )
 
     def close(self) -> None:
-        """Close the connections; nothing is told any more."""
+        """Close the connections and end the messages about silence."""
         self._silence.close()
         self._http_client.close()
 

@@ -44,7 +44,7 @@ from hone import ApiError, NotHone
 
 MOST_LINES = 8
 MOST_CHARACTERS = 1_000
-"""What is shown of the end of a text while it is written."""
+"""Limits of the end of a text that the table shows while a model writes it."""
 
 
 def say(console: Console, text: str, style: str = "", *, wraps: bool = False) -> None:
@@ -59,12 +59,12 @@ def plain_text(text: str, style: str = "") -> Text:
 
 
 def name_of(text: str) -> Text:
-    """Return a name, such as one that a user gave, in one line."""
+    """Return the name that a user gave, on one line."""
     return Text(on_one_line(text))
 
 
 def is_animated(console: Console) -> bool:
-    """Return whether what is shown can be redrawn: FORCE_COLOR makes no terminal of a file."""
+    """Return whether a console can redraw its output: FORCE_COLOR makes no terminal of a file."""
     return console.is_interactive and console.file.isatty() and not console.quiet
 
 
@@ -242,7 +242,7 @@ def show_words(difference: Diff, console: Console) -> None:
 
 
 def _pieces(difference: Diff) -> Iterator[tuple[str, str]]:
-    """Yield what is shown of both texts: most of what did not change is left out."""
+    """Yield the changes with a few words around them; most unchanged words are left out."""
     last = len(difference.operations) - 1
     for at, operation in enumerate(difference.operations):
         if operation.op == "equal":
@@ -326,7 +326,7 @@ def watch_batch(client: ContractClient, batch: Batch, console: Console) -> Batch
 def show_ending(
     client: ContractClient, ended: Snapshot, console: Console, *, with_changes: bool
 ) -> None:
-    """Print why it ended and what is to be said of the result, not the result itself."""
+    """Print why a refinement ended and the notes on its result, not the result itself."""
     if ended.error:
         line = f"\nIt failed: {ended.error.code}: {ended.error.detail}"
         say(console, line, "red", wraps=True)
@@ -341,7 +341,7 @@ def show_ending(
 
 
 def show_follow_ups(result: Result, console: Console) -> None:
-    """Print the outputs, what they lack, and the comparison with the first draft."""
+    """Print the outputs, the caveats, and the comparison with the first draft."""
     for name, text in result.outputs.items():
         say(console, f"\n{name}:\n", "bold")
         say(console, text)
@@ -522,7 +522,7 @@ def _headline(ended: Snapshot, result: Result) -> str:
 
 @contextmanager
 def display_on(console: Console, refinement_id: str) -> Iterator[Callable[[Progress], None]]:
-    """Yield what shows the progress: a table on a terminal, else a line for each new fact.
+    """Yield a function that shows progress: a table on a terminal, else a line for each new fact.
 
     The table is redrawn with every event; what does not fit on the screen is cut at the end.
     """
@@ -547,7 +547,7 @@ NARROWEST_NAME = 12
 
 
 def table_of(progress: Progress, refinement_id: str, width: int) -> tuple[Table | Text, ...]:
-    """Return what is known, `width` columns wide; what matters least stands last.
+    """Return the progress, `width` columns wide; the least important rows stand last.
 
     The table has a column for each iteration, and a row for each criterion.
     """
@@ -630,7 +630,7 @@ def _asked(progress: Progress, refinement_id: str) -> list[str]:
 
 
 def _question(review: OpenReview, refinement_id: str, key: str) -> list[str]:
-    """Return what is asked in one review; `key` is the option that names it."""
+    """Return the question of one review; `key` is the option that names the review."""
     asked = review.asked
     lines = [
         f"paused at {asked.key}: {asked.question}",

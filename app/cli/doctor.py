@@ -52,7 +52,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found about one subject, and what to change, if anything."""
+    """A finding about one subject, and advice on what to change, if anything."""
 
     subject: str
     level: Level
@@ -61,23 +61,23 @@ class Diagnosis:
 
 
 def ok(subject: str, text: str) -> Diagnosis:
-    """Return what is as it should be."""
+    """Return a finding that needs no change."""
     return Diagnosis(subject, Level.OK, text)
 
 
 def warning(subject: str, text: str, advice: str) -> Diagnosis:
-    """Return what works, but not as somebody who relies on it would want it."""
+    """Return a finding about a service that works, but not reliably."""
     return Diagnosis(subject, Level.WARNING, text, advice)
 
 
 def failure(subject: str, text: str, advice: str) -> Diagnosis:
-    """Return what keeps refinements from being accepted or played, or may lose them."""
+    """Return a finding that keeps refinements from being accepted or played, or may lose them."""
     return Diagnosis(subject, Level.FAILURE, text, advice)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What the store of a service says."""
+    """Facts from the store of a service."""
 
     server: "ServerFacts"
     keys: int
@@ -330,7 +330,7 @@ def _keys(seen: Seen, settings: Settings, server: str) -> Iterator[Diagnosis]:
 
 
 def _open(settings: Settings, server: str) -> Diagnosis:
-    """Return what is to be said of a service without keys; `server` is where clients find it."""
+    """Return the finding about a service without keys; `server` is the URL that clients use."""
     text = "no API keys: whoever reaches the port can use the API"
     advice = "`hone keys create --admin` creates the first one"
     if server and not is_local(server):

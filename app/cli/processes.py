@@ -115,7 +115,7 @@ def _nothing() -> None: ...
 
 
 def _check_redis(url: str) -> None:
-    """Raise ServiceFailed for a Redis that no process could use; one that is away may come."""
+    """Raise ServiceFailed for a Redis that no process could use; an absent Redis may come."""
     from redis.exceptions import RedisError  # noqa: PLC0415
 
     from app.store import UnusableRedis, check_redis  # noqa: PLC0415
@@ -167,7 +167,7 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
 
 
 def has_responded(readiness: Readiness | int) -> bool:
-    """Return whether a server reaches its Redis; that is also known of one that refuses the key."""
+    """Return whether a server reaches its Redis; a server that refuses the key does, too."""
     return isinstance(readiness, Readiness) or readiness in {401, 403}
 
 
@@ -187,7 +187,7 @@ MOST_FAILED_STARTS = 3
 
 
 def look_while_starting(supervisor: Supervisor) -> None:
-    """Start what is due. Raises ServiceFailed for a process that ends again and again."""
+    """Start processes that are due; raise ServiceFailed for one that ends again and again."""
     supervisor.tick()
     for keeper in supervisor.keepers:
         if keeper.failures >= MOST_FAILED_STARTS:

@@ -56,7 +56,7 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def interruptible(*advice: str) -> Iterator[None]:
-    """Say after Ctrl-C and SIGTERM what goes on without this command, and exit."""
+    """Print advice after Ctrl-C and SIGTERM, since the server continues, and exit."""
 
     def terminate(_number: int, _frame: object) -> None:
         raise Terminated
@@ -138,7 +138,7 @@ def _entry_of(command: str | None) -> EntryPoint | None:
 def _added_command(name: str) -> Any:
     """Return the command that an installed package adds; None if there is none.
 
-    One that cannot be loaded says so when it is called: the others work without it.
+    A command that cannot be loaded fails when a user calls it; the others work.
     """
     if (entry := _entry_of(name)) is None:
         return None
@@ -383,14 +383,14 @@ ModelOption = Annotated[str | None, typer.Option(help="Model of every role: prov
 
 
 def complete_strategy(incomplete: str) -> list[str]:
-    """Return the strategies whose name begins so."""
+    """Return the strategies whose name begins with a text."""
     from app.contract.strategies import STRATEGIES  # noqa: PLC0415 - commands start without it
 
     return [name for name in STRATEGIES if name.startswith(incomplete)]
 
 
 def complete_when(incomplete: str) -> list[str]:
-    """Return the times of a review whose name begins so."""
+    """Return the times of a review whose name begins with a text."""
     return [when for when in get_args(ReviewWhen) if when.startswith(incomplete)]
 
 

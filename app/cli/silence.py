@@ -1,4 +1,4 @@
-"""Says that a server does not answer, once for each time that it is silent."""
+"""Messages that a server does not answer, one for each silence."""
 
 import threading
 import time
@@ -45,7 +45,7 @@ class Silence:
 
     @contextmanager
     def expecting(self, meanwhile: str = NOTHING_LOST) -> Iterator[None]:
-        """Expect an answer; `meanwhile` follows what is told while there is none."""
+        """Expect an answer; `meanwhile` is added to the message that there is none."""
         self._meanwhile = meanwhile
         self._expect(self._answer_s)
         try:
@@ -54,7 +54,7 @@ class Silence:
             self.idle()
 
     def streaming(self) -> None:
-        """Note that the answer has begun, and that its parts come when there are news."""
+        """Note that a streamed answer has started, whose parts may come late."""
         self.heard()
         self._expect(self._stream_s)
 
@@ -63,7 +63,7 @@ class Silence:
         self._expect(None)
 
     def heard(self) -> None:
-        """Note a sign of life; if silence was told, tell that it is over."""
+        """Note a sign of life; after a message about silence, say that the silence is over."""
         with self._changed:
             now = time.monotonic()
             silent_s, self._since = now - self._since, now
@@ -72,12 +72,12 @@ class Silence:
             self._tell(f"{self._server} answers again, after {silent_s:.0f} s.")
 
     def failed(self, why: str) -> None:
-        """Tell at once that there is no answer, unless it was told."""
+        """Say at once that there is no answer, unless a message said so already."""
         with self._changed:
             self._tell_once(f"{self._server} does not answer: {why}")
 
     def close(self) -> None:
-        """Tell nothing any more."""
+        """End all messages."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()

@@ -54,7 +54,7 @@ router = APIRouter(include_in_schema=False)
 
 
 class SignIn(BaseModel):
-    """The key that somebody shows."""
+    """The API key of a person who signs in."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""What a process tells the people who operate it."""
+"""Logs, metrics and traces for the operators of a process."""
 
 from app.telemetry.logs import Formats, about_request, configure_logs, request_id, safe_request_id
 from app.telemetry.traces import (

@@ -97,7 +97,7 @@ def bounded(model: str) -> tuple[str, str]:
 
 
 class Consumed(Protocol):
-    """What a call consumed."""
+    """The usage of a call."""
 
     @property
     def input_tokens(self) -> int: ...

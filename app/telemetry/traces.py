@@ -56,7 +56,7 @@ class TraceContext:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the trace is recorded by whoever passed it on."""
+        """Whether the sender of the trace records it."""
         return bool(int(self.traceparent[-2:], 16) & 1)
 
     @property
@@ -94,7 +94,7 @@ class Origin:
     is_link: bool = False
 
     def encode(self, *, as_link: bool = False) -> str:
-        """Return what is stored with a refinement; empty if nothing is known."""
+        """Return the trace context that is stored with a refinement; empty without one."""
         if self.trace is None:
             return self.request_id or ""
         sign = "+" if as_link or self.is_link else ""

@@ -1,1 +1,1 @@
-"""What Hone has beside its core: commands that a service does without."""
+"""Commands beside the core of Hone; a service needs none of them."""

@@ -1,4 +1,4 @@
-"""What raised the score of a refinement, and what was spent for it, as a report shows it."""
+"""The gains of score in a refinement and their costs, as a report shows them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Group:
 
     @property
     def usage(self) -> Usage:
-        """What the drafts consumed together."""
+        """The usage of all drafts together."""
         return sum((draft.usage for draft in self.drafts), Usage())
 
 

@@ -1,4 +1,4 @@
-"""The stages, passes and parts of a text in a report: what each is, and what came of it."""
+"""The stages, passes and parts of a text in a report: their titles, states and best drafts."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Part:
 def parts_in(story: Story) -> Iterator[Part]:
     """Yield the parts at every depth in the order of the text, each before those within it.
 
-    Those that are not begun are included.
+    Parts without any step are included.
     """
     planned = _planned(story)
     others = sorted({*_started(story)} - planned.keys(), key=_by_number)
@@ -66,7 +66,7 @@ def _planned(story: Story) -> dict[str, str]:
 
 
 def _started(story: Story) -> Iterator[str]:
-    """Yield every part in which something was done, or whose text is missing."""
+    """Yield every part with a step, and every part whose text is missing."""
     keys = (step.key for step in story.steps())
     result = story.snapshot.result
     for key in (*keys, *story.snapshot.phase, *(result.missing if result else ())):
@@ -87,7 +87,7 @@ def _by_number(path: str) -> tuple[str, int]:
 
 
 def _state(story: Story, path: str, best: Iteration | None, calls: int) -> str:
-    """Return what came of a part."""
+    """Return the state of a part in words."""
     snapshot, result = story.snapshot, story.snapshot.result
     is_running = any(key.startswith(f"{path}/") for key in snapshot.phase)
     if is_running and not snapshot.status.is_terminal:

@@ -134,7 +134,7 @@ LIMITS: Mapping[str, str] = {
 STEPS: Mapping[str, str] = {"ask": "model call", "check": "validation", "call": "tool call"}
 
 PLANS: Mapping[str, str] = {"replan": "The revised plan", "lookups": "What is looked up"}
-"""What a reply is, by the last part of its step's key; any other is a plan."""
+"""Names of replies, by the last part of the step's key; any other reply is a plan."""
 
 COMPARED: Mapping[str, str] = {
     "earlier": "the earlier draft",
@@ -221,4 +221,4 @@ FORMATS = (
     *(score, signed_score, cost, cost_text, tokens, seconds, duration, share, time_text),
     *(figure, count_text),
 )
-"""What the template calls as filters."""
+"""Functions that the template calls as filters."""

@@ -177,7 +177,7 @@ def _tell(story: ComparisonStory, html: Path | None, *, is_json: bool) -> None:
 
 
 def _settings(a: Path | None, b: Path | None, others: Sequence[str]) -> dict[str, Fields]:
-    """Return the fields of each setting by name; raise BadParameter for what is none."""
+    """Return the fields of each setting by name; raise BadParameter for anything else."""
     files = {name: path for name, path in (("a", a), ("b", b)) if path is not None}
     for other in others:
         name, separator, path = other.partition("=")
@@ -228,7 +228,7 @@ def _progress(plan: ComparisonPlan, errors: Console) -> Iterator[Callable[[str, 
 def _calibrated_noise(
     client: ContractClient, plan: ComparisonPlan, judge: Mapping[str, str]
 ) -> float | None:
-    """Return what is known of the noise of this judge from other refinements."""
+    """Return the noise of this judge in other refinements, if that is known."""
     samples = (plan.judge.get("critics") or {}).get("samples", 1)
     named = " + ".join(sorted(model for role, model in judge.items() if role.startswith(CRITIC)))
     critic = named if samples == 1 else f"{named} x {samples}"
@@ -298,7 +298,7 @@ def _consumption(consumption: Consumption) -> tuple[str, str, str]:
 
 
 def show_comparison(story: ComparisonStory, console: Console) -> None:
-    """Print what a comparison found: tables, wins and losses, what is missing, and advice."""
+    """Print the findings: tables, wins and losses, missing texts, and advice."""
     result = story.result
     say(console, f"{story.plan.name}: {texts_text(len(story.plan.texts))}, {story.judged_by()}")
     say(console, "")

@@ -1,4 +1,4 @@
-"""Which settings are worth their money: what a paired comparison found, and what it advises.
+"""The findings of a paired comparison of settings, and the advice on which to use.
 
 Every text is refined with every setting, and one judge scores what came of it, so differences are
 taken per text. A difference is that of a setting minus the one it stands against.
@@ -47,7 +47,7 @@ class UnscoredTexts:
 
 @dataclass(frozen=True)
 class TextOutcome:
-    """What a setting made of one text."""
+    """The outcome of one text with a setting."""
 
     has_text: bool
     has_ended: bool = True
@@ -125,9 +125,9 @@ class PairedDifference:
     seconds: MeanInterval | None
     criteria: Mapping[str, MeanInterval]
     people: MeanInterval | None
-    """Of scores that people gave; None if nobody rated a text of both."""
+    """The difference of scores by people; None if no person rated a text of both."""
     with_people: MeanInterval | None
-    """What people would find on all texts, estimated with the judge's help; it decides."""
+    """The difference that people would find on all texts, estimated with the judge; it decides."""
     trust: float | None
     more_texts: int | None
     """How many more texts would probably tell, if the verdict is open and that is known."""

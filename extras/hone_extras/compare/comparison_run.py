@@ -68,7 +68,7 @@ class ComparedText:
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """What is to be compared with what, and how it is judged."""
+    """The texts and settings of a comparison, and the judge."""
 
     name: str
     texts: tuple[ComparedText, ...]
@@ -84,7 +84,7 @@ class ComparisonPlan:
         return {**text.fields, **fields, **({"metadata": metadata} if metadata else {})}
 
     def judging(self, text: ComparedText, draft: str) -> dict[str, Any]:
-        """Return the request that judges a draft of a text: the same one whoever wrote it.
+        """Return the request that judges a draft of a text: the same one for every setting.
 
         Raises ComparisonInvalid if the settings do not agree on the rubric.
         """
@@ -146,7 +146,7 @@ def key_of(fields: Any) -> str:
 def read_texts(path: Path) -> tuple[tuple[ComparedText, ...], tuple[str, ...]]:
     """Return the texts of a folder or of a file of JSON Lines, and those that repeat another one.
 
-    Raises ComparisonInvalid for what is no text.
+    Raises ComparisonInvalid for anything else.
     """
     found = list(_of_folder(path) if path.is_dir() else _of_lines(path))
     texts: dict[str, ComparedText] = {}
@@ -220,7 +220,7 @@ def check_settings(settings: Mapping[str, Fields], judge: Fields) -> None:
 
 @dataclass(frozen=True)
 class ComparisonCost:
-    """What requests would consume together, as expected and in 95 of 100 cases."""
+    """The usage of requests together, as expected and in 95 of 100 cases."""
 
     expected: Consumption
     p95: Consumption
@@ -246,7 +246,7 @@ def sum_of(parts: Iterable[Consumption]) -> Consumption:
 
 @dataclass
 class PlanEstimates:
-    """What a plan would consume, and the models that would play each role."""
+    """The usage of a plan, and the models that would play each role."""
 
     settings: dict[str, list[RefinementEstimate]] = field(default_factory=dict)
     judge: list[RefinementEstimate] = field(default_factory=list)
@@ -271,7 +271,7 @@ class PlanEstimates:
 
 
 class ComparisonRunner:
-    """Submits what is not there yet, and waits for it, at most so many at once."""
+    """Submits the missing requests of a plan, and waits for them, `concurrency` at once."""
 
     def __init__(
         self,
@@ -360,7 +360,8 @@ class ComparisonRunner:
     ) -> dict[str, Snapshot | str]:
         """Return how each request ended, by key, or why it was refused.
 
-        What waits for a reviewer is returned as it is. `on_ended` is told how many have ended.
+        A refinement that waits for a reviewer is returned as it is. `on_ended` receives the number
+        of ended ones.
         """
         ended: dict[str, Snapshot | str] = {}
         waiting, under_way = deque(wanted), dict[str, str]()
@@ -425,7 +426,7 @@ class ComparisonRunner:
             return ()
 
     def _patiently(self, asked: Callable[[], Answer]) -> Answer:
-        """Ask again while the server is busy or restarts, but not for ever.
+        """Ask again while the server is busy or restarts, within limits.
 
         A server that has never answered is not asked again.
         """
@@ -462,7 +463,7 @@ OTHER_FIX = "Try it with another model or other fields."
 
 @dataclass(frozen=True)
 class FailedJudgement:
-    """A judgement without a score: why, and its id if it was begun."""
+    """A judgement without a score: the reason, and the id if it was submitted."""
 
     why: str
     id: str | None = None
@@ -474,7 +475,7 @@ class FailedJudgement:
 
 @dataclass(frozen=True)
 class RefinedText:
-    """What came of one text with one setting, and how it was judged."""
+    """The refinement of one text with one setting, and its judgements."""
 
     snapshot: Snapshot | None
     failure: str | None = None
@@ -552,7 +553,7 @@ RefinedTexts = list[dict[str, RefinedText]]
 def refined_texts(
     runner: ComparisonRunner, plan: ComparisonPlan, on_progress: Callable[[str, int, int], None]
 ) -> RefinedTexts:
-    """Run the whole plan, and return what came of each text by setting."""
+    """Run the whole plan, and return the refined texts by setting."""
     known = runner.known()
     keys = {(index, name): key_of(body) for index, name, body in plan.run_requests()}
     wanted = {
@@ -665,7 +666,7 @@ def _ratings(refined: RefinedText, drafts: Iterable[Iteration]) -> dict[str, flo
 
 @dataclass(frozen=True)
 class ComparisonStory:
-    """All that is told about a comparison."""
+    """A comparison with all facts that its outputs show."""
 
     plan: ComparisonPlan
     refined: RefinedTexts
@@ -730,7 +731,7 @@ class ComparisonStory:
         return {"refining": _cost(runs.values()), "judging": _cost(judged.values())}
 
     def notes(self) -> list[str]:
-        """Return what is to be kept in mind: who may be favoured, noise, and how to go on."""
+        """Return the reservations: possible favour, noise, and how to run the command again."""
         return [*self.remarks, *self._about_noise(), *self._how_to_go_on()]
 
     def _how_to_go_on(self) -> list[str]:

@@ -30,7 +30,7 @@ POWER = 0.8
 
 MOST_TEXTS_NAMED = 100_000
 PRIOR_TRUST, PRIOR_WEIGHT = 0.5, 25 * 0.2**2
-"""What is assumed of a judge before people have rated: docs/judging.md."""
+"""The assumption about a judge before people have rated: docs/judging.md."""
 
 
 def compare_settings(

@@ -169,7 +169,7 @@ class OneToken:
     token: str
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return whom a token lets in; None if it is another one."""
+        """Return the access that a token grants; None for an unknown token."""
         if not hmac.compare_digest(token.encode(), self.token.encode()):
             return None
         return AccessToken(token=token, client_id="assistant", scopes=[])
@@ -239,7 +239,7 @@ def _refinement_id(given: dict[str, Any]) -> str:
 
 
 async def _ask(function: Callable[..., Answer], *arguments: Any) -> Answer:
-    """Call the client in a thread; what the server refuses is told to the assistant."""
+    """Call the client in a thread; the assistant receives refusals of the server."""
     try:
         return await asyncio.to_thread(function, *arguments)
     except (CliError, HoneError) as error:
