@@ -41,7 +41,7 @@ from app.store.committer import Committer
 from app.store.connection import RETRY_AFTER_S, refusals
 from app.store.creation import REMEMBERED_S, RETRY_AFTER_BYTES_S, BatchPlace, Creation
 from app.store.enqueue import Word
-from app.store.listing import decode_cursor, encode_cursor
+from app.store.refinements import decode_cursor, encode_cursor
 from app.store.scripts import BATCH, BATCH_COMMIT, BATCH_STAGE
 from app.store.sealing import Sealer
 from app.store.state import BATCH_PREFIX, NewRefinement

@@ -1,10 +1,15 @@
-"""Reads refinements: snapshots, requests, pages, journals and prompts."""
+"""Reads refinements: snapshots, requests, lists page by page, journals and prompts."""
 
 import asyncio
+import base64
+import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
-from app.contract.errors import NotStored, RefinementNotFound
+from ulid import ULID
+
+from app.contract.errors import MalformedHeader, NotStored, RefinementNotFound
 from app.contract.events import Event
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import EVERYTHING, Selected, Snapshot, SnapshotPage
@@ -23,15 +28,6 @@ from app.store.codec import (
 )
 from app.store.committer import Committer, replies_in_order
 from app.store.connection import refusing
-from app.store.listing import (
-    EXAMINATIONS,
-    EXAMINED,
-    bounds_of,
-    decode_cursor,
-    encode_cursor,
-    list_ids,
-    submitted_at,
-)
 from app.store.packing import Entries, packed_record, with_unpacked
 from app.store.prompts import (
     KeptPrompt,
@@ -43,7 +39,7 @@ from app.store.prompts import (
     parts_of,
 )
 from app.store.sealing import Sealer
-from app.store.state import StoredEvent
+from app.store.state import ID_PREFIX, StoredEvent
 
 NO_METADATA: Mapping[str, str] = {}
 OWNED = ("tenant", "erased_at")
@@ -51,6 +47,117 @@ REQUESTED = (b"request", b"secrets")
 ENDED_FIELDS = ("tenant", "erased_at", "status", "last_event", "ended_event")
 ENDED = frozenset(status.encode() for status in TERMINAL)
 LAST = 2**64 - 1  # the highest number a stream id can hold
+
+CHUNK = 500  # ids read in one round trip
+CHUNKS = 40  # maximum round trips for one page; after that a page may be short
+SKEW = timedelta(seconds=10)
+EXAMINED = 100  # refinements that are looked at together where no index tells which ones to show
+EXAMINATIONS = 20  # how often for one page
+
+
+async def _list_ids(
+    committer: Committer,
+    tenant: str,
+    status: Status | None,
+    metadata: Mapping[str, str],
+    wanted: int,
+    below: str | None,
+    batch: str | None = None,
+    lowest: str | None = None,
+) -> tuple[list[str], str | None]:
+    """Return up to `wanted` ids, newest first, and where to continue if the search stopped early.
+
+    `below` is the id after which to begin, `lowest` the last one that may be found. Several filters
+    are intersected: the ids of the shortest list are looked up in the others.
+    """
+    lists = _lists(tenant, status, metadata, batch)
+    shortest, *others = await _shortest_first(committer, lists)
+    found: list[str] = []
+    for _ in range(CHUNKS):
+        size = CHUNK if others else wanted
+        ids = await _below(committer, shortest, below, size, lowest)
+        found += await _on_all(committer, others, ids)
+        if len(found) >= wanted or len(ids) < size:
+            return found[:wanted], None
+        below = ids[-1]
+    return found, below
+
+
+async def _shortest_first(committer: Committer, lists: Sequence[str]) -> list[str]:
+    if len(lists) == 1:
+        return list(lists)
+    sizes = await asyncio.gather(*(committer.execute("ZCARD", name) for name in lists))
+    return [name for _, name in sorted(zip(sizes, lists, strict=True))]
+
+
+async def _below(
+    committer: Committer, name: str, below: str | None, size: int, lowest: str | None
+) -> list[str]:
+    top = "+" if below is None else f"({below}"
+    bottom = "-" if lowest is None else f"[{lowest}"
+    ids = await committer.execute("ZREVRANGEBYLEX", name, top, bottom, "LIMIT", 0, size)
+    return [refinement_id.decode() for refinement_id in ids]
+
+
+async def _on_all(committer: Committer, lists: Sequence[str], ids: list[str]) -> list[str]:
+    if not lists or not ids:
+        return ids
+    scores = await asyncio.gather(*(committer.execute("ZMSCORE", name, *ids) for name in lists))
+    return [
+        refinement_id for refinement_id, *on in zip(ids, *scores, strict=True) if None not in on
+    ]
+
+
+def _lists(
+    tenant: str, status: Status | None, metadata: Mapping[str, str], batch: str | None
+) -> list[str]:
+    lists = [keys.listed_by_metadata(tenant, *pair) for pair in metadata.items()]
+    if batch is not None:
+        lists.append(keys.listed_by_batch(tenant, batch))
+    if status is not None:
+        lists.append(keys.listed_by_status(tenant, status))
+    return lists or [keys.refinement_list(tenant)]
+
+
+def _bounds(selected: Selected, below: str | None) -> tuple[str | None, str | None]:
+    """Return the lowest id, and the one below which to begin.
+
+    Ids have the time of submission by the clock of an API process, which may differ a little.
+    """
+    lowest = _first_id(selected.submitted_from - SKEW) if selected.submitted_from else None
+    if selected.submitted_to is not None:
+        top = _first_id(selected.submitted_to + SKEW)
+        below = top if below is None else min(below, top)
+    return lowest, below
+
+
+def _submitted_at(snapshot: Snapshot) -> datetime:
+    if snapshot.batch is None:
+        return snapshot.created_at
+    return ULID.from_str(snapshot.id.removeprefix(ID_PREFIX)).datetime
+
+
+def _first_id(at: datetime) -> str:
+    """Return what no id of that millisecond is below."""
+    milliseconds = max(0, round(at.timestamp() * 1000))
+    return ID_PREFIX + str(ULID.from_bytes(milliseconds.to_bytes(6, "big") + bytes(10)))
+
+
+def encode_cursor(tenant: str, refinement_id: str) -> str:
+    """Return an opaque cursor to the position after a refinement in a tenant's lists."""
+    return base64.urlsafe_b64encode(f"1 {tenant} {refinement_id}".encode()).decode().rstrip("=")
+
+
+def decode_cursor(tenant: str, cursor: str) -> str:
+    """Return the id in a cursor, else raise MalformedHeader."""
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        version, owner, refinement_id = base64.b64decode(padded, b"-_", True).decode().split(" ")
+    except (ValueError, binascii.Error):
+        raise MalformedHeader("invalid cursor: use the next_cursor of a page") from None
+    if (version, owner) != ("1", tenant):
+        raise MalformedHeader("invalid cursor: use the next_cursor of a page")
+    return refinement_id
 
 
 class RefinementReader:
@@ -105,15 +212,15 @@ class RefinementReader:
         if status is None and len(selected.statuses) == 1:
             (only,) = selected.statuses
             status, selected = Status(only), replace(selected, statuses=frozenset())
-        lowest, below = bounds_of(selected, cursor and decode_cursor(tenant, cursor))
+        lowest, below = _bounds(selected, cursor and decode_cursor(tenant, cursor))
         wanted = limit + 1 if selected.is_everything else EXAMINED
         found: list[Snapshot] = []
         for _ in range(1 if selected.is_everything else EXAMINATIONS):
-            ids, stopped_at = await list_ids(
+            ids, stopped_at = await _list_ids(
                 self._committer, tenant, status, metadata, wanted, below, batch, lowest
             )
             snapshots = await self._snapshots(ids)
-            found += (it for it in snapshots if selected.has(it, submitted_at(it)))
+            found += (it for it in snapshots if selected.has(it, _submitted_at(it)))
             below = stopped_at or (ids[-1] if len(ids) == wanted else None)
             if below is None or len(found) > limit:
                 break
