@@ -32,7 +32,7 @@ def client(server: EmbeddedRedis) -> Iterator[Redis]:
 def deleted(client: Redis) -> None:
     """Store a refinement with the mark, and delete it."""
     client.hset(keys.SUMMARY + ID, items=[*RECORD, "text", MARK])
-    assert client.eval(SCRIPTS["erase"].text, 0, ID, "default") == b"OK"
+    assert client.eval(SCRIPTS["erase"].text, 0, ID, "default", "all") == b"OK"
 
 
 def is_on_disk(path: Path) -> bool:

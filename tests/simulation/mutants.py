@@ -108,6 +108,7 @@ class SameNonce:
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
+        self.execute = committer.execute
 
     async def submit(self, script: LuaScript, *args: Any) -> object:
         """Return the answer of a script."""
