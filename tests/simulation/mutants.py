@@ -182,7 +182,7 @@ MUTANTS: dict[str, Mutant] = {
         without(f"redis.call('ZREM', '{keys.LIST}' .. tenant .. '{keys.BY_STATUS}' .. from, id)")
     ),
     "an end is not counted": Mutant(
-        without("  count_usage(id, tenant, outcome, at)"), shows="were counted"
+        without("  count_ending(id, tenant, outcome, given or {}, at)"), shows="were counted"
     ),
     "a journal that lost its end is not noticed": Mutant(
         without("if tonumber(last) < tonumber(seen) or op - done > 1 then", "if false then"),

@@ -1,5 +1,6 @@
--- Carries out a command: id, tenant, name of the command, command id, digest of what is asked for or `-` if the id is not the client's, versions (numbers of the
--- last event that it may be about, between commas, or '' for any), lease in ms, then what it takes besides:
+-- Carries out a command: id, tenant, name of the command, command id, digest of what is asked for or `-` if the id is not
+-- the client's, versions (numbers of the last event that it may be about, between commas, or '' for any), lease in ms, then
+-- what it takes besides:
 --   cancel, finish: nothing
 --   pause: timeout and what that means (JSON)
 --   change: limits_seq that the limits were made from, limits
