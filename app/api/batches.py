@@ -23,7 +23,14 @@ from app.api.dependencies import (
     TheStore,
     shared,
 )
-from app.api.openapi import BATCH_RESULTS, BATCH_SUBMITTED, LISTED, UNREADABLE, batch_body, problems
+from app.api.openapi import (
+    BATCH_RESULTS,
+    BATCH_SUBMITTED,
+    LISTED,
+    OF_SUBMISSION,
+    batch_body,
+    problems,
+)
 from app.api.problems import UnsupportedMediaType
 from app.api.responses import page_response, replayed
 from app.api.routes import TheReceiver
@@ -42,13 +49,9 @@ from app.contract.errors import (
     BatchNotFound,
     BodyTooLarge,
     Conflict,
-    IdempotencyMismatch,
     InvalidRequest,
     MalformedHeader,
     NotFound,
-    Overloaded,
-    QuotaExceeded,
-    TooManyRequests,
 )
 from app.contract.overlays import Overlay, RequestLayer
 from app.contract.requests import DEFAULT_PRESET, PRESET_NAME, RefinementRequest
@@ -266,16 +269,7 @@ BatchId = Annotated[
     "",
     operation_id="submitBatch",
     status_code=202,
-    responses=BATCH_SUBMITTED
-    | problems(
-        MalformedHeader,
-        *UNREADABLE,
-        Conflict,
-        IdempotencyMismatch,
-        TooManyRequests,
-        QuotaExceeded,
-        Overloaded,
-    ),
+    responses=BATCH_SUBMITTED | problems(Conflict, *OF_SUBMISSION),
     openapi_extra=batch_body(),
 )
 async def submit(

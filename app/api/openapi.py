@@ -47,30 +47,21 @@ from app.contract.webhooks import (
 Responses = dict[int | str, dict[str, Any]]
 IN_VAIN = (errors.Conflict, errors.PreconditionFailed)
 UNREADABLE = (errors.BodyTooLarge, refusals.UnsupportedMediaType, errors.InvalidRequest)
+REPEATABLE = (errors.MalformedHeader, *UNREADABLE, errors.IdempotencyMismatch)
+"""Errors of requests with a body and an `Idempotency-Key`."""
 
-KINDS: tuple[type[HoneError], ...] = (
-    errors.MalformedHeader,
-    errors.Unauthenticated,
-    errors.Forbidden,
-    errors.NotFound,
-    refusals.CrossSite,
-    refusals.MethodNotAllowed,
-    refusals.NotAcceptable,
-    refusals.RequestTimeout,
-    errors.Conflict,
-    errors.NotStored,
-    errors.PreconditionFailed,
-    errors.BodyTooLarge,
-    refusals.UnsupportedMediaType,
-    refusals.Misdirected,
-    errors.InvalidRequest,
-    errors.IdempotencyMismatch,
-    refusals.HeadersTooLarge,
-    refusals.Internal,
-    errors.TooManyRequests,
-    errors.QuotaExceeded,
-    errors.Overloaded,
-    errors.Unavailable,
+OF_SUBMISSION = (*REPEATABLE, errors.TooManyRequests, errors.QuotaExceeded, errors.Overloaded)
+
+KINDS: tuple[type[HoneError], ...] = tuple(
+    sorted(
+        (
+            kind
+            for module in (errors, refusals)
+            for kind in vars(module).values()
+            if isinstance(kind, type) and issubclass(kind, HoneError) and "code" in vars(kind)
+        ),
+        key=lambda kind: kind.status,
+    )
 )
 """Every error that a client can receive."""
 

@@ -66,7 +66,9 @@ from app.api.openapi import (
     IN_VAIN,
     LISTED,
     LOOKED_AT,
+    OF_SUBMISSION,
     RATED,
+    REPEATABLE,
     REPORTED,
     SUBMITTED,
     UNREADABLE,
@@ -229,15 +231,7 @@ server = APIRouter()
     operation_id="submitRefinement",
     status_code=202,
     response_model=Snapshot,
-    responses=SUBMITTED
-    | problems(
-        MalformedHeader,
-        *UNREADABLE,
-        IdempotencyMismatch,
-        TooManyRequests,
-        QuotaExceeded,
-        Overloaded,
-    ),
+    responses=SUBMITTED | problems(*OF_SUBMISSION),
     openapi_extra=body(RefinementRequest, examples.REQUESTS),
 )
 @with_plain_form(_submit)
@@ -327,9 +321,7 @@ async def get(
 @refinements.patch(
     "/{refinement_id}",
     operation_id="changeRefinement",
-    responses=problems(
-        MalformedHeader, RefinementNotFound, *IN_VAIN, *UNREADABLE, IdempotencyMismatch
-    ),
+    responses=problems(RefinementNotFound, *IN_VAIN, *REPEATABLE),
     openapi_extra=body(LimitsChange, examples.CHANGES),
 )
 async def change(
@@ -474,10 +466,7 @@ async def review(
     "/{refinement_id}/ratings",
     operation_id="rateRefinement",
     status_code=201,
-    responses=RATED
-    | problems(
-        MalformedHeader, RefinementNotFound, NotStored, Conflict, *UNREADABLE, IdempotencyMismatch
-    ),
+    responses=RATED | problems(RefinementNotFound, NotStored, Conflict, *REPEATABLE),
     openapi_extra=body(RatingRequest, examples.RATINGS),
 )
 async def rate(
@@ -504,10 +493,7 @@ async def rate(
     operation_id="retryRefinement",
     status_code=202,
     response_model=Snapshot,
-    responses=SUBMITTED
-    | problems(
-        MalformedHeader, RefinementNotFound, NotStored, Conflict, *UNREADABLE, IdempotencyMismatch
-    ),
+    responses=SUBMITTED | problems(RefinementNotFound, NotStored, Conflict, *REPEATABLE),
     openapi_extra=body(LimitsChange, examples.RETRIES, is_required=False),
 )
 async def retry(
@@ -537,18 +523,7 @@ async def retry(
     operation_id="continueRefinement",
     status_code=202,
     response_model=Snapshot,
-    responses=SUBMITTED
-    | problems(
-        MalformedHeader,
-        RefinementNotFound,
-        NotStored,
-        Conflict,
-        *UNREADABLE,
-        IdempotencyMismatch,
-        TooManyRequests,
-        QuotaExceeded,
-        Overloaded,
-    ),
+    responses=SUBMITTED | problems(RefinementNotFound, NotStored, Conflict, *OF_SUBMISSION),
     openapi_extra=body(PartialRequest, examples.CONTINUATIONS),
 )
 async def continue_(

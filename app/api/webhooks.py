@@ -19,12 +19,7 @@ from app.contract.errors import (
     RefinementNotFound,
 )
 from app.contract.resources import ENDPOINTS
-from app.contract.webhooks import (
-    DeliveryList,
-    EndpointList,
-    EndpointRequest,
-    RegisteredEndpoint,
-)
+from app.contract.webhooks import DeliveryList, EndpointList, EndpointRequest, RegisteredEndpoint
 
 deliveries = APIRouter(prefix="/v1/refinements/{refinement_id}/webhooks", tags=["webhooks"])
 endpoints = APIRouter(prefix="/v1/endpoints", tags=["webhooks"])

@@ -346,32 +346,27 @@ def _unable_as(request: RefinementRequest, choices: Choices) -> Iterator[FieldEr
         yield error
         return
     models = {role: choice.model for role, choice in choices.items()}
-    if request.needs_a_writer() and models.get("generator") == EDITOR:
-        yield FieldError(
-            pointer="/draft",
-            detail=f"{EDITOR} improves a text and cannot write one: give a draft, or name a"
-            " language model in models.generator, such as openai:gpt-5-mini",
-        )
-    if request.feedback is not None and models.get("generator") == EDITOR:
-        yield FieldError(
-            pointer="/feedback",
-            detail=f"{EDITOR} cannot follow feedback: omit it, or name a language model in"
-            " models.generator, such as openai:gpt-5-mini",
-        )
-    if request.outputs and models.get("generator") == EDITOR:
-        yield FieldError(
-            pointer="/outputs",
-            detail=f"{EDITOR} cannot write outputs: omit them, or name a language model in"
-            " models.generator, such as openai:gpt-5-mini",
-        )
-    for role in ROLES:
-        if getattr(request.instructions, role) and models.get(role) == EDITOR:
+    for role, pointer, cannot, instead in _needing_language(request):
+        if models.get(role) == EDITOR:
             yield FieldError(
-                pointer=f"/instructions/{role}",
-                detail=f"{EDITOR} cannot follow instructions: omit them, or name a language model"
-                f" in models.{role}, such as openai:gpt-5-mini",
+                pointer=pointer,
+                detail=f"{EDITOR} {cannot}: {instead}, or name a language model in models.{role},"
+                " such as openai:gpt-5-mini",
             )
     yield from unfit_judges(request, models)
+
+
+def _needing_language(request: RefinementRequest) -> Iterator[tuple[str, str, str, str]]:
+    """Yield role, field, why the editor cannot do what it asks, and what to do instead."""
+    if request.needs_a_writer():
+        yield "generator", "/draft", "improves a text and cannot write one", "give a draft"
+    if request.feedback is not None:
+        yield "generator", "/feedback", "cannot follow feedback", "omit it"
+    if request.outputs:
+        yield "generator", "/outputs", "cannot write outputs", "omit them"
+    for role in ROLES:
+        if getattr(request.instructions, role):
+            yield role, f"/instructions/{role}", "cannot follow instructions", "omit them"
 
 
 def _unselectable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
