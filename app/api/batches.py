@@ -53,8 +53,8 @@ from app.contract.errors import (
     MalformedHeader,
     NotFound,
 )
-from app.contract.overlays import Overlay, RequestLayer
-from app.contract.requests import DEFAULT_PRESET, PRESET_NAME, RefinementRequest
+from app.contract.overlays import Overlay, RequestLayer, named_preset
+from app.contract.requests import DEFAULT_PRESET, RefinementRequest
 from app.contract.webhooks import DeliveryList
 from app.service import Batches
 from app.service.batches import BatchEnd, BatchLine, Received, refused_line
@@ -186,8 +186,7 @@ class BatchBody:
         layers = RequestLayer(self._usual), defaults, RequestLayer(item.request)
         overlay = Overlay(*layers)
         try:
-            name = overlay.fields.get("preset")
-            if isinstance(name, str) and PRESET_NAME.fullmatch(name):
+            if name := named_preset(overlay.fields):
                 preset = RequestLayer(await self._fields_of(name), f"the preset {name}")
                 overlay = Overlay(preset, *layers)
             content = to_json(overlay.fields)

@@ -16,8 +16,8 @@ from app.api.problems import UnsupportedMediaType
 from app.contract import Contract
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.invalid_values import in_one, is_of_type, sentence_of
-from app.contract.overlays import Overlay, RequestLayer
-from app.contract.requests import DEFAULT_PRESET, PRESET_NAME, RefinementRequest
+from app.contract.overlays import Overlay, RequestLayer, named_preset
+from app.contract.requests import DEFAULT_PRESET, RefinementRequest
 
 MAX_VALUES = 100_000
 """Values of a body: numbers, strings, lists, objects and literals, on all levels."""
@@ -46,32 +46,25 @@ class RequestBody(Generic[C]):
     sha256: str
 
 
-def submission_of(
-    defaults: Callable[[Request, str], Awaitable[Mapping[str, Any]]],
-    has_default: Callable[[Request], Awaitable[bool]],
-) -> Callable[[Request], Awaitable[RequestBody[RefinementRequest]]]:
-    """Return a dependency that parses a request for a refinement, with the fields of its preset.
+async def submission_in(request: Request) -> RequestBody[RefinementRequest]:
+    """Return the request for a refinement in a body, laid over the preset that it names.
 
-    `defaults` returns those of a preset by its name; the body lies over them.
-    `has_default` says whether there is one for requests that name none. The hash is that of the
-    body as it was sent.
+    Without a name that is the preset `default` of the tenant, if there is one. The hash is that of
+    the body as it was sent.
     """
-
-    async def read(request: Request) -> RequestBody[RefinementRequest]:
-        raw = await _json_body(request)
-        content, digest = raw, sha256(raw).hexdigest()
-        usual = {"preset": DEFAULT_PRESET} if await has_default(request) else {}
-        if usual or b"preset" in raw or b"\\u" in raw:  # else it names none
-            tree = json_in(raw)
-            tree = usual | tree if isinstance(tree, dict) else {}
-            name = tree.get("preset")
-            if isinstance(name, str) and PRESET_NAME.fullmatch(name):
-                preset = RequestLayer(await defaults(request, name), f"the preset {name}")
-                request.state.overlay = overlay = Overlay(preset, RequestLayer(tree))
-                content = to_json(overlay.fields)
-        return RequestBody(parsed(RefinementRequest, content), digest)
-
-    return read
+    state = request.scope["state"]
+    presets, tenant = state["store"].presets, state["caller"].tenant
+    raw = await _json_body(request)
+    content, digest = raw, sha256(raw).hexdigest()
+    usual = {"preset": DEFAULT_PRESET} if await presets.has_default(tenant) else {}
+    if usual or b"preset" in raw or b"\\u" in raw:  # else it names none
+        tree = json_in(raw)
+        tree = usual | tree if isinstance(tree, dict) else {}
+        if name := named_preset(tree):
+            preset = RequestLayer(await presets.fields(tenant, name), f"the preset {name}")
+            request.state.overlay = overlay = Overlay(preset, RequestLayer(tree))
+            content = to_json(overlay.fields)
+    return RequestBody(parsed(RefinementRequest, content), digest)
 
 
 def body_as(

@@ -9,7 +9,7 @@ from fastapi import Depends, Header, Path, Query, Request
 from pydantic import AwareDatetime, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from app.api.bodies import RequestBody, body_as, submission_of
+from app.api.bodies import RequestBody, body_as, submission_in
 from app.api.problems import NotAcceptable, invalid_query
 from app.contract import patterns
 from app.contract.batches import BATCH_ID
@@ -273,18 +273,6 @@ async def event_media_type(
     return media_type
 
 
-async def _preset(request: Request, name: str) -> Mapping[str, Any]:
-    state = request.scope["state"]
-    store: Store = state["store"]
-    return await store.presets.fields(state["caller"].tenant, name)
-
-
-async def _has_default(request: Request) -> bool:
-    state = request.scope["state"]
-    store: Store = state["store"]
-    return await store.presets.has_default(state["caller"].tenant)
-
-
 TheStore = Annotated[Store, Depends(shared("store"))]
 TheWatching = Annotated[Watching, Depends(shared("watching"))]
 TheService = Annotated[Service, Depends(shared("service"))]
@@ -300,7 +288,6 @@ RefinementId = Annotated[
         examples=["ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"],
     ),
 ]
-submission_in = submission_of(_preset, _has_default)
 Submission = Annotated[RequestBody[RefinementRequest], Depends(submission_in)]
 ReviewBody = Annotated[RequestBody[ReviewDecision], Depends(body_as(ReviewDecision))]
 RatingBody = Annotated[RequestBody[RatingRequest], Depends(body_as(RatingRequest))]

@@ -11,6 +11,7 @@ from starlette.background import BackgroundTask
 
 from app.access import Caller, Metering
 from app.api import examples
+from app.api.bodies import submission_in
 from app.api.dependencies import (
     EVENT_STREAM,
     JSON,
@@ -58,7 +59,6 @@ from app.api.dependencies import (
     idempotency_key,
     preferred_wait_s,
     seen_events,
-    submission_in,
 )
 from app.api.openapi import (
     ACCEPTED,

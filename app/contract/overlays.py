@@ -25,7 +25,7 @@ from app.contract import Contract
 from app.contract.endpoints import REVEALED
 from app.contract.errors import FieldConflict, FieldError, InvalidRequest, pointer_to
 from app.contract.invalid_values import sentence_of
-from app.contract.requests import PresetName, RefinementRequest
+from app.contract.requests import PRESET_NAME, PresetName, RefinementRequest
 
 OF_ONE_REQUEST = ("draft", "feedback", "spans", "locked", "start_after", "deadline", "preset")
 """Fields that no preset has."""
@@ -127,6 +127,12 @@ class Overlay:
             return error
         detail = f"{error.detail} (a field of {layer.source})"
         return error.model_copy(update={"detail": detail})
+
+
+def named_preset(fields: Mapping[str, Any]) -> str | None:
+    """Return the name of the preset that a request names, if it can be one."""
+    name = fields.get("preset")
+    return name if isinstance(name, str) and PRESET_NAME.fullmatch(name) else None
 
 
 class Preset(Contract):
