@@ -66,7 +66,7 @@ NO_CODE = re.compile(r'^\s*(#|--|from |import |@|"""|class |def |async def |rais
 
 
 @dataclass(frozen=True)
-class Mutant:
+class Mutation:
     """One change of one line."""
 
     path: str
@@ -78,16 +78,16 @@ class Mutant:
         return f"{self.path}:{self.line}: {self.before.strip()}  ->  {self.after.strip()}"
 
 
-def mutants_of(path: str, text: str) -> Iterator[Mutant]:
+def mutants_of(path: str, text: str) -> Iterator[Mutation]:
     """Yield every mutant of a file; comments, docstrings, imports and signatures have none."""
     changes = IN_LUA if path.endswith(".lua") else IN_PYTHON
     for number, line in _lines_of_code(text):
         for old, new in changes:
             for place in _places(re.escape(old), line):
-                yield Mutant(path, number, line, line[:place] + new + line[place + len(old) :])
+                yield Mutation(path, number, line, line[:place] + new + line[place + len(old) :])
         for found in NUMBER.finditer(_without_texts(line)):
             changed = f"{line[: found.start()]}{int(found[0]) + 1}{line[found.end() :]}"
-            yield Mutant(path, number, line, changed)
+            yield Mutation(path, number, line, changed)
 
 
 def _lines_of_code(text: str) -> Iterator[tuple[int, str]]:
@@ -109,7 +109,7 @@ def _without_texts(line: str) -> str:
     return re.sub(r'"[^"]*"', lambda found: '"' + "\0" * (len(found[0]) - 2) + '"', line)
 
 
-def sampled(root: Path, room: str, count: int, seed: int) -> list[Mutant]:
+def sampled(root: Path, room: str, count: int, seed: int) -> list[Mutation]:
     """Return mutants of a room, drawn with a seed."""
     files = sorted(file for file in (root / room).rglob("*") if file.suffix in (".py", ".lua"))
     everything = [
@@ -120,7 +120,7 @@ def sampled(root: Path, room: str, count: int, seed: int) -> list[Mutant]:
     return random.Random(f"{seed} {room}").sample(everything, count)
 
 
-def is_found(room: str, mutant: Mutant | None, root: Path, *, long: bool) -> bool:
+def is_found(room: str, mutant: Mutation | None, root: Path, *, long: bool) -> bool:
     """Return whether a test fails, or hangs, on a copy of the checkout with a change."""
     with tempfile.TemporaryDirectory(prefix="hone-mutant-") as directory:
         copy = Path(directory, "hone")

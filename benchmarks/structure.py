@@ -254,7 +254,7 @@ def bounded_libraries(root: Path) -> frozenset[str]:
     )
 
 
-DATA = frozenset({".txt", ".json", ".toml", ".yaml", ".csv"})
+DATA = frozenset({".txt", ".json", ".toml", ".yaml", ".csv", ".jinja"})
 """Endings of files with data that would be Python otherwise."""
 
 

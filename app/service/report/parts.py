@@ -15,7 +15,7 @@ NUMBER = re.compile(r"\d+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReportedPart:
     """A stage, pass or part; `best` is its best draft, None if none was judged."""
 
     path: str
@@ -26,7 +26,7 @@ class Part:
     calls: int
 
 
-def parts_in(story: Story) -> Iterator[Part]:
+def parts_in(story: Story) -> Iterator[ReportedPart]:
     """Yield the parts at every depth in the order of the text, each before those within it.
 
     Parts without any step are included.
@@ -40,7 +40,7 @@ def parts_in(story: Story) -> Iterator[Part]:
         best = judged.get(kept.get(path, ""))
         first_line = best.draft.strip().partition("\n")[0] if best else ""
         calls = sum(step.usage.calls for step in story.steps() if step.key.startswith(f"{path}/"))
-        yield Part(
+        yield ReportedPart(
             path=path,
             title=planned.get(path) or first_line.strip("#*- "),
             state=_state(story, path, best, calls),

@@ -34,7 +34,7 @@ Data = TypeVar("Data", bound=EventData)
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedStep:
+class ReportedStep:
     """A step of a plan, or a lookup; `arguments` are those of the tool that it calls."""
 
     instruction: str
@@ -44,12 +44,12 @@ class PlannedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReportedPlan:
     """A plan in a reply: its steps, or what it looks up; neither if the reply is unreadable."""
 
     text: str
-    steps: tuple[PlannedStep, ...] | None = None
-    lookups: tuple[PlannedStep, ...] | None = None
+    steps: tuple[ReportedStep, ...] | None = None
+    lookups: tuple[ReportedStep, ...] | None = None
     is_goal_met: bool = False
 
 
@@ -113,7 +113,7 @@ class Story:
             for index, validator in enumerate(item.validators):
                 yield item.source(index), validator
 
-    def plans_and_tools(self) -> Iterator[tuple[StepCompleted, Plan | None]]:
+    def plans_and_tools(self) -> Iterator[tuple[StepCompleted, ReportedPlan | None]]:
         """Yield steps that planned, with the plan, and tool calls, in the order of the journal."""
         names = {name for part in self.request.strategy.every() for name in part.plan_steps}
         names |= set(STRATEGIES[self.snapshot.strategy].plan_steps)
@@ -168,25 +168,25 @@ def name_of(key: str) -> str:
     return key.partition("/again/")[0].rpartition("/")[2]
 
 
-def plan_in(text: str) -> Plan:
+def plan_in(text: str) -> ReportedPlan:
     """Return the plan in a reply, as far as it is readable."""
     read = _object(text)
     if isinstance(picked := read.get("lookups"), dict):
         named = [(name, lookup) for name, lookup in picked.items() if isinstance(lookup, dict)]
-        return Plan(text, lookups=tuple(_planned(lookup, name) for name, lookup in named))
+        return ReportedPlan(text, lookups=tuple(_planned(lookup, name) for name, lookup in named))
     steps = read.get("steps")
     if isinstance(steps, dict) and isinstance(more := steps.get("more", []), list):
         steps = [steps.get("first"), *more]  # a first plan
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-        return Plan(text)
+        return ReportedPlan(text)
     verdict = read.get("goal_met")
     is_goal_met = isinstance(verdict, dict) and verdict.get("met") is True
-    return Plan(text, tuple(map(_planned, steps)), is_goal_met=is_goal_met)
+    return ReportedPlan(text, tuple(map(_planned, steps)), is_goal_met=is_goal_met)
 
 
-def _planned(step: dict[str, Any], name: str = "") -> PlannedStep:
+def _planned(step: dict[str, Any], name: str = "") -> ReportedStep:
     arguments, needs = step.get("arguments") or {}, step.get("needs")
-    return PlannedStep(
+    return ReportedStep(
         instruction=name or str(step.get("instruction", "")),
         tool=str(step.get("tool") or ""),
         arguments=arguments if isinstance(arguments, str) else as_json(arguments),
