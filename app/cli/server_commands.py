@@ -41,6 +41,7 @@ from app.cli.root import (
     app,
     check_writable,
     console,
+    errors,
     read_settings,
     write_file,
 )
@@ -317,6 +318,19 @@ def demo_command() -> None:
         say(console(), "\nStopped. All processes have ended.")
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(0 if ended.status is Status.SUCCEEDED else 1)
+
+
+LOOK_INSTEAD = (
+    "`hone top` shows nothing any more: `hone list` and the console name the refinements, `hone"
+    " doctor` the workers, GET /v1/models what models allow, and the metrics count all of it"
+)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def top() -> None:
+    """Say where to look instead."""
+    say(errors(), LOOK_INSTEAD)
+    raise typer.Exit(2)
 
 
 @app.command()

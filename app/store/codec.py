@@ -553,13 +553,13 @@ def number_of(entry_id: bytes) -> int:
     return int(entry_id.partition(b"-")[0])
 
 
-_EVENT = b'{"event":%d,"type":"%b","at":%b,"data":%b}'
+_EVENT = b'{"event":%d,"at":%b,"type":"%b","data":%b}'
 
 
 def stored_event(entry_id: bytes, entry: Summary, final: bytes, is_last: bool) -> StoredEvent:
     """Return one stream entry as an event, unread; `final` is the snapshot in a terminal one."""
     number, kind = number_of(entry_id), entry[b"type"]
-    stored = _EVENT % (number, kind, json_moment(entry[b"at"]), _data(entry, final))
+    stored = _EVENT % (number, json_moment(entry[b"at"]), kind, _data(entry, final))
     return StoredEvent(number, kind, stored, is_last)
 
 
@@ -569,7 +569,7 @@ def published_events(message: bytes) -> tuple[StoredEvent, ...]:
 
 
 def _published(number: bytes, at: bytes, kind: bytes, data: bytes = b"{}") -> StoredEvent:
-    stored = _EVENT % (int(number), kind, json_moment(at), data)
+    stored = _EVENT % (int(number), json_moment(at), kind, data)
     return StoredEvent(int(number), kind, stored)
 
 

@@ -37,3 +37,10 @@ def test_an_api_serves_what_a_worker_works_on(redis_url: str) -> None:
         assert worker.says("refinements at once")
         assert api.interrupt() == 0
         assert worker.interrupt() == 0
+
+
+def test_top_says_where_to_look_instead(hone: Run) -> None:
+    for options in ((), ("--json",), ("--once", "--rows", "3")):
+        done = hone("top", *options)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "hone list" in done.stderr
