@@ -76,7 +76,7 @@ LAYERS = (
             *("workers/engine/judging.py", "workers/engine/quality.py", "workers/engine/search.py"),
             *("workers/engine/quality.py", "workers/engine/likeness.py"),
             *("workers/engine/issue_tracker.py", "workers/play/journal_writer.py"),
-            *("app/contract/gains.py", "app/contract/insights.py"),
+            *("app/contract/gains.py", "app/contract/statistics.py"),
             "app/store/statistics.py",
         ),
     ),
@@ -112,7 +112,7 @@ LAYERS = (
         "no reply exceeds the budget; cost by call, model and day",
         (
             *("workers/play/budget.py", "app/contract/budget.py", "app/contract/output_tokens.py"),
-            *("app/contract/judgement.py", "app/contract/usage.py", "app/contract/providers/"),
+            *("app/contract/judgement.py", "app/contract/statistics.py", "app/contract/providers/"),
         ),
     ),
     Layer("prompts that are kept", "what a model was told can be read", ("app/store/prompts.py",)),

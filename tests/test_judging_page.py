@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from app.contract.calibration import CalibrationList
 from app.contract.judgement import CriterionScore
 from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
+from app.contract.statistics import CalibrationList
 
 PAGE = (Path(__file__).parent.parent / "docs" / "judging.md").read_text()
 EXAMPLES = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from app.contract.drafts import EditsReport, Escape
-from app.contract.insights import KEPT_DAYS, LONGEST_VALUE, Dimension, InsightList
 from app.contract.judgement import Comparison, Issue, IssueState
 from app.contract.outcome import BLOCKING, Caveat, blocks
 from app.contract.requests import RefinementRequest
+from app.contract.statistics import KEPT_DAYS, LONGEST_VALUE, Dimension, InsightList
 from app.store.scripts import MOST_SUMS
 from workers.editor.scoring import FEWEST_JUDGED
 from workers.engine.drafting import GOOD, LONG

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 from app.contract.errors import BatchNotFound, NotStored, RefinementNotFound
-from app.contract.usage import UsageGrouping, UsageGroups
+from app.contract.statistics import UsageGrouping, UsageGroups
 from app.store import Store, refusals
 
 REVOKED_S = 2.0

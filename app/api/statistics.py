@@ -15,10 +15,18 @@ from app.api.openapi import STATISTICS, problems
 from app.api.problems import NotAcceptable, invalid_query
 from app.api.responses import NEGOTIATED
 from app.contract.access import OPERATOR, TENANT_NAME, Scope
-from app.contract.calibration import CalibrationList
 from app.contract.errors import InvalidRequest, NotFound, Overloaded
-from app.contract.insights import KEPT_DAYS, Dimension, InsightList, ModelAchievementList, ranked
-from app.contract.usage import UsageGrouping, UsageReport, UsageSums
+from app.contract.statistics import (
+    KEPT_DAYS,
+    CalibrationList,
+    Dimension,
+    InsightList,
+    ModelAchievementList,
+    UsageGrouping,
+    UsageReport,
+    UsageSums,
+    ranked,
+)
 
 statistics = APIRouter(tags=["statistics"])
 

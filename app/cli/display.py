@@ -18,7 +18,6 @@ from rich.text import Text
 
 from app.cli.contract_client import ContractClient, path_of
 from app.contract.batches import Batch
-from app.contract.calibration import CalibratedKind, CalibrationList
 from app.contract.events import (
     Changed,
     Event,
@@ -32,11 +31,11 @@ from app.contract.events import (
     StepStarted,
     Stopping,
 )
-from app.contract.insights import Insight, InsightList, MeanGain
 from app.contract.judgement import CriterionScore, Usage
 from app.contract.outcome import BLOCKING, TEXT_MISSING, RefinementOutcome
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Diff, Result, Snapshot
+from app.contract.statistics import CalibratedKind, CalibrationList, Insight, InsightList, MeanGain
 from app.contract.status import Status
 from app.contract.waiting import Waiting
 from app.legible import legible, on_one_line

@@ -41,8 +41,8 @@ from app.contract.snapshot import (
     Result,
     Snapshot,
 )
+from app.contract.statistics import ModelUse
 from app.contract.status import TERMINAL, Status, StopReason
-from app.contract.usage import ModelUse
 from app.contract.waiting import Waiting
 from app.contract.webhooks import Webhook
 from app.store.state import (

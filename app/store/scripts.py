@@ -17,8 +17,8 @@ from redis.exceptions import NoScriptError
 from app.contract.batches import BATCH_COMPLETED
 from app.contract.events import EventType
 from app.contract.limits import Stop
+from app.contract.statistics import OTHER
 from app.contract.status import MOVES, TERMINAL, Status, verdicts
-from app.contract.usage import OTHER
 from app.contract.values import value
 from app.contract.webhooks import WEBHOOK_EVENTS
 from app.store import keys

@@ -15,7 +15,6 @@ from datetime import datetime
 from typing import Self
 
 from app.contract import Contract
-from app.contract.calibration import Learnt
 from app.contract.drafts import sha256_of
 from app.contract.events import Event, EventType, Queued
 from app.contract.judgement import Usage
@@ -23,8 +22,8 @@ from app.contract.limits import Limits
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.reviews import PendingPause
 from app.contract.snapshot import Best, ContinuedFrom, Failure, IterationScore, Result, Snapshot
+from app.contract.statistics import Learnt, ModelUse
 from app.contract.status import Status, StopReason
-from app.contract.usage import ModelUse
 from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import Waiting

@@ -20,12 +20,24 @@ from typing import Any, Self
 
 from pydantic_core import from_json, to_json
 
-from app.contract.calibration import CalibratedKind, FirstDrafts, Learnt
 from app.contract.criteria import AUTO
 from app.contract.errors import FieldError, InvalidRequest
-from app.contract.insights import KEPT_DAYS, Dimension, Key, ModelAchievement, Sums
 from app.contract.requests import RefinementRequest
-from app.contract.usage import ModelUse, UsageCell, UsageGrouping, UsageGroups, UsageReport
+from app.contract.statistics import (
+    KEPT_DAYS,
+    CalibratedKind,
+    Dimension,
+    FirstDrafts,
+    Key,
+    Learnt,
+    ModelAchievement,
+    ModelUse,
+    Sums,
+    UsageCell,
+    UsageGrouping,
+    UsageGroups,
+    UsageReport,
+)
 from app.contract.values import value
 from app.store import keys
 from app.store.codec import decode_sums, readable_sums

@@ -7,8 +7,8 @@ from itertools import pairwise, permutations
 from statistics import fmean, stdev
 from typing import Any
 
-from app.contract.calibration import Learnt
 from app.contract.requests import RefinementRequest
+from app.contract.statistics import Learnt
 from benchmarks.simulation.policies import PolicyResult, hone, informed, naive
 from benchmarks.simulation.programs import PROGRAMMERS, TESTERS, ProgramWorld
 from benchmarks.simulation.world import (

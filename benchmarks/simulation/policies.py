@@ -11,10 +11,10 @@ from math import exp, pi, sqrt
 from operator import mul
 from typing import Any
 
-from app.contract.calibration import Learnt
 from app.contract.judgement import QualityEstimate
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
+from app.contract.statistics import Learnt
 from benchmarks.simulation.world import FIRST_DRAFT, Critic, Reviser, TextWorld, World
 from workers.engine.moves import Ask, Heard, Judged, Move, MoveCoroutine, Together
 from workers.engine.pipeline import strategy_for

@@ -22,8 +22,8 @@ from app.contract.events import (
 from app.contract.judgement import CriterionScore, QualityEstimate, Usage
 from app.contract.reviews import Paused, ReviewPlan
 from app.contract.snapshot import Best, Failure, IterationScore, Result
+from app.contract.statistics import UNKNOWN_MODEL, ModelUse
 from app.contract.status import Status, StopReason
-from app.contract.usage import UNKNOWN_MODEL, ModelUse
 from app.store import Entry, Fields, Journal, State, WorkerStore
 
 DRAFT = "First line.\nSecond line.\n"

@@ -5,7 +5,7 @@ from math import exp
 import httpx
 import pytest
 
-from app.contract.calibration import Learnt
+from app.contract.statistics import Learnt
 from app.contract.status import Status
 from app.store import Addition, WorkerStore
 from app.store.statistics import Agreement, Hypotheses, Kind, agreements, lessons, rated_once

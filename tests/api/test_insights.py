@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from app.contract.insights import (
+from app.contract.judgement import Usage
+from app.contract.statistics import (
     LONGEST_VALUE,
     Dimension,
     Insight,
@@ -16,7 +17,6 @@ from app.contract.insights import (
     ranked,
     t_95,
 )
-from app.contract.judgement import Usage
 from app.contract.status import Status
 from app.service.report.gains import gains_in
 from app.store import WorkerStore, insight_additions, keys

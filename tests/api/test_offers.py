@@ -16,7 +16,6 @@ from redis.asyncio import Redis
 from app.api import examples
 from app.contract.access import KeyRequest, Quotas, Rotation, TokenRequest
 from app.contract.events import Event, EventPage, EventType
-from app.contract.insights import InsightList
 from app.contract.limits import LimitsChange
 from app.contract.offers import ModelLimit
 from app.contract.overlays import PartialRequest
@@ -25,6 +24,7 @@ from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
+from app.contract.statistics import InsightList
 from app.contract.strategies import STRATEGIES, AnyStrategy
 from app.contract.validators import VALIDATORS
 from app.main import create_app

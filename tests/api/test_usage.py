@@ -13,8 +13,8 @@ from redis.asyncio import Redis
 from app.access import Keyring
 from app.access.erasure import exported_tenant
 from app.contract.access import OPERATOR, Scope
+from app.contract.statistics import ModelUse, UsageCell, UsageGrouping, UsageGroups
 from app.contract.status import Status
-from app.contract.usage import ModelUse, UsageCell, UsageGrouping, UsageGroups
 from app.settings import Settings
 from app.store import Store, WorkerStore, keys
 from app.store.statistics import MOST_GROUPS

@@ -2,7 +2,7 @@
 
 import re
 
-from app.contract.calibration import CalibratedKind, CalibrationList, FirstDrafts
+from app.contract.statistics import CalibratedKind, CalibrationList, FirstDrafts
 from tests.cli.conftest import Run
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
 

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from app.contract.calibration import Learnt
+from app.contract.statistics import Learnt
 from workers.engine.quality import (
     BANK,
     HYPOTHESES,

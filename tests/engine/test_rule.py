@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.contract.calibration import Learnt
 from app.contract.calls import at_most
 from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
+from app.contract.statistics import Learnt
 from app.contract.status import StopReason
 from tests.engine.engine_driver import (
     EngineDriver,

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from app.contract.calibration import Learnt
 from app.contract.requests import RefinementRequest
+from app.contract.statistics import Learnt
 from app.contract.status import Status
 from app.store import Addition, Claimed, Store, WorkerStore, keys
 from app.store.statistics import (

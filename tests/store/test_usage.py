@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.limits import LimitsChange
+from app.contract.statistics import NO_USE, OTHER, ModelUse, UsageCell
 from app.contract.status import Status
-from app.contract.usage import NO_USE, OTHER, ModelUse, UsageCell
 from app.store import Fields, Journal, Store, WorkerStore, keys
 from app.store.scripts import MOST_SUMS
 from tests.store.store_harness import (

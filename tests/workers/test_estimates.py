@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from app.contract.calibration import Learnt
 from app.contract.events import IterationCompleted
 from app.contract.requests import RefinementRequest
+from app.contract.statistics import Learnt
 from app.contract.versions import ENGINE_VERSION
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, scores, verdict
 from workers.engine.moves import MoveCoroutine

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.contract.insights import Dimension, Key, Sums
 from app.contract.judgement import Usage
+from app.contract.statistics import Dimension, Key, Sums
 from app.contract.status import Status
 from tests.workers.refinement_harness import (
     TENANT,

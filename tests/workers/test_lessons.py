@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.contract.calibration import Learnt
 from app.contract.editor import EDITOR
 from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
+from app.contract.statistics import Learnt
 from app.contract.versions import ENGINE_VERSION
 from app.store.statistics import PRIOR_TRUST, PRIOR_WEIGHT
 from tests.workers.refinement_harness import (

@@ -8,8 +8,8 @@ import pytest
 
 from app.contract.events import StepCompleted, StepFailed
 from app.contract.judgement import Usage
+from app.contract.statistics import NO_USE, ModelUse
 from app.contract.status import Status
-from app.contract.usage import NO_USE, ModelUse
 from app.contract.waiting import Waiting, own_key_name
 from tests.workers.judging_cases import EVERY
 from tests.workers.refinement_harness import (

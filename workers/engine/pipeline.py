@@ -9,7 +9,6 @@ from typing import Any, Literal, Protocol
 from pydantic import Field
 
 from app.contract import plugins
-from app.contract.calibration import Learnt
 from app.contract.criteria import (
     AUTO,
     FEWEST_LISTED,
@@ -32,6 +31,7 @@ from app.contract.limits import Limits
 from app.contract.outcome import Caveat
 from app.contract.requests import Output, RefinementRequest
 from app.contract.reviews import ReviewPlan
+from app.contract.statistics import Learnt
 from app.contract.status import StopReason
 from app.contract.strategies import STRATEGIES, Strategy
 from app.contract.values import value

@@ -18,7 +18,6 @@ from pkgutil import get_data
 from typing import Any, ClassVar, Self
 from unicodedata import is_normalized, normalize
 
-from app.contract.calibration import Learnt
 from app.contract.criteria import (
     FEWEST_LISTED,
     LONGEST_NAME,
@@ -32,6 +31,7 @@ from app.contract.drafts import EditMode, sha256_of
 from app.contract.judgement import Critique, Finding, Span
 from app.contract.models import Role
 from app.contract.requests import ContextDocument, Grounding, RoleInstructions
+from app.contract.statistics import Learnt
 from app.contract.tools import Tool
 from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION

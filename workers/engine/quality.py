@@ -14,9 +14,9 @@ from copy import copy
 from itertools import compress, product
 from math import exp, log, pi, sqrt
 
-from app.contract.calibration import Learnt
 from app.contract.judgement import QualityEstimate
 from app.contract.limits import Limits
+from app.contract.statistics import Learnt
 from app.contract.values import value
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.likeness import is_same_text, likeness

@@ -6,12 +6,12 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from app.contract.calibration import Learnt
 from app.contract.calls import CONFIRMED
 from app.contract.judgement import Comparison, QualityEstimate, ScoreFrom
 from app.contract.limits import Limits
 from app.contract.outcome import Caveat, blocks
 from app.contract.requests import ContextDocument
+from app.contract.statistics import Learnt
 from app.contract.status import StopReason
 from app.contract.values import value
 from workers.engine.issue_tracker import IssueTracker

@@ -17,7 +17,6 @@ from app.contract.events import (
     TextReply,
 )
 from app.contract.gains import gains_of, lost_from, score_gain
-from app.contract.insights import insights_of
 from app.contract.judgement import IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.outcome import (
@@ -31,8 +30,8 @@ from app.contract.outcome import (
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, PendingPause, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
+from app.contract.statistics import ModelUse, insights_of
 from app.contract.status import Status, StopReason
-from app.contract.usage import ModelUse
 from app.contract.values import value
 from app.contract.waiting import REFUSALS, Waiting
 from app.store import (

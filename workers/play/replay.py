@@ -27,8 +27,8 @@ from app.contract.outcome import Caveat
 from app.contract.providers import cost_usd
 from app.contract.reviews import Paused, PlannedCall, Reviewed
 from app.contract.snapshot import Best, IterationScore
+from app.contract.statistics import NO_USE, UNKNOWN_MODEL, ModelUse
 from app.contract.status import StopReason
-from app.contract.usage import NO_USE, UNKNOWN_MODEL, ModelUse
 from app.contract.waiting import Waiting
 from workers.engine import moves
 from workers.engine.moves import about
