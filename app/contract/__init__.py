@@ -1,5 +1,7 @@
 """Data that API, workers and clients agree on. Nothing here does I/O."""
 
+from datetime import datetime
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -21,3 +23,10 @@ class EntryPage(Contract):
 
     has_more: bool
     next_after: int
+
+
+class JournalEntry(Contract):
+    """The number of an event, which counts 1, 2, 3 ... without gaps, and its time."""
+
+    event: int = Field(ge=1)
+    at: datetime

@@ -1,13 +1,12 @@
 """The events of a journal and their data."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.contract import Contract, EntryPage
+from app.contract import Contract, EntryPage, JournalEntry
 from app.contract.drafts import EditsMade
 from app.contract.errors import Cause
 from app.contract.judgement import (
@@ -313,13 +312,6 @@ DATA_OF: dict[EventType, type[Contract]] = {
     EventType.FAILED: Snapshot,
     EventType.CANCELED: Snapshot,
 }
-
-
-class JournalEntry(Contract):
-    """The number of an event, which counts 1, 2, 3 ... without gaps, and its time."""
-
-    event: int = Field(ge=1)
-    at: datetime
 
 
 class Event(JournalEntry):

@@ -1,11 +1,10 @@
 """Ratings by people: what a judged draft deserves, or that it is better than another one."""
 
-from datetime import datetime
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from app.contract import Contract
+from app.contract import Contract, JournalEntry
 from app.contract.errors import FieldConflict
 from app.contract.judgement import Score
 
@@ -50,8 +49,5 @@ class Rated(Contract):
     note: str | None = None
 
 
-class Rating(Rated):
+class Rating(Rated, JournalEntry):
     """A rating, with the number and the time of its event."""
-
-    event: int = Field(ge=1)
-    at: datetime

@@ -30,11 +30,16 @@ StoredPriority = Annotated[str, Field(json_schema_extra={"enum": ["interactive",
 """A priority as stored: one that a later release added is kept as it is."""
 
 
-class IterationScore(Contract):
-    """The score of one iteration; `null` when no criterion could be measured."""
+class IterationPlace(Contract):
+    """The number of an iteration, and the path of its draft."""
 
     iteration: int = Field(ge=0)
     path: str
+
+
+class IterationScore(IterationPlace):
+    """The score of one iteration; `null` when no criterion could be measured."""
+
     score: Score | None
 
 
@@ -77,12 +82,10 @@ class Failure(Cause):
     )
 
 
-class ContinuedFrom(Contract):
+class ContinuedFrom(IterationPlace):
     """The draft that it started from: the iteration of another refinement."""
 
     id: str
-    path: str
-    iteration: int = Field(ge=0)
 
 
 class Links(Contract):

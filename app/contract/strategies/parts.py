@@ -79,17 +79,22 @@ FOCUSES: dict[Focus, Criterion] = {
 """The default criterion of a pass, by its focus."""
 
 
-class Pass(Contract):
+class WholeTextWork(Contract):
+    """The work of one stage or pass on the whole text."""
+
+    instructions: Instructions = ""
+    validators: OwnValidators = ()
+    threshold: OwnThreshold = None
+    review: OwnReview = None
+    body: Body = DEFAULT
+
+
+class Pass(WholeTextWork):
     """One pass over the whole text with a single focus."""
 
     focus: Focus
-    instructions: Instructions = ""
     criteria: tuple[Criterion, ...] = Field((), max_length=10)
-    validators: OwnValidators = ()
-    threshold: OwnThreshold = None
     max_iterations: OwnIterations = 1
-    review: OwnReview = None
-    body: Body = DEFAULT
 
     @property
     def name(self) -> str:
@@ -212,25 +217,20 @@ MOST_WRITTEN = 30
 """Sections that a stage writes at most: neighbours share one where there would be more."""
 
 
-class Stage(Contract):
+class Stage(WholeTextWork):
     """One stage: it writes a new text from the result of the previous stage, or revises that."""
 
     name: PartName
     mode: Literal["write", "revise"] = "write"
-    instructions: Instructions = ""
     criteria: tuple[Criterion, ...] = Field(
         (), max_length=20, description="Criteria of the stage; the request's if empty."
     )
-    validators: OwnValidators = ()
-    threshold: OwnThreshold = None
     max_iterations: OwnIterations = 2
     sections: bool = Field(
         False,
         description="Write one text per section of the result of the previous stage, in parallel,"
         " and join them. Sections begin at headings, else at list items, else at paragraphs.",
     )
-    review: OwnReview = None
-    body: Body = DEFAULT
 
     @model_validator(mode="after")
     def _sections_are_written(self) -> Self:

@@ -189,17 +189,6 @@ class ContextDocument:
 
 
 @dataclass(kw_only=True)
-class ContinuedFrom:
-    """
-    The draft that it started from: the iteration of another refinement.
-    """
-
-    id: str
-    path: str
-    iteration: int
-
-
-@dataclass(kw_only=True)
 class CritiqueStrategy:
     """
     Judge the given draft once and revise nothing.
@@ -360,13 +349,21 @@ class IssuedToken:
 
 
 @dataclass(kw_only=True)
-class IterationScore:
+class IterationPlace:
     """
-    The score of one iteration; `null` when no criterion could be measured.
+    The number of an iteration, and the path of its draft.
     """
 
     iteration: int
     path: str
+
+
+@dataclass(kw_only=True)
+class IterationScore(IterationPlace):
+    """
+    The score of one iteration; `null` when no criterion could be measured.
+    """
+
     score: float | None
 
 
@@ -734,13 +731,10 @@ class Rated:
 
 
 @dataclass(kw_only=True)
-class Rating(Rated):
+class Rating(Rated, JournalEntry):
     """
     A rating, with the number and the time of its event.
     """
-
-    event: int
-    at: str
 
 
 @dataclass(kw_only=True)
@@ -1358,6 +1352,15 @@ class ContainsValidator(Validator):
     kind: Literal["contains"]
     texts: list[str]
     case_sensitive: bool | None = None
+
+
+@dataclass(kw_only=True)
+class ContinuedFrom(IterationPlace):
+    """
+    The draft that it started from: the iteration of another refinement.
+    """
+
+    id: str
 
 
 @dataclass(kw_only=True)
@@ -2535,59 +2538,6 @@ PartialRequest: TypeAlias = "RefinementRequest"
 
 
 @dataclass(kw_only=True)
-class Pass:
-    """
-    One pass over the whole text with a single focus.
-    """
-
-    focus: Literal["structure", "content", "style", "facts", "format"]
-    instructions: str | None = None
-    criteria: list[Criterion] | None = None
-    validators: (
-        list[
-            CitationsValidator
-            | YamlValidator
-            | TomlValidator
-            | XmlValidator
-            | MarkdownValidator
-            | HttpValidator
-            | JsonValidator
-            | JsonSchemaValidator
-            | PythonValidator
-            | PythonCasesValidator
-            | PythonTestsValidator
-            | SqlValidator
-            | LengthValidator
-            | ContainsValidator
-            | ExcludesValidator
-            | RegexValidator
-            | ReadabilityValidator
-            | SpellingValidator
-        ]
-        | None
-    ) = None
-    threshold: float | None = None
-    max_iterations: int | None = None
-    review: ReviewPlan | None = None
-    body: (
-        Union[
-            IterativeStrategy,
-            CritiqueStrategy,
-            SelfCorrectionStrategy,
-            BestOfNStrategy,
-            MultiPassStrategy,
-            "StepwiseStrategy",
-            NestedStrategy,
-            PlanExecuteStrategy,
-            ChainOfVerificationStrategy,
-            SelfConsistencyStrategy,
-            ReasoningRevisionStrategy,
-        ]
-        | None
-    ) = None
-
-
-@dataclass(kw_only=True)
 class Preset:
     """
     Named defaults of a tenant.
@@ -2686,15 +2636,26 @@ class RefinementRequest:
 
 
 @dataclass(kw_only=True)
-class Stage:
+class StepwiseStrategy:
     """
-    One stage: it writes a new text from the result of the previous stage, or revises that.
+    Work in ordered stages, each verified on its own criteria before the next begins.
+
+    A stage that fails or does not pass is the last: the result is that of the last verified stage,
+    judged on the request's own criteria. (Decomposed prompting, arXiv 2210.02406; outline first,
+    sections in parallel: Skeleton-of-Thought, arXiv 2307.15337.)
     """
 
-    name: str
-    mode: Literal["write", "revise"] | None = None
+    kind: Literal["stepwise"]
+    stages: list["Stage"] | None = None
+
+
+@dataclass(kw_only=True)
+class WholeTextWork:
+    """
+    The work of one stage or pass on the whole text.
+    """
+
     instructions: str | None = None
-    criteria: list[Criterion] | None = None
     validators: (
         list[
             CitationsValidator
@@ -2719,36 +2680,42 @@ class Stage:
         | None
     ) = None
     threshold: float | None = None
-    max_iterations: int | None = None
-    sections: bool | None = None
     review: ReviewPlan | None = None
     body: (
-        Union[
-            IterativeStrategy,
-            CritiqueStrategy,
-            SelfCorrectionStrategy,
-            BestOfNStrategy,
-            MultiPassStrategy,
-            "StepwiseStrategy",
-            NestedStrategy,
-            PlanExecuteStrategy,
-            ChainOfVerificationStrategy,
-            SelfConsistencyStrategy,
-            ReasoningRevisionStrategy,
-        ]
+        IterativeStrategy
+        | CritiqueStrategy
+        | SelfCorrectionStrategy
+        | BestOfNStrategy
+        | MultiPassStrategy
+        | StepwiseStrategy
+        | NestedStrategy
+        | PlanExecuteStrategy
+        | ChainOfVerificationStrategy
+        | SelfConsistencyStrategy
+        | ReasoningRevisionStrategy
         | None
     ) = None
 
 
 @dataclass(kw_only=True)
-class StepwiseStrategy:
+class Pass(WholeTextWork):
     """
-    Work in ordered stages, each verified on its own criteria before the next begins.
-
-    A stage that fails or does not pass is the last: the result is that of the last verified stage,
-    judged on the request's own criteria. (Decomposed prompting, arXiv 2210.02406; outline first,
-    sections in parallel: Skeleton-of-Thought, arXiv 2307.15337.)
+    One pass over the whole text with a single focus.
     """
 
-    kind: Literal["stepwise"]
-    stages: list[Stage] | None = None
+    focus: Literal["structure", "content", "style", "facts", "format"]
+    criteria: list[Criterion] | None = None
+    max_iterations: int | None = None
+
+
+@dataclass(kw_only=True)
+class Stage(WholeTextWork):
+    """
+    One stage: it writes a new text from the result of the previous stage, or revises that.
+    """
+
+    name: str
+    mode: Literal["write", "revise"] | None = None
+    criteria: list[Criterion] | None = None
+    max_iterations: int | None = None
+    sections: bool | None = None

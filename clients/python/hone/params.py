@@ -822,56 +822,6 @@ class NestedStrategy(TypedDict):
 PartialRequest: TypeAlias = "RefinementRequest"
 
 
-class Pass(TypedDict):
-    """
-    One pass over the whole text with a single focus.
-    """
-
-    focus: Literal["structure", "content", "style", "facts", "format"]
-    instructions: NotRequired[str]
-    criteria: NotRequired[list[Criterion]]
-    validators: NotRequired[
-        list[
-            CitationsValidator
-            | YamlValidator
-            | TomlValidator
-            | XmlValidator
-            | MarkdownValidator
-            | HttpValidator
-            | JsonValidator
-            | JsonSchemaValidator
-            | PythonValidator
-            | PythonCasesValidator
-            | PythonTestsValidator
-            | SqlValidator
-            | LengthValidator
-            | ContainsValidator
-            | ExcludesValidator
-            | RegexValidator
-            | ReadabilityValidator
-            | SpellingValidator
-        ]
-    ]
-    threshold: NotRequired[float | None]
-    max_iterations: NotRequired[int]
-    review: NotRequired[ReviewPlan | None]
-    body: NotRequired[
-        Union[
-            IterativeStrategy,
-            CritiqueStrategy,
-            SelfCorrectionStrategy,
-            BestOfNStrategy,
-            MultiPassStrategy,
-            "StepwiseStrategy",
-            NestedStrategy,
-            PlanExecuteStrategy,
-            ChainOfVerificationStrategy,
-            SelfConsistencyStrategy,
-            ReasoningRevisionStrategy,
-        ]
-    ]
-
-
 class RefinementOptions(TypedDict):
     """
     A draft to improve, or a task to write a draft for.
@@ -1021,15 +971,25 @@ class RefinementRequest(TypedDict):
     preset: NotRequired[str | None]
 
 
-class Stage(TypedDict):
+class StepwiseStrategy(TypedDict):
     """
-    One stage: it writes a new text from the result of the previous stage, or revises that.
+    Work in ordered stages, each verified on its own criteria before the next begins.
+
+    A stage that fails or does not pass is the last: the result is that of the last verified stage,
+    judged on the request's own criteria. (Decomposed prompting, arXiv 2210.02406; outline first,
+    sections in parallel: Skeleton-of-Thought, arXiv 2307.15337.)
     """
 
-    name: str
-    mode: NotRequired[Literal["write", "revise"]]
+    kind: Literal["stepwise"]
+    stages: NotRequired[list["Stage"]]
+
+
+class WholeTextWork(TypedDict):
+    """
+    The work of one stage or pass on the whole text.
+    """
+
     instructions: NotRequired[str]
-    criteria: NotRequired[list[Criterion]]
     validators: NotRequired[
         list[
             CitationsValidator
@@ -1053,34 +1013,39 @@ class Stage(TypedDict):
         ]
     ]
     threshold: NotRequired[float | None]
-    max_iterations: NotRequired[int]
-    sections: NotRequired[bool]
     review: NotRequired[ReviewPlan | None]
     body: NotRequired[
-        Union[
-            IterativeStrategy,
-            CritiqueStrategy,
-            SelfCorrectionStrategy,
-            BestOfNStrategy,
-            MultiPassStrategy,
-            "StepwiseStrategy",
-            NestedStrategy,
-            PlanExecuteStrategy,
-            ChainOfVerificationStrategy,
-            SelfConsistencyStrategy,
-            ReasoningRevisionStrategy,
-        ]
+        IterativeStrategy
+        | CritiqueStrategy
+        | SelfCorrectionStrategy
+        | BestOfNStrategy
+        | MultiPassStrategy
+        | StepwiseStrategy
+        | NestedStrategy
+        | PlanExecuteStrategy
+        | ChainOfVerificationStrategy
+        | SelfConsistencyStrategy
+        | ReasoningRevisionStrategy
     ]
 
 
-class StepwiseStrategy(TypedDict):
+class Pass(WholeTextWork):
     """
-    Work in ordered stages, each verified on its own criteria before the next begins.
-
-    A stage that fails or does not pass is the last: the result is that of the last verified stage,
-    judged on the request's own criteria. (Decomposed prompting, arXiv 2210.02406; outline first,
-    sections in parallel: Skeleton-of-Thought, arXiv 2307.15337.)
+    One pass over the whole text with a single focus.
     """
 
-    kind: Literal["stepwise"]
-    stages: NotRequired[list[Stage]]
+    focus: Literal["structure", "content", "style", "facts", "format"]
+    criteria: NotRequired[list[Criterion]]
+    max_iterations: NotRequired[int]
+
+
+class Stage(WholeTextWork):
+    """
+    One stage: it writes a new text from the result of the previous stage, or revises that.
+    """
+
+    name: str
+    mode: NotRequired[Literal["write", "revise"]]
+    criteria: NotRequired[list[Criterion]]
+    max_iterations: NotRequired[int]
+    sections: NotRequired[bool]

@@ -743,11 +743,7 @@ export interface components {
         ContinuedFrom: {
             /** Id */
             id: string;
-            /** Path */
-            path: string;
-            /** Iteration */
-            iteration: number;
-        };
+        } & components["schemas"]["IterationPlace"];
         /**
          * Criterion
          * @description One thing a draft is judged on.
@@ -1499,17 +1495,23 @@ export interface components {
             data: components["schemas"]["Iteration"][];
         };
         /**
-         * IterationScore
-         * @description The score of one iteration; `null` when no criterion could be measured.
+         * IterationPlace
+         * @description The number of an iteration, and the path of its draft.
          */
-        IterationScore: {
+        IterationPlace: {
             /** Iteration */
             iteration: number;
             /** Path */
             path: string;
+        };
+        /**
+         * IterationScore
+         * @description The score of one iteration; `null` when no criterion could be measured.
+         */
+        IterationScore: {
             /** Score */
             score: number | null;
-        };
+        } & components["schemas"]["IterationPlace"];
         /**
          * IterativeStrategy
          * @description Write a draft, then critique and revise the best one until it is good enough.
@@ -2260,33 +2262,14 @@ export interface components {
              * @enum {string}
              */
             focus: "structure" | "content" | "style" | "facts" | "format";
-            /** Instructions */
-            instructions?: string;
             /** Criteria */
             criteria?: components["schemas"]["Criterion"][];
-            /**
-             * Validators
-             * @description Checks of its drafts; those of the request check the whole.
-             */
-            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
-            /**
-             * Threshold
-             * @description Score that is good enough for it; the request's if null.
-             */
-            threshold?: number | null;
             /**
              * Max Iterations
              * @description Maximum number of drafts written and judged in it. Default: `1`.
              */
             max_iterations?: number;
-            /** @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used. */
-            review?: components["schemas"]["ReviewPlan"] | null;
-            /**
-             * Body
-             * @description The strategy that refines it. Default: `{"kind":"iterative"}`.
-             */
-            body?: components["schemas"]["IterativeStrategy"] | components["schemas"]["CritiqueStrategy"] | components["schemas"]["SelfCorrectionStrategy"] | components["schemas"]["BestOfNStrategy"] | components["schemas"]["MultiPassStrategy"] | components["schemas"]["StepwiseStrategy"] | components["schemas"]["NestedStrategy"] | components["schemas"]["PlanExecuteStrategy"] | components["schemas"]["ChainOfVerificationStrategy"] | components["schemas"]["SelfConsistencyStrategy"] | components["schemas"]["ReasoningRevisionStrategy"];
-        };
+        } & components["schemas"]["WholeTextWork"];
         /**
          * Passage
          * @description A passage of a draft: its words, its place, or both.
@@ -2792,15 +2775,7 @@ export interface components {
          * Rating
          * @description A rating, with the number and the time of its event.
          */
-        Rating: {
-            /** Event */
-            event: number;
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-        } & components["schemas"]["Rated"];
+        Rating: components["schemas"]["Rated"] & components["schemas"]["JournalEntry"];
         /**
          * RatingRequest
          * @description A person's rating of a judged draft: either `score` or `better_than`.
@@ -3869,23 +3844,11 @@ export interface components {
              * @enum {string}
              */
             mode?: "write" | "revise";
-            /** Instructions */
-            instructions?: string;
             /**
              * Criteria
              * @description Criteria of the stage; the request's if empty.
              */
             criteria?: components["schemas"]["Criterion"][];
-            /**
-             * Validators
-             * @description Checks of its drafts; those of the request check the whole.
-             */
-            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
-            /**
-             * Threshold
-             * @description Score that is good enough for it; the request's if null.
-             */
-            threshold?: number | null;
             /**
              * Max Iterations
              * @description Maximum number of drafts written and judged in it. Default: `2`.
@@ -3896,14 +3859,7 @@ export interface components {
              * @description Write one text per section of the result of the previous stage, in parallel, and join them. Sections begin at headings, else at list items, else at paragraphs. Default: `false`.
              */
             sections?: boolean;
-            /** @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used. */
-            review?: components["schemas"]["ReviewPlan"] | null;
-            /**
-             * Body
-             * @description The strategy that refines it. Default: `{"kind":"iterative"}`.
-             */
-            body?: components["schemas"]["IterativeStrategy"] | components["schemas"]["CritiqueStrategy"] | components["schemas"]["SelfCorrectionStrategy"] | components["schemas"]["BestOfNStrategy"] | components["schemas"]["MultiPassStrategy"] | components["schemas"]["StepwiseStrategy"] | components["schemas"]["NestedStrategy"] | components["schemas"]["PlanExecuteStrategy"] | components["schemas"]["ChainOfVerificationStrategy"] | components["schemas"]["SelfConsistencyStrategy"] | components["schemas"]["ReasoningRevisionStrategy"];
-        };
+        } & components["schemas"]["WholeTextWork"];
         /**
          * Started
          * @description A worker claimed it for the first time.
@@ -4616,6 +4572,31 @@ export interface components {
             data: components["schemas"]["Snapshot"];
         };
         /**
+         * WholeTextWork
+         * @description The work of one stage or pass on the whole text.
+         */
+        WholeTextWork: {
+            /** Instructions */
+            instructions?: string;
+            /**
+             * Validators
+             * @description Checks of its drafts; those of the request check the whole.
+             */
+            validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
+            /**
+             * Threshold
+             * @description Score that is good enough for it; the request's if null.
+             */
+            threshold?: number | null;
+            /** @description When reviewers are asked about its drafts; `before_completion`: once, before what follows it begins. What they reject is not used. */
+            review?: components["schemas"]["ReviewPlan"] | null;
+            /**
+             * Body
+             * @description The strategy that refines it. Default: `{"kind":"iterative"}`.
+             */
+            body?: components["schemas"]["IterativeStrategy"] | components["schemas"]["CritiqueStrategy"] | components["schemas"]["SelfCorrectionStrategy"] | components["schemas"]["BestOfNStrategy"] | components["schemas"]["MultiPassStrategy"] | components["schemas"]["StepwiseStrategy"] | components["schemas"]["NestedStrategy"] | components["schemas"]["PlanExecuteStrategy"] | components["schemas"]["ChainOfVerificationStrategy"] | components["schemas"]["SelfConsistencyStrategy"] | components["schemas"]["ReasoningRevisionStrategy"];
+        };
+        /**
          * XmlValidator
          * @description The draft is one well-formed XML document, namespaces included, without a DTD.
          */
@@ -4734,6 +4715,7 @@ export type Iteration = components['schemas']['Iteration'];
 export type IterationCompleted = components['schemas']['IterationCompleted'];
 export type IterationCompletedEvent = components['schemas']['IterationCompletedEvent'];
 export type IterationList = components['schemas']['IterationList'];
+export type IterationPlace = components['schemas']['IterationPlace'];
 export type IterationScore = components['schemas']['IterationScore'];
 export type IterativeStrategy = components['schemas']['IterativeStrategy'];
 export type JournalEntry = components['schemas']['JournalEntry'];
@@ -4879,6 +4861,7 @@ export type Validator = components['schemas']['Validator'];
 export type Waiting = components['schemas']['Waiting'];
 export type Webhook = components['schemas']['Webhook'];
 export type WebhookMessage = components['schemas']['WebhookMessage'];
+export type WholeTextWork = components['schemas']['WholeTextWork'];
 export type XmlValidator = components['schemas']['XmlValidator'];
 export type YamlValidator = components['schemas']['YamlValidator'];
 export type $defs = Record<string, never>;
