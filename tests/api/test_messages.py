@@ -182,9 +182,15 @@ async def test_a_path_with_something_else_than_an_id_says_so(
         ("refinements?status=done", "query status: must be `queued`, `running`"),
         ("refinements?statsu=done", "query statsu: is not a parameter; did you mean `status`?"),
         ("refinements?submitted_from=now", "query submitted_from: must be a time with an offset"),
-        ("insights?since=yesterday", "query since: must be a date, such as 2026-01-31"),
-        ("insights?since=2026-99-99", "query since: must be a date, such as 2026-01-31"),
-        ("usage?group_by=x", "query group_by: must be one of"),
+        (
+            "statistics?of=insights&since=yesterday",
+            "query since: must be a date, such as 2026-01-31",
+        ),
+        (
+            "statistics?of=insights&since=2026-99-99",
+            "query since: must be a date, such as 2026-01-31",
+        ),
+        ("statistics?of=usage&group_by=x", "query group_by: must be one of"),
     ],
 )
 async def test_an_invalid_query_is_described_in_words(

@@ -76,6 +76,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("get_refinement", {}, "`refinement_id` is required"),
     ("get_refinement", {"refinement_id": "ref_1", "iteration": 2}, "iteration: only"),
     ("get_refinement", {"refinement_id": "ref_1"}, "ref_1"),
+    ("get_refinement", {"refinement_id": "../keys"}, "`refinement_id` is required"),
     ("review", {"refinement_id": 1, "action": "approve"}, "`refinement_id` is required"),
     ("review", {"refinement_id": "ref_1", "action": "accept"}, "/action"),
 ]

@@ -23,7 +23,6 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
 from app.cli.contract_client import CliError, ContractClient, path_of
-from app.contract import patterns
 from app.contract.events import Event, EventType, IterationCompleted
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import IterationList, Snapshot
@@ -231,10 +230,8 @@ def _without_nulls(given: dict[str, Any]) -> dict[str, Any]:
 def _refinement_id(given: dict[str, Any]) -> str:
     """Take the id out of the arguments."""
     refinement_id = given.pop("refinement_id", None)
-    if not isinstance(refinement_id, str) or not re.fullmatch(
-        patterns.REFINEMENT_ID.regex, refinement_id
-    ):
-        raise ToolError("`refinement_id` must be the `id` that `refine` returned")
+    if not isinstance(refinement_id, str) or not re.fullmatch(r"\w+", refinement_id):
+        raise ToolError("`refinement_id` is required: the `id` that `refine` returned")
     return refinement_id
 
 
