@@ -31,8 +31,8 @@ from pydantic_settings import (
 
 from app.contract import patterns
 from app.contract.access import TENANT_NAME
+from app.contract.budget import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.endpoints import AllowedTargets
-from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.providers import PROVIDERS, Provider, provider_of
 
 PROVIDER_VARIABLE = re.compile(r"^hone_provider_([a-z0-9_]+)_(base_url|api_key)$", re.IGNORECASE)

@@ -111,7 +111,7 @@ LAYERS = (
         "budget, usage and costs",
         "no reply exceeds the budget; cost by call, model and day",
         (
-            *("workers/play/budget.py", "app/contract/budget.py", "app/contract/output_tokens.py"),
+            *("workers/play/budget.py", "app/contract/budget.py", "app/contract/budget.py"),
             *("app/contract/judgement.py", "app/contract/statistics.py", "app/contract/providers/"),
         ),
     ),

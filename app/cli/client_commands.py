@@ -75,9 +75,8 @@ from app.cli.root import (
 )
 from app.cli.silence import Silence
 from app.contract.batches import Batch
-from app.contract.criteria import AUTO
 from app.contract.drafts import MAX_TEXT
-from app.contract.judgement import FindingsReply
+from app.contract.judgement import AUTO, FindingsReply
 from app.contract.outcome import RefinementOutcome
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
 from app.contract.snapshot import Diff, IterationList, Snapshot, SnapshotPage

@@ -143,7 +143,7 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
     # Importing them takes time, which every other command would spend too.
     from redis import Redis  # noqa: PLC0415
 
-    from app.store.rewriting import LogRewriter  # noqa: PLC0415
+    from app.store.administration import LogRewriter  # noqa: PLC0415
 
     check_port(settings.host, settings.port)
     redis = None if settings.redis_url else EmbeddedRedis.start(settings.data_dir)

@@ -8,7 +8,7 @@ allows.
 
 from typing import TYPE_CHECKING
 
-from app.contract.criteria import AUTO
+from app.contract.judgement import AUTO
 from app.contract.values import value
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
 from app.contract import Contract, patterns
-from app.contract.criteria import AUTO, QUALITY, Criteria, Criterion, Critics, Name
 from app.contract.drafts import (
     MAX_TEXT,
     Edits,
@@ -23,7 +22,7 @@ from app.contract.drafts import (
 from app.contract.endpoints import Endpoint
 from app.contract.errors import FieldConflict
 from app.contract.invalid_values import A_TIME
-from app.contract.judgement import OnFail, Span
+from app.contract.judgement import AUTO, QUALITY, Criteria, Criterion, Critics, Name, OnFail, Span
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.models import ModelChoice, ModelName, Models
 from app.contract.outcome import Blocking, Caveat

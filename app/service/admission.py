@@ -16,10 +16,10 @@ from math import inf
 
 from app.contract.access import Quotas
 from app.contract.budget import Rewriting, first_judgement, least_tokens, rewriting
-from app.contract.criteria import AUTO, CRITIC, PanelMember
 from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.json_schemas import MAX_VALUES, Error, schema_errors
+from app.contract.judgement import AUTO, CRITIC, PanelMember
 from app.contract.models import ROLES
 from app.contract.providers import capacity_of, cost_usd
 from app.contract.regexes import PatternError, compile_pattern

@@ -6,22 +6,20 @@ from functools import cached_property
 from math import ceil, inf
 
 from app.contract.budget import (
+    CHECKLIST,
     REWRITTEN_BYTES_PER_TOKEN,
     Cap,
     Consumption,
     RefinementEstimate,
-    usual_prompt_tokens,
-)
-from app.contract.calls import CONFIRMED, at_most, questions
-from app.contract.criteria import AUTO, CRITIC, MOST_LISTED
-from app.contract.models import ModelChoice
-from app.contract.output_tokens import (
-    CHECKLIST,
     ReplySize,
     critique_size,
     draft_size,
     output_bounds,
+    usual_prompt_tokens,
 )
+from app.contract.calls import CONFIRMED, at_most, questions
+from app.contract.judgement import AUTO, CRITIC, MOST_LISTED
+from app.contract.models import ModelChoice
 from app.contract.providers import cost_usd
 from app.contract.requests import RefinementRequest
 from app.service.model_roles import Choices, model_keys

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import sqrt
 from random import Random
 
-from app.contract.criteria import AUTO, CRITIC
 from app.contract.events import Draw, Drawn
+from app.contract.judgement import AUTO, CRITIC
 from app.contract.models import ROLES, Role
 from app.contract.offers import ModelLimit
 from app.contract.providers import PROVIDERS, Provider, added, cost_usd, provider_of

@@ -37,15 +37,17 @@ from app.service.estimates import estimated
 from app.service.iterations import (
     both_at,
     diff_of,
+    ended_steps,
     iterations_at,
     iterations_of,
     numbered,
     rating_of,
+    replies_in,
+    step_of,
 )
 from app.service.model_roles import Selection, model_keys
 from app.service.ratings import rated_of, rating_additions
 from app.service.report import markdown_of, story_of
-from app.service.steps import ended_steps, replies_in, step_of
 from app.service.watching import Watching
 from app.store import NewRefinement, Store
 from app.store.prompts import known_texts

@@ -20,8 +20,8 @@ from typing import Any, Self
 
 from pydantic_core import from_json, to_json
 
-from app.contract.criteria import AUTO
 from app.contract.errors import FieldError, InvalidRequest
+from app.contract.judgement import AUTO
 from app.contract.requests import RefinementRequest
 from app.contract.statistics import (
     KEPT_DAYS,

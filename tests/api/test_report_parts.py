@@ -16,8 +16,7 @@ from app.contract.outcome import Caveat
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
 from app.contract.status import Status
-from app.service.report.parts import parts_in
-from app.service.report.story import Story, story_of
+from app.service.report.story import Story, parts_in, story_of
 from tests.api.test_report_sections import AT, LIMITS, QUEUED, asked, sections, snapshot
 
 TYPES = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.contract.budget import first_judgement, to_judge
-from app.contract.criteria import Criterion
+from app.contract.judgement import Criterion
 from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from tests.engine.engine_driver import EngineDriver, Refusal, drafts, request, verdict

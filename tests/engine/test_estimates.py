@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.contract.budget import REWRITTEN_BYTES_PER_TOKEN, RefinementEstimate
+from app.contract.budget import (
+    BYTES_PER_TOKEN,
+    REWRITTEN_BYTES_PER_TOKEN,
+    RefinementEstimate,
+    tokens_in,
+)
 from app.contract.judgement import Usage
 from app.contract.models import ModelChoice
-from app.contract.output_tokens import BYTES_PER_TOKEN, tokens_in
 from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
 from app.service.estimates import estimated

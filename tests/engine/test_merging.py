@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.criteria import QUALITY, Criterion
-from app.contract.judgement import Critique
+from app.contract.judgement import QUALITY, Criterion, Critique
 from tests.engine.scripted_replies import replied
 from workers.engine.judging import critique_reader, merged
 

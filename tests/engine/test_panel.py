@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.contract.criteria import Critics
+from app.contract.judgement import Critics
 from app.contract.strategies import STRATEGIES
 from tests.engine.engine_driver import EngineDriver, Refusal, drafts, request, verdict
 from workers.engine.moves import Judged, Scored, StepError, Stopped, about

@@ -16,10 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workers.engine
-from app.contract.budget import PROMPT_BYTES, prompt_tokens
-from app.contract.criteria import PanelMember
-from app.contract.judgement import CriterionScore, Critique, Finding, Span
-from app.contract.output_tokens import tokens_in
+from app.contract.budget import PROMPT_BYTES, prompt_tokens, tokens_in
+from app.contract.judgement import CriterionScore, Critique, Finding, PanelMember, Span
 from app.contract.requests import RefinementRequest
 from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.asking import again, question

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.contract.criteria import Criterion
+from app.contract.judgement import Criterion
 from tests.engine.engine_driver import driver_scoring, request
 from tests.engine.replies.article_table import article_table
 from tests.engine.replies.case import CRITERIA, DRAFT, Case, is_as_expected, outcome_of

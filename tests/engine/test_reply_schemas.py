@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from app.contract.criteria import Criterion
-from app.contract.judgement import Critique, Span
+from app.contract.judgement import Criterion, Critique, Span
 from tests.engine.engine_driver import driver_scoring, request, verdict
 from tests.engine.replies.case import READERS, TASK
 from tests.models.calls import call

@@ -8,7 +8,7 @@ from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
 from app.store import keys
-from app.store.rewriting import LogRewriter
+from app.store.administration import LogRewriter
 from app.store.scripts import SCRIPTS
 from tests.waiting import eventually
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.contract.output_tokens import tokens_in
+from app.contract.budget import tokens_in
 from benchmarks.model_replies import NOT_JSON, RESET, ModelServerReply, chat, events, refusal
 from tests.models.calls import REPLY_BYTES, RETRY_POLICY, RecordingBehaviour, call, in_turn, serving
 from workers.models.anthropic import Anthropic

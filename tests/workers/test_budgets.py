@@ -7,10 +7,9 @@ from random import Random
 
 import pytest
 
-from app.contract.budget import least_tokens
+from app.contract.budget import least_tokens, tokens_in
 from app.contract.events import Event, StepCompleted, StepStarted
 from app.contract.judgement import Usage
-from app.contract.output_tokens import tokens_in
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.contract.status import StopReason

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
+from app.contract.budget import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.calls import at_most
 from app.contract.events import StepCompleted, StepFailed
 from app.contract.judgement import Usage
 from app.contract.models import ModelChoice
-from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, verdict

@@ -10,7 +10,7 @@ from app.contract.drafts import sha256_of
 from app.contract.errors import RefinementNotFound
 from app.contract.events import TextReply
 from app.contract.steps import Step
-from app.service.steps import ended_steps, replies_in, step_of
+from app.service.iterations import ended_steps, replies_in, step_of
 from app.store import keys
 from app.store.prompts import MASK
 from tests.workers.refinement_harness import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from app.contract.budget import OutputBounds, output_bounds, tokens_in
 from app.contract.judgement import Critique, Usage
-from app.contract.output_tokens import OutputBounds, output_bounds, tokens_in
 from app.contract.providers import cost_usd
 from app.contract.requests import ModelChoice, RefinementRequest
 from app.contract.status import StopReason

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.contract.budget import least_tokens
+from app.contract.budget import least_tokens, tokens_in
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
-from app.contract.output_tokens import tokens_in
 from app.contract.requests import ModelChoice
 from app.contract.tools import MAX_RESULT
 from tests.engine.engine_driver import EngineDriver, request, verdict

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 
-from app.contract.criteria import Criterion
 from app.contract.editor import Measure, MeasureKind, Scale, measure_for
-from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
+from app.contract.judgement import Criterion, CriterionScore, Critique, Finding, Quotation, Span
 from app.contract.requests import QUALITY
 from workers.editor.scoring import FEWEST_JUDGED, WEIGHTS, Analysis
 from workers.engine.judging import total

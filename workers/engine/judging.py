@@ -10,14 +10,16 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from app.contract.criteria import CRITIC, Criterion, PanelMember
 from app.contract.drafts import lacking
 from app.contract.judgement import (
+    CRITIC,
+    Criterion,
     CriterionScore,
     Critique,
     Finding,
     FindingsReply,
     OnFail,
+    PanelMember,
     Quotation,
     Span,
 )

@@ -11,15 +11,16 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel
 
-from app.contract.criteria import Criterion, PanelMember
 from app.contract.drafts import EditsMade, Escape, Passage, sha256_of
 from app.contract.judgement import (
+    Criterion,
     CriterionScore,
     Critique,
     Finding,
     FindingsReply,
     FixMade,
     OnFail,
+    PanelMember,
     QualityEstimate,
     ScoreFrom,
     Span,

@@ -9,17 +9,15 @@ from typing import Any, Literal, Protocol
 from pydantic import Field
 
 from app.contract import plugins
-from app.contract.criteria import (
+from app.contract.drafts import locked_in_order
+from app.contract.judgement import (
     AUTO,
     FEWEST_LISTED,
     LONGEST_NAME,
     LONGEST_QUESTION,
     MOST_LISTED,
-    Criterion,
-)
-from app.contract.drafts import locked_in_order
-from app.contract.judgement import (
     Comparison,
+    Criterion,
     CriterionScore,
     Critique,
     Finding,

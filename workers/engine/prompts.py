@@ -18,17 +18,19 @@ from pkgutil import get_data
 from typing import Any, ClassVar, Self
 from unicodedata import is_normalized, normalize
 
-from app.contract.criteria import (
+from app.contract.drafts import EditMode, sha256_of
+from app.contract.judgement import (
     FEWEST_LISTED,
     LONGEST_NAME,
     LONGEST_QUESTION,
     MOST_LISTED,
     Criterion,
     Critics,
+    Critique,
+    Finding,
     PanelMember,
+    Span,
 )
-from app.contract.drafts import EditMode, sha256_of
-from app.contract.judgement import Critique, Finding, Span
 from app.contract.models import Role
 from app.contract.requests import ContextDocument, Grounding, RoleInstructions
 from app.contract.statistics import Learnt

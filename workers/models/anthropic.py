@@ -15,8 +15,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
+from app.contract.budget import tokens_in
 from app.contract.models import ReasoningEffort
-from app.contract.output_tokens import tokens_in
 from app.contract.providers import TokenCount, capacity_of
 from workers.models.port import ModelCall, UnreadableReply
 from workers.models.remote import (

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Protocol
 from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
+from app.contract.budget import tokens_in
 from app.contract.judgement import Usage
 from app.contract.models import EFFORTS, ReasoningEffort
-from app.contract.output_tokens import tokens_in
 from app.contract.plugins import playing_module
 from app.contract.providers import TokenCount, capacity_of, price_of
 from app.contract.values import value

@@ -11,33 +11,31 @@ from math import inf
 from redis.exceptions import RedisError
 
 from app.contract.budget import (
-    PROMPT_TOKENS,
-    Estimate,
-    Models,
-    call_estimate,
-    first_draft,
-    prompt_tokens,
-    read_again,
-    to_judge,
-    to_write,
-)
-from app.contract.judgement import Usage
-from app.contract.limits import Limits
-from app.contract.models import ModelChoice, seat_at
-from app.contract.output_tokens import (
     CHECKLIST,
     DEFAULT_MAX_OUTPUT_TOKENS,
     ORDINARY,
+    PROMPT_TOKENS,
     SLACK,
+    Estimate,
+    Models,
     OutputBounds,
     ReplySize,
     as_long_as,
     asked_length,
+    call_estimate,
     critique_size,
     draft_size,
+    first_draft,
     output_bounds,
+    prompt_tokens,
+    read_again,
+    to_judge,
+    to_write,
     tokens_in,
 )
+from app.contract.judgement import Usage
+from app.contract.limits import Limits
+from app.contract.models import ModelChoice, seat_at
 from app.contract.requests import RefinementRequest
 from app.contract.values import value
 from app.contract.waiting import QUOTA_OF

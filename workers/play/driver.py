@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
+from app.contract.budget import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.events import StepCompleted, StepFailed
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, TimeLimit
-from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION

@@ -15,6 +15,7 @@ from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
+from app.contract.budget import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.drafts import sha256_of
 from app.contract.editor import EDITOR
 from app.contract.events import (
@@ -29,7 +30,6 @@ from app.contract.events import (
 from app.contract.judgement import Finding, FindingsReply, Usage
 from app.contract.models import ModelChoice, seat_at
 from app.contract.outcome import Caveat
-from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
 from app.contract.values import value

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from app.contract.criteria import Criterion
 from app.contract.events import (
     EventType,
     IterationCompleted,
@@ -17,7 +16,7 @@ from app.contract.events import (
     TextReply,
 )
 from app.contract.gains import gains_of, lost_from, score_gain
-from app.contract.judgement import IssueNote, QualityEstimate, Usage
+from app.contract.judgement import Criterion, IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
 from app.contract.outcome import (
     BLOCKING,

@@ -10,11 +10,11 @@ from functools import partial
 
 from redis.exceptions import RedisError
 
-from app.contract.criteria import CRITIC
+from app.contract.budget import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.editor import EDITOR
 from app.contract.errors import RefinementNotFound
+from app.contract.judgement import CRITIC
 from app.contract.models import ModelChoice
-from app.contract.output_tokens import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.values import value
 from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
 from app.telemetry import (

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from app.contract import Contract
 from app.contract.calls import Rates
-from app.contract.criteria import Criterion, Critics
 from app.contract.errors import FieldConflict
+from app.contract.judgement import Criterion, Critics
 from app.contract.models import ROLES, Role
 from app.contract.plugins import modules
 from app.contract.reviews import ReviewPlan

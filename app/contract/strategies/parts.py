@@ -7,9 +7,9 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.contract import Contract
 from app.contract.calls import Rates
-from app.contract.criteria import Criterion, Critics
 from app.contract.drafts import Instructions, PartName
 from app.contract.errors import FieldConflict
+from app.contract.judgement import Criterion, Critics
 from app.contract.limits import Threshold
 from app.contract.reviews import ReviewPlan
 from app.contract.sections import MOST_SECTIONS, items_of, split

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 from pydantic import Field, model_validator
 
 from app.contract import Contract
-from app.contract.criteria import Criterion, Name
-from app.contract.judgement import OnFail
+from app.contract.judgement import Criterion, Name, OnFail
 from app.contract.plugins import modules
 from app.contract.resources import Resource
 

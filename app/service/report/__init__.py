@@ -8,8 +8,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from pydantic import BaseModel
 
-from app.contract.criteria import AUTO
 from app.contract.events import EventData
+from app.contract.judgement import AUTO
 from app.contract.limits import Limits
 from app.contract.outcome import ended_by
 from app.contract.ratings import Rated
@@ -29,8 +29,7 @@ from app.service.report.markdown import (
     table,
     truncated,
 )
-from app.service.report.parts import parts_in
-from app.service.report.story import Story, as_json, name_of, story_of
+from app.service.report.story import Story, as_json, name_of, parts_in, story_of
 
 __all__ = ["Story", "markdown_of", "story_of"]
 

@@ -25,7 +25,7 @@ from app.cli.root import (
     write_file,
 )
 from app.contract.budget import Consumption
-from app.contract.criteria import CRITIC
+from app.contract.judgement import CRITIC
 from app.contract.statistics import CalibrationList
 from app.legible import on_one_line
 from hone_extras.compare.comparison import SAME, ComparedSettings, PairedDifference, texts_text

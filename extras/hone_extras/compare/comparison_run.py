@@ -16,11 +16,10 @@ from typing import Any, TypeVar
 
 from app.cli.contract_client import CliError, ContractClient, path_of
 from app.cli.root import parse_json
-from app.contract.budget import Consumption, RefinementEstimate
-from app.contract.criteria import AUTO, CRITIC
+from app.contract.budget import BYTES_PER_TOKEN, Consumption, RefinementEstimate
 from app.contract.drafts import MAX_TEXT
+from app.contract.judgement import AUTO, CRITIC
 from app.contract.outcome import RefinementOutcome
-from app.contract.output_tokens import BYTES_PER_TOKEN
 from app.contract.snapshot import Iteration, IterationList, Snapshot, SnapshotPage
 from app.contract.status import Status
 from app.legible import on_one_line

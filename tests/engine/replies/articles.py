@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from app.contract.criteria import Criterion
 from app.contract.drafts import marks
-from app.contract.judgement import Critique
+from app.contract.judgement import Criterion, Critique
 from workers.engine.asking import question, reply_reader
 from workers.engine.prompts import Prompt, PromptRequest, Revise, Task, Write
 from workers.engine.replies import Doubtful, Unreadable

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.contract.criteria import Criterion
-from app.contract.judgement import Critique
+from app.contract.judgement import Criterion, Critique
 from workers.engine.asking import text_in
 from workers.engine.drafting import edits_in
 from workers.engine.judging import critique_reader

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from app.contract.criteria import Criterion
+from app.contract.judgement import Criterion
 from app.contract.limits import Limits
 from app.contract.status import StopReason
 from app.contract.strategies.parts import MultiPassStrategy, Pass
