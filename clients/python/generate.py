@@ -90,6 +90,7 @@ def make_models(folder: Path) -> None:
     schemas["RefinementOptions"] = {**request, "title": "RefinementOptions", "properties": options}
     for schema in schemas.values():
         schema.pop("additionalProperties", None) if "properties" in schema else None
+    leave_to_subclasses(schemas)
     sent = {*roots(document, "responses"), REF + "BatchResult"}
     taken = {*roots(document, "requestBody"), REF + "RefinementOptions"}
     for name, kind, found in (
@@ -106,6 +107,29 @@ def make_models(folder: Path) -> None:
         command += ["--custom-file-header", HEADER]
         subprocess.run(command, check=True)
         source.unlink()
+
+
+def leave_to_subclasses(schemas: dict[str, Any]) -> None:
+    """Take out of a class what all its subclasses define: none may redefine a field of another."""
+    below = {name: set[str]() for name in schemas}
+    for name in schemas:
+        for base in bases_of(schemas, name):
+            below[base].add(name)
+    for base, names in below.items():
+        lowest = [schemas[name].get("properties", {}) for name in names if not below[name]]
+        for field in set.intersection(*map(set, lowest)) if lowest else ():
+            if schemas[base].get("properties", {}).pop(field, None) is not None:
+                required = schemas[base].get("required", ())
+                schemas[base]["required"] = [name for name in required if name != field]
+
+
+def bases_of(schemas: dict[str, Any], name: str) -> Iterator[str]:
+    """Yield the names of the classes that a class extends."""
+    for part in schemas[name].get("allOf", ()):
+        base = part.get("$ref", "").removeprefix(REF)
+        if base in schemas:
+            yield base
+            yield from bases_of(schemas, base)
 
 
 def without_defaults(schemas: dict[str, Any]) -> dict[str, Any]:

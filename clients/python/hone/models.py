@@ -1135,7 +1135,6 @@ class Validator:
     A check of the draft that needs no model.
     """
 
-    kind: str
     on_fail: Literal["fix", "veto", "revise", "warn"] | None = None
 
 

@@ -374,7 +374,6 @@ class Validator(TypedDict):
     """
 
     on_fail: NotRequired[Literal["fix", "veto", "revise", "warn"]]
-    kind: str
 
 
 class Webhook(Endpoint):
