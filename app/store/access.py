@@ -137,19 +137,19 @@ class AccessStore:
         if not ids:
             return ()
         stored = await self._committer.execute("HMGET", keys.API_KEYS, *ids)
-        return tuple(None if it is None else decode_key(it) for it in stored)
+        return tuple(None if key is None else decode_key(key) for key in stored)
 
     async def all(self) -> tuple[KeyRecord, ...]:
         """Return every record."""
         stored = await self._committer.execute("HGETALL", keys.API_KEYS)
-        return tuple(decode_key(it) for it in stored.values())
+        return tuple(decode_key(key) for key in stored.values())
 
     async def quotas(self, tenants: Sequence[str]) -> dict[str, Quotas]:
         """Return the quotas of each of these tenants."""
         if not tenants:
             return {}
         stored = await self._committer.execute("HMGET", keys.TENANTS, *tenants)
-        return {it: decode_quotas(of) for it, of in zip(tenants, stored, strict=True)}
+        return {tenant: decode_quotas(of) for tenant, of in zip(tenants, stored, strict=True)}
 
     async def set_quotas(self, tenant: str, quotas: Quotas) -> None:
         """Replace the quotas of a tenant; every process goes by them within a second."""
@@ -160,7 +160,7 @@ class AccessStore:
     async def tenants(self) -> tuple[str, ...]:
         """Return every tenant that has, or had, a key or quotas, and the operator's."""
         stored = await self._committer.execute("HKEYS", keys.TENANTS)
-        names = {it.decode() for it in stored} | {it.tenant for it in await self.all()}
+        names = {name.decode() for name in stored} | {key.tenant for key in await self.all()}
         return tuple(sorted(names | {OPERATOR}))
 
     async def use(self, tenant: str) -> TenantUse:
@@ -222,11 +222,11 @@ class AccessStore:
     async def ended_sessions(self) -> set[str]:
         """Return the ids of the sessions that were signed out and would not have expired."""
         found = await self._committer.execute("ZRANGE", keys.ENDED_SESSIONS, 0, -1)
-        return {it.decode() for it in found}
+        return {session_id.decode() for session_id in found}
 
     async def forget_keys(self, tenant: str) -> None:
         """Delete every key of a tenant; each stops working within a second."""
-        await self._forget([it for it in await self.all() if it.tenant == tenant])
+        await self._forget([key for key in await self.all() if key.tenant == tenant])
         await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
 
     async def forget_tenant(self, tenant: str) -> None:
@@ -265,13 +265,16 @@ class AccessStore:
         top = "+" if before is None else f"({before}"
         logs = (keys.AUDIT + tenant, keys.COUNTED + tenant)
         both = await asyncio.gather(
-            *(self._committer.execute("XREVRANGE", it, top, "-", "COUNT", limit + 1) for it in logs)
+            *(
+                self._committer.execute("XREVRANGE", log, top, "-", "COUNT", limit + 1)
+                for log in logs
+            )
         )
-        found = sorted((it for log in both for it in log), key=_place, reverse=True)
+        found = sorted((entry for log in both for entry in log), key=_place, reverse=True)
         shown = found[:limit]
         has_more = len(found) > limit
         return AuditPage(
-            data=tuple(_audit_entry(*it) for it in shown),
+            data=tuple(_audit_entry(*entry) for entry in shown),
             has_more=has_more,
             next_cursor=shown[-1][0].decode() if has_more else None,
         )
@@ -281,11 +284,11 @@ class AccessStore:
 
         Keys that no longer work make room, first those that have not for longest.
         """
-        theirs = [it for it in await self.all() if it.tenant == tenant]
+        theirs = [key for key in await self.all() if key.tenant == tenant]
         if (too_many := len(theirs) + 1 - MOST_KEYS_OF_TENANT) <= 0:
             return
         now_ms = (await self.state()).now_ms
-        dead = sorted((it for it in theirs if it.ends_at <= now_ms), key=lambda it: it.ends_at)
+        dead = sorted((key for key in theirs if key.ends_at <= now_ms), key=lambda key: key.ends_at)
         if len(dead) < too_many:
             raise Conflict(
                 f"tenant {tenant} has {MOST_KEYS_OF_TENANT} API keys that work: revoke one"
@@ -298,7 +301,7 @@ class AccessStore:
         Returns False, and writes nothing, if one of them was changed meanwhile. Raises Conflict if
         there are `MOST_KEYS` keys.
         """
-        words = [it for before, after in changes for it in _words(before, after)]
+        words = [word for before, after in changes for word in _words(before, after)]
         answer = await self._committer.submit(PUT_KEYS, MOST_KEYS, *words)
         if answer == b"FULL" and await self._forget_dead():
             answer = await self._committer.submit(PUT_KEYS, MOST_KEYS, *words)
@@ -312,12 +315,12 @@ class AccessStore:
     async def _forget_dead(self) -> bool:
         """Delete keys that have not worked for 90 days; return whether there were any."""
         before = (await self.state()).now_ms - DEAD_MS
-        dead = [it for it in await self.all() if it.ends_at < before]
+        dead = [key for key in await self.all() if key.ends_at < before]
         await self._forget(dead)
         return bool(dead)
 
     async def _forget(self, records: Sequence[KeyRecord]) -> None:
-        if ids := [it.id for it in records]:
+        if ids := [record.id for record in records]:
             await self._committer.execute("HDEL", keys.API_KEYS, *ids)
             await self._committer.execute("HDEL", keys.KEY_USES, *ids)
 
@@ -330,7 +333,9 @@ class AccessStore:
         """Return when each of these keys was last used, without those that never were."""
         wanted = [*ids]
         stored = await self._committer.execute("HMGET", keys.KEY_USES, *wanted) if wanted else []
-        return {it: int(at) for it, at in zip(wanted, stored, strict=True) if at is not None}
+        return {
+            key_id: int(at) for key_id, at in zip(wanted, stored, strict=True) if at is not None
+        }
 
 
 def _words(before: KeyRecord | None, after: KeyRecord) -> tuple[str, str, str]:
@@ -381,7 +386,11 @@ async def report_spending(
 
     A report that is sent again with its number adds nothing.
     """
-    words = [word for name, it in spent.items() for word in (name, it.tokens, f"{it.cost_usd:.9f}")]
+    words = [
+        word
+        for name, spending in spent.items()
+        for word in (name, spending.tokens, f"{spending.cost_usd:.9f}")
+    ]
     left_ms, *found = await run_script(client, SPEND, worker, number, *words)
     sums = zip(spent, found[::3], found[1::3], found[2::3], strict=True)
     return {

@@ -57,7 +57,7 @@ async def inspect(committer: Committer, worker_key: Callable[[str], str]) -> Ser
         ahead_s=now - halfway,
         fsync=await _fsync(committer),
         workers=tuple(
-            await asyncio.gather(*(_worker(committer, it.decode(), worker_key) for it in names))
+            await asyncio.gather(*(_worker(committer, name.decode(), worker_key) for name in names))
         ),
         unplayable=await unplayable(committer),
     )
@@ -78,7 +78,7 @@ async def workload(committer: Committer) -> dict[str, float]:
     now = await _now_ms(committer)
     names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, now, "+inf")
     counts = await asyncio.gather(
-        *(committer.execute("SCARD", keys.HELD + it.decode()) for it in names),
+        *(committer.execute("SCARD", keys.HELD + name.decode()) for name in names),
     )
     return {
         "held": sum(counts),

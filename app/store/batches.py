@@ -57,8 +57,8 @@ SHOWN_AT_ONCE = 50
 
 log = logging.getLogger(__name__)
 
-_COUNTED = {it: it.encode() for it in BatchCounts.model_fields}
-_ENDED = {it.encode() for it in TERMINAL}
+_COUNTED = {name: name.encode() for name in BatchCounts.model_fields}
+_ENDED = {status.encode() for status in TERMINAL}
 
 
 class BatchUpload:
@@ -100,7 +100,7 @@ class BatchUpload:
     async def _put(self, item: bytes, *words: Word) -> None:
         self.total += 1
         self._words += self.total, item, *words
-        self._size += len(item) + sum(len(it) for it in words if isinstance(it, str | bytes))
+        self._size += len(item) + sum(len(word) for word in words if isinstance(word, str | bytes))
         self._lines += 1
         if self._size >= PART_BYTES or self._lines >= PART_LINES:
             await self._store()
@@ -178,7 +178,7 @@ class BatchUpload:
         return str(answer.decode())
 
     def _fields(self, options: BatchOptions) -> tuple[Word, ...]:
-        errors = [it.model_dump(mode="json") for it in self.errors]
+        errors = [line.model_dump(mode="json") for line in self.errors]
         fields: tuple[Word, ...] = ("errors", to_json(errors))
         fields += "metadata", encode_metadata(options.metadata)
         fields += "retention_ms", self._creation.retention_ms
@@ -194,7 +194,7 @@ class BatchUpload:
         """Have what was stored deleted, if anything was; it is not waited for."""
         if not self._is_first:
             erasing = self._committer.submit(BATCH, self.id, self._tenant, "erase", ERASED_AT_ONCE)
-            erasing.add_done_callback(lambda it: it.exception())  # else a worker deletes it
+            erasing.add_done_callback(lambda task: task.exception())  # else a worker deletes it
 
 
 class BatchStore:
@@ -234,9 +234,12 @@ class BatchStore:
             found = await self._committer.execute(
                 "ZREVRANGEBYLEX", key, top, "-", "LIMIT", 0, limit + 1
             )
-            ids = [it.decode() for it in found]
+            ids = [batch_id.decode() for batch_id in found]
             looked = await asyncio.gather(
-                *(self._committer.submit(BATCH, it, tenant, "look") for it in ids[:limit])
+                *(
+                    self._committer.submit(BATCH, batch_id, tenant, "look")
+                    for batch_id in ids[:limit]
+                )
             )
         has_more = len(ids) > limit
         return BatchPage(
@@ -276,7 +279,7 @@ class BatchStore:
         """Return the ids of all batches of a tenant, those being received or erased included."""
         with refusals():
             found = await self._committer.execute("ZRANGE", keys.listed_batches(tenant), 0, -1)
-        return [it.decode() for it in found]
+        return [batch_id.decode() for batch_id in found]
 
     async def webhook(self, tenant: str, batch_id: str) -> BatchWebhook | None:
         """Return where the news of a batch goes, secrets included."""
@@ -311,7 +314,7 @@ class BatchStore:
             positions = range(first, min(first + SHOWN_AT_ONCE, last + 1))
             with refusals():
                 items = await self._items(batch_id, positions)
-                summaries = await asyncio.gather(*(self._summary(it) for it in items))
+                summaries = await asyncio.gather(*(self._summary(entry) for entry in items))
             page = [
                 line
                 for item, summary in zip(items, summaries, strict=True)
@@ -338,7 +341,7 @@ class BatchStore:
     async def _items(self, batch_id: str, positions: Sequence[int]) -> list[dict[str, Any]]:
         key = keys.BATCH_ITEMS + batch_id
         stored = await self._committer.execute("HMGET", key, *positions)
-        return [from_json(it) for it in stored if it is not None]
+        return [from_json(item) for item in stored if item is not None]
 
     async def _summary(self, item: dict[str, Any]) -> Summary:
         if "id" not in item:
@@ -371,7 +374,7 @@ def decode_batch(batch_id: str, fields: Summary) -> Batch:
         counts=BatchCounts(
             **{name: max(0, int(fields.get(key, 0))) for name, key in _COUNTED.items()}
         ),
-        errors=tuple(RefusedLine.model_validate(it) for it in from_json(fields[b"errors"])),
+        errors=tuple(RefusedLine.model_validate(line) for line in from_json(fields[b"errors"])),
         waiting=None if waiting is None else BatchWaiting.model_validate_json(waiting),
         metadata=from_json(fields[b"metadata"]),
         created_at=when(b"created_at"),

@@ -87,8 +87,8 @@ UNKNOWN_FIELDS: Final = "allow"
 """Keep the fields that a later release stored; requests from clients stay strict."""
 
 _MODELS = TypeAdapter(dict[str, ModelChoice])
-_TYPES = {it.encode(): it for it in EventType}
-_ENDINGS = frozenset(it.encode() for it in EventType if it.is_terminal)
+_TYPES = {event_type.encode(): event_type for event_type in EventType}
+_ENDINGS = frozenset(event_type.encode() for event_type in EventType if event_type.is_terminal)
 _RETRIED = EventType.RETRIED.encode()
 _STATUS = {status.encode(): status for status in Status}
 _REASON: dict[bytes, StopReason | None] = {
@@ -163,18 +163,18 @@ def encode_append(
 
 def encode_additions(additions: Iterable[Addition]) -> list[str | bytes]:
     """Return key and content of what is added to sums, one after the other."""
-    return [word for it in additions for word in (it.key, encode_addition(it))]
+    return [word for addition in additions for word in (addition.key, encode_addition(addition))]
 
 
-def encode_addition(it: Addition) -> bytes:
+def encode_addition(addition: Addition) -> bytes:
     """Encode what `add` in sums.lua adds: decay, version, number of sums and list on one line.
 
     The sums follow, each with its name, and what they are of. Empty sums are left out.
     """
-    sums = [_sum(name.encode(), numbers) for name, numbers in it.sums.items() if numbers]
-    version = "-" if it.version is None else it.version
-    head = f"{it.decay} {version} {len(sums)} {it.listed_in or ''}\n"
-    return b"".join((head.encode(), *sums, it.about.encode()))
+    sums = [_sum(name.encode(), numbers) for name, numbers in addition.sums.items() if numbers]
+    version = "-" if addition.version is None else addition.version
+    head = f"{addition.decay} {version} {len(sums)} {addition.listed_in or ''}\n"
+    return b"".join((head.encode(), *sums, addition.about.encode()))
 
 
 def _sum(name: bytes, numbers: Sequence[float]) -> bytes:
@@ -444,7 +444,7 @@ def decode_snapshot(refinement_id: str, summary: Summary) -> Snapshot:
     try:
         return Snapshot.model_validate_json(stored, extra=UNKNOWN_FIELDS)
     except ValidationError as error:
-        unread = dict.fromkeys(it["loc"][0] for it in error.errors())
+        unread = dict.fromkeys(detail["loc"][0] for detail in error.errors())
     with reading("the snapshot"):
         readable = to_json({**from_json(stored), **unread})
         return Snapshot.model_validate_json(readable, extra=UNKNOWN_FIELDS)
@@ -496,7 +496,7 @@ def pending_reviews(summary: Summary) -> list[PendingReview]:
     others = from_json(summary.get(b"also_asked", b"[]"))
     first = (summary[b"review"], summary.get(b"approvals", b"[]"))
     paused_at = int(summary[b"paused_at"])
-    stored = (first, *((it["asked"], it["approvals"]) for it in others))
+    stored = (first, *((review["asked"], review["approvals"]) for review in others))
     return [_pending(paused_at, asked, approvals) for asked, approvals in stored]
 
 
@@ -507,8 +507,8 @@ def _pending(paused_at: int, stored: bytes | str, approvals: bytes | str) -> Pen
         asked_at=moment(paused_at),
         deadline=moment(paused_at + int(asked.timeout_s * 1000)),
         approvals=tuple(
-            DatedApproval.model_validate(it | {"at": moment(it["at"])})
-            for it in from_json(approvals)
+            DatedApproval.model_validate(approval | {"at": moment(approval["at"])})
+            for approval in from_json(approvals)
         ),
     )
 

@@ -92,7 +92,7 @@ class _Link(asyncio.Protocol):
         if self._has_ended or self._transport.is_closing():
             raise RedisConnectionError(CLOSED)
         with closed_transport():
-            self._transport.write(b"".join([it.packed for it in requests]))
+            self._transport.write(b"".join([request.packed for request in requests]))
 
     def refuse(self, request: _Request, error: Exception) -> None:
         """Keep a request for the next connection; this one ends once the others are answered."""
@@ -137,10 +137,10 @@ async def replies_in_order(*answers: asyncio.Future[Any]) -> list[Any]:
     `gather` would not know that they come in this order, and takes 20 times as many steps.
     """
     try:
-        return [await it for it in answers]
+        return [await answer for answer in answers]
     except BaseException:
-        for it in answers:
-            it.cancel()  # of one with an error, too: it is not logged then
+        for answer in answers:
+            answer.cancel()  # of one with an error, too: it is not logged then
         raise
 
 
@@ -195,7 +195,7 @@ class Committer:
     async def aclose(self) -> None:
         """Disconnect once all requests have been answered."""
         while requests := self._unanswered():
-            await asyncio.wait({it.answer for it in requests})
+            await asyncio.wait({request.answer for request in requests})
         self._waiting.clear()  # cancelled requests would open the next connection
         if self._opening is not None:
             self._opening.cancel()
@@ -240,7 +240,9 @@ class Committer:
             self._lost(link, RedisConnectionError("this primary was replaced"))
         elif not link.is_full and link.refusal is None:
             # The text of a script goes even if its caller was cancelled: others rely on it.
-            requests = [it for it in self._waiting if it.text_of or not it.answer.done()]
+            requests = [
+                request for request in self._waiting if request.text_of or not request.answer.done()
+            ]
             self._waiting.clear()
             try:
                 link.send(requests)
@@ -349,7 +351,7 @@ class Committer:
 
     def _unanswered(self) -> list[_Request]:
         sent = self._link.unanswered() if self._link else ()
-        return [it for it in (*sent, *self._waiting) if not it.answer.done()]
+        return [request for request in (*sent, *self._waiting) if not request.answer.done()]
 
 
 class ReplicatedCommitter(Committer):

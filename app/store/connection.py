@@ -198,7 +198,10 @@ class Sentinels:
             try:
                 if address := await self._ask(server):
                     self._latest = address
-                    self.servers = [server, *(it for it in self.servers if it is not server)]
+                    self.servers = [
+                        server,
+                        *(other for other in self.servers if other is not server),
+                    ]
                     return address
                 answers.append(f"{where} does not know it")
             except RedisError as error:

@@ -149,8 +149,8 @@ class Creation:
         if start_after - self.server.time_ms() > DEADLINE_MS:
             raise _unusable_time(b"LATE")
         summary = [
-            it.decode() if isinstance(it, bytes) else str(it)
-            for it in (*self._fields(new), *place.fields())
+            word.decode() if isinstance(word, bytes) else str(word)
+            for word in (*self._fields(new), *place.fields())
         ]
         staged = {
             "deadline": str(deadline or ""),

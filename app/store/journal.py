@@ -238,7 +238,9 @@ class EndedJournals:
 
     def of(self, ids: Iterable[str]) -> list[Journal]:
         """Return the journals that are kept of these refinements."""
-        return [self._kept[it][2] for it in ids if it in self._kept]
+        return [
+            self._kept[refinement_id][2] for refinement_id in ids if refinement_id in self._kept
+        ]
 
     def _remove(self, refinement_id: str) -> None:
         if refinement_id in self._kept:

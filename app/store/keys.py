@@ -322,4 +322,7 @@ def of_tenant(tenant: str) -> tuple[str, ...]:
         *(LIST, IDEMPOTENCY, PROMPT_NONCE, LEARNT),
         *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS, f"{STATISTICS}:*:"),
     )
-    return (*(f"{it}{tenant}" for it in alone), *(f"{it}{tenant}:*" for it in followed))
+    return (
+        *(f"{prefix}{tenant}" for prefix in alone),
+        *(f"{prefix}{tenant}:*" for prefix in followed),
+    )

@@ -131,15 +131,15 @@ async def parked_by_model(committer: Committer, tenants: int = 0) -> dict[str, i
 
     Raises redis errors.
     """
-    models = [it.decode() for it in await committer.execute("SMEMBERS", keys.PARKED)]
-    counts = await asyncio.gather(*(_parked(committer, it, tenants) for it in models))
+    models = [model.decode() for model in await committer.execute("SMEMBERS", keys.PARKED)]
+    counts = await asyncio.gather(*(_parked(committer, model, tenants) for model in models))
     return {model: count for model, count in zip(models, counts, strict=True) if count}
 
 
 async def _parked(committer: Committer, model: str, tenants: int) -> int:
     waiting = await committer.execute("ZRANGE", f"{keys.PARKED}:{model}", 0, tenants - 1)
     found = (f"{keys.PARKED_OF}{tenant.decode()}:{model}" for tenant in waiting)
-    return sum(await asyncio.gather(*(committer.execute("ZCARD", it) for it in found)))
+    return sum(await asyncio.gather(*(committer.execute("ZCARD", key) for key in found)))
 
 
 async def stored_limits(committer: Committer) -> tuple[StoredLimit, ...]:
@@ -153,7 +153,7 @@ async def stored_limits(committer: Committer) -> tuple[StoredLimit, ...]:
         _stored_limit(name, *state, _provider_of(name, states), now_ms)
         for name, state in states.items()
     ]
-    return tuple(it for it in found if it is not None)
+    return tuple(limit for limit in found if limit is not None)
 
 
 def _provider_of(name: str, states: Mapping[str, tuple[dict[str, str], int]]) -> dict[str, str]:
@@ -169,7 +169,7 @@ async def _state(committer: Committer, name: str, now_ms: float) -> tuple[dict[s
         committer.execute("HGETALL", f"{keys.LIMIT}{name}:workers"),
     )
     # Under `=` and a worker's name stands what it was answered last.
-    reports = (it.split() for worker, it in workers.items() if not worker.startswith(b"="))
+    reports = (report.split() for worker, report in workers.items() if not worker.startswith(b"="))
     in_flight = sum(int(calls) for calls, expires in reports if float(expires) > now_ms)
     return {key.decode(): value.decode() for key, value in fields.items()}, in_flight
 
@@ -234,7 +234,7 @@ class Rejections:
             found = await self.client.smembers(self._key(name))
         except (RedisError, OSError, TimeoutError):
             return None
-        return frozenset(it.decode() for it in found if isinstance(it, bytes))
+        return frozenset(member.decode() for member in found if isinstance(member, bytes))
 
     async def add(self, name: str, rejected: Collection[str]) -> None:
         """Remember for a day, counted from the last addition, what was rejected for a name."""

@@ -21,7 +21,10 @@ WHOLE = "+"
 def encode_watched(ids: Iterable[str], behind: Iterable[str]) -> str:
     """Return the message that these are watched, and that those `behind` need whole texts."""
     missing = set(behind)
-    return " ".join(f"{WHOLE}{it}" if it in missing else it for it in ids)
+    return " ".join(
+        f"{WHOLE}{refinement_id}" if refinement_id in missing else refinement_id
+        for refinement_id in ids
+    )
 
 
 def decode_watched(message: str) -> dict[str, bool]:

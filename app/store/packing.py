@@ -168,7 +168,7 @@ async def pack_record(committer: Committer, refinement_id: str) -> bool:
         entry_id, last = entries[-1]
         number, kind, at = number_of(entry_id), last[b"type"], last[b"at"]
         record = EndedRecord(entries, request, prompts)
-        size = sum(len(it) for _, entry in entries for it in entry.values())
+        size = sum(len(content) for _, entry in entries for content in entry.values())
         packed = await _apart_if_large(size, record.packed)
     return bool(await committer.submit(PACK, refinement_id, number, kind, at, packed))
 

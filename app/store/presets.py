@@ -90,7 +90,7 @@ class PresetStore:
         try:
             return self._sealer.seal(secrets, about_preset(tenant, name))
         except ValueError:
-            errors = tuple(FieldError(pointer=it, detail=detail) for it in secrets)
+            errors = tuple(FieldError(pointer=pointer, detail=detail) for pointer in secrets)
             raise InvalidRequest.at(*errors) from None
 
     async def get(self, tenant: str, name: str) -> Preset:
@@ -105,7 +105,7 @@ class PresetStore:
         """Return the presets of a tenant, by name."""
         with refusals():
             stored = await self._committer.execute("HGETALL", keys.PRESETS + tenant)
-            named = ((it.decode(), from_json(stored[it])) for it in sorted(stored))
+            named = ((name.decode(), from_json(stored[name])) for name in sorted(stored))
             return tuple(self._preset(tenant, name, record) for name, record in named)
 
     async def remove(self, tenant: str, name: str) -> None:
@@ -148,7 +148,7 @@ class PresetStore:
                 return {}
             if stored is None:
                 known = await self._committer.execute("HKEYS", key)
-                raise UnknownPreset(name, [it.decode() for it in known])
+                raise UnknownPreset(name, [preset.decode() for preset in known])
             found: dict[str, Any] = from_json(self._opened(tenant, name, from_json(stored)))
             return found
 

@@ -45,7 +45,11 @@ class KeptPrompt:
 
 def known_texts(request: RefinementRequest) -> tuple[str, ...]:
     """Return the texts of a request, which prompts repeat: they are stored with it already."""
-    return (request.task or "", request.draft or "", *(it.text for it in request.context))
+    return (
+        request.task or "",
+        request.draft or "",
+        *(document.text for document in request.context),
+    )
 
 
 class PromptKeeper:
@@ -56,7 +60,7 @@ class PromptKeeper:
 
     def __init__(self, nonce: str | None = None, known: Sequence[str] = ()) -> None:
         self._nonce = nonce
-        self._known = [(f"@{place}", it) for place, it in enumerate(known) if len(it) > SHORT]
+        self._known = [(f"@{place}", text) for place, text in enumerate(known) if len(text) > SHORT]
         self._kept: set[bytes] = set()
         self._listed: dict[str, list[str]] = {}
         self._named: dict[str, str] = {}
@@ -82,8 +86,8 @@ class PromptKeeper:
     def kept(self, fields: Iterable[bytes]) -> None:
         """Note that fields have been written."""
         self._kept.update(fields)
-        for it in fields:
-            self._pending.pop(it, None)
+        for field in fields:
+            self._pending.pop(field, None)
 
     def replied(self, reply: str) -> None:
         """Note that a reply is written with or before what is kept next: its draft is not kept."""
@@ -133,9 +137,9 @@ class PromptKeeper:
 
     def _encoded(self, text: str) -> list[str]:
         """Return the parts of a text that has not been kept."""
-        for place, it in self._known:
-            if it in text:
-                head, _, rest = text.partition(it)
+        for place, passage in self._known:
+            if passage in text:
+                head, _, rest = text.partition(passage)
                 return [*self._parts(head), place, *self._parts(rest)]
         part, field, content = _part_of(text) if len(text) <= SMALL else _new_part_of(text)
         self._named[text] = part
@@ -206,7 +210,7 @@ def _name(sha256_: str) -> bytes:
 
 def names_of(prompts: Sequence[str]) -> list[bytes]:
     """Return the fields in which the parts of these prompts are listed."""
-    return [_name(it) for it in prompts]
+    return [_name(prompt) for prompt in prompts]
 
 
 def parts_of(listed: bytes) -> list[list[str]]:
@@ -221,7 +225,7 @@ def parts_of(listed: bytes) -> list[list[str]]:
 
 def ids_in(parts: Sequence[Sequence[str]]) -> list[bytes]:
     """Return the ids of the parts that stand in fields of their own."""
-    return [_id_in(it) for it in chain.from_iterable(parts) if it.startswith("#")]
+    return [_id_in(part) for part in chain.from_iterable(parts) if part.startswith("#")]
 
 
 def drafts_in(replies: Iterable[str]) -> dict[str, str]:
@@ -250,9 +254,9 @@ def decode_prompt(
 
     messages: list[str] = []
     for message in parts:
-        found = [text(it) for it in message]
+        found = [text(part) for part in message]
         if None in found:
             return None
-        messages.append("".join(it for it in found if it is not None))
+        messages.append("".join(content for content in found if content is not None))
     system, user, schema = messages
     return KeptPrompt(system, user, from_json(schema) if schema else None)

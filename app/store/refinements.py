@@ -220,7 +220,11 @@ class RefinementReader:
                 self._committer, tenant, status, metadata, wanted, below, batch, lowest
             )
             snapshots = await self._snapshots(ids)
-            found += (it for it in snapshots if selected.has(it, _submitted_at(it)))
+            found += (
+                snapshot
+                for snapshot in snapshots
+                if selected.has(snapshot, _submitted_at(snapshot))
+            )
             below = stopped_at or (ids[-1] if len(ids) == wanted else None)
             if below is None or len(found) > limit:
                 break
@@ -241,7 +245,7 @@ class RefinementReader:
         Raises RefinementNotFound.
         """
         entries = await self._entries(tenant, refinement_id, after, limit)
-        return tuple([stored_event(*it) for it in entries])
+        return tuple([stored_event(*entry) for entry in entries])
 
     @refusing
     async def last_event(self, tenant: str, refinement_id: str) -> int:
@@ -272,15 +276,21 @@ class RefinementReader:
         """
         known = known_texts(await self._request(tenant, refinement_id))
         listed = await self._kept(refinement_id, names_of(sha256s))
-        parts = {it: parts_of(of) for it, of in zip(sha256s, listed, strict=True) if of is not None}
-        ids = sorted({it for of in parts.values() for it in ids_in(of)})
+        parts = {
+            sha256: parts_of(of)
+            for sha256, of in zip(sha256s, listed, strict=True)
+            if of is not None
+        }
+        ids = sorted({part_id for of in parts.values() for part_id in ids_in(of)})
         texts = await self._kept(refinement_id, ids)
         found = dict(zip(ids, texts, strict=True))
 
         def decoded() -> dict[str, KeptPrompt]:
             drafts = drafts_in(replies)
-            prompts = {it: decode_prompt(of, found, known, drafts) for it, of in parts.items()}
-            return {it: prompt for it, prompt in prompts.items() if prompt is not None}
+            prompts = {
+                sha256: decode_prompt(of, found, known, drafts) for sha256, of in parts.items()
+            }
+            return {sha256: prompt for sha256, prompt in prompts.items() if prompt is not None}
 
         return await asyncio.to_thread(decoded)  # it may be 20 MB of drafts
 
@@ -295,7 +305,10 @@ class RefinementReader:
 
     async def _snapshots(self, ids: Sequence[str]) -> tuple[Snapshot, ...]:
         summaries = await asyncio.gather(
-            *(self._committer.execute("HGETALL", keys.SUMMARY + it) for it in ids)
+            *(
+                self._committer.execute("HGETALL", keys.SUMMARY + refinement_id)
+                for refinement_id in ids
+            )
         )
         return tuple(
             decode_snapshot(refinement_id, summary)
@@ -343,7 +356,7 @@ class RefinementReader:
             ended = int(ended_event or last) if status in ENDED else 0
             if entries and b"packed" in entries[0][1]:  # in which the whole journal is
                 unpacked = await with_unpacked(entries)
-                entries = [it for it in unpacked if number_of(it[0]) > after]
+                entries = [entry for entry in unpacked if number_of(entry[0]) > after]
             if not entries or len(entries) > limit or not ends(entries[-1][1]):
                 return entries, {}, ended
             summary: Summary = await self._committer.execute("HGETALL", key)

@@ -27,7 +27,7 @@ class Decided:
         if isinstance(self.data, ApprovalGiven):
             return "approved", self.about, self.data.model_dump_json()
         known = {"reviewer": self.data.reviewer, "approved_by": self.data.approved_by}
-        unknown = {name for name, it in known.items() if not it}
+        unknown = {name for name, content in known.items() if not content}
         return "reviewed", self.about, self.data.model_dump_json(exclude=unknown)
 
 
@@ -58,14 +58,14 @@ def decide(
         by = (reviewer,) if review.action == "approve" and reviewer else ()
         said = Reviewed(key=asked.key, by="reviewer", reviewer=reviewer, approved_by=by, **given)
         return Decided(asked.key, said)
-    if reviewer in {it.reviewer for it in asked.approvals}:
+    if reviewer in {approval.reviewer for approval in asked.approvals}:
         return None
     own = ReviewerApproval(reviewer=reviewer, feedback=review.feedback, score=review.score)
     approvals = (*asked.approvals, own)
     if len(approvals) < needed:
         given = own.model_dump() | {"given": len(approvals), "needed": needed}
         return Decided(asked.key, ApprovalGiven(key=asked.key, **given))
-    scores = [it.score for it in approvals if it.score is not None]
+    scores = [approval.score for approval in approvals if approval.score is not None]
     said = Reviewed(
         key=asked.key,
         action="approve",
@@ -73,7 +73,7 @@ def decide(
         score=sum(scores) / len(scores) if scores else None,
         by="reviewer",
         reviewer=reviewer,
-        approved_by=tuple(it.reviewer for it in approvals),
+        approved_by=tuple(approval.reviewer for approval in approvals),
     )
     return Decided(asked.key, said)
 
@@ -81,10 +81,10 @@ def decide(
 def _meant(
     refinement_id: str, pending: Sequence[PendingReview], review: ReviewDecision
 ) -> PendingReview | None:
-    found = [it for it in pending if review.path in (None, it.key)]
+    found = [open_review for open_review in pending if review.path in (None, open_review.key)]
     if len(found) == 1 or not pending:
         return found[0] if found else None
-    keys = ", ".join(it.key for it in pending)
+    keys = ", ".join(open_review.key for open_review in pending)
     if not found:
         raise Conflict(f"{refinement_id} is waiting for another review, {keys}")
     detail = f"waiting for several reviews, of which `path` must name one: {keys}"

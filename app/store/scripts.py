@@ -138,8 +138,8 @@ def _definitions() -> Iterable[tuple[str, frozenset[str], str]]:
     texts = [*_tables()]
     for path in sorted((DIRECTORY / "shared").glob("*.lua")):
         texts += NEXT_DEFINITION.split(_read(path))[1:]
-    named = {found[1]: it for it in texts if (found := DEFINED.match(it))}
-    words = {name: frozenset(WORD.findall(it)) for name, it in named.items()}
+    named = {found[1]: text for text in texts if (found := DEFINED.match(text))}
+    words = {name: frozenset(WORD.findall(text)) for name, text in named.items()}
     uses = {name: sorted(words[name] & named.keys() - {name}) for name in named}
     for name in TopologicalSorter(uses).static_order():
         yield name, words[name], named[name]

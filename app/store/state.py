@@ -207,7 +207,7 @@ def beginning_of(request: RefinementRequest) -> str:
     Refinements with the same documents, or the same task, profit from a provider's cache if they
     have the same nonce too.
     """
-    documents = "".join(f"{it.name}\n{it.text}\n" for it in request.context)
+    documents = "".join(f"{document.name}\n{document.text}\n" for document in request.context)
     for texts in (documents, documents + (request.task or "")):
         if len(texts.encode()) >= CACHED_FROM:
             return sha256_of(texts)

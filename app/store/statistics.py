@@ -88,7 +88,10 @@ class Kind:
     @classmethod
     def of(cls, request: RefinementRequest, models: Mapping[str, str]) -> Self:
         """Return the kind of a request, whose models are named by seat."""
-        rubric = [[it.name, it.description, it.weight] for it in request.judged_on()]
+        rubric = [
+            [criterion.name, criterion.description, criterion.weight]
+            for criterion in request.judged_on()
+        ]
         return cls(
             generator=models["generator"],
             critic=critic_of(request, models),
@@ -193,17 +196,20 @@ def _described(kind: Kind, hypotheses: Hypotheses) -> tuple[tuple[str, str], ...
     return tuple((name, to_json(of | _by_name(hypotheses)).decode()) for name, of in named.items())
 
 
-def _by_name(it: Kind | Hypotheses) -> dict[str, Any]:
-    return {member.name: getattr(it, member.name) for member in fields(it)}
+def _by_name(record: Kind | Hypotheses) -> dict[str, Any]:
+    return {member.name: getattr(record, member.name) for member in fields(record)}
 
 
 def agreements(tenant: str, critic: str, pairs: Iterable[Agreement]) -> tuple[Addition, ...]:
     """Return what pairs of drafts add to the trust in a critic; nothing if there are none."""
-    found = [it for it in pairs if it.square > 0]
+    found = [agreement for agreement in pairs if agreement.square > 0]
     if not found:
         return ()
-    sums = (sum(it.pairs for it in found), sum(it.product for it in found))
-    pairs_sums = (*sums, sum(it.square for it in found))
+    sums = (
+        sum(agreement.pairs for agreement in found),
+        sum(agreement.product for agreement in found),
+    )
+    pairs_sums = (*sums, sum(agreement.square for agreement in found))
     return (Addition(keys.trust(tenant), {f"pairs {critic}": pairs_sums}, decay=DECAY),)
 
 
@@ -271,8 +277,8 @@ def calibrations(
 ) -> tuple[CalibratedKind, ...]:
     """Return what is stored of kinds, and of critics of whom nothing else is known."""
     known = {name.decode(): decode_sums(sums) for name, sums in critics.items()}
-    rows = [_calibration(_members(it), known) for it in kinds if it]
-    named = {name.partition(" ")[2] for name in known} - {it.critic for it in rows}
+    rows = [_calibration(_members(kind), known) for kind in kinds if kind]
+    named = {name.partition(" ")[2] for name in known} - {row.critic for row in rows}
     alone = [_calibration({"about": {"critic": critic}}, known) for critic in sorted(named)]
     return (*rows, *alone)
 
@@ -305,14 +311,16 @@ def _weights(found: Mapping[str, Any]) -> list[float]:
     """Return the weight of each hypothesis after the evidence, up to a factor."""
     evidence, prior = found.get("evidence", ()), found["about"].get("prior", ())
     most = max(evidence, default=0.0)
-    return [it * exp(said - most) for it, said in zip(prior, evidence, strict=False)]
+    return [
+        probability * exp(said - most) for probability, said in zip(prior, evidence, strict=False)
+    ]
 
 
 def _mean(weights: Sequence[float], values: Sequence[float]) -> float | None:
     total = sum(weights)
     if not total:
         return None
-    return sum(weight * it for weight, it in zip(weights, values, strict=True)) / total
+    return sum(weight * number for weight, number in zip(weights, values, strict=True)) / total
 
 
 def _first_drafts(count: float, total: float, squares: float) -> FirstDrafts | None:
@@ -355,7 +363,9 @@ class Achieved:
 
     def __add__(self, other: "Achieved") -> "Achieved":
         """Add both."""
-        return Achieved(*(getattr(self, it.name) + getattr(other, it.name) for it in fields(self)))
+        return Achieved(
+            *(getattr(self, member.name) + getattr(other, member.name) for member in fields(self))
+        )
 
     @property
     def mean_cost_usd(self) -> float | None:
@@ -377,7 +387,10 @@ def kind_of_task(request: RefinementRequest) -> str:
 
     That is their strategy, their criteria and their preset.
     """
-    rubric = [[it.name, it.description, it.weight] for it in request.judged_on()]
+    rubric = [
+        [criterion.name, criterion.description, criterion.weight]
+        for criterion in request.judged_on()
+    ]
     criteria = AUTO if request.criteria == AUTO else rubric
     told = to_json([request.strategy.kind, criteria, request.preset])
     return hashlib.sha256(told).hexdigest()[:DIGITS]
@@ -390,12 +403,12 @@ def drawn_in(new: NewRefinement) -> bytes | None:
         return None
     draws = queued.draws if queued.draw is None else {"generator": queued.draw, **queued.draws}
     kind = next(iter(draws.values())).kind
-    return to_json({"kind": kind, "models": {seat: it.picked for seat, it in draws.items()}})
+    return to_json({"kind": kind, "models": {seat: draw.picked for seat, draw in draws.items()}})
 
 
 def insight_additions(gained: Mapping[Key, Sums]) -> tuple[Addition, ...]:
     """Return what the gains of a refinement add to the sums of its day."""
-    sums = {f"{by} {group}": it for (by, group), it in gained.items()}
+    sums = {f"{by} {group}": numbers for (by, group), numbers in gained.items()}
     return (Addition("insights", sums),) if sums else ()
 
 
@@ -471,11 +484,11 @@ class Statistics:
         last = last or await self._today()
         if first is None:
             first = date.fromordinal(max(1, last.toordinal() - default_days + 1))
-        bounds = ((it - EPOCH).days for it in (first, last))
+        bounds = ((day - EPOCH).days for day in (first, last))
         listed = await self._committer.execute("ZRANGEBYSCORE", keys.STATISTICS, *bounds)
-        named = (it.decode().rsplit(":", 1) for it in listed)
+        named = (member.decode().rsplit(":", 1) for member in listed)
         days = ((name, EPOCH + timedelta(days=int(day))) for name, day in named)
-        return first, last, [it for it in days if tenant in (None, it[0])]
+        return first, last, [tenant_day for tenant_day in days if tenant in (None, tenant_day[0])]
 
     @refusing
     async def usage_of(self, days: Sequence[TenantDay]) -> Cells:
@@ -528,19 +541,19 @@ class Statistics:
         The last 30 days count.
         """
         today = datetime.now(UTC).date() + timedelta(days=1)  # the clock of Redis may be ahead
-        names = [f"{kind} {seat} {it}" for seat, of in candidates.items() for it in of]
+        names = [f"{kind} {seat} {model}" for seat, of in candidates.items() for model in of]
         days = _days_of(tenant, today - timedelta(days=REMEMBERED_DAYS), today)
         stored = await asyncio.gather(
             *(
-                self._committer.execute("HMGET", keys.statistics("models", *it), *names)
-                for it in days
+                self._committer.execute("HMGET", keys.statistics("models", *tenant_day), *names)
+                for tenant_day in days
             )
         )
         totals = dict.fromkeys(names, Achieved())
-        for name, sums in chain.from_iterable(zip(names, it, strict=True) for it in stored):
+        for name, sums in chain.from_iterable(zip(names, reply, strict=True) for reply in stored):
             totals[name] += Achieved.of(sums)
         return {
-            seat: {it: totals[f"{kind} {seat} {it}"] for it in of}
+            seat: {model: totals[f"{kind} {seat} {model}"] for model in of}
             for seat, of in candidates.items()
         }
 
@@ -557,13 +570,13 @@ class Statistics:
                 kind=kind,
                 seat=seat,
                 model=model,
-                ended=it.ended,
-                passed=it.passed,
-                mean_gain=it.mean_gain,
-                mean_cost_usd=it.mean_cost_usd,
+                ended=total.ended,
+                passed=total.passed,
+                mean_gain=total.mean_gain,
+                mean_cost_usd=total.mean_cost_usd,
             )
-            for (kind, seat, model), it in sorted(totals.items(), key=lambda row: row[0])[:limit]
-            if it.ended  # else a retry has taken it back
+            for (kind, seat, model), total in sorted(totals.items(), key=lambda row: row[0])[:limit]
+            if total.ended  # else a retry has taken it back
         )
 
     @refusing
@@ -573,15 +586,15 @@ class Statistics:
             return {}
         names = [f"pairs {critic}" for critic in critics]
         stored = await self._committer.execute("HMGET", keys.trust(tenant), *names)
-        sums = (() if it is None else decode_sums(it) for it in stored)
-        return {critic: Agreement(*it) for critic, it in zip(critics, sums, strict=True)}
+        sums = (() if entry is None else decode_sums(entry) for entry in stored)
+        return {critic: Agreement(*numbers) for critic, numbers in zip(critics, sums, strict=True)}
 
     @refusing
     async def calibrations(self, tenant: str, limit: int) -> tuple[CalibratedKind, ...]:
         """Return what was learnt in at most `limit` rows: kinds, the newest first, then critics."""
         listed = await self._committer.execute("ZREVRANGE", keys.all_learnt(tenant), 0, limit - 1)
         *kinds, critics = await asyncio.gather(
-            *(self._committer.execute("HGETALL", it) for it in (*listed, keys.trust(tenant)))
+            *(self._committer.execute("HGETALL", key) for key in (*listed, keys.trust(tenant)))
         )
         return calibrations(kinds, critics)[:limit]
 
@@ -590,10 +603,10 @@ class Statistics:
         return datetime.fromtimestamp(seconds, UTC).date()
 
     async def _stored(self, of: str, days: Sequence[TenantDay]) -> list[StoredDay]:
-        names = (keys.statistics(of, *it) for it in days)
-        found = await asyncio.gather(*(self._committer.execute("HGETALL", it) for it in names))
+        names = (keys.statistics(of, *tenant_day) for tenant_day in days)
+        found = await asyncio.gather(*(self._committer.execute("HGETALL", name) for name in names))
         return [*zip(days, found, strict=True)]
 
 
 def _days_of(tenant: str, first: date, last: date) -> list[TenantDay]:
-    return [(tenant, first + timedelta(days=it)) for it in range((last - first).days + 1)]
+    return [(tenant, first + timedelta(days=offset)) for offset in range((last - first).days + 1)]

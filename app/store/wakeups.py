@@ -118,7 +118,7 @@ class EventBuffer(ChangeSignal):
         """
         is_complete, kept = self._is_complete, self._events
         self._events, self._bytes, self._is_complete = [], 0, True
-        new = [it for it in kept if it.number > after]
+        new = [entry for entry in kept if entry.number > after]
         for number, event in enumerate(new, start=after + 1):
             is_complete = is_complete and event.number == number
         return tuple(new) if is_complete else None

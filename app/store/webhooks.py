@@ -176,7 +176,7 @@ class WebhookStore:
         """
         while True:
             found = await self._stored(tenant, refinement_id)
-            events = {webhook_id(refinement_id, it): it for it in found}
+            events = {webhook_id(refinement_id, number): number for number in found}
             if wanted not in events:
                 raise WebhookNotFound(f"{refinement_id} has no webhook {wanted}")
             event = events[wanted]
@@ -199,12 +199,12 @@ class WebhookStore:
             )
             if owner != tenant.encode():
                 raise BatchNotFound(record_id) if is_batch else RefinementNotFound(record_id)
-            events = [it for it in stored if it.isdigit()]
+            events = [name for name in stored if name.isdigit()]
             if not events:
                 return {}
-            members = [f"{record_id} {it.decode()}" for it in events]
+            members = [f"{record_id} {event.decode()}" for event in events]
             due = await self._committer.execute("ZMSCORE", keys.OUTBOX, *members)
-        return {int(it): (stored[it], at) for it, at in zip(events, due, strict=True)}
+        return {int(event): (stored[event], at) for event, at in zip(events, due, strict=True)}
 
     async def register(self, tenant: str, url: str) -> RegisteredEndpoint:
         """Return an endpoint, with its secret if it was not registered before.
@@ -238,11 +238,15 @@ class WebhookStore:
         """Return the endpoints of a tenant, by URL."""
         with refusals():
             ids = await self._committer.execute("SMEMBERS", keys.ENDPOINTS + tenant)
-            names = [keys.endpoint(tenant, it.decode()) for it in ids]
-            stored = await asyncio.gather(*(self._committer.execute("HGETALL", it) for it in names))
+            names = [keys.endpoint(tenant, known_as.decode()) for known_as in ids]
+            stored = await asyncio.gather(
+                *(self._committer.execute("HGETALL", name) for name in names)
+            )
         found = zip(ids, stored, strict=True)
-        shown = [_endpoint(known_as.decode(), it) for known_as, it in found if b"url" in it]
-        return sorted(shown, key=lambda it: it.url)
+        shown = [
+            _endpoint(known_as.decode(), fields) for known_as, fields in found if b"url" in fields
+        ]
+        return sorted(shown, key=lambda endpoint: endpoint.url)
 
     async def _changed(
         self,

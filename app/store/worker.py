@@ -197,10 +197,10 @@ class WorkerStore:
             int(version),
             None if prompt_nonce is None else prompt_nonce.decode(),
         )
-        events = (decoded_event(number, it, b"") for number, it in entries if not ends(it))
+        events = (decoded_event(number, entry, b"") for number, entry in entries if not ends(entry))
         return Loaded(
             submitted,
-            tuple(it for it in events if it is not None),
+            tuple(event for event in events if event is not None),
             number_of(entries[-1][0]),
             (origin or b"").decode(),
         )
@@ -227,7 +227,7 @@ class WorkerStore:
             key = keys.REQUEST + refinement_id
             stored = await self._committer.execute("HGET", key, "models")
             seats = from_json(stored or b"{}").values()
-            named = ([it["model"], *(it.get("fallbacks") or ())] for it in seats)
+            named = ([seat["model"], *(seat.get("fallbacks") or ())] for seat in seats)
             full = next((names for names in named if {*names} <= {*models}), None)
             words = to_json(full) if full else b""
             return await self._committer.submit(SET_ASIDE, refinement_id, most, words)
@@ -335,7 +335,9 @@ class WorkerStore:
         """
         args = (PACKED_AT_ONCE, self._pack_after_ms, PACK_AGAIN_MS)
         ids: list[bytes] = await run_script(self._client, TAKE_ENDED, *args)
-        await asyncio.gather(*(pack_record(self._committer, it.decode()) for it in ids))
+        await asyncio.gather(
+            *(pack_record(self._committer, refinement_id.decode()) for refinement_id in ids)
+        )
         return len(ids) == PACKED_AT_ONCE
 
     async def parked(self, most: int) -> dict[str, int]:
@@ -367,7 +369,7 @@ class WorkerStore:
         has left, or `is_gone`, is due at once.
         """
         workers = cast("list[bytes]", await self._client.zrange(keys.WORKERS, 0, -1))
-        gone = [name for it in workers if is_gone(name := it.decode())]
+        gone = [name for worker in workers if is_gone(name := worker.decode())]
         enqueued, looked_at = 0, TAKEN
         while looked_at == TAKEN:
             looked_at, jobs = await self.take_due(TAKEN, include_queued, gone)

@@ -21,14 +21,15 @@ end
 -- open.
 local function timed_out(id, tenant, n)
   local open, soonest, left = open_reviews(id), math.huge, {}
-  for _, it in ipairs(open) do soonest = math.min(soonest, it.deadline) end
-  for _, it in ipairs(open) do
-    if it.deadline > math.max(at, soonest) then
-      left[#left + 1] = it
-    elseif it.data.on_timeout == 'finish' then
+  for _, review in ipairs(open) do soonest = math.min(soonest, review.deadline) end
+  for _, review in ipairs(open) do
+    if review.deadline > math.max(at, soonest) then
+      left[#left + 1] = review
+    elseif review.data.on_timeout == 'finish' then
       return finished_early(id, tenant, n, at, lease_ms)
     else
-      reviewed(id, n, at, string.format('{"key":"%s","action":"%s","by":"timeout"}', it.data.key, it.data.on_timeout))
+      reviewed(id, n, at,
+        string.format('{"key":"%s","action":"%s","by":"timeout"}', review.data.key, review.data.on_timeout))
       n = n + 1
     end
   end

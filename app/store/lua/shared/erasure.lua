@@ -35,10 +35,10 @@ local function erase_text(id)
   local key, at = SUMMARY .. id, clock()
   local tenant, metadata, best, scores, failure, expires, idempotency = unpack(redis.call('HMGET', key,
     'tenant', 'metadata', 'best', 'scores', 'error', 'expires_at', 'idempotency'))
-  local function judged(it)  -- the paths of parts have names that a client gave
-    it.path = string.match(it.path, '^iterations/%d+$') or ''
-    if it.sha256 then it.sha256 = '' end
-    return cjson.encode(it)
+  local function judged(iteration)  -- the paths of parts have names that a client gave
+    iteration.path = string.match(iteration.path, '^iterations/%d+$') or ''
+    if iteration.sha256 then iteration.sha256 = '' end
+    return cjson.encode(iteration)
   end
   unlist_metadata(id, tenant, metadata)
   for _, member in ipairs(outbox_of(id)) do redis.call('ZREM', OUTBOX, member) end
@@ -48,7 +48,7 @@ local function erase_text(id)
   if best then redis.call('HSET', key, 'best', judged(cjson.decode(best))) end
   if scores then
     local kept = {}
-    for i, it in ipairs(cjson.decode(scores)) do kept[i] = judged(it) end
+    for i, iteration in ipairs(cjson.decode(scores)) do kept[i] = judged(iteration) end
     redis.call('HSET', key, 'scores', '[' .. table.concat(kept, ',') .. ']')
   end
   if failure then

@@ -6,10 +6,10 @@ local function open_reviews(id)
   local asked, approvals, others, since = unpack(redis.call('HMGET', SUMMARY .. id,
     'review', 'approvals', 'also_asked', 'paused_at'))
   local open = { { asked = asked, approvals = approvals or '[]' } }
-  for _, it in ipairs(cjson.decode(others or '[]')) do open[#open + 1] = it end
-  for _, it in ipairs(open) do
-    it.data = cjson.decode(it.asked)
-    it.deadline = since + math.floor(it.data.timeout_s * 1000)
+  for _, review in ipairs(cjson.decode(others or '[]')) do open[#open + 1] = review end
+  for _, review in ipairs(open) do
+    review.data = cjson.decode(review.asked)
+    review.deadline = since + math.floor(review.data.timeout_s * 1000)
   end
   return open
 end
@@ -17,9 +17,9 @@ end
 -- Stores the reviews that are open, of which there is at least one.
 local function keep_open(id, open)
   local key, others, soonest = SUMMARY .. id, {}, open[1].deadline
-  for i, it in ipairs(open) do
-    soonest = math.min(soonest, it.deadline)
-    if i > 1 then others[i - 1] = { asked = it.asked, approvals = it.approvals } end
+  for i, review in ipairs(open) do
+    soonest = math.min(soonest, review.deadline)
+    if i > 1 then others[i - 1] = { asked = review.asked, approvals = review.approvals } end
   end
   redis.call('HSET', key, 'review', open[1].asked, 'approvals', open[1].approvals,
     'review_until', open[1].deadline)
@@ -40,9 +40,9 @@ end
 -- holds it. `asked` has the data of each refinement.paused.
 local function begin_pause(id, tenant, from, at, asked)
   local open = {}
-  for i, it in ipairs(asked) do
-    local deadline = at + math.floor(cjson.decode(it).timeout_s * 1000)
-    open[i] = { asked = it, approvals = '[]', deadline = deadline }
+  for i, data in ipairs(asked) do
+    local deadline = at + math.floor(cjson.decode(data).timeout_s * 1000)
+    open[i] = { asked = data, approvals = '[]', deadline = deadline }
   end
   relist(id, tenant, from, 'paused')
   release(id)
@@ -85,13 +85,13 @@ end
 -- Returns the number of the RQ job to enqueue, or 0 if the refinement stays paused.
 local function decide(id, tenant, n, at, kind, about, data, lease_ms)
   local open, said = {}, cjson.decode(data)
-  for _, it in ipairs(open_reviews(id)) do
-    if it.data.key == about and kind == 'approved' then
-      local given = cjson.decode(it.approvals)
+  for _, review in ipairs(open_reviews(id)) do
+    if review.data.key == about and kind == 'approved' then
+      local given = cjson.decode(review.approvals)
       given[#given + 1] = { reviewer = said.reviewer, at = at, feedback = said.feedback, score = said.score }
-      it.approvals = cjson.encode(given)
+      review.approvals = cjson.encode(given)
     end
-    if it.data.key ~= about or kind == 'approved' then open[#open + 1] = it end
+    if review.data.key ~= about or kind == 'approved' then open[#open + 1] = review end
   end
   if kind == 'approved' then write(id, n, at, 'refinement.approval_given', data) else reviewed(id, n, at, data) end
   if #open > 0 then return still_paused(id, n, open) end

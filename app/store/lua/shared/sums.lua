@@ -107,12 +107,12 @@ end
 local function achieved_by(id, outcome, by)
   local drawn, achieved = unpack(redis.call('HMGET', SUMMARY .. id, 'drawn', 'achieved'))
   if not drawn then return end
-  local it, reached, sums = cjson.decode(drawn), cjson.decode(achieved or '{}'), {}
-  for seat, model in pairs(it.models) do
+  local draw, reached, sums = cjson.decode(drawn), cjson.decode(achieved or '{}'), {}
+  for seat, model in pairs(draw.models) do
     if reached[seat] or not string.find(seat, '/') then  -- a stage that did not begin says nothing
       local gain, cost_usd = unpack(reached[seat] or { 0 })
       local is_priced = cost_usd and cost_usd ~= cjson.null
-      sums[it.kind .. ' ' .. seat .. ' ' .. model] = { by, outcome == 'passed' and by or 0, by * gain,
+      sums[draw.kind .. ' ' .. seat .. ' ' .. model] = { by, outcome == 'passed' and by or 0, by * gain,
         by * gain * gain, is_priced and by or 0, is_priced and by * cost_usd or 0 }
     end
   end
