@@ -271,7 +271,7 @@ def call_estimate(choice: ModelChoice, input_tokens: int, output_tokens: int) ->
     price counts as the most expensive.
     """
     each = (_of(name, input_tokens, output_tokens) for name in choice.names())
-    return max(each, key=lambda it: (it.cost_usd, it.tokens))
+    return max(each, key=lambda estimate: (estimate.cost_usd, estimate.tokens))
 
 
 def _of(model: str, input_tokens: int, output_tokens: int) -> Estimate:
@@ -325,7 +325,7 @@ def first_draft(request: RefinementRequest, models: Models) -> tuple[Estimate, .
     """Return the calls up to the first judged draft, without those that list the criteria."""
     if request.draft is not None:
         followed = _to_follow(request, models, request.draft)
-        written = sum(read_again(it.output_tokens) for it in followed)
+        written = sum(read_again(estimate.output_tokens) for estimate in followed)
         return (*followed, *to_judge(request, models, tokens_in(request.draft) + written))
     if request.strategy.prepared():
         return _first_prepared(request, models)
@@ -337,7 +337,7 @@ def _to_follow(request: RefinementRequest, models: Models, draft: str) -> tuple[
     """Return what a revision by the feedback of the request consumes, if there is some."""
     if request.feedback is None:
         return ()
-    marked = "".join(draft[it.start : it.end] for it in request.marked())
+    marked = "".join(draft[span.start : span.end] for span in request.marked())
     asked = prompt_tokens(request) + tokens_in(draft) + tokens_in(request.feedback)
     size = as_long_as(tokens_in(marked or draft))
     return (
@@ -375,7 +375,7 @@ def _first_prepared(request: RefinementRequest, models: Models) -> tuple[Estimat
     generator, asked = models["generator"], prompt_tokens(request)
     replied = output_bounds(generator, ORDINARY).expected
     sizes = [asked + number * read_again(replied) for number in range(request.strategy.prepared())]
-    before = (call_estimate(generator, it, replied) for it in sizes)
+    before = (call_estimate(generator, size, replied) for size in sizes)
     return (*before, *to_write(request, models, sizes[-1], replied))
 
 
@@ -414,14 +414,16 @@ def rewriting(
     if request.draft is None or not request.strategy.rewrites or is_local:
         return None
     needed = len(request.draft.encode()) // REWRITTEN_BYTES_PER_TOKEN
-    asked = sum(len(it.encode()) for it in _texts(request)) // REWRITTEN_BYTES_PER_TOKEN
+    asked = sum(len(text.encode()) for text in _texts(request)) // REWRITTEN_BYTES_PER_TOKEN
     most = chosen or most_output(model, asked + needed, unknown)
     return Rewriting(needed, most)
 
 
 def prompt_tokens(request: RefinementRequest) -> int:
     """Return the tokens of a prompt that holds everything but a draft."""
-    examples = sum(1 + len(it.examples) for it in chain.from_iterable(request.rubrics()))
+    examples = sum(
+        1 + len(criterion.examples) for criterion in chain.from_iterable(request.rubrics())
+    )
     fences = 8 + len(request.context) + len(request.tools) + examples
     listed = CHECKLIST_TOKENS if request.criteria == AUTO else 0
     return PROMPT_TOKENS + FENCE_TOKENS * fences + listed + sum(map(tokens_in, _texts(request)))
@@ -429,7 +431,7 @@ def prompt_tokens(request: RefinementRequest) -> int:
 
 def usual_prompt_tokens(request: RefinementRequest) -> int:
     """Return about the tokens of a prompt that holds everything but a draft, in English prose."""
-    given = sum(len(it.encode()) for it in _texts(request))
+    given = sum(len(text.encode()) for text in _texts(request))
     return USUAL_PROMPT_TOKENS + given // REWRITTEN_BYTES_PER_TOKEN
 
 
@@ -441,8 +443,8 @@ def _texts(request: RefinementRequest) -> Iterable[str]:
     for criterion in request.judged_on():
         yield from (criterion.name, criterion.description)
     for criterion in chain.from_iterable(request.rubrics()):
-        for it in criterion.examples:
-            yield from (criterion.name, it.text, it.why)
+        for example in criterion.examples:
+            yield from (criterion.name, example.text, example.why)
     yield from (request.instructions.generator, request.instructions.critic)
     yield from request.in_words()
     yield from 2 * [request.strategy.model_dump_json()]  # titles of parts are said once more

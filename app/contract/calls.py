@@ -71,7 +71,7 @@ class Questions:
 def questions(request: "RefinementRequest", *, is_usual: bool = False) -> Questions:
     """Return the questions of a request: at most, or as many as there usually are."""
     strategy, most, draft = request.strategy, request.max_iterations, request.draft
-    has_look_ups = not all(it.effects for it in request.tools)
+    has_look_ups = not all(tool.effects for tool in request.tools)
 
     def counted(ask: int = 0, revise: int = 0, judge: int = 0) -> int:
         rates = Rates(ask, revise, judge, is_usual, has_look_ups)

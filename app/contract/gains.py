@@ -97,7 +97,7 @@ def lost_from(result: Result | None) -> frozenset[str]:
     """Return the paths of searches whose texts are not in the result: missing, or given up."""
     if result is None:
         return frozenset()
-    given_up = (it.path for it in result.caveats if it.code == "stage_given_up")
+    given_up = (caveat.path for caveat in result.caveats if caveat.code == "stage_given_up")
     return frozenset((*result.missing, *given_up))
 
 
@@ -126,12 +126,14 @@ def score_gain(stage: str, judged: Sequence[IterationCompleted], paid: Sequence[
 
     `stage` is its path, empty for the whole. 0 if it is lower, or if nothing was judged.
     """
-    scored = [it for it in judged if search_of(it.path) == stage and it.score is not None]
+    scored = [
+        entry for entry in judged if search_of(entry.path) == stage and entry.score is not None
+    ]
     if not scored:
         return 0.0
     best, (first, *_) = scored[-1].best, scored
-    steps = [found for it in paid if (found := _STEP.match(it.key))]
-    is_written = any(it["path"] == first.path and it["kind"] in WRITERS for it in steps)
+    steps = [found for step in paid if (found := _STEP.match(step.key))]
+    is_written = any(step["path"] == first.path and step["kind"] in WRITERS for step in steps)
     start = 0.0 if is_written or first.score is None else first.score
     return max(0.0, (best.score or 0.0) - start)
 
@@ -194,7 +196,7 @@ class _Lineage:
             return entry.parent
         if self._is_joined(entry):
             return self._best[search]
-        return next(it for it in self._drafts if search_of(it) == search)
+        return next(path for path in self._drafts if search_of(path) == search)
 
     def _is_joined(self, entry: IterationCompleted) -> bool:
         """Return whether it was neither written by a model or reviewer nor given to its search."""
@@ -238,7 +240,7 @@ class _Lineage:
         self, entry: IterationCompleted, base: IterationCompleted, change: float, *, is_kept: bool
     ) -> DraftGain:
         assert entry.score is not None  # it was compared
-        writers = [it for kind in WRITERS for it in self._models[entry.path, kind]]
+        writers = [writer for kind in WRITERS for writer in self._models[entry.path, kind]]
         return DraftGain(
             path=entry.path,
             base=base.path,
@@ -271,8 +273,8 @@ class _Lineage:
             return NOTHING
         search = search_of(entry.path)
         below = f"{search}/" if search else ""
-        inside = tuple(f"{below}{it}/" for it in PARTS)
-        return sum((it.usage for it in self._paid if it.key.startswith(inside)), Usage())
+        inside = tuple(f"{below}{part}/" for part in PARTS)
+        return sum((step.usage for step in self._paid if step.key.startswith(inside)), Usage())
 
 
 def _is_whole(search: str) -> bool:
@@ -285,15 +287,15 @@ def _change(base: IterationCompleted, entry: IterationCompleted) -> float | None
         return None
     if entry.score_from != base.score_from:
         return None
-    if [it.criterion for it in entry.scores] != [it.criterion for it in base.scores]:
+    if [score.criterion for score in entry.scores] != [score.criterion for score in base.scores]:
         return None
     return round(entry.score - base.score, 9)
 
 
 def _criteria(base: IterationCompleted, entry: IterationCompleted) -> dict[str, float]:
-    before = {it.criterion: it.score for it in base.scores}
+    before = {score.criterion: score.score for score in base.scores}
     return {
-        it.criterion: round(it.score - known, 9)
-        for it in entry.scores
-        if it.score is not None and (known := before[it.criterion]) is not None
+        score.criterion: round(score.score - known, 9)
+        for score in entry.scores
+        if score.score is not None and (known := before[score.criterion]) is not None
     }

@@ -69,11 +69,11 @@ def suggested(name: str, known: Iterable[str]) -> str:
 
 
 def _unknown_tag(context: Context) -> str:
-    known = [it.strip("' ") for it in str(context["expected_tags"]).split(",")]
+    known = [name.strip("' ") for name in str(context["expected_tags"]).split(",")]
     field, tag = _quoted(context["discriminator"]), str(context["tag"])[:100]
     if close := suggested(tag, known):
         return f"the {field} {tag!r} is unknown{close}"
-    return f"the {field} must be one of {', '.join(f'`{it}`' for it in known)}"
+    return f"the {field} must be one of {', '.join(f'`{name}`' for name in known)}"
 
 
 def _quoted(names: str) -> str:
@@ -82,20 +82,22 @@ def _quoted(names: str) -> str:
 
 OUT_OF_BOUNDS: Mapping[str, Callable[[Context], str]] = {
     "missing": lambda _: "is required",
-    "greater_than": lambda it: f"must be greater than {_number(it['gt'])}",
-    "greater_than_equal": lambda it: f"must be at least {_number(it['ge'])}",
-    "less_than": lambda it: f"must be less than {_number(it['lt'])}",
-    "less_than_equal": lambda it: f"must be at most {_number(it['le'])}",
-    "string_too_short": lambda it: _at_least(it["min_length"], "character"),
-    "string_too_long": lambda it: _at_most(it["max_length"], "character"),
-    "too_short": lambda it: _at_least(it["min_length"], _items(it)),
-    "too_long": lambda it: _at_most(it["max_length"], _items(it)),
-    "string_pattern_mismatch": lambda it: IN_WORDS.get(it["pattern"], INVALID),
-    "literal_error": lambda it: f"must be {it['expected'].replace(chr(39), '`')}",
-    "enum": lambda it: f"must be {it['expected'].replace(chr(39), '`')}",
-    "union_tag_not_found": lambda it: f"must have the field {_quoted(it['discriminator'])}",
+    "greater_than": lambda context: f"must be greater than {_number(context['gt'])}",
+    "greater_than_equal": lambda context: f"must be at least {_number(context['ge'])}",
+    "less_than": lambda context: f"must be less than {_number(context['lt'])}",
+    "less_than_equal": lambda context: f"must be at most {_number(context['le'])}",
+    "string_too_short": lambda context: _at_least(context["min_length"], "character"),
+    "string_too_long": lambda context: _at_most(context["max_length"], "character"),
+    "too_short": lambda context: _at_least(context["min_length"], _items(context)),
+    "too_long": lambda context: _at_most(context["max_length"], _items(context)),
+    "string_pattern_mismatch": lambda context: IN_WORDS.get(context["pattern"], INVALID),
+    "literal_error": lambda context: f"must be {context['expected'].replace(chr(39), '`')}",
+    "enum": lambda context: f"must be {context['expected'].replace(chr(39), '`')}",
+    "union_tag_not_found": lambda context: (
+        f"must have the field {_quoted(context['discriminator'])}"
+    ),
     "union_tag_invalid": _unknown_tag,
-    "value_error": lambda it: str(it["error"]),
+    "value_error": lambda context: str(context["error"]),
 }
 
 
@@ -130,8 +132,8 @@ def in_one(sentences: Iterable[str]) -> str:
     said = [*dict.fromkeys(sentences)]
     if WHOLE in said and WRONG_TYPES["float_type"] in said:
         said.remove(WHOLE)
-    if len(said) > 1 and all(it.startswith("must be ") for it in said):
-        *first, last = (it.removeprefix("must be ") for it in said)
+    if len(said) > 1 and all(sentence.startswith("must be ") for sentence in said):
+        *first, last = (sentence.removeprefix("must be ") for sentence in said)
         return f"must be {', '.join(first)} or {last}"
     return "; ".join(said)
 
@@ -141,7 +143,7 @@ def fields_at(contract: type[BaseModel], loc: Location) -> frozenset[str]:
     schema: Any = contract.__pydantic_core_schema__
     definitions: dict[str, Any] = {}
     if schema["type"] == "definitions":
-        definitions = {it["ref"]: it for it in schema["definitions"]}
+        definitions = {definition["ref"]: definition for definition in schema["definitions"]}
         schema = schema["schema"]
     return frozenset(_fields(schema, loc, definitions))
 
@@ -151,7 +153,9 @@ def _fields(schema: Any, loc: Location, definitions: Mapping[str, Any]) -> Itera
     if kind == "definition-ref":
         yield from _fields(definitions[schema["schema_ref"]], loc, definitions)
     elif kind == "model-fields":
-        named = {it.get("validation_alias", name): it for name, it in schema["fields"].items()}
+        named = {
+            field.get("validation_alias", name): field for name, field in schema["fields"].items()
+        }
         if not loc:
             yield from named
         elif loc[0] in named:
@@ -175,7 +179,7 @@ def _unknown_field(name: str, known: Iterable[str]) -> str:
     if close := suggested(name, fields):
         return f"is not a field{close}"
     if 0 < len(fields) <= MOST_LISTED:
-        return f"is not a field; the fields here are {', '.join(f'`{it}`' for it in fields)}"
+        return f"is not a field; the fields here are {', '.join(f'`{field}`' for field in fields)}"
     return "is not a field"
 
 

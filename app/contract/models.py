@@ -130,4 +130,4 @@ class Models(Contract):
             "generator": ("candidates", self.candidates),
             "critic": ("critic_candidates", self.critic_candidates),
         }
-        return {role: it for role, it in named.items() if it[1]}
+        return {role: candidates for role, candidates in named.items() if candidates[1]}

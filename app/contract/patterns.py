@@ -68,5 +68,9 @@ AUDIT_CURSOR = Pattern(
     "^[0-9]{1,15}-[0-9]{1,15}$", "must be the `next_cursor` of the previous page"
 )
 
-IN_WORDS = {it.regex: it.words for it in tuple(globals().values()) if isinstance(it, Pattern)}
+IN_WORDS = {
+    pattern.regex: pattern.words
+    for pattern in tuple(globals().values())
+    if isinstance(pattern, Pattern)
+}
 """The words of every pattern, by its regular expression."""

@@ -64,7 +64,7 @@ def added_modules(group: str, room: str) -> dict[str, ModuleType]:
     for entry in installed(group):
         place, _, name = entry.name.partition(".")
         if place not in ROOMS[group] or not name:
-            expected = ", ".join(f"{it}.NAME" for it in ROOMS[group])
+            expected = ", ".join(f"{room_name}.NAME" for room_name in ROOMS[group])
             raise PluginFailed(entry, f"its name is none of {expected}")
         if name in found and place == room:
             raise PluginFailed(entry, "another package has an entry point of this name")
@@ -75,7 +75,7 @@ def added_modules(group: str, room: str) -> dict[str, ModuleType]:
 
 def modules(package: str, path: Sequence[str], room: str) -> Iterator[tuple[str, ModuleType]]:
     """Yield the modules of a package of the contract, then those that others add to it."""
-    own = sorted(it.name for it in iter_modules(path))
+    own = sorted(info.name for info in iter_modules(path))
     for name in own:
         yield name, import_module(f"{package}.{name}")
     for name, module in added_modules(CONTRACT, room).items():

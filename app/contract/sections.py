@@ -48,7 +48,7 @@ class Sections:
 
         In a text whose lines end with CR LF those of a changed section do as well.
         """
-        ends = {found[0] for it in (*self.gaps, *self.texts) for found in NEWLINE.finditer(it)}
+        ends = {found[0] for text in (*self.gaps, *self.texts) for found in NEWLINE.finditer(text)}
         is_crlf = ends == {"\r\n"}
         placed = [
             NEWLINE.sub("\r\n", new) if is_crlf and new != old else new
@@ -77,12 +77,12 @@ def split(text: str, most: int = MOST_SECTIONS, kept_whole: tuple[str, ...] = ()
     list items, or at paragraphs: the first of these that yields two sections counts. A heading goes
     with what is under it. If none does, the text is one section.
     """
-    lines = [0, *(it.end() for it in NEWLINE.finditer(text))]
+    lines = [0, *(newline.end() for newline in NEWLINE.finditer(text))]
     first = _after_front_matter(text, lines)
     starts = [0] if len(lines) > MOST_LINES else _starts(text[lines[first] :])
     whole = locked_spans(text, kept_whole)
-    places = [lines[first + it] for it in starts]
-    places = [it for it in places if not any(span.start < it < span.end for span in whole)]
+    places = [lines[first + start] for start in starts]
+    places = [place for place in places if not any(span.start < place < span.end for span in whole)]
     size = -(-len(places) // most)
     return _cut(text, places[::size])
 
@@ -96,16 +96,16 @@ def items_of(outline: str) -> tuple[str, ...]:
     if len(texts) == 1 and outline.count("\n") > MOST_LINES:
         return texts
     blocks = _blocks(outline)
-    if sum(it.level > 0 for it in blocks) > 1:
+    if sum(block.level > 0 for block in blocks) > 1:
         return texts if blocks[0].level else texts[1:]
-    lines = [0, *(it.end() for it in NEWLINE.finditer(outline)), len(outline)]
-    ends = [*(it.line for it in blocks[1:]), len(lines) - 1]
+    lines = [0, *(newline.end() for newline in NEWLINE.finditer(outline)), len(outline)]
+    ends = [*(block.line for block in blocks[1:]), len(lines) - 1]
     items = [
-        outline[lines[it.line] : lines[end]].strip()
-        for it, end in zip(blocks, ends, strict=False)
-        if it.kind in LISTED
+        outline[lines[block.line] : lines[end]].strip()
+        for block, end in zip(blocks, ends, strict=False)
+        if block.kind in LISTED
     ]
-    return tuple(MARK.sub("", it) for it in items) or texts
+    return tuple(MARK.sub("", item) for item in items) or texts
 
 
 def _after_front_matter(text: str, lines: Sequence[int]) -> int:
@@ -146,32 +146,34 @@ def _starts(text: str) -> list[int]:
 def _blocks(text: str) -> tuple[_Block, ...]:
     """Return the blocks in their order, one for a line: of a list and its first item, the list."""
     found: dict[int, _Block] = {}
-    for it in PARSER.block.parse(NEWLINE.sub("\n", text), PARSER, {}, []) or []:
-        kind = it.type.removesuffix("_open")
-        if it.map is not None and (it.level == 0 or (it.level == 1 and kind == "list_item")):
-            level = int(it.tag[1]) if kind == "heading" else 0
-            found.setdefault(it.map[0], _Block(it.map[0], kind, level))
+    for token in PARSER.block.parse(NEWLINE.sub("\n", text), PARSER, {}, []) or []:
+        kind = token.type.removesuffix("_open")
+        if token.map is not None and (
+            token.level == 0 or (token.level == 1 and kind == "list_item")
+        ):
+            level = int(token.tag[1]) if kind == "heading" else 0
+            found.setdefault(token.map[0], _Block(token.map[0], kind, level))
     return tuple(found.values())
 
 
 def _ways(blocks: Sequence[_Block]) -> Iterator[frozenset[int]]:
     """Yield the lines at which sections may begin, one way after the other."""
-    for level in sorted({it.level for it in blocks if it.level}):
-        headings = frozenset(it.line for it in blocks if 0 < it.level <= level)
+    for level in sorted({block.level for block in blocks if block.level}):
+        headings = frozenset(block.line for block in blocks if 0 < block.level <= level)
         if len(headings) > 1:
             yield headings
-    yield frozenset(it.line for it in blocks if it.level)
-    yield frozenset(it.line for it in blocks if it.kind in {*STANDING_ALONE, "list_item"})
+    yield frozenset(block.line for block in blocks if block.level)
+    yield frozenset(block.line for block in blocks if block.kind in {*STANDING_ALONE, "list_item"})
 
 
 def _with_their_headings(blocks: Sequence[_Block], begins: frozenset[int]) -> list[int]:
     """Return the lines at which sections begin: none between a heading and what is under it."""
     starts: list[int] = []
     above = 0  # the level of the last heading, while the section has nothing but headings
-    for it in blocks:
-        is_under = above > 0 and (not it.level or it.level > above)
-        is_start = not starts or (it.line in begins and not is_under)
+    for block in blocks:
+        is_under = above > 0 and (not block.level or block.level > above)
+        is_start = not starts or (block.line in begins and not is_under)
         if is_start:
-            starts.append(it.line)
-        above = it.level if is_start or above else 0
+            starts.append(block.line)
+        above = block.level if is_start or above else 0
     return starts

@@ -182,15 +182,15 @@ class UsageGroups:
             is_of_model = bool(cell.model)
             self._total.add(cell.outcome, 0 if is_of_model else endings, use)
             if is_of_model or not is_by_model:
-                values = tuple(str(getattr(cell, it)) for it in self._by)
+                values = tuple(str(getattr(cell, grouping)) for grouping in self._by)
                 counted = endings if is_of_model == is_by_model else 0
                 self._groups[values].add(cell.outcome, counted, use)
 
     def rows(self) -> tuple[UsageRow, ...]:
         """Return the sums of each group, in the order of their values."""
         return tuple(
-            UsageRow.model_validate({"group": self._named(it)} | self._groups[it].shown())
-            for it in sorted(self._groups)
+            UsageRow.model_validate({"group": self._named(values)} | self._groups[values].shown())
+            for values in sorted(self._groups)
         )
 
     def _named(self, values: Sequence[str]) -> dict[UsageGrouping, str | None]:
@@ -289,11 +289,11 @@ def _sums(cases: Sequence[_Case]) -> Sums:
     count = len(cases)
     change = gain = seconds = cost_usd = 0.0
     kept = calls = tokens = priced = 0
-    for it in cases:
-        used = it.usage
-        change += it.change
-        if it.is_kept:
-            kept, gain = kept + 1, gain + it.change
+    for case in cases:
+        used = case.usage
+        change += case.change
+        if case.is_kept:
+            kept, gain = kept + 1, gain + case.change
         calls += used.calls
         tokens += used.input_tokens + used.output_tokens
         seconds += used.seconds
@@ -408,12 +408,14 @@ class ModelAchievementList(Contract):
 
 def ranked(sums: Mapping[Key, Sums], limit: int) -> tuple[Insight, ...]:
     """Return the insights of every dimension, at most `limit` of each, the highest gain first."""
-    found = [Insight.of(by, value, it) for (by, value), it in sums.items()]
-    found.sort(key=lambda it: (-it.gain.mean, -it.cases, it.value))
+    found = [Insight.of(by, value, total) for (by, value), total in sums.items()]
+    found.sort(key=lambda insight: (-insight.gain.mean, -insight.cases, insight.value))
     return tuple(
         insight
         for dimension in Dimension
-        for insight in islice((it for it in found if it.by is dimension), limit)
+        for insight in islice(
+            (candidate for candidate in found if candidate.by is dimension), limit
+        )
     )
 
 
@@ -450,7 +452,7 @@ def t_95(freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
     )
-    return z + sum(it / float(freedom) ** power for power, it in enumerate(terms, 1))
+    return z + sum(term / float(freedom) ** power for power, term in enumerate(terms, 1))
 
 
 class FirstDrafts(Contract):

@@ -34,7 +34,7 @@ class Regex(NamedTuple):
 
 def quoted_list(texts: Iterable[str]) -> str:
     """Return texts in quotation marks, in one line."""
-    return ", ".join(dumps(it, ensure_ascii=False) for it in texts)
+    return ", ".join(dumps(text, ensure_ascii=False) for text in texts)
 
 
 class ScoreUse(Contract):

@@ -92,7 +92,7 @@ def _require_makeable(name: str, columns: Sequence[str]) -> None:
     at = pointer_to("tables", name)
     if "." in name or name.lower().startswith("sqlite_") or not columns:
         raise FieldConflict(at, f"the table {name!r} needs a plain name and columns to be made")
-    if len({it.lower() for it in columns}) < len(columns):
+    if len({column.lower() for column in columns}) < len(columns):
         raise FieldConflict(at, f"two columns of {name!r} have the same name")
 
 

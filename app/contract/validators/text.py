@@ -37,7 +37,7 @@ def _bounded(least: float | None, most: float | None, what: str) -> str:
         f"at least {least}" if least is not None else "",
         f"at most {most}" if most is not None else "",
     )
-    return f"{' and '.join(it for it in given if it)} {what}"
+    return f"{' and '.join(bound for bound in given if bound)} {what}"
 
 
 class LengthValidator(Validator):
@@ -112,10 +112,10 @@ class ExcludesValidator(Validator):
 
     @model_validator(mode="after")
     def _replacements_are_of_texts(self) -> Self:
-        if unknown := [it for it in self.replacements if it not in self.texts]:
+        if unknown := [text for text in self.replacements if text not in self.texts]:
             raise ValueError(f"a replacement of what is not in texts: {unknown[0]!r}")
         for new in self.replacements.values():
-            if any(it.casefold() in new.casefold() for it in self.texts):
+            if any(text.casefold() in new.casefold() for text in self.texts):
                 raise ValueError(f"the replacement {new!r} contains a forbidden text")
         return self
 
@@ -189,7 +189,9 @@ class ReadabilityValidator(Validator):
 
     def in_words(self) -> str:
         """Return the bounds."""
-        bounds = (_bounded(*self.bounds(it), MEASURED[it]) for it in _set(self, MEASURES))
+        bounds = (
+            _bounded(*self.bounds(measure), MEASURED[measure]) for measure in _set(self, MEASURES)
+        )
         return f"has {', '.join(bounds)}"
 
 
