@@ -102,7 +102,8 @@ def create_app(
             asked = (directory.quotas_of, directory.not_reviewing)
             service = Service(store, watching, admission, selection, *asked)
             beside = [
-                asyncio.create_task(it) for it in (metrics.measure_lag(), _look_around(store))
+                asyncio.create_task(coroutine)
+                for coroutine in (metrics.measure_lag(), _look_around(store))
             ]
             yield {
                 "store": store,

@@ -83,8 +83,10 @@ def _recorded(queue: Queue, recorder: Pipeline, at_front: bool) -> str:
         pipeline=recorder,
     )
     commands = (command for command, _ in recorder.command_stack)
-    kept = (it for it in commands if it[0] != "HSET" or len(it) > len(STATUS_ALONE))
-    return json.dumps([[*_replaceable(it)] for it in kept])
+    kept = (
+        command for command in commands if command[0] != "HSET" or len(command) > len(STATUS_ALONE)
+    )
+    return json.dumps([[*_replaceable(command)] for command in kept])
 
 
 def _replaceable(command: Sequence[str | bytes | int | float]) -> Iterator[str]:

@@ -340,7 +340,9 @@ class Boundary:
             if message["type"] == "http.response.start":
                 headers = [*message["headers"], *extra]
                 given = {name for name, _ in headers}
-                headers += [it for it in (NO_STORE, NOT_IN_FRAMES) if it[0] not in given]
+                headers += [
+                    header for header in (NO_STORE, NOT_IN_FRAMES) if header[0] not in given
+                ]
                 message = {**message, "headers": self._rooted_location(headers)}
             await send(message)
 

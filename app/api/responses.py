@@ -128,7 +128,7 @@ def event_page(
     """
     shown_events, has_more = events[:limit], len(events) > limit
     last = shown_events[-1].number if shown_events else after
-    data = b",".join(excerpt(it).json if excerpts else it.json for it in shown_events)
+    data = b",".join(excerpt(event).json if excerpts else event.json for event in shown_events)
     more = b"true" if has_more else b"false"
     content = b'{"data":[%b],"has_more":%b,"next_after":%d}' % (data, more, last)
     headers = NEGOTIATED | ({"Link": _next(request, after=last)} if has_more else {})
@@ -152,13 +152,13 @@ def _cut(value: Any) -> Any:
     if isinstance(value, str):
         return value[:EXCERPT_CHARACTERS]
     if isinstance(value, dict):
-        return {name: _cut(it) for name, it in value.items()}
-    return [_cut(it) for it in value] if isinstance(value, list) else value
+        return {name: _cut(member) for name, member in value.items()}
+    return [_cut(member) for member in value] if isinstance(value, list) else value
 
 
 def tell_all(events: Sequence[StoredEvent]) -> bool:
     """Return whether events end with the snapshot of a refinement that is not to be stored."""
-    return any(it.is_last and UNSTORED in it.json for it in events)
+    return any(event.is_last and UNSTORED in event.json for event in events)
 
 
 def reported(text: str) -> Response:
@@ -225,7 +225,7 @@ class EventStream(StreamingResponse):
                 await send(_body(encoded(batch, excerpts=self._excerpts) or COMMENT))
                 last = batch
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-        events = [it for it in last if isinstance(it, StoredEvent)]
+        events = [event for event in last if isinstance(event, StoredEvent)]
         if task := self._task_after(tell_all(events)):
             await task()
 
@@ -244,11 +244,11 @@ def _body(content: bytes) -> Message:
 def encoded(batch: Sequence[StoredEvent | StepDelta], *, excerpts: bool) -> bytes:
     """Return events in the format of a stream; their JSON has no line breaks."""
     written = []
-    for it in batch:
-        if isinstance(it, StepDelta):
-            json = it.model_dump_json().encode()
+    for event in batch:
+        if isinstance(event, StepDelta):
+            json = event.model_dump_json().encode()
             written.append(b"event: %b\ndata: %b\n\n" % (DELTA.encode(), json))
         else:
-            json = excerpt(it).json if excerpts else it.json
-            written.append(b"id: %d\nevent: %b\ndata: %b\n\n" % (it.number, it.type, json))
+            json = excerpt(event).json if excerpts else event.json
+            written.append(b"id: %d\nevent: %b\ndata: %b\n\n" % (event.number, event.type, json))
     return b"".join(written)

@@ -154,8 +154,8 @@ class Connection(HttpToolsProtocol):
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
         for name, value in self.headers:
             if name == b"connection":
-                options = [it.strip() for it in value.split(b",")]
-                kept = [it for it in options if it.lower() not in UPGRADE]
+                options = [option.strip() for option in value.split(b",")]
+                kept = [option for option in options if option.lower() not in UPGRADE]
                 lines += [b"connection: %b" % b", ".join(kept)] if kept else []
             elif name not in UPGRADE:
                 lines.append(b"%b: %b" % (name, value))
@@ -171,7 +171,9 @@ class Connection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        _require_short_head(len(self.url) + sum(len(name) + len(it) for name, it in self.headers))
+        _require_short_head(
+            len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        )
         if self.parser.should_upgrade():
             return
         super().on_headers_complete()

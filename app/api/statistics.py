@@ -131,16 +131,16 @@ def usage_csv(report: UsageReport, by: Sequence[UsageGrouping]) -> str:
     """Return the groups as CSV (RFC 4180), with a line of names; what is null is empty."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow([*by, *NUMBERS, *(f"not_passed_{it}" for it in NUMBERS)])
+    writer.writerow([*by, *NUMBERS, *(f"not_passed_{name}" for name in NUMBERS)])
     for row in report.data:
         numbers = _numbers(row) + _numbers(row.not_passed)
-        writer.writerow([*(row.group[it] for it in by), *numbers])
+        writer.writerow([*(row.group[grouping] for grouping in by), *numbers])
     return text.getvalue()
 
 
 def _numbers(sums: UsageSums) -> list[object]:
-    values = (getattr(sums, it) for it in NUMBERS)
-    return [f"{it:.9f}" if isinstance(it, float) else it for it in values]
+    values = (getattr(sums, name) for name in NUMBERS)
+    return [f"{number:.9f}" if isinstance(number, float) else number for number in values]
 
 
 def _require_fitting(of: str, query: Mapping[str, str]) -> None:

@@ -55,7 +55,7 @@ def estimated(request: RefinementRequest, choices: Choices) -> RefinementEstimat
     long = _sum(_Play(request, choices, is_usual=False).calls())
     return RefinementEstimate(
         strategy=request.strategy.kind,
-        models={seat: it.model for seat, it in used.items()},
+        models={seat: choice.model for seat, choice in used.items()},
         expected=_sum(_Play(request, choices, is_usual=True).calls()),
         p95=_within_budget(request, long.model_copy(update={"calls": min(long.calls, calls)})),
         cap=Cap(calls=calls, max_tokens=stop.max_tokens, max_cost_usd=stop.max_cost_usd),
@@ -138,22 +138,24 @@ def _dollars(choice: ModelChoice, input_tokens: int, output_tokens: int) -> floa
         for model in choice.names()
         for written in (0, input_tokens)
     )
-    return max(inf if it is None else it for it in costs)
+    return max(inf if cost is None else cost for cost in costs)
 
 
 def _consumes(choice: ModelChoice) -> bool:
-    return any(not it.startswith("offline:") for it in choice.names())
+    return any(not name.startswith("offline:") for name in choice.names())
 
 
 def _sum(calls: Iterable[_Calls]) -> Consumption:
     """Return what calls consume together."""
-    made = [it for it in calls if it.times]
-    paid = [it for it in made if _consumes(it.choice)]
-    asked = sum(it.times * it.input_tokens for it in paid)
-    written = sum(it.times * it.output_tokens for it in paid)
-    cost = sum(it.times * _dollars(it.choice, it.input_tokens, it.output_tokens) for it in paid)
+    made = [call for call in calls if call.times]
+    paid = [call for call in made if _consumes(call.choice)]
+    asked = sum(call.times * call.input_tokens for call in paid)
+    written = sum(call.times * call.output_tokens for call in paid)
+    cost = sum(
+        call.times * _dollars(call.choice, call.input_tokens, call.output_tokens) for call in paid
+    )
     return Consumption(
-        calls=sum(it.times for it in made),
+        calls=sum(call.times for call in made),
         input_tokens=asked,
         output_tokens=written,
         tokens=asked + written,

@@ -80,7 +80,7 @@ def iterations_of(events: Sequence[Event], request: RefinementRequest) -> tuple[
     ratings = [rating_of(event) for event in events if isinstance(event.data, Rated)]
     return tuple(
         _iteration(one, paid, steps, request, words).model_copy(
-            update={"ratings": tuple(it for it in ratings if _is_of(it, one))}
+            update={"ratings": tuple(rating for rating in ratings if _is_of(rating, one))}
         )
         for one in judged
     )
@@ -165,7 +165,7 @@ def _iteration(
     words: IssueWording,
 ) -> Iteration:
     below = f"{judged.path}/"
-    writing = [it for it in steps if it.key.startswith(below) and _writes(judged.path, it)]
+    writing = [step for step in steps if step.key.startswith(below) and _writes(judged.path, step)]
     draft = _draft(writing, request) if judged.draft is None else judged.draft
     if sha256_of(draft) != judged.sha256:
         raise JournalContradiction(f"the draft at {judged.path} is not {judged.sha256}")

@@ -40,8 +40,14 @@ def rating_additions(
     if not request.learn or not set(request.critics.seats()) <= queued.models.keys():
         return ()
     critic = critic_of(request, queued.models)
-    before = [it.data for it in journal if isinstance(it.data, Rated) and it.data.by == rated.by]
-    if any(it.path == rated.path and it.better_than == rated.better_than for it in before):
+    before = [
+        event.data
+        for event in journal
+        if isinstance(event.data, Rated) and event.data.by == rated.by
+    ]
+    if any(
+        rating.path == rated.path and rating.better_than == rated.better_than for rating in before
+    ):
         return ()
     found = _agreement(rated, before, _judged(journal, "critique"))
     pairs = agreements(tenant, critic, [] if found is None else [found])
@@ -53,8 +59,8 @@ def _predictions(
     tenant: str, kind: Kind, rated: Rated, journal: Sequence[Event]
 ) -> Iterator[Addition]:
     """Yield how the prediction ended that the draft is worth its threshold, if there was one."""
-    for it in reversed([*unvoided(journal)]):
-        judged = it.data
+    for event in reversed([*unvoided(journal)]):
+        judged = event.data
         if not isinstance(judged, IterationCompleted) or judged.best.path != rated.path:
             continue
         if rated.score is not None and judged.estimate is not None:
@@ -65,8 +71,14 @@ def _predictions(
 
 
 def _judged(journal: Sequence[Event], score_from: str) -> dict[str, IterationCompleted]:
-    judged = (it.data for it in unvoided(journal) if isinstance(it.data, IterationCompleted))
-    return {it.path: it for it in judged if score_from in ("any", it.score_from)}
+    judged = (
+        event.data for event in unvoided(journal) if isinstance(event.data, IterationCompleted)
+    )
+    return {
+        iteration.path: iteration
+        for iteration in judged
+        if score_from in ("any", iteration.score_from)
+    }
 
 
 def _require(judged: Judged, pointer: str, path: str) -> None:
