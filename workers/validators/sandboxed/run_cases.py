@@ -39,14 +39,14 @@ def called(function: str, given: Any) -> Any:
 def failed_case(error: BaseException) -> dict[str, Any]:
     """Return an error, its class and the nearest built-in one, and its line in the draft."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [it.lineno for it in frames if it.filename.endswith("/draft.py")]
+    lines = [frame.lineno for frame in frames if frame.filename.endswith("/draft.py")]
     if isinstance(error, SyntaxError) and str(error.filename).endswith("/draft.py"):
         lines.append(error.lineno)
     own, *others = type(error).__mro__
     return {
         "raised": [
             own.__name__,
-            *[it.__name__ for it in others if it.__module__ == "builtins"][:1],
+            *[ancestor.__name__ for ancestor in others if ancestor.__module__ == "builtins"][:1],
         ],
         "error": "".join(traceback.format_exception_only(error)[-1:]).strip(),
         "line": lines[-1] if lines else None,

@@ -57,10 +57,10 @@ class Function(unittest.FunctionTestCase):
 def failed_test(test: Any, error: BaseException) -> dict[str, Any]:
     """Return an error, and where it was raised in the draft and in the tests."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [it.lineno for it in frames if it.filename.endswith("/draft.py")]
+    lines = [frame.lineno for frame in frames if frame.filename.endswith("/draft.py")]
     if isinstance(error, SyntaxError) and str(error.filename).endswith("/draft.py"):
         lines.append(error.lineno)
-    written = [it.line for it in frames if it.filename.endswith("/test_draft.py")]
+    written = [frame.line for frame in frames if frame.filename.endswith("/test_draft.py")]
     return {
         "test": test if isinstance(test, str) else test.id(),
         "error": "".join(traceback.format_exception_only(error)[-1:]).strip(),
@@ -81,7 +81,7 @@ def collected(module: types.ModuleType) -> unittest.TestSuite:
 def names(suite: Any) -> list[str]:
     """Return the names of all tests of a suite."""
     if isinstance(suite, unittest.TestSuite):
-        return [name for it in suite for name in names(it)]
+        return [name for part in suite for name in names(part)]
     return [suite.id()]
 
 
