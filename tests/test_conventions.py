@@ -65,6 +65,15 @@ def gives_its_requests_time(path: str, source: str) -> bool:
     return not path.startswith("tests/") or all({"timeout", "transport"} & it for it in given)
 
 
+def calls_no_variable_it(path: str, source: str) -> bool:
+    """A variable of the product is called by a noun, for what it holds."""
+    return not path.startswith(("app/", "workers/", "extras/")) or all(
+        getattr(node, attribute, None) != "it"
+        for node in ast.walk(parsed(source))
+        for attribute in ("id", "arg", "name")
+    )
+
+
 CONVENTIONS: list[Callable[[str, str], bool]] = [
     spells_no_redis_key,
     is_named_for_what_it_holds,
@@ -72,6 +81,7 @@ CONVENTIONS: list[Callable[[str, str], bool]] = [
     constructs_and_never_patches,
     asserts_no_duration,
     gives_its_requests_time,
+    calls_no_variable_it,
 ]
 
 BROKEN = [
@@ -86,6 +96,9 @@ BROKEN = [
     (asserts_no_duration, "tests/test_x.py", "assert perf_counter() - began < 1"),
     (gives_its_requests_time, "tests/test_x.py", 'httpx.Client(base_url="http://hone").get("/")'),
     (gives_its_requests_time, "tests/added_x.py", "httpx.get(url, headers={})"),
+    (calls_no_variable_it, "app/main.py", "names = [it.name for it in tasks]"),
+    (calls_no_variable_it, "workers/driver.py", "first = min(calls, key=lambda it: it.at)"),
+    (calls_no_variable_it, "extras/hone_extras/x.py", "found = (it := looked_up())"),
 ]
 
 
