@@ -21,7 +21,7 @@ STATUS_ALONE = ("HSET", "key", "status", "queued")  # RQ writes it again with al
 NOW = "00NOW00"  # stands for the time
 TIMES = ("created_at", "enqueued_at")
 NEW_JOB = f"{JOB_OF}-{JOB_NUMBER}"
-NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a job, to RQ
+NAME = re.compile(r"[A-Za-z0-9_-]+")  # RQ allows no other names of jobs
 
 Command = Sequence[str]
 
@@ -29,7 +29,8 @@ Command = Sequence[str]
 class RefinementQueue:
     """The queue in which refinements wait for a worker.
 
-    RQ records once what enqueues a job; each job is put into that text, a tenth of RQ's own work.
+    RQ records once the commands that enqueue a job. Each job is put into that text, which takes a
+    tenth of RQ's own work.
     """
 
     def __init__(self, name: str) -> None:

@@ -467,16 +467,16 @@ class RefusedFunction(Exception):
 class CoroutineWorker(BaseWorker):
     """Runs up to `concurrency` jobs at once until it is stopped, and survives Redis outages.
 
-    Jobs of which nothing is under way but what others do, as `waiting` counts them, are not among
-    these; with them it runs up to `most_held`.
+    Jobs that only wait for slow replies (`waiting` counts them) do not count towards `concurrency`.
+    All jobs together are at most `most_held`.
 
     A job is the name of a function in `functions` and a refinement's id. The function is called
     with the job's id and the refinement's id; nothing that a job names is ever imported.
 
-    A job that was not started within `lease_s` seconds may be considered lost; `weights` are those
-    of tenants (`JobSource`). While its event loop `is_lagging` it dequeues no jobs. On SIGTERM and
-    SIGINT it dequeues no more and calls `leave`. Running jobs have `grace_s` seconds to end; those
-    that remain are cancelled early enough to hand back what they hold.
+    A job that was not started within `lease_s` seconds may be considered lost; `weights` maps
+    tenants to their weights (`JobSource`). While its event loop `is_lagging` the worker dequeues no
+    jobs. On SIGTERM and SIGINT the worker dequeues no more and calls `leave`. Running jobs have
+    `grace_s` seconds to end; the worker cancels the rest early enough to hand back their claims.
     """
 
     def __init__(

@@ -152,8 +152,8 @@ async def _caller(directory: Directory, scope: Scope) -> Caller:
 def _require_own_page(scope: Scope, key_id: bytes | None) -> None:
     """Raise CrossSite unless a session may be used: browsers add its cookie to requests of others.
 
-    What a person opens at its address comes from no page, and has no effect. What has one says in
-    `Hone-Session` whom its page acts as.
+    A person who types an address sends a request without a page; only safe methods are allowed
+    then. A request that changes something must name the key in `Hone-Session`.
     """
     sender = sender_of(scope)
     is_read = scope["method"] in SAFE and sender is Sender.NO_PAGE

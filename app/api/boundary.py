@@ -193,8 +193,8 @@ class _Arriving:
 class _Body:
     """Receives a body, and counts it among those that arrive until it has been read.
 
-    One that is announced as too large is refused where it would be read, so that the answer is that
-    to a caller who is known by then.
+    A body announced as too large is refused only when it is read, after authentication, so unknown
+    callers get 401 instead of 413.
     """
 
     def __init__(self, receive: Receive, arriving: _Arriving, announced: int) -> None:

@@ -141,7 +141,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _unreadable(request: Request, error: Exception) -> Response:
     """Reject a path, query parameter or header; bodies are parsed elsewhere."""
     assert isinstance(error, RequestValidationError)
-    # That nothing was wanted helps nobody: it is how parameters are declared that may be omitted.
+    # Optional parameters also report "none required"; drop that message.
     found = [wrong for wrong in error.errors() if wrong["type"] != "none_required"]
     wrong = [(error["loc"][0], str((*error["loc"], "")[1]), sentence_of(error)) for error in found]
     for where, name, why in wrong:

@@ -53,7 +53,7 @@ class Receiver:
             await self.store.delivered(self.tenant, refinement_id)
 
     def task_after(self, refinement_id: str, *, is_over: bool) -> BackgroundTask | None:
-        """Return what is to be done once a response was sent that `is_over`."""
+        """Return the task that erases the text after a response; None unless it `is_over`."""
         is_due = is_over and not self.is_head
         return BackgroundTask(self.has_received, refinement_id) if is_due else None
 
@@ -77,7 +77,10 @@ def accepted(
 
 
 def received(response: Response, snapshot: Snapshot, receiver: Receiver) -> Snapshot | Response:
-    """Return the snapshot, as a response that is the last one with its text if that is so."""
+    """Return the snapshot.
+
+    If it is final and not to be stored, return a response that erases the text after sending.
+    """
     is_over = snapshot.status.is_terminal and not snapshot.store and snapshot.erased_at is None
     if (task := receiver.task_after(snapshot.id, is_over=is_over)) is None:
         return snapshot

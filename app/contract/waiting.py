@@ -111,10 +111,10 @@ class Waiting(Contract):
         return self.model.split(":", 2)[2] if is_own else self.model
 
     def is_news_after(self, known: "Waiting") -> bool:
-        """Return whether somebody must do something about a key who needed not a minute ago.
+        """Return whether the need to act on a key has changed since `known`.
 
-        Or no longer must. Two fallbacks that refuse in turn, one for its key, are no news each
-        time.
+        If both waits have a time, a change within a minute does not count: two fallbacks that
+        refuse in turn, one for its key, are not news each time.
         """
         is_other = (known.reason in OF_KEY) != (self.reason in OF_KEY)
         if not is_other or known.since is None or self.since is None:
@@ -122,5 +122,5 @@ class Waiting(Contract):
         return self.since - known.since >= NEWS_AFTER
 
     def without_loss(self) -> Self:
-        """Return it without what was lost, where an entry of the step has that."""
+        """Return this wait without `lost`, because the step's entry already contains that usage."""
         return self.model_copy(update={"lost": None})

@@ -283,11 +283,11 @@ class Admission:
                 yield FieldError(pointer=named.pointer, detail=why_not)
 
     def _settled(self, request: RefinementRequest, choices: Choices) -> RefinementRequest:
-        """Return the request with what the models decide.
+        """Return the request with the settings that depend on the models.
 
-        Edits of its own choice are `delta` if the generator or one of its fallbacks cannot rewrite
-        the whole draft in one reply. A generator whose equal calls have equal replies cannot make a
-        draft in another way.
+        `edits: auto` becomes `delta` if the generator or one of its fallbacks cannot rewrite the
+        whole draft in one reply. A deterministic generator cannot try a different draft, so
+        `stop.escape` is switched off.
         """
         changes: dict[str, object] = {}
         if request.edits == "auto" and any(self._unfit_to_rewrite(request, choices)):

@@ -370,9 +370,9 @@ class Review(Move[ReviewerReply]):
 
 @value()
 class Heard(Move[ReviewerReply | None]):
-    """Asks what a person said while it was paused here on request; mostly nothing. Never waits.
+    """Asks for the reply of a reviewer during a pause on request; mostly None. Never waits.
 
-    No other move follows such a word, so that every replay follows it at the same place.
+    Only this move reads such a reply, so that every replay reads it at the same place.
     """
 
     upcoming: int

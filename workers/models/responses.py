@@ -91,9 +91,9 @@ class _Pattern:
     def of(
         cls, line: bytes, event: Mapping[str, Any], open_parts: Callable[[], StreamParts]
     ) -> "_Pattern | None":
-        """Return that of a line with an event, None if it is not certain which string is its text.
+        """Return the pattern of a stream line; None if it is unclear which string is its text.
 
-        With another string in its place the line must have that text, and no other.
+        If another string replaces that one, the text of the line must be the other string exactly.
         """
         parts = open_parts()
         length = parts.merge(event)

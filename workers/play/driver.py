@@ -192,10 +192,11 @@ class Rehearsal:
             raise Incompatible(f"the step {key} is recorded and not asked for")
 
     def place(self, best: str | None, request: RefinementRequest) -> str | None:
-        """Return where a person's word is followed that is said now, about the draft at `best`.
+        """Return the path at which the strategy will read a reply that a reviewer gives now.
 
-        That is where the search of this draft asks next. None if it has ended, or if what it makes
-        is reviewed anyway; and without a draft, if the first one is that of a stage, pass or part.
+        The reply is about the draft at `best`, so the search of this draft reads it. None if that
+        search has ended, or if its drafts are reviewed anyway; without a draft, None if a stage,
+        pass or part makes the first one.
         """
         scope = "" if best is None else best.rpartition("iterations/")[0]
         last = self._heard.get(scope)
@@ -275,7 +276,7 @@ def _is_reviewed(request: RefinementRequest) -> bool:
 
 
 def _first_place(request: RefinementRequest) -> str | None:
-    """Return where a word is followed that is said before anything was asked for."""
+    """Return the path at which the strategy reads a reply that precedes its first call."""
     if request.draft is not None and request.feedback is None:  # which is judged first
         return "iterations/0/said"
     return None if request.strategy.inner() else "iterations/1/given"
@@ -621,10 +622,10 @@ class Driver:
         return move
 
     def _spent(self, limits: Limits) -> Usage:
-        """Return what counts against the budget.
+        """Return the usage that counts against the budget.
 
-        What a call has cost of whose reply nothing came is unknown, and counts nothing: a
-        provider's bad hour must not end a refinement for want of money.
+        A call that never got a reply has an unknown cost and counts as free: a provider's bad hour
+        must not end a refinement for want of money.
         """
         if limits.max_cost_usd is None:
             return self._replay.spent

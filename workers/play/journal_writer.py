@@ -546,8 +546,8 @@ class JournalWriter:
     def wait(self, waiting: Waiting) -> None:
         """Journal that a step waits, once for all the times that its models refuse it.
 
-        And again when a reply broke off: what that consumed must not be forgotten; and when a key
-        is refused that was not, or no longer, but not for every turn of two fallbacks.
+        Journal the wait again if a reply broke off, so that its usage is kept, and if an API key
+        begins or stops being refused. Two fallbacks that alternate do not cause an entry each time.
         """
         known = self._replay.waits.get(waiting.key)
         if known is None or known.lost != waiting.lost or waiting.is_news_after(known):

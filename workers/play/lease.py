@@ -24,14 +24,14 @@ TURN_EVERY_S = 0.25
 LAGGING_S = 0.5
 
 Renew = Callable[[Mapping[str, int]], Awaitable[dict[str, int]]]
-"""Renews the lease: takes what was read, returns the commands that are to be read."""
+"""Renews the lease: takes the numbers of the commands already read, returns the unread ones."""
 
 Look = Callable[[str], Awaitable[None]]
 """Applies the commands that were given to a held refinement."""
 
 
 def _machine() -> str:
-    """Return what processes have in common that see each other's ids, and no others."""
+    """Return an id shared by exactly the processes that can see each other's process ids."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         seen = f"{socket.gethostname()} {boot} {Path('/proc/self/ns/pid').readlink()}"

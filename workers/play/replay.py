@@ -269,8 +269,8 @@ def replay_of(events: Sequence[Event]) -> Replay:
 def _maybe_sent(events: Sequence[Event]) -> set[str]:
     """Return the keys of the steps that have begun, without those that were certainly not sent.
 
-    A worker that ends a refinement has no call in hand: what it had begun, and has no reply to, it
-    did not send. `poisoned` are those whose workers died.
+    A worker ends a refinement only when no call is open, so a begun step without a reply was not
+    sent. The exception is `poisoned`: there the worker died.
     """
     sent: set[str] = set()
     under_way: set[str] = set()

@@ -174,15 +174,15 @@ PROBE_EVERY_S = 10.0
 class Bulkhead:
     """Divides what a worker can hold among models.
 
-    A worker plays up to `slots` refinements at once, and holds up to `most_held`: those of which
-    nothing but calls is under way, for `SLOW_S` or longer, need no slot. Those that wait for one
-    model may be at most `slots / (most_held - slots)` times as many as the worker can still take:
-    as many as `slots` for one such model, fewer for the next, so that however many models hang
-    there is room for those of another one ("dynamic thresholds": Choudhury and Hahne, IEEE/ACM
-    Transactions on Networking 6(2), 1998). If they are, no other refinement begins to call it,
-    until a call has ended; but every reply that comes within `SLOW_S` lets another one in, and one
-    tries it every `PROBE_EVERY_S`. Of a model that has just replied so quickly only those count
-    that have waited for longer.
+    A worker plays up to `slots` refinements at once, and holds up to `most_held`: a refinement that
+    has only waited for replies for `SLOW_S` or longer needs no slot. The refinements that wait for
+    one model may be at most `slots / (most_held - slots)` times as many as the worker can still
+    take: as many as `slots` for one such model, fewer for the next. So however many models hang,
+    refinements of another model find room ("dynamic thresholds": Choudhury and Hahne, IEEE/ACM
+    Transactions on Networking 6(2), 1998). At that limit no further refinement starts to call the
+    model until a call ends. Each reply within `SLOW_S` admits one more; one probes the model every
+    `PROBE_EVERY_S`. After such a quick reply only refinements that have waited longer than `SLOW_S`
+    count.
 
     With `most_held` equal to `slots` nothing is held back.
     """
