@@ -242,7 +242,7 @@ class RqRegistry:
             log.exception("cannot write to the RQ registry")
         finally:
             for answer in answers:
-                answer.cancel()  # of one with an error, too: it is not logged then
+                answer.cancel()  # an answer with an error too: asyncio does not log it then
         if refused:
             log.error("Redis rejected %d RQ registry commands: %s", len(refused), refused[0])
 

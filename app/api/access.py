@@ -269,9 +269,9 @@ def _path(scope: Scope) -> str:
 class _Credentials:
     """What the headers say of the caller."""
 
-    key: bytes | None = None  # in `Authorization`
+    key: bytes | None = None  # sent in `Authorization`
     session: bytes | None = None
-    is_forwarded: bool = False  # by a proxy
+    is_forwarded: bool = False  # a proxy passed it on
     expected: bytes | None = None  # the id of the key that the page acts as
 
 

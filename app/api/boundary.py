@@ -129,7 +129,7 @@ class _Head:
     is_of_browser: bool = False  # which says what page it is of
     is_preflight: bool = False
     scheme: bytes | None = None  # that the browser sees, as a proxy says
-    length: int | None = None  # of the body, if it was announced
+    length: int | None = None  # the announced length of the body
     has_body: bool = False
 
 

@@ -123,7 +123,7 @@ class Connection(HttpToolsProtocol):
         except HeadersTooLarge as error:
             self._refuse(error)
         except HttpParserError as error:
-            raised = error.__context__  # by a callback of the parser
+            raised = error.__context__  # a callback of the parser raised it
             malformed = MalformedHeader("Invalid HTTP request received.")
             self._refuse(raised if isinstance(raised, HeadersTooLarge) else malformed)
 

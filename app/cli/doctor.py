@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from app.store import ServerFacts, Store
 
-MINIMUM_FREE = 0.1  # of a disk
+MINIMUM_FREE = 0.1  # share of a disk
 LARGEST_SKEW_S = 1.0
-NEARLY_FULL = 0.6  # of maxmemory
+NEARLY_FULL = 0.6  # share of maxmemory
 STYLES = {"ok": "green", "warning": "yellow", "failure": "bold red"}
 OF_THE_COMMAND_LINE = frozenset({"HONE_SERVER", "HONE_MCP_TOKEN"})
 RECENTLY_USED = 5  # at most so many models beside the default one are called

@@ -204,7 +204,7 @@ class AllowedTargets:
 
 
 def _split(entry: str) -> tuple[str, int | None]:
-    if _network(entry) is not None:  # of IPv6, without brackets
+    if _network(entry) is not None:  # an IPv6 address without brackets
         return entry, None
     found = _ENTRY.fullmatch(entry)
     if found is None or (found["port"] and not 0 < int(found["port"]) < 65_536):

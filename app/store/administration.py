@@ -125,7 +125,7 @@ class ServerStatus:
     """
 
     def __init__(self, committer: Committer, clock: Clock) -> None:
-        self.used_share = 0.0  # of maxmemory; 0 without a maxmemory
+        self.used_share = 0.0  # share of maxmemory; 0 without a maxmemory
         self._committer = committer
         self._clock = clock
         self._ahead_s = 0.0  # of the local clock

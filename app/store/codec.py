@@ -461,9 +461,10 @@ def decode_result(stored: bytes | None) -> Result | None:
 def encode_retry(
     refinement_id: str, summary: Summary, change: LimitsChange
 ) -> tuple[str | bytes | int, ...]:
-    """Return what a retry takes: the event that ended it, snapshot, new event, limits, voided.
+    """Return the arguments of a retry.
 
-    Only the first counts unless it has failed.
+    They are last event, snapshot, new event, limits and number of voided steps. If the refinement
+    has not failed, all but the first are empty.
     """
     last = summary[b"last_event"]
     if b"error" not in summary:

@@ -140,7 +140,7 @@ async def replies_in_order(*answers: asyncio.Future[Any]) -> list[Any]:
         return [await answer for answer in answers]
     except BaseException:
         for answer in answers:
-            answer.cancel()  # of one with an error, too: it is not logged then
+            answer.cancel()  # an answer with an error too: asyncio does not log it then
         raise
 
 
@@ -404,7 +404,10 @@ class ReplicatedCommitter(Committer):
                 caller.set_result(answer)
 
     async def _failure(self, losses: int) -> Exception | None:
-        """Return why replicas may lack what was written since so many connections were lost."""
+        """Return the error if replicas may lack a write of this group, else None.
+
+        `losses` is the number of lost connections when the group was sent.
+        """
         # WAIT waits for the last write of its connection: give it one, behind all earlier writes of
         # others, because a repeated request writes nothing.
         probe = self._accept(self._command("SET", keys.PROBE, 1, "PX", PROBE_MS))

@@ -37,7 +37,7 @@ FIRST_RELEASE = "1.0"
 SCANNED_AT_ONCE = 10_000
 
 API_RETRIES = 1
-TICKS = 10  # of a timeout
+TICKS = 10  # a timeout lasts so many ticks
 WORKER_TIMEOUT_S = 5.0
 WORKER_RETRIES = 3
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0

@@ -30,7 +30,7 @@ from app.store.state import (
 )
 
 KEPT_S = 60.0  # longer than a failover; the appends of a minute are few
-MOST_KEPT_BYTES = 32 * 1024 * 1024  # of claims that have ended
+MOST_KEPT_BYTES = 32 * 1024 * 1024  # bytes of claims that have ended
 
 NOTHING = Fields()
 UNANSWERED = (RedisConnectionError, RedisTimeoutError)

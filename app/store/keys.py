@@ -46,8 +46,8 @@ hone:1:overtaken                the highest `waiting` score that was ever claime
 hone:1:workers                  sorted set: name of a worker -> when its lease expires
 hone:1:held:NAME                set: the ids that a worker holds
 hone:1:news:NAME                sorted set: id -> number of the newest command that NAME must read
-hone:1:up                       hash: `seen`, when a worker last reached Redis; `since`, when the
-                                time began that had no longer break
+hone:1:up                       hash: `seen`, when a worker last reached Redis; `since`, start of
+                                the current period in which workers reached Redis without a long gap
 hone:1:playable                 sorted set: engine version -> until when a worker plays it
 hone:1:unplayable               sorted set: engine version, or `later` -> until when it is named
 hone:1:list:TENANT              sorted set, all scores 0: every id, in the order of creation

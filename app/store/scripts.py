@@ -1,7 +1,7 @@
 """The Lua scripts.
 
-Each script is one file, preceded by the functions in lua/shared and from Python that it uses: Redis
-creates all of them anew at every call, which costs more than most scripts do.
+Each script is one file. It is sent with only the functions from lua/shared and from Python that it
+uses: Redis creates all functions anew at every call, which costs more than most scripts do.
 """
 
 import hashlib
@@ -36,9 +36,9 @@ DEADLINE_MS = 30 * 24 * 3_600_000  # how far a deadline may be away
 KEPT_MS = 90 * DAY_MS  # how long sums are kept that nothing is added to, or up to a day less
 FULL = 0.8  # the share of maxmemory from which new refinements are rejected
 MOST_SUMS = 1_000  # fields of one hash of sums; others are not added, those of usage to `other`
-MOST_RATINGS = 200  # of one refinement
+MOST_RATINGS = 200  # maximum for one refinement
 MOST_PUBLISHED = 16_000  # bytes of entries in one message to watchers
-MOST_STEPS = 1_000_000  # of one refinement, more than it can have
+MOST_STEPS = 1_000_000  # more than a refinement can have
 MOST_ENDPOINTS = 1_000  # registered by one tenant
 RECHECK_MS = 60_000  # after which it is checked that an id still stands in line
 JOB_OF, JOB_NUMBER = "00REFINEMENT00", "00NUMBER00"  # stand for those of a job to be enqueued

@@ -166,7 +166,7 @@ class Claimed:
     waited_s: float
     left_s: float | None
     permit: str | None
-    learnt: Learnt | None = None  # of its kind, when it was claimed for the first time
+    learnt: Learnt | None = None  # knowledge of its kind at the first claim
 
 
 @value(slots=True)
@@ -220,7 +220,7 @@ class NewRefinement:
 
     tenant: str
     request: RefinementRequest
-    body_sha256: str  # of the body as the client sent it: an idempotency key belongs to it
+    body_sha256: str  # hash of the body as sent: an idempotency key belongs to it
     models: Mapping[str, ModelChoice]
     limits: Limits
     queued: Queued

@@ -143,7 +143,7 @@ class Wakeups:
         self._ping_s = ping_s
         self._pool = listener.connection_pool
         self._receive_text = receive_text
-        self._watchers: dict[str, set[ChangeSignal]] = {}  # by channel
+        self._watchers: dict[str, set[ChangeSignal]] = {}  # channel -> watchers
         self._subscribed: set[str] = set()
         self._to_send: dict[str, bool] = {}  # True to subscribe, False to unsubscribe
         self._has_to_send = asyncio.Event()

@@ -66,8 +66,8 @@ class TakenWebhook:
     tenant: str
     nonce: str
     state: DeliveryState
-    at: datetime  # by Redis
-    origin: str = ""  # of the refinement or batch
+    at: datetime  # the time of Redis
+    origin: str = ""  # origin of the refinement or batch
 
     @property
     def id(self) -> str:

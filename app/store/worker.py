@@ -309,12 +309,12 @@ class WorkerStore:
 
         The leases of workers that are `gone` end first.
 
-        Usage that is older than it is kept is deleted, too.
+        Usage past its retention is deleted too.
 
         Returns the number of checked ones, and the jobs to enqueue; those not enqueued are due
         again after a lease. With `include_queued`, every waiting refinement counts as lost from the
-        queue: set it only with free slots and an empty RQ queue. Otherwise only those that later
-        ones have overtaken do.
+        queue: set it only with free slots and an empty RQ queue. Otherwise a job counts as lost
+        only if a later job was claimed before it.
         """
         looked_at, orphaned, *taken = await run_script(
             self._client,
@@ -378,7 +378,7 @@ class WorkerStore:
         return enqueued
 
     async def feed_batches(self) -> float | None:
-        """Begin requests of the batches that are due, and end, cancel or delete what is to be.
+        """Begin requests of the batches that are due; end, cancel or delete due batches.
 
         Returns in how many seconds the next batch is due; None without batches. Those whose job is
         not enqueued because of an error are found again after a lease, like lost ones.

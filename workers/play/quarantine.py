@@ -204,7 +204,7 @@ class Quarantine:
         self._suspects: dict[str, Suspect] = {}
         self._children: dict[SuspectProcess, asyncio.Task[None]] = {}
         self._newcomers: list[Suspect] = []
-        self._groups: deque[list[Suspect]] = deque()  # of children that died; nobody joins them
+        self._groups: deque[list[Suspect]] = deque()  # suspects of dead children; nobody joins them
         self._started = 0
         self._failures = 0
         self._is_leaving = False

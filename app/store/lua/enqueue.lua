@@ -1,6 +1,7 @@
 -- Enqueues a job: id, lease in ms, key of the queue, whether it goes to the front (0 or 1), RQ's commands. From
--- now on the position in the queue is checked, not the due time, unless a worker has claimed the refinement
--- already, or parked it since. What no worker has begun, or a command let go on, waits in line for its turn.
+-- now on recovery checks the position in the queue, not the due time, unless a worker has claimed the refinement
+-- already, or parked it since. A refinement that no worker has begun waits in line if the queue has no room, and so
+-- does one that a command let go on.
 local id, lease_ms, queue, is_first = unpack(ARGV, 1, 4)
 local status, holder, parked, tenant, priority, created_at, start_after = unpack(redis.call('HMGET',
   SUMMARY .. id, 'status', 'holder', 'parked', 'tenant', 'priority', 'created_at', 'start_after'))
@@ -21,6 +22,6 @@ if status == 'queued' then leave_line(id, tenant) end
 if status ~= 'queued' and status ~= 'running' then return end
 if parked or is_held(holder, at) then return end
 redis.call('ZREM', DUE, id)
--- What was taken from a worker must not wait for another lease if the next one dies with the job.
+-- A refinement that was taken from a worker must not wait for another lease if the next worker dies with the job.
 if status == 'running' then lease_ms = lease_ms / 4 end
 redis.call('ZADD', WAITING, at + lease_ms, id)

@@ -1,5 +1,5 @@
--- Replaces the packed entry of a journal: id, SHA-1 of the packed value, the commands that write what stands for the entry. What was
--- appended since stays. Returns 1, or 0 if there is no such entry.
+-- Replaces the packed entry of a journal: id, SHA-1 of the packed value, the commands that write the new entry.
+-- Entries that were appended since stay. Returns 1, or 0 if there is no such entry.
 local id, packed = ARGV[1], ARGV[2]
 local key = JOURNAL .. id
 local entries = redis.call('XRANGE', key, '-', '+')

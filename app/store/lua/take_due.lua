@@ -90,7 +90,7 @@ local function take(id)
   end
 end
 
--- Ends what is not held at its deadline; the worker that holds another ends it.
+-- Ends refinements at their deadline if no worker holds them; a worker ends those that it holds.
 local function past_deadline(id)
   local status, tenant, last, retention_ms, holder = unpack(redis.call('HMGET', SUMMARY .. id,
     'status', 'tenant', 'last_event', 'retention_ms', 'holder'))

@@ -5,8 +5,8 @@ local turns = PARKED .. ':' .. model
 local at = clock()
 local found = {}
 
--- Returns the first of a tenant. For a single permit, as for a probe, after another one was in vain: any of
--- those that were not tried, since all those ahead may be such that they fail.
+-- Returns the tenant's first refinement. If there is one permit (a probe) and some refinements here have already
+-- wasted one, it returns any that has not.
 local function next_of(waiting)
   local untried = redis.call('ZCOUNT', waiting, '-inf', '(' .. MOST_STEPS / 2)
   local is_open = tonumber(ARGV[2]) == 1 and untried > 0 and untried < redis.call('ZCARD', waiting)

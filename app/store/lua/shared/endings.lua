@@ -1,7 +1,7 @@
 -- How a refinement ends.
 
--- Returns the summary fields of an ended refinement, and updates everything outside the summary. What its worker
--- told of it must be stored before; `given` is what the worker adds to sums, if there is one.
+-- Returns the summary fields of an ended refinement, and updates everything outside the summary. The worker's fields
+-- must be stored before; `given` has the worker's additions to sums, if there is a worker.
 local function ended(id, tenant, from, to, at, retention_ms, given)
   local expires = at + retention_ms
   count_bytes(id, tenant)

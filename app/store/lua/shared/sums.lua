@@ -83,8 +83,8 @@ local function add(tenant, key, addition, at)
   keep(list)
 end
 
--- Returns what every ending adds to the sums of its day: itself, and what the refinement has consumed by model since it
--- ended before. `used` and `counted` have the numbers of ModelUse in usage.py.
+-- Returns the addition of every ending to the sums of its day: the ending itself, and the refinement's consumption by
+-- model since its previous ending. ModelUse in app/contract/statistics.py names the numbers in `used` and `counted`.
 local function usage_of(id, outcome)
   local strategy, api_key, used, counted = unpack(redis.call('HMGET', SUMMARY .. id,
     'strategy', 'api_key', 'used', 'counted'))
@@ -101,9 +101,9 @@ local function usage_of(id, outcome)
   return addition_of(sums)
 end
 
--- Returns what an ending adds of the models that were drawn for the refinement, nothing if none were; with -1 instead
--- of 1 what takes that back: a retry has another ending. `drawn` has their kind and the models by seat, `achieved` gain
--- and cost by seat; the numbers are those of Achieved in statistics.py.
+-- Returns the addition of an ending about the models that were drawn for the refinement; nothing if none were drawn.
+-- With -1 instead of 1 as `by` the addition takes the earlier one back: a retry has another ending. `drawn` has their
+-- kind and the models by seat, `achieved` gain and cost by seat; Achieved in app/contract/statistics.py names the numbers.
 local function achieved_by(id, outcome, by)
   local drawn, achieved = unpack(redis.call('HMGET', SUMMARY .. id, 'drawn', 'achieved'))
   if not drawn then return end
@@ -119,9 +119,9 @@ local function achieved_by(id, outcome, by)
   return addition_of(sums)
 end
 
--- Counts an ending in the sums of its tenant by one list: key, addition and so on. What its worker has `given` counts
--- at the first ending alone: after a retry its drafts would count twice. Since that has names of criteria, nothing is
--- taken of what is not to be stored.
+-- Counts an ending in the sums of its tenant by one list: key, addition and so on. The additions that the worker has
+-- `given` count at the first ending alone: after a retry its drafts would count twice. They contain names of criteria,
+-- so they are skipped for refinements with `store: false`.
 local function count_ending(id, tenant, outcome, given, at)
   local list = { 'usage', usage_of(id, outcome) }
   if outcome ~= 'canceled' and outcome ~= 'erased' then
