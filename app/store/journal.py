@@ -41,7 +41,7 @@ _Payload = tuple[str | bytes, ...]
 class Journal:
     """The journal of one claimed refinement. Create one per claim, or numbers clash.
 
-    An append takes effect once. Every append has the claim's fencing token and a number. Redis
+    An append takes effect once. Every append has the nonce of the claim and a number. Redis
     stores the last number and answers a repeated one with the current state. The number grows only
     with a definite answer, and one append is in progress at a time: one whose answer was lost is
     sent again, unchanged, before any other.

@@ -241,14 +241,15 @@ class WorkerStore:
         scored = chain.from_iterable((expires, version) for version in versions)
         await self._committer.execute("ZADD", keys.PLAYABLE, "GT", *scored)
 
-    async def hand_back(self, refinement_id: str, token: int, *, failed: bool = False) -> None:
-        """Give up a claim so that another worker can take it; nothing happens if it was lost.
+    async def hand_back(self, refinement_id: str, nonce: str, *, failed: bool = False) -> None:
+        """Give up the claim with a nonce so that another worker can take the refinement.
 
-        It counts as an attempt only if this worker `failed` to go on; then recovery enqueues it.
-        While Redis is away it is sent again.
+        Nothing happens if the claim was lost, even if the next one has the same token. The claim
+        counts as an attempt only if this worker `failed` to go on; then recovery enqueues the
+        refinement. While Redis is away the command is sent again.
         """
         number = await until_answered(
-            lambda: self._committer.submit(HAND_BACK, refinement_id, token, int(failed)),
+            lambda: self._committer.submit(HAND_BACK, refinement_id, nonce, int(failed)),
             refinement_id,
         )
         if isinstance(number, int) and not failed:

@@ -47,12 +47,14 @@ class FailingStore:
 
     def __init__(self, store: WorkerStore, error: Exception, at: int, *, happens: bool) -> None:
         self._store = store
+        self.nonce = ""
         self._lossy = FailingCommitter(store._committer, error, at, happens=happens)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def journal(self, claimed: Claimed) -> Journal:
+        self.nonce = claimed.nonce
         committer: Any = self._lossy
         return Journal(claimed, committer)
 
@@ -110,7 +112,7 @@ async def test_an_unknown_error_fails_the_claim_and_not_the_refinement(
         worker = harness.worker(models, store=store)
         with pytest.raises(JournalUnwritable):
             await harness.deliver(worker, refinement_id)
-        await harness.worker_store.hand_back(refinement_id, 1)
+        await harness.worker_store.hand_back(refinement_id, store.nonce)
         ended = await harness.play(refinement_id, models, "second")
         events = await harness.events(refinement_id)
     assert ended.status == "succeeded"

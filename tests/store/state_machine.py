@@ -120,7 +120,7 @@ class StateMachine:
     async def hand_back(self, refinement_id: str) -> None:
         for held in self.claims:
             if held.id == refinement_id:
-                await self.worker.hand_back(held.id, held.token)
+                await self.worker.hand_back(held.id, held.claimed.nonce)
 
     async def park(self, refinement_id: str) -> None:
         for held in [it for it in self.claims if it.id == refinement_id]:

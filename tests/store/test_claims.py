@@ -152,7 +152,7 @@ async def test_what_was_handed_back_or_journaled_a_step_is_no_suspect(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     handed_back, progressed = [await started(store, worker) for _ in range(2)]
-    await worker.hand_back(handed_back.id, handed_back.token)
+    await worker.hand_back(handed_back.id, handed_back.claimed.nonce)
     await progressed.journal.append([step()])
     await expire_lease(redis, progressed.id)
     for held in (handed_back, progressed):
@@ -256,7 +256,7 @@ async def test_handing_back_burns_no_attempt_and_queues_it_again(
 ) -> None:
     held = await started(store, worker)
     for job in range(2, 8):
-        await worker.hand_back(held.id, held.token)
+        await worker.hand_back(held.id, held.claimed.nonce)
         assert (await redis.lrange(ListQueue.key, -1, -1)) == [f"{held.id}-{job}".encode()]
         held = await claim(worker, held.id, job)
         assert held.claimed.attempt == 1
@@ -265,7 +265,7 @@ async def test_handing_back_burns_no_attempt_and_queues_it_again(
 
 async def test_who_has_handed_back_is_fenced(store: Store, worker: WorkerStore) -> None:
     held = await started(store, worker)
-    await worker.hand_back(held.id, held.token)
+    await worker.hand_back(held.id, held.claimed.nonce)
     with pytest.raises(Fenced):
         await held.journal.append([step()])
     with pytest.raises(Fenced):
@@ -278,7 +278,7 @@ async def test_only_the_holder_can_hand_back(
     first = await started(store, worker)
     await expire_lease(redis, first.id)
     second = await claim(worker, first.id, job=2)
-    await worker.hand_back(first.id, first.token)
+    await worker.hand_back(first.id, first.claimed.nonce)
     assert (await second.journal.look()).status is Status.RUNNING
 
 
@@ -366,9 +366,10 @@ async def test_what_has_ended_since_the_claim_is_not_worked_on(
         await worker.load(held.id)
 
 
-async def test_of_two_claims_with_one_token_the_forgotten_one_is_fenced(
+async def two_claims_with_one_token(
     store: Store, worker: WorkerStore, redis: Redis
-) -> None:
+) -> tuple[HeldClaim, HeldClaim]:
+    """Return a claim that Redis has forgotten, and the next one."""
     refinement_id = await submit(store)
     names = [keys.SUMMARY + refinement_id, keys.JOURNAL + refinement_id]
     copies: list[Any] = [await redis.dump(name) for name in names]
@@ -377,8 +378,24 @@ async def test_of_two_claims_with_one_token_the_forgotten_one_is_fenced(
         await redis.restore(name, 0, copy, replace=True)
     claimed = await claim(worker, refinement_id)
     assert claimed.token == forgotten.token
+    return forgotten, claimed
+
+
+async def test_of_two_claims_with_one_token_the_forgotten_one_is_fenced(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    forgotten, claimed = await two_claims_with_one_token(store, worker, redis)
     with pytest.raises(Fenced):
         await forgotten.journal.append([step()])
+    await claimed.journal.append([step()])
+
+
+async def test_a_forgotten_claim_cannot_hand_back_another_with_the_same_token(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    forgotten, claimed = await two_claims_with_one_token(store, worker, redis)
+    await worker.hand_back(forgotten.id, forgotten.claimed.nonce)
+    assert await redis.hget(keys.SUMMARY + claimed.id, "holder") == b"worker-1"
     await claimed.journal.append([step()])
 
 

@@ -95,7 +95,7 @@ async def test_what_no_worker_has_is_canceled_at_once(
     if lost == "expired":
         await expire_lease(redis, held.id)
     else:
-        await worker.hand_back(held.id, held.token)
+        await worker.hand_back(held.id, held.claimed.nonce)
     snapshot = await store.cancel(TENANT, held.id)
     assert (snapshot.status, snapshot.result) == (Status.CANCELED, RESULT)
     with pytest.raises(Fenced):

@@ -156,7 +156,7 @@ async def test_what_was_handed_back_but_not_posted_is_due_at_once(
     held = await started(store, worker)
     async with open_worker_store(settings, RefusedQueue(), "worker-2") as leaving:
         with pytest.raises(ResponseError):
-            await leaving.hand_back(held.id, held.token)
+            await leaving.hand_back(held.id, held.claimed.nonce)
     await be_up(redis)
     assert await worker.recover(include_queued=False) == 1
 

@@ -100,7 +100,7 @@ async def test_a_permit_is_that_of_one_claim(store: Store, worker: WorkerStore) 
     refinement_id = await parked(store, worker)
     await worker.resume_parked(MODEL, 1)
     held = await claim(worker, refinement_id, job=2)
-    await worker.hand_back(refinement_id, held.token)
+    await worker.hand_back(refinement_id, held.claimed.nonce)
     assert (await claim(worker, refinement_id, job=3)).claimed.permit is None
 
 

@@ -162,7 +162,7 @@ async def _blame_one_of_several(store: Store, worker: WorkerStore, redis: Redis)
 
 async def _hand_back(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
-    return (held.id, held.token, 0)
+    return (held.id, held.claimed.nonce, 0)
 
 
 async def _drop(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:

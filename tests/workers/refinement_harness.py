@@ -230,7 +230,7 @@ class RefinementHarness:
         try:
             await self.play_on(worker, refinement_id, words)
         except Killed:
-            await self.worker_store.hand_back(refinement_id, store.token)
+            await self.worker_store.hand_back(refinement_id, store.nonce)
             return True
         return False
 
@@ -313,7 +313,7 @@ class DyingStore:
     """
 
     def __init__(self, store: WorkerStore, dies_at: int, after: bool) -> None:
-        self.token = 0
+        self.nonce = ""
         self.left = dies_at
         self.after = after
         self._store = store
@@ -322,7 +322,7 @@ class DyingStore:
         return getattr(self._store, name)
 
     def journal(self, claimed: Claimed) -> Any:
-        self.token = claimed.token
+        self.nonce = claimed.nonce
         return _DyingJournal(self._store.journal(claimed), self)
 
 

@@ -269,7 +269,7 @@ async def test_a_refinement_in_progress_is_parked_when_its_model_hangs(
     hanging, taken_over = await harness.submit(), await harness.submit()
     before = await harness.worker_store.claim(taken_over, f"{taken_over}-1", "test")
     assert before is not None
-    await harness.worker_store.hand_back(taken_over, before.token)
+    await harness.worker_store.hand_back(taken_over, before.nonce)
     playing = asyncio.create_task(harness.deliver(worker, hanging))
     await begun.wait()
     await worker.refine(f"{taken_over}-2", taken_over)

@@ -49,14 +49,14 @@ class FaultyStore:
         self.harness = harness
         self.chance = chance
         self.deadly = deadly
-        self.token = 0
+        self.nonce = ""
         self.is_dead = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.harness.worker_store, name)
 
     def journal(self, claimed: Claimed) -> Any:
-        self.token = claimed.token
+        self.nonce = claimed.nonce
         return _FaultyJournal(self.harness.worker_store.journal(claimed), self)
 
 
@@ -124,7 +124,7 @@ async def lived(harness: RefinementHarness, kind: str, seed: int) -> str:
         try:
             await harness.play_on(worker, refinement_id, words)
         except Killed:
-            await harness.worker_store.hand_back(refinement_id, store.token)
+            await harness.worker_store.hand_back(refinement_id, store.nonce)
         else:
             break
     return refinement_id

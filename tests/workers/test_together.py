@@ -43,7 +43,7 @@ async def drive(
     try:
         await driver.play()
     except asyncio.CancelledError:
-        await store.hand_back(refinement_id, claimed.token)
+        await store.hand_back(refinement_id, claimed.nonce)
 
 
 async def all_begun(models: ScriptedAnswers, calls: int) -> None:

@@ -108,7 +108,7 @@ async def test_after_a_crash_the_trace_goes_on_and_no_step_has_a_second_span(
         await played(harness, recorded, models, refinement_id, store=dying)
     before = keys(recorded.named("chat"))
     assert before[0] == STEPS[0]
-    await harness.worker_store.hand_back(refinement_id, dying.token)
+    await harness.worker_store.hand_back(refinement_id, dying.nonce)
     await played(harness, recorded, models, refinement_id, job=2)
     assert sorted(keys(recorded.named("chat"))) == sorted(STEPS)
     assert len({it.context.trace_id for it in recorded.ended if it.context}) == 1

@@ -198,16 +198,16 @@ class Refinements:
             current_span().set({"hone.status": "lost"})
             log.info("refinement is no longer held by this worker", extra=_about(claimed))
             # It still is if Redis has lost the end of the journal.
-            await self._store.hand_back(refinement_id, claimed.token)
+            await self._store.hand_back(refinement_id, claimed.nonce)
         except (WorkerLeaving, UnreadableRecord):
             current_span().set({"hone.status": "handed_back"})
-            await self._store.hand_back(refinement_id, claimed.token)
+            await self._store.hand_back(refinement_id, claimed.nonce)
         except (asyncio.CancelledError, RedisError):
-            await self._store.hand_back(refinement_id, claimed.token)
+            await self._store.hand_back(refinement_id, claimed.nonce)
             raise
         except Exception as error:
             current_span().set({}, error=type(error).__qualname__)
-            await self._store.hand_back(refinement_id, claimed.token, failed=True)
+            await self._store.hand_back(refinement_id, claimed.nonce, failed=True)
             raise
 
     async def announce(self) -> None:
