@@ -135,7 +135,7 @@ def event_page(
     more = b"true" if has_more else b"false"
     content = b'{"data":[%b],"has_more":%b,"next_after":%d}' % (data, more, last)
     headers = NEGOTIATED | ({"Link": _next(request, after=last)} if has_more else {})
-    task = task_after(tell_all(shown_events))
+    task = task_after(delivers_unstored_result(shown_events))
     return Response(content, headers=headers, media_type=JSON, background=task)
 
 
@@ -159,7 +159,7 @@ def _cut(value: Any) -> Any:
     return [_cut(member) for member in value] if isinstance(value, list) else value
 
 
-def tell_all(events: Sequence[StoredEvent]) -> bool:
+def delivers_unstored_result(events: Sequence[StoredEvent]) -> bool:
     """Return whether events end with the snapshot of a refinement that is not to be stored."""
     return any(event.is_last and UNSTORED in event.json for event in events)
 
@@ -229,7 +229,7 @@ class EventStream(StreamingResponse):
                 last = batch
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         events = [event for event in last if isinstance(event, StoredEvent)]
-        if task := self._task_after(tell_all(events)):
+        if task := self._task_after(delivers_unstored_result(events)):
             await task()
 
 

@@ -314,7 +314,7 @@ async def get(
     `If-None-Match` (or else the current one), and answers 304 if there is none in time.
     """
     return snapshot_response(
-        response, await watching.news(tenant, refinement_id, seen, wait), receiver
+        response, await watching.wait_for_change(tenant, refinement_id, seen, wait), receiver
     )
 
 

@@ -115,7 +115,7 @@ class Watching:
                         return snapshot
                     await changed.wait(min(left_s, self._look_s))
 
-    async def news(
+    async def wait_for_change(
         self, tenant: str, refinement_id: str, seen: Container[int] | None, wait_s: float
     ) -> News:
         """Return the snapshot once its last event is not in `seen`, or after `wait_s`.

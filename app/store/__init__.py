@@ -34,10 +34,10 @@ from app.store.creation import Creation
 from app.store.endpoints import EndpointSecrets, SigningSecrets
 from app.store.enqueue import Enqueuer, Queue
 from app.store.journal import Journal
-from app.store.limits import PermitExchange, Rejections, SharedLimits, StoredLimit
 from app.store.live_texts import LiveTexts, TextCursor
 from app.store.prompts import KeptPrompt
 from app.store.provider_keys import TenantKeys
+from app.store.rate_limits import PermitExchange, Rejections, SharedLimits, StoredLimit
 from app.store.sealing import sealer_of
 from app.store.state import (
     Addition,

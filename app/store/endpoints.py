@@ -19,15 +19,15 @@ READ_AGAIN_S = 5.0
 MOST_REMEMBERED = 1_000
 
 
-def endpoint_address(url: str) -> str:
-    """Return scheme, host, port and path of a URL: what an endpoint is."""
+def url_without_query(url: str) -> str:
+    """Return scheme, host, port and path of a URL, which identify an endpoint."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path or '/'}"
 
 
 def endpoint_id(tenant: str, url: str) -> str:
     """Return the id of a tenant's endpoint."""
-    named = f"{tenant}\n{endpoint_address(url)}"
+    named = f"{tenant}\n{url_without_query(url)}"
     return f"ep_{sha256(named.encode()).hexdigest()[:24]}"
 
 
@@ -43,7 +43,7 @@ class EndpointSecrets:
 
     def secret(self, tenant: str, url: str, number: int, *, key: int = 0) -> str:
         """Return one secret of an endpoint; they are numbered from 0."""
-        about = f"{tenant}\n{endpoint_address(url)}\n{number}"
+        about = f"{tenant}\n{url_without_query(url)}\n{number}"
         digest = hmac.digest(self._keys[key], about.encode(), "sha256")
         return PREFIX + base64.b64encode(digest).decode()
 

@@ -28,9 +28,9 @@ from app.store.committer import Committer, replies_in_order
 from app.store.connection import until_answered
 from app.store.enqueue import Enqueuer
 from app.store.journal import EndedJournals, Journal
-from app.store.limits import parked_by_model
 from app.store.live_texts import decode_watched, encode_piece
 from app.store.packing import pack_record
+from app.store.rate_limits import parked_by_model
 from app.store.scripts import (
     BLAME,
     CLAIM,

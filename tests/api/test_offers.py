@@ -31,7 +31,7 @@ from app.main import create_app
 from app.service import ModelRoles
 from app.settings import Settings
 from app.store import WorkerStore
-from app.store.limits import PermitReport, SharedLimits, StoredLimit
+from app.store.rate_limits import PermitReport, SharedLimits, StoredLimit
 from tests.validators.validator_page import sections
 
 OPENAPI = Path(__file__).parents[2] / "openapi" / "openapi.json"

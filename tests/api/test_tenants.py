@@ -16,7 +16,7 @@ from app.contract.access import OPERATOR, KeyRequest, Scope
 from app.contract.providers import BY_NAME
 from app.settings import Settings
 from app.store import Store, WorkerStore
-from app.store.limits import PermitReport, SharedLimits
+from app.store.rate_limits import PermitReport, SharedLimits
 from tests.api.api_client import REQUEST, ended, problem, submitted
 from tests.api.conftest import requiring_keys
 from tests.api.test_offers import OPENAPI

@@ -14,7 +14,7 @@ from redis import Redis
 from app.contract.judgement import Usage
 from app.settings import ModelServer, Settings, limits_in_words
 from app.store import keys
-from app.store.limits import PermitReport, Permits, permit_words, permits_in
+from app.store.rate_limits import PermitReport, Permits, permit_words, permits_in
 from app.store.scripts import PERMITS
 from benchmarks.limiter import (
     BenchedWorker,

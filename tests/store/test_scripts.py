@@ -23,7 +23,7 @@ from app.store.codec import (
     encode_limits,
     encode_retry,
 )
-from app.store.limits import PermitReport, permit_words
+from app.store.rate_limits import PermitReport, permit_words
 from app.store.reviews import Decided
 from app.store.scripts import CONSTANTS, DIRECTORY, SCRIPTS, run_script
 from tests.store.store_harness import (
@@ -665,7 +665,7 @@ def test_a_script_has_the_shared_functions_that_it_uses_directly_or_not_and_no_o
     look, command = SCRIPTS["look"].text, SCRIPTS["command"].text
     assert "local function state(" in look
     assert "local function publish(" not in look
-    # command.lua calls `finished_early`, that calls `stop`, and that calls `write` and `publish`.
+    # command.lua calls `finish_paused`, that calls `stop`, and that calls `write` and `publish`.
     assert "local function write(" in command
     assert "local function publish(" in command
     assert "local function is_told(" in command
@@ -689,6 +689,6 @@ def test_nothing_is_counted_down_by_a_sign_before_it() -> None:
 def test_an_append_that_ends_nothing_defines_no_function_of_an_ending() -> None:
     before_its_body, _, _ = SCRIPTS["append"].text.partition("local id, nonce")
     assert "local function publish(" in before_its_body
-    for name in ("ended", "add", "count_ending", "line_up", "begin_pause"):
+    for name in ("end_refinement", "add", "count_ending", "line_up", "begin_pause"):
         assert f"local function {name}(" not in before_its_body
         assert f"local function {name}(" in SCRIPTS["append"].text

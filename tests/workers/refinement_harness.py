@@ -29,7 +29,7 @@ from app.store import (
 )
 from app.store.enqueue import Word
 from tests.engine.scripted_replies import in_marks
-from workers.engine.pipeline import POLICIES, Policy
+from workers.engine.pipeline import ENGINES_BY_VERSION, StrategyFactory
 from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelReply, ModelWaits
 from workers.play.refinements import Refinements
@@ -205,11 +205,11 @@ class RefinementHarness:
         models: ScriptedAnswers,
         nonce: str = "first",
         store: WorkerStore | None = None,
-        policies: Mapping[int, Policy] = POLICIES,
+        engines: Mapping[int, StrategyFactory] = ENGINES_BY_VERSION,
     ) -> Refinements:
         """Return a worker; every nonce stands for another process."""
         worker = Refinements(
-            store or self.worker_store, models, nonce, models.outside, policies=policies
+            store or self.worker_store, models, nonce, models.outside, engines=engines
         )
         self._workers.append(worker)
         return worker
@@ -222,11 +222,11 @@ class RefinementHarness:
         words: ReviewScript = NOBODY,
         *,
         after: bool,
-        policies: Mapping[int, Policy] = POLICIES,
+        engines: Mapping[int, StrategyFactory] = ENGINES_BY_VERSION,
     ) -> bool:
         """Play until the n-th append kills the worker and its lease is over; False: it ended."""
         store: Any = DyingStore(self.worker_store, dies_at, after)
-        worker = self.worker(models, f"{dies_at}{after}", store, policies)
+        worker = self.worker(models, f"{dies_at}{after}", store, engines)
         try:
             await self.play_on(worker, refinement_id, words)
         except Killed:

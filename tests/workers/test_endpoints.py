@@ -24,7 +24,7 @@ from workers.play.endpoints import (
     MOST_GATES,
     EndpointLimiter,
     LimitedEndpoints,
-    endpoint_address,
+    endpoint_wait_name,
 )
 from workers.validators.running import ServerResources
 
@@ -183,11 +183,11 @@ async def test_of_an_endpoint_that_keeps_failing_only_a_call_with_a_permit_is_ma
     ],
 )
 def test_its_name_is_host_and_path(url: str, name: str) -> None:
-    assert endpoint_address(url) == name
+    assert endpoint_wait_name(url) == name
 
 
 def test_names_of_long_addresses_differ() -> None:
-    first, second = (endpoint_address(f"https://e.com/{'a' * 900}{it}") for it in "xy")
+    first, second = (endpoint_wait_name(f"https://e.com/{'a' * 900}{it}") for it in "xy")
     assert first != second
     assert len(first) < LONGEST_NAME + 30
 

@@ -47,7 +47,7 @@ async def test_the_result_has_an_estimate_once_enough_is_known(harness: Refineme
     assert result is not None
     assert result.estimate is None
     refinement_id = await harness.submit()
-    worker = harness.worker(scores(0.9), policies={ENGINE_VERSION: knowing})
+    worker = harness.worker(scores(0.9), engines={ENGINE_VERSION: knowing})
     await harness.deliver(worker, refinement_id)
     result = (await harness.snapshot(refinement_id)).result
     assert result is not None

@@ -20,7 +20,7 @@ from tests.workers.refinement_harness import (
     scores,
 )
 from workers.engine.moves import MoveCoroutine
-from workers.engine.pipeline import Policy, strategy_for
+from workers.engine.pipeline import StrategyFactory, strategy_for
 from workers.engine.quality import HYPOTHESES
 from workers.engine.search import Outcome
 from workers.play.journal_writer import VALIDATORS_WEIGHT
@@ -29,7 +29,7 @@ LESSON = Learnt(bank=1, refinements=1, evidence=(-1.0, -2.0), first_drafts=(1, 0
 
 
 @dataclass
-class TeachingPolicy:
+class TeachingEngine:
     """Plays as ever and teaches the same lesson each time; notes what each claim had learnt."""
 
     learnt: list[Learnt | None] = field(default_factory=list)
@@ -49,17 +49,17 @@ class TeachingPolicy:
         return replace(await strategy, lesson=LESSON)
 
     @property
-    def policies(self) -> Mapping[int, Policy]:
+    def engines(self) -> Mapping[int, StrategyFactory]:
         return {ENGINE_VERSION: self}
 
 
 async def known(harness: RefinementHarness, **fields: Any) -> Learnt | None:
     """Return what a refinement that begins now has learnt."""
-    policy = TeachingPolicy()
+    engine = TeachingEngine()
     refinement_id = await harness.submit(**fields)
-    worker = harness.worker(failing(), policies=policy.policies)
+    worker = harness.worker(failing(), engines=engine.engines)
     await harness.deliver(worker, refinement_id)
-    return policy.learnt[0]
+    return engine.learnt[0]
 
 
 def failing() -> ScriptedAnswers:
@@ -73,29 +73,29 @@ def failing() -> ScriptedAnswers:
     return ScriptedAnswers(answer)
 
 
-async def play(harness: RefinementHarness, policy: TeachingPolicy, **fields: Any) -> None:
+async def play(harness: RefinementHarness, engine: TeachingEngine, **fields: Any) -> None:
     refinement_id = await harness.submit(**fields)
-    worker = harness.worker(scores(0.5, 0.6, 0.9), policies=policy.policies)
+    worker = harness.worker(scores(0.5, 0.6, 0.9), engines=engine.engines)
     await harness.deliver(worker, refinement_id)
     assert (await harness.snapshot(refinement_id)).status == "succeeded"
 
 
 async def test_a_lesson_is_learnt_by_the_next_of_its_models(harness: RefinementHarness) -> None:
-    policy = TeachingPolicy()
+    engine = TeachingEngine()
     assert await known(harness) is None
-    await play(harness, policy)
-    await play(harness, policy)
-    assert policy.learnt == [None, LESSON.model_copy(update={"is_own": False})]
+    await play(harness, engine)
+    await play(harness, engine)
+    assert engine.learnt == [None, LESSON.model_copy(update={"is_own": False})]
     learnt = await known(harness)
     assert learnt is not None
     assert learnt.evidence == pytest.approx((-1.99, -3.98))
 
 
 async def test_one_that_does_not_learn_neither_reads_nor_writes(harness: RefinementHarness) -> None:
-    policy = TeachingPolicy()
-    await play(harness, policy, learn=False)
+    engine = TeachingEngine()
+    await play(harness, engine, learn=False)
     assert await known(harness) is None
-    await play(harness, policy)
+    await play(harness, engine)
     assert await known(harness, learn=False) is None
 
 
@@ -103,20 +103,20 @@ async def test_one_that_does_not_learn_neither_reads_nor_writes(harness: Refinem
 async def test_killed_around_any_append_it_learns_the_same_and_teaches_once(
     harness: RefinementHarness, after: bool
 ) -> None:
-    await play(harness, TeachingPolicy())
+    await play(harness, TeachingEngine())
     is_killed, dies_at, taught = True, 0, 1.0
     while is_killed:
         dies_at += 1
-        policy, models = TeachingPolicy(), scores(0.5, 0.6, 0.9)
+        engine, models = TeachingEngine(), scores(0.5, 0.6, 0.9)
         refinement_id = await harness.submit()
         is_killed = await harness.play_and_die(
-            refinement_id, models, dies_at, after=after, policies=policy.policies
+            refinement_id, models, dies_at, after=after, engines=engine.engines
         )
-        await play(harness, TeachingPolicy())  # something else ends meanwhile
+        await play(harness, TeachingEngine())  # something else ends meanwhile
         await harness.play_on(
-            harness.worker(models, "second", policies=policy.policies), refinement_id
+            harness.worker(models, "second", engines=engine.engines), refinement_id
         )
-        assert {str(it) for it in policy.learnt} == {str(policy.learnt[0])}
+        assert {str(it) for it in engine.learnt} == {str(engine.learnt[0])}
         taught = (taught * 0.99 + 1) * 0.99 + 1
         learnt = await known(harness)
         assert learnt is not None
@@ -130,13 +130,13 @@ async def test_validators_say_how_far_the_critic_is_to_be_trusted(
     shorter = [{"kind": "length", "max_words": 12}]
     longer = [{"kind": "length", "min_words": 13}]
     lists = [{"kind": "contains", "texts": ["word2.1"]}]
-    policy = TeachingPolicy()
+    engine = TeachingEngine()
     for validators in (shorter, longer):  # equal for all drafts: they say nothing
-        await play(harness, policy, validators=validators, threshold=0.9)
+        await play(harness, engine, validators=validators, threshold=0.9)
     learnt = await known(harness)
     assert learnt is not None
     assert learnt.trust == 0.5
-    await play(harness, policy, validators=lists)
+    await play(harness, engine, validators=lists)
     learnt = await known(harness)
     assert learnt is not None
     # Raised with the validator by 0.1, raised against it by 0.3.

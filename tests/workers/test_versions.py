@@ -16,18 +16,18 @@ from app.store import Claimed, keys
 from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers, scores
 from workers.engine.moves import Ask, Move, MoveCoroutine, relayed
-from workers.engine.pipeline import POLICIES, Policy, strategy_for
+from workers.engine.pipeline import ENGINES_BY_VERSION, StrategyFactory, strategy_for
 from workers.engine.search import Outcome
 from workers.models.port import ModelCall
 
 
-def changed(**fields: Any) -> Policy:
-    """Return a policy that plays a request as if it had these fields."""
+def changed(**fields: Any) -> StrategyFactory:
+    """Return an engine that plays a request as if it had these fields."""
 
-    def policy(request: RefinementRequest, nonce: str | None, **_: Any) -> MoveCoroutine[Outcome]:
+    def engine(request: RefinementRequest, nonce: str | None, **_: Any) -> MoveCoroutine[Outcome]:
         return strategy_for(request.model_copy(update=fields), nonce)
 
-    return policy
+    return engine
 
 
 def in_other_words(
@@ -46,8 +46,8 @@ def in_other_words(
 
 LISTS_CRITERIA_FIRST = changed(criteria="auto")
 LATER = ENGINE_VERSION + 1
-OLD: Mapping[int, Policy] = POLICIES
-NEW: Mapping[int, Policy] = {**POLICIES, LATER: LISTS_CRITERIA_FIRST}
+OLD: Mapping[int, StrategyFactory] = ENGINES_BY_VERSION
+NEW: Mapping[int, StrategyFactory] = {**ENGINES_BY_VERSION, LATER: LISTS_CRITERIA_FIRST}
 
 
 def listing() -> ScriptedAnswers:
@@ -70,7 +70,7 @@ async def half_played(
 
 
 @pytest.mark.parametrize(
-    ("policy", "key"),
+    ("engine", "key"),
     [
         (changed(task="Explain returns."), "iterations/1/draft"),
         (LISTS_CRITERIA_FIRST, "iterations"),
@@ -78,12 +78,12 @@ async def half_played(
     ids=["about something else", "another path"],
 )
 async def test_a_journal_that_the_strategy_would_leave_ends_as_incompatible(
-    harness: RefinementHarness, policy: Policy, key: str
+    harness: RefinementHarness, engine: StrategyFactory, key: str
 ) -> None:
     models = listing()
     refinement_id = await half_played(harness, models)
     calls = models.calls.total()
-    await harness.deliver(harness.worker(models, policies={ENGINE_VERSION: policy}), refinement_id)
+    await harness.deliver(harness.worker(models, engines={ENGINE_VERSION: engine}), refinement_id)
     ended = await harness.snapshot(refinement_id)
     assert ended.status is Status.FAILED
     assert ended.error is not None
@@ -97,7 +97,7 @@ async def test_a_journal_that_the_strategy_would_leave_ends_as_incompatible(
 async def test_prompts_in_other_words_keep_the_replies(harness: RefinementHarness) -> None:
     models = listing()
     refinement_id = await half_played(harness, models)
-    worker = harness.worker(models, policies={ENGINE_VERSION: in_other_words})
+    worker = harness.worker(models, engines={ENGINE_VERSION: in_other_words})
     await harness.deliver(worker, refinement_id)
     assert (await harness.snapshot(refinement_id)).status is Status.SUCCEEDED
     assert max(models.calls.values()) == 1
@@ -111,12 +111,12 @@ async def test_prompts_in_other_words_keep_the_replies(harness: RefinementHarnes
 
 
 @pytest.mark.parametrize(("version", "lists"), [(ENGINE_VERSION, False), (LATER, True)])
-async def test_each_refinement_is_played_by_the_policy_it_was_made_for(
+async def test_each_refinement_is_played_by_the_engine_it_was_made_for(
     harness: RefinementHarness, version: int, lists: bool
 ) -> None:
     models = listing()
     refinement_id = await harness.submit(engine_version=version)
-    await harness.deliver(harness.worker(models, policies=NEW), refinement_id)
+    await harness.deliver(harness.worker(models, engines=NEW), refinement_id)
     assert (await harness.snapshot(refinement_id)).status is Status.SUCCEEDED
     assert ("criteria" in models.calls) is lists
 
@@ -143,7 +143,7 @@ async def test_a_worker_that_is_too_old_puts_it_back_untouched(
     models = listing()
     refinement_id = await harness.submit(engine_version=LATER)
     before = fields_of(redis_url, refinement_id)
-    await harness.deliver(harness.worker(models, policies=OLD), refinement_id)
+    await harness.deliver(harness.worker(models, engines=OLD), refinement_id)
     assert fields_of(redis_url, refinement_id) == before
     assert 3 < due_in_s(redis_url, refinement_id) <= 5
     assert not models.calls
@@ -155,8 +155,8 @@ async def test_an_upgrade_that_is_rolled_back_leaves_the_new_ones_to_new_workers
 ) -> None:
     models = listing()
     refinement_id = await harness.submit(engine_version=LATER)
-    new, old = (harness.worker(models, policies=it) for it in (NEW, OLD))
-    assert await harness.play_and_die(refinement_id, models, 5, after=True, policies=NEW)
+    new, old = (harness.worker(models, engines=it) for it in (NEW, OLD))
+    assert await harness.play_and_die(refinement_id, models, 5, after=True, engines=NEW)
     before = fields_of(redis_url, refinement_id)
     await harness.deliver(old, refinement_id)
     assert fields_of(redis_url, refinement_id) == before
@@ -171,17 +171,17 @@ async def test_a_version_that_a_running_worker_plays_is_not_missing(
 ) -> None:
     models = listing()
     refinement_id = await harness.submit(engine_version=LATER)
-    await harness.deliver(harness.worker(models, "old", policies=OLD), refinement_id)
-    await harness.worker(models, "old", policies=OLD).announce()
+    await harness.deliver(harness.worker(models, "old", engines=OLD), refinement_id)
+    await harness.worker(models, "old", engines=OLD).announce()
     assert await harness.store.administration.unplayable() == (str(LATER),)
-    await harness.worker(models, "new", policies=NEW).announce()
+    await harness.worker(models, "new", engines=NEW).announce()
     assert await harness.store.administration.unplayable() == ()
 
 
 async def test_what_a_worker_holds_is_not_put_back_by_another(harness: RefinementHarness) -> None:
     refinement_id = await harness.submit(engine_version=LATER)
     assert await harness.worker_store.claim(refinement_id, f"{refinement_id}-1", "new")
-    await harness.deliver(harness.worker(listing(), "old", policies=OLD), refinement_id)
+    await harness.deliver(harness.worker(listing(), "old", engines=OLD), refinement_id)
     assert await harness.store.administration.unplayable() == ()
 
 

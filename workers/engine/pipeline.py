@@ -414,7 +414,7 @@ def _first_prompt(strategy: MoveCoroutine[Any]) -> Prompt | None:
         strategy.close()
 
 
-class Policy(Protocol):
+class StrategyFactory(Protocol):
     """Returns a fresh coroutine that plays a request with what its record says."""
 
     def __call__(
@@ -427,10 +427,10 @@ class Policy(Protocol):
     ) -> MoveCoroutine[Outcome]: ...
 
 
-POLICIES: Mapping[int, Policy] = {
+ENGINES_BY_VERSION: Mapping[int, StrategyFactory] = {
     version: partial(strategy_for, engine_version=version) for version in sorted(PLAYABLE)
 }
-"""How this release plays a refinement, by the version of the engine that it was made for."""
+"""The function that creates a refinement's coroutine, by the engine version of the refinement."""
 
 
 async def refined(

@@ -21,7 +21,7 @@ from typing import Protocol
 from redis.exceptions import RedisError
 
 from app.contract.waiting import OF_KEY, WaitReason
-from app.store.limits import PermitExchange, PermitReport, Permits
+from app.store.rate_limits import PermitExchange, PermitReport, Permits
 from app.telemetry import current_span, metrics
 from workers.models.port import ModelReply, ModelWaits, NotServed, ReportedLimit
 

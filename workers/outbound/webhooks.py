@@ -27,7 +27,7 @@ from app.contract.webhooks import Attempt
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import Store, UnusableRedis, open_signing, open_store
-from app.store.endpoints import endpoint_address
+from app.store.endpoints import url_without_query
 from app.store.webhooks import DeliveryState, TakenWebhook, WebhookStore
 from app.telemetry import (
     NO_TRACES,
@@ -171,7 +171,7 @@ class WebhookSender:
         except NotFound:  # erased in the meantime
             return
         assert webhook is not None
-        name = f"{taken.tenant} {endpoint_address(webhook.url)}"
+        name = f"{taken.tenant} {url_without_query(webhook.url)}"
         if self._busy[name] >= self._pace.to_one_endpoint:
             await self._webhooks.settle(taken, taken.state, BUSY_S)
             return
@@ -200,7 +200,7 @@ class WebhookSender:
             "tenant": taken.tenant,
             "webhook": taken.id,
         }
-        told |= {"endpoint": endpoint_address(webhook.url), "status": answer.status}
+        told |= {"endpoint": url_without_query(webhook.url), "status": answer.status}
         current_span().set(
             {"http.response.status_code": answer.status},
             error=None if answer.is_accepted else str(answer.status or "unreachable"),
@@ -209,7 +209,7 @@ class WebhookSender:
         said = "webhook delivered" if answer.is_accepted else "webhook was not accepted"
         log.log(logging.INFO if answer.is_accepted else logging.WARNING, said, extra=told)
         if await self._webhooks.note(taken, webhook.url, accepted=answer.is_accepted):
-            log.warning("%s is paused: it failed too often", endpoint_address(webhook.url))
+            log.warning("%s is paused: it failed too often", url_without_query(webhook.url))
 
     def _after(
         self, state: DeliveryState, answer: Answered, at: datetime

@@ -229,10 +229,10 @@ class Rehearsal:
             if (step := self._recorded.steps.get(move.path)) is not None:
                 self._unasked.pop(move.path, None)
                 return step.reply()
-        return self._recorded_reply(move, self._recorded.words.get(move.path))
+        return self._recorded_reply(move, self._recorded.reviewer_replies.get(move.path))
 
     def _word(self, move: Heard) -> moves.ReviewerReply | None:
-        reply = self._recorded.words.get(move.path)
+        reply = self._recorded.reviewer_replies.get(move.path)
         self._last.discard(move.path)
         if reply is None:
             self._last.add(move.path)
@@ -331,8 +331,11 @@ class Driver:
         self._engine_version = submitted.engine_version
         self._tenant, self._kind = claimed.tenant, learning_kind(submitted)
         self._leaves_after_step = leaves_after_step
-        self.is_giving_up = False
-        """Whether it pauses or ends: after a review or a retry another claim may exist already."""
+        self.ends_claim = False
+        """Whether the append that pauses, parks or ends the refinement is under way.
+
+        After a review or a retry another claim may exist already.
+        """
 
     async def play(self) -> None:
         """Play until the refinement has ended, or is parked because every branch waits.
@@ -348,14 +351,14 @@ class Driver:
                         return
                 except StaleLimits as stale:
                     self._writer.state = stale.state
-                self.is_giving_up = False
+                self.ends_claim = False
                 self._writer.start_over(self._writer.state)
         finally:
             self._time.close()
 
     async def _has_ended(self, ending: Ending) -> bool:
         """Write how the claim ends; return False if it must go on under another state."""
-        self.is_giving_up = True
+        self.ends_claim = True
         state = await self._writer.write(ending)
         self._log(ending)
         held = state.status in (Status.RUNNING, Status.CANCELING)
@@ -531,10 +534,10 @@ class Driver:
         return state.limits
 
     async def _heard(self, move: Heard) -> moves.ReviewerReply | None:
-        return self._replay.words.get(move.path)
+        return self._replay.reviewer_replies.get(move.path)
 
     async def _review(self, move: Review | Approval) -> moves.ReviewerReply:
-        reply = self._replay.words.get(move.path)
+        reply = self._replay.reviewer_replies.get(move.path)
         if reply is not None:
             return reply
         if (step := self._replay.steps.get(move.path)) is not None:

@@ -31,8 +31,8 @@ MOST_GATES = 1_000
 """Endpoints that a worker knows at a time; then those that nothing waits for are forgotten."""
 
 
-def endpoint_address(url: str) -> str:
-    """Return the name under which an endpoint is waited for: host and path, without the query."""
+def endpoint_wait_name(url: str) -> str:
+    """Return the name of an endpoint in waits: `endpoint:`, host and path, without the query."""
     parts = urlsplit(url)
     name = f"{PREFIX}{parts.netloc.lower()}{parts.path}"
     if len(name) <= LONGEST_NAME:
@@ -125,7 +125,7 @@ class LimitedEndpoints:
         Raises `EndpointWaits` if the endpoint is away, and `EndpointUnavailable` for what can never
         work.
         """
-        name = endpoint_address(endpoint.url)
+        name = endpoint_wait_name(endpoint.url)
         call = EndpointCall(self.tenant, name in self.permits)
         self.permits.discard(name)
         gate, limiter = self.limiter.gate(name), self.limiter.limiter

@@ -27,7 +27,7 @@ from app.telemetry import (
     metrics,
 )
 from app.telemetry.traces import Attributes
-from workers.engine.pipeline import POLICIES, Policy
+from workers.engine.pipeline import ENGINES_BY_VERSION, StrategyFactory
 from workers.play.driver import Driver, WorkerLeaving
 from workers.play.endpoints import EndpointLimiter, LimitedEndpoints, PermitSource
 from workers.play.executor import ModelCaller, StepExecutor, Tools
@@ -90,7 +90,7 @@ class Refinements:
         *,
         texts: TextPublisher | None = None,
         keeps_prompts: bool = True,
-        policies: Mapping[int, Policy] = POLICIES,
+        engines: Mapping[int, StrategyFactory] = ENGINES_BY_VERSION,
         clears: bool = False,
         max_output_tokens: int = DEFAULT_MAX_OUTPUT_TOKENS,
         endpoint_limiter: EndpointLimiter | None = None,
@@ -104,7 +104,7 @@ class Refinements:
         self._models = models
         self._nonce = nonce
         self._resources = resources
-        self._policies = policies
+        self._engines = engines
         self._quarantine = quarantine
         self._clears = clears
         self._max_output_tokens = max_output_tokens
@@ -132,7 +132,7 @@ class Refinements:
 
     async def _refine(self, job_id: str, refinement_id: str) -> None:
         if held := self.held.get(refinement_id):
-            if not held.driver.is_giving_up:
+            if not held.driver.ends_claim:
                 return
             # The job of a review or a retry may arrive before the answer to our own append.
             await asyncio.wait({held.playing})
@@ -212,7 +212,7 @@ class Refinements:
 
     async def announce(self) -> None:
         """Announce which versions of the engine this worker plays."""
-        await self._store.announce(self._policies)
+        await self._store.announce(self._engines)
 
     async def look(self, refinement_id: str) -> None:
         """Apply commands to a refinement, if this worker holds it."""
@@ -242,9 +242,9 @@ class Refinements:
             await self._store.put_back(refinement_id, LATER)
             return None
         version = loaded.submitted.engine_version
-        if version in self._policies:
+        if version in self._engines:
             return loaded
-        own = ", ".join(map(str, self._policies))
+        own = ", ".join(map(str, self._engines))
         log.warning("%s is put back: engine version %d, not %s", refinement_id, version, own)
         await self._store.put_back(refinement_id, str(version))
         return None
@@ -304,7 +304,7 @@ class Refinements:
         journal = self._store.journal(claimed)
         return Driver(
             partial(
-                self._policies[submitted.engine_version],
+                self._engines[submitted.engine_version],
                 request,
                 submitted.prompt_nonce,
                 learnt=claimed.learnt,

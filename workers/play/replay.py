@@ -79,8 +79,8 @@ class Replay:
     """
 
     steps: dict[str, RecordedStep] = field(default_factory=dict)
-    words: dict[str, moves.ReviewerReply] = field(default_factory=dict)
-    """What reviewers said, by the key of the review; during a requested pause, by its place."""
+    reviewer_replies: dict[str, moves.ReviewerReply] = field(default_factory=dict)
+    """By the key of the review; replies during a requested pause by their place."""
     shown: dict[str, PlannedCall | None] = field(default_factory=dict)
     """The calls of tools that reviewers were shown, by the key of the review."""
     maybe_sent: set[str] = field(default_factory=set)
@@ -153,7 +153,9 @@ class Replay:
             return
         seen = asked.path and f"iterations/{asked.path.rpartition('iterations/')[2]}"
         is_asked = asked.place is None
-        self.words[asked.place or asked.key] = reply if is_asked else replace(reply, of=seen)
+        self.reviewer_replies[asked.place or asked.key] = (
+            reply if is_asked else replace(reply, of=seen)
+        )
 
     def give_up(self) -> None:
         """Count what was lost by steps that begin anew, after a retry."""

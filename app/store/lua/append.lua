@@ -76,7 +76,7 @@ if to ~= '' then  --{
     redis.call('HSET', key, unpack(set))
     set = {}
     local given = { unpack(ARGV, last_part + 1) }
-    for _, v in ipairs({ ended(id, tenant, status, to, at, retention_ms, given) }) do set[#set + 1] = v end
+    for _, v in ipairs({ end_refinement(id, tenant, status, to, at, retention_ms, given) }) do set[#set + 1] = v end
   elseif to == 'paused' then
     for _, v in ipairs({ begin_pause(id, tenant, status, at, asked) }) do set[#set + 1] = v end
   else

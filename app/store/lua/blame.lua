@@ -16,6 +16,6 @@ if failure == '' or status ~= 'running' or tonumber(attempt) < tonumber(attempts
 end
 write(id, last + 1, at, end_of('failed'))
 redis.call('HSET', key, 'last_event', last + 1, 'stop_reason', 'error', 'error', failure,
-  ended(id, tenant, status, 'failed', at, retention_ms))
+  end_refinement(id, tenant, status, 'failed', at, retention_ms))
 publish(id)
 return 'failed'

@@ -86,9 +86,9 @@ if place then
   redis.call('ZREM', WAITING, id)
   -- An older job of the same refinement is no evidence of the position of the newest, nor is one that
   -- was enqueued at the front.
-  local is_hurried = parked_at or stopping
+  local is_enqueued_first = parked_at or stopping
   local newest = job_id == id .. '-' .. jobs
-  if newest and not is_hurried and tonumber(place) > tonumber(redis.call('GET', OVERTAKEN) or 0) then
+  if newest and not is_enqueued_first and tonumber(place) > tonumber(redis.call('GET', OVERTAKEN) or 0) then
     redis.call('SET', OVERTAKEN, place)
   end
 end

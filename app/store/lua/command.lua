@@ -52,10 +52,10 @@ if name == 'cancel' then  --{
   cancel(id, at)  --}
 
 elseif name == 'finish' then  --{
-  if status == 'paused' then return taken(finished_early(id, tenant, n, at, lease_ms)) end
+  if status == 'paused' then return taken(finish_paused(id, tenant, n, at, lease_ms)) end
   if stopping then return unchanged() end
   if best then stop(id, n, at, 'finished_early') else redis.call('HSET', key, 'finish_requested', 1) end
-  if best and parked then return taken(hurried(id, tenant, at, lease_ms)) end
+  if best and parked then return taken(enqueue_first(id, tenant, at, lease_ms)) end
   notify(id, holder)  --}
 
 elseif name == 'pause' then  --{
@@ -64,7 +64,7 @@ elseif name == 'pause' then  --{
   write(id, n, at, 'refinement.changed', '{"limits":' .. limits .. ',"pause_requested":true}')
   redis.call('HSET', key, 'pause', '{"key":"pauses/' .. n .. '",' .. string.sub(ARGV[8], 2), 'last_event', n)
   publish(id)
-  if parked and status == 'running' then return taken(hurried(id, tenant, at, lease_ms)) end
+  if parked and status == 'running' then return taken(enqueue_first(id, tenant, at, lease_ms)) end
   notify(id, holder)  --}
 
 elseif name == 'change' then  --{
@@ -101,6 +101,6 @@ elseif name == 'retry' then  --{
   if last ~= ARGV[8] then return answer('STALE') end
   if redis.call('EXISTS', REQUEST .. id) == 0 then return answer('PACKED') end
   write_after_end(id, n, at, 'refinement.retried', ARGV[10], ARGV[9])
-  return taken(reopened(id, tenant, n, at, ARGV[11], ARGV[12], lease_ms))  --}
+  return taken(reopen(id, tenant, n, at, ARGV[11], ARGV[12], lease_ms))  --}
 end
 return taken()

@@ -26,14 +26,14 @@ local function timed_out(id, tenant, n)
     if review.deadline > math.max(at, soonest) then
       left[#left + 1] = review
     elseif review.data.on_timeout == 'finish' then
-      return finished_early(id, tenant, n, at, lease_ms)
+      return finish_paused(id, tenant, n, at, lease_ms)
     else
-      reviewed(id, n, at,
+      write_review(id, n, at,
         string.format('{"key":"%s","action":"%s","by":"timeout"}', review.data.key, review.data.on_timeout))
       n = n + 1
     end
   end
-  if #left == 0 then return unpaused(id, tenant, n - 1, at, lease_ms) end
+  if #left == 0 then return resume_paused(id, tenant, n - 1, at, lease_ms) end
   still_paused(id, n - 1, left)
 end
 
@@ -47,15 +47,15 @@ local function overdue(id, tenant, status, last, retention_ms, limit)
   if not started then  -- there is nothing to play
     write(id, last + 1, at, end_of('failed'))
     redis.call('HSET', SUMMARY .. id, 'last_event', last + 1, 'stop_reason', 'error', 'error', NEVER_STARTED,
-      ended(id, tenant, status, 'failed', at, retention_ms))
+      end_refinement(id, tenant, status, 'failed', at, retention_ms))
     publish(id)
     return
   end
   found[#found + 1] = id
   if status == 'paused' then
-    found[#found + 1] = -unpaused(id, tenant, last, at, lease_ms)
+    found[#found + 1] = -resume_paused(id, tenant, last, at, lease_ms)
   else
-    found[#found + 1] = hurried(id, tenant, at, lease_ms)
+    found[#found + 1] = enqueue_first(id, tenant, at, lease_ms)
   end
 end
 

@@ -23,7 +23,7 @@ while permits > 0 do
   local status, holder = unpack(redis.call('HMGET', SUMMARY .. id, 'status', 'holder'))
   if (status == 'running' or status == 'queued') and not is_held(holder, at) then
     found[#found + 1] = id
-    found[#found + 1] = hurried(id, tenant, at, lease_ms)
+    found[#found + 1] = enqueue_first(id, tenant, at, lease_ms)
     redis.call('HSET', SUMMARY .. id, 'permit', model)
     permits = permits - 1
   else  -- another one holds it, or it has ended

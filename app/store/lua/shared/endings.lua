@@ -2,7 +2,7 @@
 
 -- Returns the summary fields of an ended refinement, and updates everything outside the summary. The worker's fields
 -- must be stored before; `given` has the worker's additions to sums, if there is a worker.
-local function ended(id, tenant, from, to, at, retention_ms, given)
+local function end_refinement(id, tenant, from, to, at, retention_ms, given)
   local expires = at + retention_ms
   count_bytes(id, tenant)
   relist(id, tenant, from, to)
@@ -30,7 +30,7 @@ end
 local function cancel_now(id, tenant, from, at, n, retention_ms)
   write(id, n, at, end_of('canceled'))
   redis.call('HSET', SUMMARY .. id, 'last_event', n, 'stop_reason', 'canceled',
-    ended(id, tenant, from, 'canceled', at, retention_ms))
+    end_refinement(id, tenant, from, 'canceled', at, retention_ms))
 end
 
 -- Cancels a refinement that has not ended: at once, or as soon as the worker that holds it has stopped.
@@ -55,7 +55,7 @@ end
 
 -- Lets a failed refinement go on from its journal; `n` is the number of the entry about that.
 -- Returns the number of the RQ job to enqueue.
-local function reopened(id, tenant, n, at, limits, voided, lease_ms)
+local function reopen(id, tenant, n, at, limits, voided, lease_ms)
   local key = SUMMARY .. id
   local batch, deadline, used = unpack(redis.call('HMGET', key, 'batch', 'deadline', 'used'))
   take_back(id, tenant)

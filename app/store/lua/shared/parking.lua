@@ -51,7 +51,7 @@ end
 
 -- Makes a refinement that no worker holds be claimed before others. Returns minus the number of the RQ
 -- job to enqueue: its place is the front of the queue.
-local function hurried(id, tenant, at, lease_ms)
+local function enqueue_first(id, tenant, at, lease_ms)
   unpark(id, tenant)
   leave_line(id, tenant)
   redis.call('ZREM', WAITING, id)

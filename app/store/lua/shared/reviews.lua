@@ -52,7 +52,7 @@ local function begin_pause(id, tenant, from, at, asked)
 end
 
 -- Journals the decision about the draft under review: the data of refinement.reviewed.
-local function reviewed(id, n, at, data)
+local function write_review(id, n, at, data)
   local said = cjson.decode(data)
   write(id, n, at, 'refinement.reviewed', data)
   if said.action == 'resume' then return end  -- nothing was decided
@@ -62,7 +62,7 @@ local function reviewed(id, n, at, data)
 end
 
 -- Puts a paused refinement back into the queue; see `queued_again`.
-local function unpaused(id, tenant, n, at, lease_ms)
+local function resume_paused(id, tenant, n, at, lease_ms)
   local key = SUMMARY .. id
   local since, before = unpack(redis.call('HMGET', key, 'paused_at', 'paused_ms'))
   redis.call('HDEL', key, 'review', 'approvals', 'also_asked', 'paused_at', 'review_until')
@@ -72,13 +72,13 @@ end
 
 -- Makes a paused refinement end with its best draft once a worker has claimed it; without one, which only a
 -- requested pause allows, as soon as a draft is judged.
-local function finished_early(id, tenant, n, at, lease_ms)
+local function finish_paused(id, tenant, n, at, lease_ms)
   if redis.call('HEXISTS', SUMMARY .. id, 'best') == 0 then
     redis.call('HSET', SUMMARY .. id, 'finish_requested', 1)
-    return unpaused(id, tenant, n - 1, at, lease_ms)
+    return resume_paused(id, tenant, n - 1, at, lease_ms)
   end
   stop(id, n, at, 'finished_early')
-  return unpaused(id, tenant, n, at, lease_ms)
+  return resume_paused(id, tenant, n, at, lease_ms)
 end
 
 -- Journals a reviewer's decision, or one of several approvals that a review needs; `n` is the number of the entry.
@@ -93,7 +93,7 @@ local function decide(id, tenant, n, at, kind, about, data, lease_ms)
     end
     if review.data.key ~= about or kind == 'approved' then open[#open + 1] = review end
   end
-  if kind == 'approved' then write(id, n, at, 'refinement.approval_given', data) else reviewed(id, n, at, data) end
+  if kind == 'approved' then write(id, n, at, 'refinement.approval_given', data) else write_review(id, n, at, data) end
   if #open > 0 then return still_paused(id, n, open) end
-  return unpaused(id, tenant, n, at, lease_ms)
+  return resume_paused(id, tenant, n, at, lease_ms)
 end
