@@ -50,7 +50,7 @@ def servers_of(servers: Mapping[str, ModelServer]) -> Iterator[tuple[str, str | 
         yield SERVER.format(name.upper(), "API_KEY"), server.api_key
 
 
-SENDER = "workers.outbound.webhooks"
+SENDER = "workers.webhooks"
 
 
 def programs(settings: Settings) -> tuple[Program, ...]:

@@ -8,7 +8,7 @@ import os
 import sys
 
 from app.settings import Settings
-from workers.outbound.webhooks import Pace, send_webhooks
+from workers.webhooks import Pace, send_webhooks
 
 PACE = Pace(margin_s=0.1, poll_s=0.01)
 

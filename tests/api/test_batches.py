@@ -25,7 +25,7 @@ from tests.api.test_webhooks import HOOK, ScriptedReceiver
 from tests.local_endpoint import SECRET, answering_with, endpoint
 from tests.store.store_harness import be_up, everything, expire_retention
 from tests.waiting import TIMEOUT_S
-from workers.outbound.webhooks import WebhookSender
+from workers.webhooks import WebhookSender
 
 JSONL = {"Content-Type": "application/jsonl"}
 LEFT_OUT = tuple(

@@ -16,7 +16,7 @@ from tests.api.conftest import running
 from tests.local_endpoint import SECRET, answering_with, endpoint
 from tests.telemetry.collector import RecordedSpans
 from tests.waiting import TIMEOUT_S
-from workers.outbound.webhooks import WebhookSender
+from workers.webhooks import WebhookSender
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"

@@ -30,8 +30,8 @@ from tests.local_endpoint import SECRET, THIS_MACHINE, answering_with, endpoint
 from tests.store.store_harness import be_up, everything, expire_retention
 from tests.waiting import TIMEOUT_S
 from workers.outbound.guarded_client import Answered, open_endpoints
-from workers.outbound.webhooks import Pace, WebhookSender
 from workers.validators.running import open_server_resources
+from workers.webhooks import Pace, WebhookSender
 
 ROOT = Path(__file__).parent.parent.parent
 URL = "https://hooks.example.com/hone?id=1"

@@ -21,7 +21,7 @@ REFUSED = "this Redis has records of a Hone before 1.0, which this release canno
 PROCESSES = {
     "api": ("app.cli", "api"),
     "worker": ("workers",),
-    "sender": ("workers.outbound.webhooks",),
+    "sender": ("workers.webhooks",),
     "keys": ("app.cli", "keys", "list"),
     "serve": ("app.cli", "serve"),
     "doctor": ("app.cli", "doctor"),

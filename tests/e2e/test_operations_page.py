@@ -47,7 +47,7 @@ async def test_api_workers_and_sender_do_everything_with_the_access_rules_of_the
         running_service(tmp_path, route=as_user, lease_s=2, **settings) as service,
     ):
         service.models.latency_s = 0.2
-        service.start("workers.outbound.webhooks")
+        service.start("workers.webhooks")
         client = service.client
         fields = {"metadata": {"ticket": "1"}, "threshold": 1.0}
         ids = [await service.submit(**fields) for _ in range(3)]

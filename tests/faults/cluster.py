@@ -459,7 +459,7 @@ def _start(cluster: Cluster, setup: ClusterSetup) -> None:
     cluster.run("api", "app.cli", "api")
     modules = dict.fromkeys(_worker_names(setup), setup.worker_module)
     if setup.sends_webhooks:
-        modules["sender"] = "workers.outbound.webhooks"
+        modules["sender"] = "workers.webhooks"
     for name, module in modules.items():
         environment = {}
         if setup.moves_clocks:

@@ -19,7 +19,7 @@ from app.contract.webhooks import Webhook
 from tests.local_endpoint import SECRET, THIS_MACHINE, signing_of
 from tests.waiting import TIMEOUT_S
 from workers.outbound.guarded_client import open_endpoints
-from workers.outbound.webhooks import SCHEDULE_S
+from workers.webhooks import SCHEDULE_S
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "watching.md").read_text()
 BODY = b'{"type":"refinement.completed","data":{"id":"ref_1","status":"succeeded"}}'
