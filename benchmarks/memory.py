@@ -24,7 +24,8 @@ from redis.asyncio import Redis
 
 from app.contract.events import Queued
 from app.contract.judgement import Usage
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.models import ModelChoice
+from app.contract.requests import RefinementRequest
 from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
 from app.settings import Settings

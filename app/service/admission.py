@@ -20,10 +20,10 @@ from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.json_schemas import MAX_VALUES, Error, schema_errors
 from app.contract.judgement import AUTO, CRITIC, PanelMember
-from app.contract.models import ROLES
+from app.contract.models import ROLES, ModelChoice, ModelName
 from app.contract.providers import capacity_of, cost_usd
 from app.contract.regexes import PatternError, compile_pattern
-from app.contract.requests import ModelChoice, ModelName, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.contract.resources import ENDPOINTS, RESOURCES, Resource
 from app.contract.tools import Tool
 from app.contract.validators import AnyValidator, Regex, Schema

@@ -6,10 +6,10 @@ from random import Random
 
 from app.contract.events import Draw, Drawn
 from app.contract.judgement import AUTO, CRITIC
-from app.contract.models import ROLES, Role
+from app.contract.models import ROLES, ModelChoice, Role
 from app.contract.offers import ModelLimit
 from app.contract.providers import PROVIDERS, Provider, added, cost_usd, provider_of
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.settings import Settings
 from app.store import Achieved, Agreement, Store, StoredLimit, critic_of, kind_of_task
 

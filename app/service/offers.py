@@ -5,6 +5,7 @@ from inspect import cleandoc
 from typing import Any, get_args
 
 from app.contract import Contract
+from app.contract.models import ModelChoice
 from app.contract.offers import (
     ModelLimit,
     ModelList,
@@ -15,7 +16,6 @@ from app.contract.offers import (
     Readiness,
 )
 from app.contract.providers import Provider, price_list
-from app.contract.requests import ModelChoice
 from app.contract.strategies import STRATEGIES
 from app.contract.validators import VALIDATORS
 from app.contract.waiting import WaitReason

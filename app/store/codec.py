@@ -23,9 +23,10 @@ from app.contract.events import (
 )
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, LimitsChange
+from app.contract.models import ModelChoice
 from app.contract.outcome import OutcomeReason
 from app.contract.ratings import Rated
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import (
     DatedApproval,
     Paused,

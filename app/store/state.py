@@ -19,7 +19,8 @@ from app.contract.drafts import sha256_of
 from app.contract.events import Event, EventType, Queued
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.models import ModelChoice
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import PendingPause
 from app.contract.snapshot import Best, ContinuedFrom, Failure, IterationScore, Result, Snapshot
 from app.contract.statistics import Learnt, ModelUse

@@ -11,7 +11,8 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from app.contract.events import Queued
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.models import ModelChoice
+from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.queue import RefinementQueue
 from app.store import NewRefinement, keys, open_store

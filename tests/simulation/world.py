@@ -18,7 +18,8 @@ from redis.exceptions import RedisError
 from app.contract.errors import Conflict, Overloaded, RefinementNotFound, Unavailable
 from app.contract.events import Queued
 from app.contract.limits import LimitsChange
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.models import ModelChoice
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.status import TERMINAL
 from app.store import NewRefinement, Store, WorkerStore, keys

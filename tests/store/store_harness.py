@@ -24,7 +24,8 @@ from app.contract.events import (
     TextReply,
 )
 from app.contract.judgement import Usage
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.models import ModelChoice
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import OnTimeout, Paused
 from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.status import Status, StopReason

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
+from app.contract.models import ModelChoice
 from app.contract.outcome import Caveat
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import PendingPause
 from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason

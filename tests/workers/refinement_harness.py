@@ -11,7 +11,8 @@ from typing import Any
 from app.contract.events import Draw, Event, Queued
 from app.contract.judgement import Usage
 from app.contract.limits import LimitsChange
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.models import ModelChoice
+from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.snapshot import Snapshot
 from app.contract.versions import ENGINE_VERSION

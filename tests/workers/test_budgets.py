@@ -10,7 +10,8 @@ import pytest
 from app.contract.budget import least_tokens, tokens_in
 from app.contract.events import Event, StepCompleted, StepStarted
 from app.contract.judgement import Usage
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.models import ModelChoice
+from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.contract.status import StopReason
 from tests.workers.honest_endings import require_an_honest_end

@@ -3,7 +3,7 @@
 import asyncio
 
 from app.contract.events import StepCompleted, StepFailed
-from app.contract.requests import ModelChoice
+from app.contract.models import ModelChoice
 from app.contract.status import Status
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers, scores
 from tests.workers.test_kills import record

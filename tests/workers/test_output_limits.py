@@ -9,8 +9,9 @@ import pytest
 
 from app.contract.budget import OutputBounds, output_bounds, tokens_in
 from app.contract.judgement import Critique, Usage
+from app.contract.models import ModelChoice
 from app.contract.providers import cost_usd
-from app.contract.requests import ModelChoice, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.workers.refinement_harness import RefinementHarness, ScriptedAnswers
 from workers.engine.asking import question

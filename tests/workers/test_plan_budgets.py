@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.contract.budget import least_tokens, tokens_in
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
-from app.contract.requests import ModelChoice
+from app.contract.models import ModelChoice
 from app.contract.tools import MAX_RESULT
 from tests.engine.engine_driver import EngineDriver, request, verdict
 from tests.engine.scripted_replies import plan, revised, step
