@@ -224,7 +224,7 @@ class WebhookSender:
         return state.after(attempt, "failed" if wait_s is None else "pending"), wait_s
 
     async def _body(self, taken: TakenWebhook) -> bytes:
-        """Return the message: the event's own snapshot, or that of now where it has none."""
+        """Return the message: the event's own snapshot, or the current one if it has none."""
         where = (taken.tenant, taken.refinement_id)
         if taken.state.type == BATCH_COMPLETED:
             batch = await self._store.batches.get(*where)

@@ -65,7 +65,7 @@ class Hashing:
         return record.hashed_with == self._newest
 
     def matches(self, key: bytes, record: KeyRecord | None) -> bool:
-        """Return whether the record is that of the key; the time tells nothing about the hash."""
+        """Return whether the record belongs to the key; the time reveals nothing about the hash."""
         secret = self._keys.get(record.hashed_with if record else self._newest)
         if secret is None:
             return False
@@ -85,7 +85,7 @@ class KeyNotFound(NotFound):
 
 
 class Keyring:
-    """The keys that administrators manage: those of their tenant, and in `default` all.
+    """The keys that administrators manage: their tenant's keys, and in `default` all keys.
 
     Raises Unavailable if Redis is unreachable.
     """

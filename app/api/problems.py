@@ -184,7 +184,7 @@ async def _framework(request: Request, error: Exception) -> Response:
 
 
 def _allowed(request: Request) -> Iterator[str]:
-    """Yield the methods of all routes with this path; the framework lists those of the first."""
+    """Yield the methods of all routes with this path; the framework lists only the first."""
     for method in METHODS:
         scope = {**request.scope, "method": "GET" if method == "HEAD" else method}
         if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):

@@ -1,4 +1,4 @@
-"""The route of statistics: sums over ended refinements, as JSON, and those of usage as CSV."""
+"""The route of statistics: sums over ended refinements as JSON; usage also as CSV."""
 
 import csv
 import io
@@ -117,7 +117,7 @@ UsageAs = Annotated[UsageFormat, Depends(_format)]
 
 
 def _tenant_of(caller: Caller, wanted: str | None) -> str | None:
-    """Return whose usage a caller sees: None is that of all tenants. Raises TenantNotFound."""
+    """Return the tenant whose usage a caller sees, None for all. Raises TenantNotFound."""
     is_operator = caller.tenant == OPERATOR and Scope.ADMIN in caller.scopes
     if not is_operator and wanted not in (None, caller.tenant):
         raise TenantNotFound(wanted)

@@ -84,7 +84,7 @@ class Shortfall:
     """Least score by criterion."""
     caveats: Sequence[Caveat] = ()
     is_mean: bool = True
-    """Whether the score is the mean of those of the criteria."""
+    """Whether the score is the mean of the criteria's scores."""
 
     def text(self, threshold: float, accepted: frozenset[str] = frozenset()) -> str:
         """Return what keeps it from passing, for the middle of a sentence; empty for nothing."""

@@ -315,7 +315,7 @@ class RefinementRequest(Contract):
         return (self.judged_on(), *self.strategy.rubrics())
 
     def all_validators(self) -> Iterator[tuple[str, Validator]]:
-        """Yield every validator with its JSON Pointer, those of stages, passes and parts last."""
+        """Yield every validator with its JSON Pointer; stages, passes and parts come last."""
         for index, validator in enumerate(self.validators):
             yield f"/validators/{index}", validator
         for item in self.strategy.item_validators():

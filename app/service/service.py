@@ -212,7 +212,7 @@ class Service:
         continued_from: ContinuedFrom | None = None,
         api_key: str | None = None,
     ) -> NewRefinement:
-        """Return what is to be stored of a request that this server can carry out.
+        """Return the record to store of a request that this server can carry out.
 
         Raises InvalidRequest.
         """
@@ -311,7 +311,7 @@ class Service:
     async def iterations(
         self, tenant: str, refinement_id: str, path: str | None
     ) -> tuple[Iteration, ...]:
-        """Return all judged iterations, or those of the search at `path`."""
+        """Return all judged iterations, or the iterations of the search at `path`."""
         request = await self._store.request(tenant, refinement_id)
         journal = await self._journal(tenant, refinement_id)
         found = await asyncio.to_thread(iterations_of, journal, request)

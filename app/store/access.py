@@ -36,8 +36,8 @@ DEAD_MS = 90 * 24 * 3_600_000  # how long a key is listed that no longer works
 class KeyRecord:
     """What is stored of a key. Times are milliseconds since 1970 by Redis TIME.
 
-    `hash` is keyed; `hashed_with` says by which secret. `replaced_by`: the id of the key that a
-    rotation made of it, `replaces`: those of the keys that it was made of, the newest first.
+    `hash` is keyed; `hashed_with` says by which secret. `replaced_by`: the id of the key that
+    replaced it in a rotation; `replaces`: the ids of the keys that it replaced, the newest first.
     `stored`: the record as it was read, with fields of a later release.
     """
 

@@ -138,7 +138,7 @@ def encode_append(
     prompts: Mapping[bytes, bytes] = NO_PROMPTS,
     additions: Sequence[Addition] = (),
 ) -> tuple[str | bytes, ...]:
-    """Return the arguments of an append that define what is written.
+    """Return the arguments of an append that define the written fields, entries and sums.
 
     Raises ValueError unless there are entries or it parks, with a terminal one exactly if `to` is
     terminal, and `refinement.paused` exactly if `to` is paused; and for additions without a
@@ -163,7 +163,7 @@ def encode_append(
 
 
 def encode_additions(additions: Iterable[Addition]) -> list[str | bytes]:
-    """Return key and content of what is added to sums, one after the other."""
+    """Return key and content of each addition to sums, one after the other."""
     return [word for addition in additions for word in (addition.key, encode_addition(addition))]
 
 
@@ -243,7 +243,7 @@ def decode_limits(stored: bytes) -> Limits:
 
 @lru_cache(maxsize=1024)
 def _limits_shown(stored: bytes) -> tuple[bytes, bytes]:
-    """Return those of the limits that a snapshot shows; cached like the limits themselves."""
+    """Return the two limits that a snapshot shows; cached like `decode_limits`."""
     limits = decode_limits(stored)
     return to_json(limits.max_iterations), to_json(limits.threshold)
 

@@ -260,12 +260,12 @@ class _AsksSentinel(Connection):
         await super().send_packed_command(command, check_health)
 
     def is_replaced(self) -> bool:
-        """Return whether the Sentinels name another primary than that of the last connection."""
+        """Return whether the Sentinels name another primary than the last connection had."""
         return self._sentinels.has_replaced(self.host, int(self.port))
 
 
 def is_replaced(connection: AbstractConnection) -> bool:
-    """Return whether Sentinels name another primary than that of the last connection."""
+    """Return whether Sentinels name another primary than the last connection had."""
     return isinstance(connection, _AsksSentinel) and connection.is_replaced()
 
 
@@ -375,7 +375,7 @@ def api_client(url: str) -> AsyncRedis:
 def renewal_client(url: str, give_up_s: float) -> AsyncRedis:
     """Return a client that gives up after `give_up_s`: redis-py may wait for three timeouts.
 
-    They are those of the command, of a new connection and of its retry.
+    The command, a new connection and its retry have one timeout each.
     """
     return async_client(url, **_options(give_up_s / 3, API_RETRIES))
 

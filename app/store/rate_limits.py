@@ -27,7 +27,7 @@ class PermitReport:
 
     `number`: of the report; a repeated one changes nothing and is answered as before.
     `parked`: how many of the permits are for refinements that have to be claimed first.
-    `epoch` is that of `accepted` and `refused`.
+    `epoch`: `accepted` and `refused` belong to it.
     `recent`: calls that were accepted within the last second; `was_free`: without permits.
     `answered` and `bad`: calls that were answered, and that failed as in an outage; `ok`: those
     answered after the last of these failures.

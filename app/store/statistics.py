@@ -168,7 +168,7 @@ class Agreement:
 def lessons(
     tenant: str, kind: Kind, lesson: Learnt, hypotheses: Hypotheses
 ) -> tuple[Addition, ...]:
-    """Return what a refinement adds to the sums of its kind, and to those of its models."""
+    """Return a refinement's additions to the sums of its kind and to the sums of its models."""
     sums = {
         "refinements": (lesson.refinements,),
         "evidence": lesson.evidence,
@@ -223,7 +223,7 @@ def outcome_of(tenant: str, kind: Kind, chance: float, *, is_met: bool) -> Addit
 
 
 def rated_once(tenant: str, critic: str) -> Addition:
-    """Return what a person's rating adds to the number of those of a critic's drafts."""
+    """Return a rating's addition to the number of ratings of a critic's drafts."""
     return Addition(keys.trust(tenant), {f"ratings {critic}": (1,)})
 
 

@@ -95,7 +95,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 def _trace(error: BaseException) -> str:
     """Return the stack and kind of an exception and its causes, and messages that are short.
 
-    The message of a validation error contains what was validated, that of others may.
+    The message of a validation error contains the validated value; other messages may.
     """
     lines: list[str] = []
     seen: BaseException | None = error

@@ -76,7 +76,7 @@ class _Usage(BaseModel):
     output_tokens_details: Annotated[_OutputDetails | None, NoneIfInvalid] = None
 
     def counted(self) -> TokenCount | None:
-        """Return the tokens of a call. Those of the cache are not among `input_tokens`."""
+        """Return the tokens of a call. `input_tokens` does not contain tokens of the cache."""
         read = self.cache_read_input_tokens or 0
         written = self.cache_creation_input_tokens or 0
         asked, details = self.input_tokens, self.output_tokens_details

@@ -92,7 +92,7 @@ class BrokenReply(UnreadableReply):
 
 
 LimitOf = Literal["requests", "tokens", "input_tokens", "output_tokens"]
-"""What a provider limits: calls, or tokens: those of prompts, of replies, or of both together."""
+"""What a provider limits: calls, or the tokens of prompts, of replies, or of both together."""
 
 
 @value(slots=True)

@@ -437,7 +437,7 @@ class ModelGate:
 
 
 class RateLimiter:
-    """The gates of one worker, and their exchange with those of the others.
+    """The gates of one worker, and their exchange with the gates of other workers.
 
     Without an `exchange` it goes by what this worker sees.
     """

@@ -85,7 +85,7 @@ def user_text(prompt: Prompt, *, in_words: bool) -> str:
 def counted(
     asked: int | None, said: int | None, *, cached: int = 0, written: int = 0, thinking: int = 0
 ) -> TokenCount | None:
-    """Return the tokens of a call; None if those of the prompt or of the reply are not known.
+    """Return the tokens of a call; None if the prompt's or the reply's tokens are not known.
 
     A server that counts 0 for a prompt does not count. `cached` and `written` (to the cache) are
     parts of `asked`, `thinking` is one of `said`.
@@ -147,7 +147,7 @@ NAMES_OF_BOUNDS = re.compile(r"minimum|maximum|exclusive|min_?items|max_?items|\
 
 
 def format_schema(call: ModelCall, unwanted: Unwanted, *, takes_bounds: bool) -> Any:
-    """Return the schema to send as the format of a reply: that of a document perhaps unbounded."""
+    """Return the schema to send as the format of a reply; a document's may be without bounds."""
     schema = call.prompt.schema
     if schema is None or not call.prompt.is_document or (takes_bounds and BOUNDED not in unwanted):
         return schema
@@ -351,7 +351,7 @@ class Remote:
     async def complete(self, call: ModelCall) -> ModelReply:
         """Answer a call; the `usage` of the reply or error counts the requests made for it.
 
-        Those that the server refused do not count.
+        Calls that the server refused do not count.
         """
         started = perf_counter()
         if self._shared is not None:

@@ -1,4 +1,4 @@
-"""Signed calls to clients' endpoints, at public addresses and those that the operator allows.
+"""Signed calls to clients' endpoints, at public addresses and addresses that the operator allows.
 
 Signed as Standard Webhooks 1.0 (https://www.standardwebhooks.com): `webhook-id`,
 `webhook-timestamp`, and `webhook-signature: v1,<base64>`, an HMAC-SHA256 of
@@ -302,7 +302,7 @@ class GuardedClient:
 class BeginningReader:
     """Reads `MAX_REPLY` bytes of a response, and one more if there are more, in whatever pieces."""
 
-    is_stream = is_complete = False  # its time is over when that of the call is
+    is_stream = is_complete = False  # its time ends with the call's time
 
     def __init__(self) -> None:
         self.is_done = False

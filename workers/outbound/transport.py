@@ -283,7 +283,7 @@ class RequestAttempts:
     `calls` counts requests, without those that an error response refused; `may_have_cost` is true
     when the server may have processed one, `was_sent` when one may have reached it, `has_begun`
     when a 2xx response began, and `has_timed_out` when one got no response in time; `fields` are
-    the header fields of the last 2xx response, and `status` is that of the last one.
+    the header fields of the last 2xx response, and `status` is the status of the last response.
     """
 
     def __init__(self, transport: Transport, key: str) -> None:

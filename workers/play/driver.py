@@ -140,7 +140,7 @@ async def play_moves(
 def results_of_parts(done: Sequence[Any]) -> tuple[Any, ...]:
     """Return what parts side by side returned; raise the error that stops the whole, if any.
 
-    Reviews wait for everything else: those that are left are asked for together.
+    Reviews wait for everything else; then the driver asks for all of them together.
     """
     errors = [
         result
@@ -748,7 +748,7 @@ class Driver:
 
 
 def _drawn_in(submitted: Submitted) -> tuple[str, ...]:
-    """Return the seats of the models that were drawn, those of stages included."""
+    """Return the seats of the models that were drawn, including seats in stages."""
     roles = submitted.request.models.drawn_from()
     if not roles or not submitted.request.learn:
         return ()

@@ -28,7 +28,7 @@ from workers.outbound.guarded_client import (
 PREFIX = "endpoint:"
 LONGEST_NAME = 200
 MOST_GATES = 1_000
-"""Endpoints that a worker knows at a time; then those that nothing waits for are forgotten."""
+"""Endpoints that a worker knows at a time; beyond them it forgets endpoints without waits."""
 
 
 def endpoint_wait_name(url: str) -> str:

@@ -79,7 +79,7 @@ class Served:
 class StepWaits(Exception):
     """No model, or no endpoint, takes the call of a step now: made again after the shortest `wait`.
 
-    `models` are those that may take it then, and `usage` is what it has consumed so far.
+    `models` may take the call then, and `usage` is its consumption so far.
     """
 
     def __init__(self, waits: Sequence[ModelWaits], usage: Usage) -> None:
@@ -298,7 +298,7 @@ class StepExecutor:
     def _key(self, move: StepMove) -> str:
         """Return the idempotency key of a step: a new one once its reply was voided.
 
-        A server that keeps the reply of the old key would repeat what is to be voided.
+        A server that keeps the reply of the old key would repeat the reply that the retry voids.
         """
         voided = self.voided.get(move.path, 0)
         key = f"{self.refinement_id}/{move.path}"

@@ -633,7 +633,7 @@ class JournalWriter:
         return any(path.startswith(WHOLE) for path in self._replay.scores)
 
     def _achieved(self, judgings: Sequence[JudgedDraft]) -> dict[str, tuple[float, float | None]]:
-        """Return gain and cost of what was drawn, by seat; that of a stage that began."""
+        """Return gain and cost of the drawn models by seat; a stage counts once it has begun."""
         judged = [*self._replay.judgements, *(judging.entry for judging in judgings)]
         paid = self._replay.paid
         achieved: dict[str, tuple[float, float | None]] = {}

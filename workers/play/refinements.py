@@ -166,7 +166,7 @@ class Refinements:
     ) -> AbstractContextManager[TraceSpan]:
         """Return the span of a claim; all claims of a refinement are in one trace.
 
-        Where the submission was in none, the id of the refinement is that of the trace, so that
+        If the submission was in no trace, the refinement's id becomes the trace id, so that
         another worker goes on with it after a crash.
         """
         strategy = loaded.submitted.request.strategy.kind

@@ -178,7 +178,7 @@ class Replay:
 
     @property
     def paid(self) -> list[StepCompleted | StepFailed]:
-        """All steps, those that a retry voided included."""
+        """All steps, including the steps that a retry voided."""
         return [*self.void_steps, *(step.entry for step in self.steps.values())]
 
     def void(self, step: StepCompleted | StepFailed) -> None:
@@ -269,7 +269,7 @@ def replay_of(events: Sequence[Event]) -> Replay:
 
 
 def _maybe_sent(events: Sequence[Event]) -> set[str]:
-    """Return the keys of the steps that have begun, without those that were certainly not sent.
+    """Return the keys of begun steps, except steps that were certainly not sent.
 
     A worker ends a refinement only when no call is open, so a begun step without a reply was not
     sent. The exception is `poisoned`: there the worker died.

@@ -17,7 +17,7 @@ PARK_AFTER_S = 5.0
 class EveryBranchWaits(Exception):
     """Nothing can go on for `PARK_AFTER_S` seconds: this claim ends.
 
-    `keys` are those of the steps that wait, `models` those that they wait for.
+    `keys` names the steps that wait, and `models` the models for which they wait.
     """
 
     def __init__(self, keys: tuple[str, ...], models: tuple[str, ...]) -> None:
@@ -30,7 +30,7 @@ class TimeLimits:
     """The timer of `max_seconds`, `max_wait_seconds` and the deadline of a claimed refinement.
 
     While every branch waits only `max_wait_seconds` counts, else only `max_seconds`; the deadline
-    always does. Times are those of Redis at the claim, and from then on of the event loop.
+    always does. Redis gives the time of the claim, and the event loop all later times.
     """
 
     def __init__(self, claimed: Claimed) -> None:
@@ -148,7 +148,7 @@ class BranchWaits:
             raise self._parked
 
     def interrupt(self) -> None:
-        """Let all waits end at once, those that begin later included."""
+        """Let all waits end at once, including waits that begin later."""
         self._interrupted.set()
 
     @property
@@ -280,7 +280,7 @@ class Bulkhead:
             self._more[model] += 1
 
     def _look(self) -> None:
-        """Find those that have only waited for `SLOW_S` by now."""
+        """Find the refinements that have only waited for `SLOW_S` by now."""
         if not self._calling:
             return
         since = asyncio.get_running_loop().time() - SLOW_S

@@ -120,7 +120,7 @@ def too_expensive(kind: str) -> Violation:
 
 @cache
 def shared_check_process(*, is_slow: bool = False) -> CheckProcess:
-    """Return a check process of this process: the quick one, or that of checks which take long.
+    """Return a check process of this process: for quick checks, or for checks that take long.
 
     They end together with this process.
     """

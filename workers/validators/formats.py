@@ -174,7 +174,7 @@ def check_xml(validator: XmlValidator, draft: str) -> Iterator[Violation]:
     """Yield the first error (XML 1.0, Namespaces in XML 1.0); a DOCTYPE is an error too."""
     body = Body(draft)
     data = body.text.encode()
-    # The encoding in the declaration is that of a file; a draft is text.
+    # The declaration names the encoding of a file; a draft is text.
     parser = expat.ParserCreate("utf-8", namespace_separator=" ")
     parser.StartDoctypeDeclHandler = _refuse_dtd
     try:
@@ -199,14 +199,14 @@ def _refuse_dtd(*_declared: object) -> None:
 MarkdownFlaw = tuple[int, str, str]
 """Line (from 0), message, fix."""
 
-# Tables are those of GitHub: a header row, a delimiter row of the same width, and rows.
+# GitHub defines tables: a header row, a delimiter row of the same width, and rows.
 # https://github.github.com/gfm/#tables-extension-
 PIPE = re.compile(r"(?<!\\)\|")
 DASHES = re.compile(r"(?=[^|]*\|)\|?(?:[ \t]*:?-+:?[ \t]*\|)*+(?:[ \t]*:?-+:?[ \t]*)?")
 
 
 def rows_of_other_widths(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[MarkdownFlaw]:
-    """Yield every row whose number of cells differs from that of its header."""
+    """Yield every row that has more or fewer cells than its header."""
     for at, width in row_widths(tokens):
         cells = _cells(lines[at].lstrip("> \t"))
         if cells != width:
@@ -274,7 +274,7 @@ EMPTY_LINK = re.compile(
 def check_markdown(validator: MarkdownValidator, draft: str) -> Iterator[Violation]:
     """Yield missing headings, then the places with an invalid structure.
 
-    The structure is that of CommonMark with GitHub's tables.
+    CommonMark with GitHub's tables defines the structure.
     """
     page = _Page(draft)
     yield from page.missing(validator.headings)

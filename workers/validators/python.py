@@ -73,7 +73,7 @@ class CaseVerdict:
 async def check_python_cases(
     validator: PythonCasesValidator, draft: str, sandbox: Sandbox, _key: str = ""
 ) -> tuple[Violation | Measurement, ...]:
-    """Return a violation for every case that fails, and the share of those that pass."""
+    """Return a violation for every case that fails, and the share of the cases that pass."""
     body = Body(draft)
     cases, function = validator.cases, validator.function
     given = {"inputs": [case.input for case in cases], "function": function, "most": MAX_ANSWER}
@@ -184,7 +184,7 @@ def _is_close(expected: float, given: float) -> bool:
 
 
 class TestFailure(BaseModel, strict=True):
-    """Which test failed, or part of one; its error, the line of the draft, and that of the test."""
+    """A failed test or part of a test; its error, the line of the draft, the line of the test."""
 
     test: str
     error: str

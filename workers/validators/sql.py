@@ -33,7 +33,7 @@ SqlFlaw = tuple[exp.Expr, str, str]
 
 
 class Tables:
-    """The tables of a schema, and those that earlier statements created."""
+    """The tables of a schema, and tables that earlier statements created."""
 
     def __init__(self, tables: Mapping[str, Sequence[str]]) -> None:
         self._columns: dict[str, Columns] = {}
@@ -153,7 +153,7 @@ def _columns_of(source: Any, tables: Tables, depth: int = 0) -> Columns:
 
 
 def _spread(source: Scope, columns: frozenset[str], tables: Tables, depth: int) -> Columns:
-    """Return the columns of a query with a star, those of all its sources included."""
+    """Return the columns of a query with a star, including all columns of its sources."""
     for each in source.sources.values():
         inner = None if each is source else _columns_of(each, tables, depth + 1)
         if inner is None:
@@ -252,7 +252,7 @@ def _syntax(error: ParseError, body: Body) -> Violation:
     first = error.errors[0] if error.errors else {}
     highlight = str(first.get("highlight") or "")
     said = str(first.get("description") or error).partition(" but got <Token")[0]
-    # The column is that of the last character.
+    # The parser reports the column of the last character.
     end = offset_of(body.text, int(first.get("line") or 1), int(first.get("col") or 1)) + 1
     length = max(1, len(highlight))
     message = f"the draft is not SQL: {abbreviated(said, 200)}"

@@ -33,7 +33,7 @@ from app.contract.waiting import Waiting
 from app.service.iterations import GivenDraft, iterations_of
 
 MOST_DRAFTS = 100
-"""Drafts whose judgement is shown; of more, those of inner searches are left out first."""
+"""Drafts with a shown judgement; beyond them the report omits drafts of inner searches first."""
 
 Data = TypeVar("Data", bound=EventData)
 
@@ -111,7 +111,7 @@ class Story:
         return [draft for draft in self.iterations if draft.path in paths]
 
     def validators(self) -> Iterator[tuple[str, Any]]:
-        """Yield every validator with its path, those of stages, passes and parts last."""
+        """Yield every validator with its path; validators of stages, passes and parts come last."""
         for index, validator in enumerate(self.request.validators):
             yield f"validators/{index}", validator
         for item in self.request.strategy.item_validators():

@@ -27,16 +27,16 @@ end
 if before == claimant then return granted(tonumber(token) > 1 and 1 or 0) end  -- sent twice
 if status ~= 'queued' and status ~= 'running' then return false end
 if is_held(holder, at) then return false end
--- After an outage its holder renews first. Recovery enqueues it again if that has died.
+-- After an outage the holder renews first. If the holder has died, recovery enqueues the refinement again.
 if holder and at - up_since(at, lease_ms) < lease_ms / 2 then return false end
 
-if parked then  -- this is an old job: that of a permit would have taken it out
+if parked then  -- this is an old job: taking a permit unparks the refinement
   redis.call('ZREM', WAITING, id)
   redis.call('ZADD', DUE, waits_until(id), id)
   return false
 end
 
-if holder then  -- it died, or it still runs and has lost this one
+if holder then  -- the holder died, or still runs and has lost this refinement
   release(id)
   notify(id, holder)
   permit = nil

@@ -1,6 +1,6 @@
 -- Counts actions that may be many, in one entry per minute: tenant, by, action, about (one word), how many, a
 -- word that no other call has.
--- Their stream is not that of other actions, which they would push out.
+-- They have a stream of their own, because they would push other actions out.
 local tenant, by, action, about, many, sent = unpack(ARGV)
 local log, at = COUNTED .. tenant, clock()
 local now = COUNTING .. by .. ':' .. action

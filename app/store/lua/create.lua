@@ -1,8 +1,8 @@
--- Stores and queues a new refinement: id, tenant, lease in ms, key of the queue, maximum number of those that
--- wait, priority, whether memory is nearly full (0 or 1), time before which it does not start or '', deadline or '', record of the idempotency key or '', its TTL in
+-- Stores and queues a new refinement: id, tenant, lease in ms, key of the queue, maximum number of waiting
+-- refinements, priority, whether memory is nearly full (0 or 1), time before which it does not start or '', deadline or '', record of the idempotency key or '', its TTL in
 -- seconds, hash of the body, request, models, data of refinement.queued, metadata, nonce for prompts, hash of their
 -- beginning or '', encrypted secrets of the request or '', number of summary arguments, those (name, value), RQ's commands.
--- Returns id, whether it is that of an earlier submission, and summary; or MISMATCH, FULL, MEMORY, PAST, FAR, LATE
+-- Returns id, whether an earlier submission has it, and summary; or MISMATCH, FULL, MEMORY, PAST, FAR, LATE
 -- or QUOTA with the name and the value of the quota that the tenant has reached.
 local id, tenant, lease_ms, queue, queue_max, priority, memory, start_after, deadline, record, record_s, body, request, models,
   queued, metadata, prompt_nonce, begins, secrets, fields = unpack(ARGV, 1, 20)

@@ -78,8 +78,8 @@ local dt = math.max(0, math.min(at - (m.at or at), 60000)) / 1000
 m.at = at
 
 -- A refused key stops all models of a provider, yet it may be that only one of them is forbidden, or
--- dearer than the credit. So each model finds out by itself, and what is refused while another works
--- stops no other.
+-- dearer than the credit. So each model finds out by itself, and a refused model stops no other while
+-- another model works.
 local function learn_from_provider()
   if report.ok > 0 then
     if close(p) then p.worked_at = at end
@@ -238,7 +238,7 @@ local function under_way()
   return total, count
 end
 
--- Returns how many calls are allowed now, and how many with those of the next second.
+-- Returns the number of calls allowed now, and the number allowed by the end of the next second.
 local function allowed(in_flight)
   if m.paused_until and at < m.paused_until then return 0, 0 end
   local now, soon = report.wanted, report.wanted
@@ -257,8 +257,8 @@ local function allowed(in_flight)
   return whole(now), whole(soon)
 end
 
--- Returns permits for calls that wait, and for refinements that have to be claimed first: theirs may
--- be those of the next second.
+-- Returns permits for calls that wait, and for refinements that have to be claimed first: these may
+-- take permits of the next second.
 local function shared_out(now, soon)
   local parked = math.min(report.parked, math.ceil(soon * report.parked / math.max(1, report.wanted)))
   return math.min(report.wanted - report.parked, math.max(0, now - parked)), parked

@@ -1,6 +1,6 @@
 -- Looks at the batches that are due: begins requests of them, cancels, erases or ends them. Arguments: maximum count,
--- lease in ms, ms until the next look at a batch, refinements of a tenant that are queued at most before
--- no more are begun, those of one batch under way at most.
+-- lease in ms, ms until the next look at a batch, maximum of queued refinements of a tenant before the script begins
+-- no more, maximum of refinements of one batch under way.
 -- Returns ms until the next batch is due (-1: there is none), then id and RQ job number of each that needs a worker.
 local limit, lease_ms, every_ms, most_queued, most_live = unpack(ARGV)
 local at, found = clock(), { -1 }
