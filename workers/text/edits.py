@@ -113,6 +113,47 @@ def with_line_end(document: Document, edit: Edit) -> Edit:
     return edit
 
 
+def _with_line_kept(document: Document, edit: Edit) -> Edit:
+    """Return the edit with a line end that it would remove, where a blank stands beside it."""
+    gap = _LINE_END.search(document.text, edit.start, edit.end)
+    if gap is None or "\n" in edit.new or "\r" in edit.new:
+        return edit
+    if " " in edit.new.strip():
+        return with_line_end(document, edit)
+    start = edit.start
+    while start > 0 and document.masked[start - 1] == " ":
+        start -= 1
+    is_within_line = 0 < start < edit.start and document.masked[start - 1] not in ("\n", MASK)
+    if is_within_line and edit.new.strip():
+        return Edit(start, edit.end, gap[0] + edit.new)
+    if not edit.new and document.masked[edit.end : edit.end + 1] == " ":
+        return replace(edit, end=edit.end + 1, new=gap[0])
+    return edit
+
+
+def _makes_a_longest_line(document: Document, edit: Edit) -> bool:
+    """Return whether the edit joins lines to one that is longer than all of their paragraph."""
+    old = document.text[edit.start : edit.end]
+    if len(_LINE_END.findall(old)) <= len(_LINE_END.findall(edit.new)):
+        return False
+    first = document.masked.rfind("\n", 0, edit.start) + 1
+    last = document.masked.find("\n", edit.end)
+    rest = document.masked[edit.end : last if last >= 0 else None]
+    joined = document.masked[first : edit.start] + edit.new + rest
+    return max(map(len, joined.splitlines()), default=0) > _longest_line(document.masked, edit)
+
+
+def _longest_line(text: str, edit: Edit) -> int:
+    """Return the length of the longest line of the paragraph that an edit lies in."""
+    first = max(0, edit.start - LONGEST_WORD)
+    gaps = _PARAGRAPH_END.finditer(text, first, edit.start)
+    opening = max((gap.end() for gap in gaps), default=first)
+    closing = _PARAGRAPH_END.search(text, edit.end, edit.end + LONGEST_WORD)
+    lines = text[opening : closing.start() if closing else edit.end + LONGEST_WORD].splitlines()
+    return max(map(len, lines), default=0)
+
+
+_PARAGRAPH_END = re.compile(r"\n[ \t]*(?=\n)")
 _ONE_BLANK = re.compile(r"\S ")
 _LINE_END = re.compile(r"[ \t]*(?:\r\n?|\n)[ \t]*")
 
@@ -132,7 +173,7 @@ def cut(document: Document, start: int, end: int) -> Edit | None:
         start -= 1
     closed = re.compile(r",?[ \t]*\n?[ \t]*").match(text, end)
     after = closed.end() if closed else end
-    if start <= sentence.words[0].start:
+    if start <= sentence.words[0].start and document.opens_sentence(sentence.words[0].start):
         return _cut_front(document, sentence.words[0].start, after)
     if (
         text[start - 1] == ","
@@ -154,8 +195,9 @@ def checked(document: Document, edit: Edit | None) -> Edit | None:
     """Return the edit if it touches nothing protected and keeps every number, negation and name."""
     if edit is None or not document.is_free(edit.start, edit.end):
         return None
+    edit = _with_line_kept(document, edit)
     whole = _whole_words(document.masked, edit.start, edit.end)
-    if whole is None:
+    if whole is None or _makes_a_longest_line(document, edit):
         return None
     start, end = whole
     old = document.masked[start:end]
@@ -232,7 +274,9 @@ def _cut_front(document: Document, start: int, end: int) -> Edit | None:
     word = document.word_after(end)
     if not following.isalpha() or word is None or _may_be_small_name(word):
         return None
-    return checked(document, Edit(start, end + 1, following.upper()))
+    is_small = document.is_lower_case and document.masked[start].islower()
+    first = following if is_small else following.upper()
+    return checked(document, Edit(start, end + 1, first))
 
 
 def _may_be_small_name(word: Word) -> bool:

@@ -31,7 +31,8 @@ def spelling(document: Document) -> Iterator[TextIssue]:
         edit = substitute(document, *match.span(2), "have")
         yield _misspelled(*match.span(), match[0], f"{match[1]} have", edit)
     for match in _SMALL_I.finditer(document.masked):
-        edit = checked(document, Edit(*match.span(), "I"))
+        capital = Edit(*match.span(), "I")
+        edit = None if document.is_lower_case else checked(document, capital)
         yield _misspelled(*match.span(), "i", "I", edit)
 
 
