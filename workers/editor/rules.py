@@ -486,7 +486,7 @@ def _division(document: Document, sentence: Sentence) -> Edit | None:
     return min(found, key=lambda edit: abs(edit.start - middle), default=None)
 
 
-_BEGAN_BEFORE = re.compile(r"[a-z,]\n[ \t]*\Z")
+_BEGAN_BEFORE = re.compile(r"[a-z,][ \t]*\n[ \t]*\Z")
 """The line before a sentence that begins with code in the middle of a paragraph."""
 
 _RUN_ON = re.compile(
