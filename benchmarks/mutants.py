@@ -149,7 +149,7 @@ def is_found(room: str, mutant: Mutation | None, root: Path, *, long: bool) -> b
 
 
 def main() -> None:
-    """Print each mutant that nothing has found, and the share of those that were found."""
+    """Print what became of each mutant, and the share of those that were found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("rooms", nargs="*", default=list(ROOMS), metavar="ROOM")
     parser.add_argument("--count", type=int, default=100)
@@ -166,6 +166,7 @@ def main() -> None:
         for mutant in sampled(ROOT, room, share + (number < more), arguments.seed):
             if is_found(room, mutant, ROOT, long=False):
                 quick += 1
+                print(f"found: {mutant}", flush=True)
                 continue
             found_later = arguments.long and is_found(room, mutant, ROOT, long=True)
             later += found_later
