@@ -78,12 +78,13 @@ SERVICE = {
     "app/__init__.py": "",
     "app/cli/__init__.py": "",
     "app/cli/__main__.py": """
-        import subprocess, sys
+        import signal, subprocess, sys
         from app import supervising
         with subprocess.Popen([sys.executable, "-m", "app.api"]) as api:
             try:
                 supervising.wait(api)
             except KeyboardInterrupt:
+                api.send_signal(signal.SIGINT)
                 api.wait()
         """,
     "app/supervising.py": "def wait(api): api.wait()\n",
