@@ -20,6 +20,17 @@ SPELLING = Criterion(name="spelling")
         ("They have conducted an analysis of the logs.", "They have analyzed the logs."),
         ("The majority of the users agree.", "Most of the users agree."),
         ("The majority of users agree.", "Most users agree."),
+        (
+            "They had it for the majority of Ada's life.",
+            "They had it for the majority of Ada's life.",
+        ),
+        ("They are the majority of new users.", "They are the majority of new users."),
+        (
+            "We may be in a situation in which two fail.",
+            "We may be in a situation in which two fail.",
+        ),
+        ("A sign as to whether it works.", "A sign as to whether it works."),
+        ("We give a *really clear answer* to it.", "We give a *clear answer* to it."),
         ("It is a very important step.", "It is an important step."),
         ("It was an unexpected surprise for us.", "It was a surprise for us."),
         ("This is, of course, a draft.", "This is, of course, a draft."),  # how sure one is

@@ -213,7 +213,7 @@ def _pattern(phrase: str) -> str:
 
 
 def _plural(word: str, before: frozenset[str]) -> bool:
-    return "-s" in before and word.endswith("s") and not word.endswith(("ss", "us", "is"))
+    return "-s" in before and word.endswith("s") and not word.endswith(("ss", "us", "is", "'s"))
 
 
 _CLAUSE_START = re.compile(r"(?:[;:—\u2013(]|,\s+(?:and|but|so))\s*\Z")
@@ -504,6 +504,9 @@ def _openings(document: Document, sentence: Sentence) -> Iterator[tuple[re.Match
         for match in pattern.finditer(document.masked, sentence.start, sentence.end):
             first = document.masked[sentence.start : match.start()]
             if _CONDITIONAL.search(first) or _is_list_of_clauses(first):
+                continue
+            after = document.masked[sentence.end : sentence.end + 40].lstrip()
+            if opening and after.startswith(opening):
                 continue
             if opening or not _may_cover_both(first):
                 yield match, opening

@@ -183,7 +183,7 @@ def cut(document: Document, start: int, end: int) -> Edit | None:
         start -= 1
         return checked(document, Edit(start, after, text[end:after].replace(",", "")[:1] or " "))
     following = document.word_after(end)
-    if text[start - 1] in "([":
+    if text[start - 1] in "([*_":
         return checked(document, Edit(start, after, ""))
     edit = Edit(start, end, "")
     if following and following.start == end + 1:
