@@ -503,10 +503,9 @@ def _openings(document: Document, sentence: Sentence) -> Iterator[tuple[re.Match
     for pattern, opening in _COORDINATED:
         for match in pattern.finditer(document.masked, sentence.start, sentence.end):
             first = document.masked[sentence.start : match.start()]
-            if _CONDITIONAL.search(first) or _is_list_of_clauses(first):
-                continue
             after = document.masked[sentence.end : sentence.end + 40].lstrip()
-            if opening and after.startswith(opening):
+            repeats = bool(opening) and after.startswith(opening)
+            if repeats or _CONDITIONAL.search(first) or _is_list_of_clauses(first):
                 continue
             if opening or not _may_cover_both(first):
                 yield match, opening
