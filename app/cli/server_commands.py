@@ -141,7 +141,7 @@ def demo_request() -> dict[str, Any]:
             {"name": "spelling", "floor": 0.9},
             {"name": "active voice"},
         ],
-        "threshold": 0.8,
+        "threshold": 0.75,
         "max_iterations": 6,
         "models": {"generator": MODEL, "critic": MODEL},
     }
