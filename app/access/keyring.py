@@ -210,7 +210,7 @@ class Keyring:
         hashing = Hashing(await secrets_of(self._settings, self._store))
         return tuple(
             ApiKey.model_validate(
-                {**_values(record, uses.get(record.id)), "outdated": not hashing.knows(record)}
+                _values(record, uses.get(record.id), is_outdated=not hashing.knows(record))
             )
             for record in records
         )
@@ -227,11 +227,12 @@ def _place_of(cursor: str) -> tuple[int, str]:
 
 
 def _issued(record: KeyRecord, key: str) -> IssuedKey:
-    return IssuedKey.model_validate({**_values(record, None), "outdated": False, "key": key})
+    return IssuedKey.model_validate({**_values(record, None, is_outdated=False), "key": key})
 
 
-def _values(record: KeyRecord, used_at: int | None) -> dict[str, object]:
+def _values(record: KeyRecord, used_at: int | None, *, is_outdated: bool) -> dict[str, object]:
     return {
+        "outdated": is_outdated,
         "id": record.id,
         "tenant": record.tenant,
         "scopes": record.scopes,

@@ -122,11 +122,6 @@ def is_of_type(error: ErrorDetails) -> bool:
     return error["type"] in {*WRONG_TYPES, "literal_error", "enum"}
 
 
-def said_at(location: str, sentence: str) -> str:
-    """Return a sentence with its location, which may be empty."""
-    return f"{location}: {sentence}" if location else sentence
-
-
 def in_one(sentences: Iterable[str]) -> str:
     """Return one sentence for what the branches of a union allow instead of the same value."""
     said = [*dict.fromkeys(sentences)]

@@ -68,8 +68,6 @@ class _RequestFields(Contract):
         return handler(RefinementRequest.__pydantic_core_schema__)
 
 
-FIELDS = RefinementRequest.model_fields.items()
-
 if TYPE_CHECKING:
 
     class PartialRequest(_RequestFields, RefinementRequest): ...
