@@ -158,12 +158,13 @@ def huge(size: int = 50 * 1024 * 1024) -> ModelServerReply:
 def improving(asked: AskedPrompt) -> ModelServerReply:
     """Write draft 1, revise draft n into n + 1, score draft n: eight calls until 0.85 is passed.
 
-    It keeps no state: every draft carries its own number.
+    It keeps no state: every draft carries its own number. A draft stands between the marks that the
+    prompt asks for.
     """
     drafts = [int(number) for number in DRAFT.findall(asked.body)]
     latest = max(drafts, default=0)
     if b'"response_format"' not in asked.body and b"You judge" not in asked.body:
-        return _drafted(latest + 1)
+        return _between_marks(_drafted(latest + 1), asked)
     criteria = CRITERIA.search(asked.body)
     return _judged(latest, criteria[1] if criteria else b'["quality"]')
 
@@ -180,9 +181,24 @@ def climbing(asked: AskedPrompt) -> ModelServerReply:
     latest = max(drafts, default=0)
     if b'"response_format"' not in asked.body and b"You judge" not in asked.body:
         wanted = CHARACTERS.search(asked.body)
-        return _long_draft(latest + 1, int(wanted[1]) if wanted else 1_200)
+        drafted = _long_draft(latest + 1, int(wanted[1]) if wanted else 1_200)
+        return _between_marks(drafted, asked)
     criteria = CRITERIA.search(asked.body)
     return chat(verdict(latest, 0.3 + latest / 1_000, *_named(criteria)))
+
+
+MARKS = re.compile(rb"between (<text-\d{6}>) and (</text-\d{6}>)\. Nothing outside")
+
+
+def _between_marks(reply: ModelServerReply, asked: AskedPrompt) -> ModelServerReply:
+    """Return a completion with the marks around its text that the prompt asks for, if it does."""
+    found = MARKS.search(asked.body)
+    if found is None:
+        return reply
+    start, _, rest = reply.body.partition(b'"content": "')
+    text, _, end = rest.partition(b'"')
+    marked = b'%b"content": "%b%b%b"%b' % (start, found[1], text, found[2], end)
+    return ModelServerReply(body=marked)
 
 
 @lru_cache(256)
