@@ -15,11 +15,8 @@ from app.contract.judgement import Span
 MAX_TEXT = 200_000
 """Characters of a draft at most."""
 
-MARKED = re.compile(
-    r"\A\s*<text-(?P<number>\d{6})>[ \t]*\n?(?P<body>(?:(?!</?text-\d{6}>).)*)"
-    r"</text-(?P=number)>\s*\Z",
-    re.DOTALL,
-)
+FIRST_MARK = re.compile(r"\s*<text-(?P<number>\d{6})>[ \t]*\n?")
+EXACT_MARK = re.compile(r"</?text-(?P<number>\d{6})>")
 FENCED = re.compile(r"\A\s*```[^\n`]*\n(?P<body>.*?)\n?```\s*\Z", re.DOTALL)
 
 
@@ -39,8 +36,10 @@ def draft_of(reply: str) -> str:
 
     A reply with fences inside it, or with text around them, is left as it is.
     """
-    if "<text-" in reply[:100] and (marked := MARKED.match(reply)):
-        reply = marked["body"]
+    if "<text-" in reply[:100] and (first := FIRST_MARK.match(reply)):
+        body, last, end = reply[first.end() :].rpartition(f"</text-{first['number']}>")
+        if last and not end.strip() and not EXACT_MARK.search(body):
+            reply = body
     bare = reply.strip()
     if bare[:3] != "```":
         return bare

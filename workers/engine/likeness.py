@@ -244,26 +244,54 @@ def blocks_of(text: str) -> list[str]:
 
 
 class KnownText:
-    """A text that others are compared with."""
+    """A text that others are compared with. Most comparisons need but a part of its properties."""
 
     def __init__(self, text: str) -> None:
-        words = words_and_signs(text)
-        self.length = len(words)
-        self.words = frozenset(words)
-        self.scripts = frozenset(map(_script_of, frozenset(text)))
-        self.pairs = pairs_of(words)
-        self.blocks = blocks_of(text)
-        self.bare = frozenset(text.split())
+        self._text = text
+
+    @cached_property
+    def _all_words(self) -> list[str]:
+        return words_and_signs(self._text)
 
     @property
+    def length(self) -> int:
+        """The number of words."""
+        return len(self._all_words)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(self._all_words)
+
+    @cached_property
+    def pairs(self) -> set[tuple[str, str]]:
+        return pairs_of(self._all_words)
+
+    @cached_property
+    def scripts(self) -> frozenset[str]:
+        return frozenset(map(_script_of, frozenset(self._text)))
+
+    @cached_property
+    def blocks(self) -> list[str]:
+        return blocks_of(self._text)
+
+    @cached_property
+    def bare(self) -> frozenset[str]:
+        """What stands between blanks."""
+        return frozenset(self._text.split())
+
+    @cached_property
     def is_long(self) -> bool:
         """Whether it is long enough for likeness to say something."""
-        return self.length >= LONG
+        return self._has_words(LONG)
 
-    @property
+    @cached_property
     def is_enough(self) -> bool:
         """Whether it is long enough to tell its blocks in a reply from others."""
-        return self.length >= ENOUGH
+        return self._has_words(ENOUGH)
+
+    def _has_words(self, fewest: int) -> bool:
+        """Return whether it has at least so many words; its beginning mostly shows that."""
+        return len(words_and_signs(self._text[: 20 * fewest])) >= fewest or self.length >= fewest
 
     def share_of(self, words: Sequence[str]) -> float:
         """Return the share of these words that it has, counting each once."""
@@ -344,7 +372,12 @@ def repeats_itself(text: str) -> bool:
     blocks = (block.strip() for block in text.split("\n\n"))
     if _longest_run(block for block in blocks if len(block) > MOST_OF_A_REFRAIN) >= MOST_RUN:
         return True
-    return _ends_in_a_loop(words_and_signs(text[-LOOPS_WITHIN:]), MOST_LOOPS)
+    end = text[-LOOPS_WITHIN:]
+    last = words_and_signs(end[-LOOPS_WITHIN // 10 :])[-1:]
+    # Pairs of signs overlap, so that half of them are counted.
+    if not last or 2 * end.casefold().count(last[0]) < MOST_LOOPS:
+        return False
+    return _ends_in_a_loop(words_and_signs(end), MOST_LOOPS)
 
 
 MOST_OF_A_REFRAIN = 40

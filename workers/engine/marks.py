@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 
-from app.contract.drafts import marks
+from app.contract.drafts import EXACT_MARK, marks
 
 LINE_START = r"(?m:^[ \t]*(?:#{1,6}|>)[ \t]*)?"
 AROUND, AND_AFTER = r"(?P<around>[*_`]{1,3})?", r"(?(around)(?P=around))"
@@ -22,7 +22,6 @@ A_MARK = re.compile(
 
 Signs on one side of it alone are the text's: "`code`</text-1234>".
 """
-EXACT = re.compile(r"</?text-(?P<number>\d{6})>")
 BARE_END = re.compile(rf"^[ \t]*{AROUND}</text>{AND_AFTER}[ \t]*$", re.IGNORECASE | re.MULTILINE)
 HALF_A_MARK = re.compile(
     r"\r?\n?(?:^[ \t]*(?:#{1,6}|>)[ \t]*)?[*_`]{0,3}\\?"
@@ -31,6 +30,8 @@ HALF_A_MARK = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """The end of a text that may be the beginning of a mark."""
+SIGNS_OF_A_LINE = frozenset(" \t#>")
+"""Signs in front of a mark that may be parts of it."""
 FEWEST = 4
 """A text between marks counts if it is at most so many times shorter than the longest one."""
 LONGEST_MENTION = 12
@@ -85,7 +86,7 @@ def begun_in(reply: str, number: str) -> str | None:
     The text ends at its last mark, or before what may become one. Words that are mentioned between
     two marks are no text. A reply that begins with a mark of another number has that one.
     """
-    if other := EXACT.match(reply.lstrip()):
+    if other := EXACT_MARK.match(reply.lstrip()):
         number = other["number"]
     begun: int | None = None
     found = [mark for mark in A_MARK.finditer(reply) if mark["number"] == number]
@@ -113,7 +114,7 @@ def _without_line_ends(text: str) -> str:
 
 def has_marks(text: str) -> bool:
     """Return whether a text has a mark of any number in the exact form."""
-    return EXACT.search(text) is not None
+    return EXACT_MARK.search(text) is not None
 
 
 def marked_in(reply: str, number: str, *, any_number: bool) -> list[str]:
@@ -123,6 +124,12 @@ def marked_in(reply: str, number: str, *, any_number: bool) -> list[str]:
     numbers badly. Words between two last marks are a text of their own.
     Raises `UnclosedMark` where the last text does not end.
     """
+    opens, closes = marks(number)
+    bare = reply.strip()
+    if bare.startswith(opens) and bare.endswith(closes) and bare.count(number) == 2:
+        between = bare[len(opens) : -len(closes)]
+        if between[-1:] not in SIGNS_OF_A_LINE:
+            return [between] if between.strip() else []
     texts: list[str] = []
     begun = ended = None
     for mark in _marks_in(reply, number, any_number=any_number):
@@ -152,7 +159,7 @@ def _marks_in(reply: str, number: str, *, any_number: bool) -> list[re.Match[str
     own = [mark for mark in found if mark["number"] == number]
     if len(own) > 1 or not any_number:
         return own
-    return [mark for mark in found if mark in own or EXACT.fullmatch(mark[0])]
+    return [mark for mark in found if mark in own or EXACT_MARK.fullmatch(mark[0])]
 
 
 def _to_the_end(rest: str) -> str:

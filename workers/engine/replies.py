@@ -209,8 +209,12 @@ class ReplyReader:
 def _may_be_data(task: Task) -> bool:
     """Return whether a text may be an object, by the task or by what validators check."""
     checks = (*task.checks, *[check for own in task.own for check in own.checks])
-    wanted = any(map(OF_DATA.search, (task.instruction or "", *checks)))
-    return bool(task.schemas) or wanted
+    return bool(task.schemas) or any(map(_speaks_of_data, (task.instruction or "", *checks)))
+
+
+@lru_cache(32)
+def _speaks_of_data(text: str) -> bool:
+    return OF_DATA.search(text) is not None
 
 
 def _review(asked: PromptRequest) -> str:

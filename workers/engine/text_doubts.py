@@ -371,7 +371,7 @@ LITTLE = "it has little in common with the draft: give the revised text of the d
 def _doubt_of_whole(text: str, asked: TextRequest, base: KnownText) -> str | None:
     """Return why a reply may be no text at all, by its words and its length."""
     draft = asked.base or ""
-    if not base.is_long or (base.has_words_of(text) and 2 * len(text) > len(draft)):
+    if (2 * len(text) > len(draft) and base.has_words_of(text)) or not base.is_long:
         return None
     return ABOUT if _speaks_of(draft, text, base) else _doubt_by_size(text, asked, base)
 

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pkgutil import get_data
 
 from app.contract.drafts import marks
@@ -86,6 +87,11 @@ FENCE_LABEL = re.compile(r"\A[^\n<>]{0,60}:\n(?=<data-[\w-]+>\n)")
 LINE_OF_FENCE = re.compile(r"(?m)^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^\n`]*)$")
 
 
+@lru_cache(32)
+def _is_about_a_message(task: str) -> bool:
+    return MESSAGE.search(task) is not None
+
+
 class NoText(Exception):
     """A reply that contains no text; the message says what it contains."""
 
@@ -118,7 +124,7 @@ class TextRequest:
     @property
     def is_message(self) -> bool:
         """Whether the text may be part of a conversation, by the words of the task."""
-        return MESSAGE.search(self.task or (self.base or "")[:2_000]) is not None
+        return _is_about_a_message(self.task or (self.base or "")[:2_000])
 
     def has(self, pattern: re.Pattern[str]) -> bool:
         """Return whether a given text matches a pattern somewhere."""
