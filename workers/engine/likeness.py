@@ -397,6 +397,8 @@ def _longest_run(items: Iterable[str]) -> int:
 def _ends_in_a_loop(words: Sequence[str], times: int) -> bool:
     """Return whether a text ends in the same words, up to 30 of them, that many times."""
     for length in range(1, 31):
+        if words[-1:] != words[-1 - length : -length]:
+            continue
         need = max(times * length, 40)
         tail = words[-need:]
         if len(tail) == need and all(a == b for a, b in zip(tail, tail[length:], strict=False)):
