@@ -291,7 +291,7 @@ class KnownText:
 
     def _has_words(self, fewest: int) -> bool:
         """Return whether it has at least so many words; its beginning mostly shows that."""
-        return len(words_and_signs(self._text[: 20 * fewest])) >= fewest or self.length >= fewest
+        return len(words_and_signs(self._text[: 10 * fewest])) >= fewest or self.length >= fewest
 
     def share_of(self, words: Sequence[str]) -> float:
         """Return the share of these words that it has, counting each once."""
@@ -372,18 +372,16 @@ def repeats_itself(text: str) -> bool:
     blocks = (block.strip() for block in text.split("\n\n"))
     if _longest_run(block for block in blocks if len(block) > MOST_OF_A_REFRAIN) >= MOST_RUN:
         return True
-    end = text[-LOOPS_WITHIN:]
-    last = words_and_signs(end[-LOOPS_WITHIN // 10 :])[-1:]
-    # Pairs of signs overlap, so that half of them are counted.
-    if not last or 2 * end.casefold().count(last[0]) < MOST_LOOPS:
-        return False
-    return _ends_in_a_loop(words_and_signs(end), MOST_LOOPS)
+    return _ends_in_a_loop(text)
 
 
 MOST_OF_A_REFRAIN = 40
 MOST_RUN = 3
 MOST_LOOPS = 8
+LONGEST_LOOP = 30
 LOOPS_WITHIN = 6_000
+SHOWS_NO_LOOP = 400
+"""Characters at the end of a text that nearly always show that it ends in no loop."""
 
 
 def _longest_run(items: Iterable[str]) -> int:
@@ -394,13 +392,23 @@ def _longest_run(items: Iterable[str]) -> int:
     return longest
 
 
-def _ends_in_a_loop(words: Sequence[str], times: int) -> bool:
-    """Return whether a text ends in the same words, up to 30 of them, that many times."""
-    for length in range(1, 31):
-        if words[-1:] != words[-1 - length : -length]:
-            continue
-        need = max(times * length, 40)
-        tail = words[-need:]
-        if len(tail) == need and all(a == b for a, b in zip(tail, tail[length:], strict=False)):
-            return True
-    return False
+def _ends_in_a_loop(text: str) -> bool:
+    """Return whether a text ends in the same words, up to 30 of them, again and again."""
+    words, lengths = list[str](), list(range(1, LONGEST_LOOP + 1))
+    for size in (SHOWS_NO_LOOP, LOOPS_WITHIN):
+        words = words_and_signs(text[-size:])[len(text) > size :]  # the first one may be cut off
+        lengths = [length for length in lengths if _is_loop(words[-_least(length) :], length)]
+        if not lengths:
+            break
+    return any(_least(length) <= len(words) for length in lengths)
+
+
+def _least(length: int) -> int:
+    return max(MOST_LOOPS * length, 40)
+
+
+def _is_loop(words: Sequence[str], length: int) -> bool:
+    """Return whether all words that stand so far apart are the same; so it is if none do."""
+    if len(words) > length and words[-1] != words[-1 - length]:
+        return False
+    return words[length:] == words[:-length]
