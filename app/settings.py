@@ -3,7 +3,10 @@
 import hashlib
 import hmac
 import json
+import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -208,6 +211,38 @@ def _are_in_range(weights: dict[str, float]) -> dict[str, float]:
     return weights
 
 
+CORES_BY_DEFAULT = 8
+
+
+def usable_cores(root: Path = Path("/"), affine: int | None = None) -> int:
+    """Return how many cores this process may use, rounded down: 1 to `CORES_BY_DEFAULT`.
+
+    They are limited by its CPU affinity (`affine`) and by the quotas of its cgroup and of those
+    above: `cpu.max` of version 2, `cpu.cfs_quota_us` of version 1 (cgroups(7)).
+    """
+    if affine is None:
+        is_known = hasattr(os, "sched_getaffinity")
+        affine = len(os.sched_getaffinity(0)) if is_known else os.cpu_count() or 1
+    return max(1, min(CORES_BY_DEFAULT, affine, *map(int, _quotas(root))))
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    groups = root / "proc" / "self" / "cgroup"
+    for line in groups.read_text().splitlines() if groups.exists() else ():
+        _, controllers, path = line.split(":", 2)
+        if "cpu" not in (controllers or "cpu").split(","):
+            continue
+        mount = root / "sys" / "fs" / "cgroup" / ("cpu" if controllers else "")
+        for group in (own := mount / path.lstrip("/"), *own.parents):
+            for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+                with suppress(OSError):
+                    quota, period = " ".join((group / it).read_text() for it in files).split()
+                    if quota not in {"max", "-1"}:
+                        yield int(quota) / int(period)
+            if group == mount:
+                break
+
+
 Weights = Annotated[
     dict[str, float], NoDecode, BeforeValidator(_read_weights), AfterValidator(_are_in_range)
 ]
@@ -320,8 +355,19 @@ class Settings(_WithProviders):
         " requests, tokens, input_tokens and output_tokens a minute, and calls in_flight. `*`:"
         " every model of the provider by itself. What a provider enforces is learnt anyway.",
     )
+    workers: int = Field(
+        default_factory=usable_cores,
+        ge=1,
+        le=64,
+        description="Worker processes of `hone worker` and of `hone serve`, each for one core."
+        " Default: as many cores as the process may use, 8 at most.",
+    )
     concurrency: int = Field(
-        200, ge=1, le=10_000, description="Maximum number of refinements in progress per worker."
+        200,
+        ge=1,
+        le=10_000,
+        description="Maximum number of refinements in progress in a container: divided among its"
+        " HONE_WORKERS, at least 1 for each.",
     )
     queue: Annotated[str, Field(pattern=patterns.QUEUE_NAME.regex)] = Field(
         "hone", description="Name of the RQ queue."
@@ -381,13 +427,6 @@ class Settings(_WithProviders):
         ge=1,
         description="Seconds that the event loop of a worker may stand still before the worker"
         " stops renewing its lease.",
-    )
-    quarantine: int = Field(
-        2,
-        ge=1,
-        le=16,
-        description="Maximum number of child processes of a worker that play refinements whose"
-        " worker died before they made progress.",
     )
     retention_s: int = Field(
         86_400, ge=1, description="Retention of an ended refinement in seconds."

@@ -197,6 +197,7 @@ def start_hone(
         "HONE_REDIS_URL": setup.redis_url,
         "HONE_HOST": "127.0.0.1",
         "HONE_PORT": str(port),
+        "HONE_WORKERS": "1",
         "HONE_CONCURRENCY": str(setup.at_once),
         "HONE_QUEUE_MAX": str(setup.count + 1_000),
         "HONE_MODEL": "openai:bench",

@@ -6,15 +6,18 @@ import gc
 import json
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
 import uvloop
+from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 from redis.exceptions import ConnectionError as RedisUnreachable
 from redis.exceptions import RedisError
@@ -23,6 +26,7 @@ from redis.exceptions import TimeoutError as RedisTimedOut
 from app.contract.invalid_values import sentence_of
 from app.contract.plugins import PluginFailed, load_added
 from app.contract.requests import RefinementRequest
+from app.local.supervisor import Child, ForkedProgram, Interrupts, Supervisor
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
@@ -66,10 +70,14 @@ COLLECT_AFTER = (50_000, 20, 100)
 OpenResources = Callable[[Settings], AbstractAsyncContextManager[ServerResources]]
 OpenModels = Callable[[Settings], AbstractAsyncContextManager[ModelCaller]]
 BackgroundTask = Callable[[], Awaitable[None]]
+Start = Callable[..., Coroutine[Any, Any, None]]
 
 CANNOT_START = (PluginFailed, UnusableRedis, RedisError, RunsAsRoot, ValidationError)
+QUARANTINED = 2
+"""Child processes of a worker that play suspects; few refinements ever are."""
 CONNECT_TIMEOUT_S = 30.0
 RETRY_EVERY_S = 0.5
+LOOK_EVERY_S = 0.02
 
 
 def main(
@@ -77,30 +85,121 @@ def main(
     open_models: OpenModels = open_models,
     new_name: Callable[[], str] = new_name,
 ) -> int:
-    """Run until a signal arrives; return 0, or 1 if the worker cannot start. The log says why."""
+    """Run until a signal arrives; return 0, or 1 if no worker can start. The log says why."""
     configure_logs("worker")
     start = partial(_start, open_server_resources, open_models)
     try:
         settings = Settings()
         configure_logs("worker", settings.log_format, settings.log_level)
-        metrics.serve_metrics(*settings.metrics_at())
         load_strategies()
         load_added()
-        gc.freeze()
-        gc.set_threshold(*COLLECT_AFTER)
-        name = new_name()
-        fork_server = ForkServer(partial(_run_child, settings, start))
-        with closing(fork_server):
-            uvloop.run(start(settings, name, partial(work, fork_server=fork_server)))
     except CANNOT_START as error:
-        log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback
-        return 1
+        return _cannot_start(error)
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    if settings.workers > 1:
+        return run_workers(settings, start, new_name)
+    serve = partial(metrics.serve_metrics, *settings.metrics_at())
+    return run_worker(settings, start, new_name, serve)
+
+
+def _cannot_start(error: Exception) -> int:
+    log.error("cannot start: %s", error)
+    return 1
+
+
+def run_worker(
+    settings: Settings, start: Start, new_name: Callable[[], str], serve: Callable[[], None]
+) -> int:
+    """Run one worker in this process until a signal arrives; `serve` shows its metrics."""
+    name = new_name()
+    with closing(ForkServer(partial(_run_child, settings, start))) as fork_server:
+        serve()
+        return _run_loop(partial(start, settings, name, partial(work, fork_server=fork_server)))
+
+
+def _run_loop(start: Callable[[], Coroutine[Any, Any, None]]) -> int:
+    try:
+        uvloop.run(start())
+    except CANNOT_START as error:
+        return _cannot_start(error)
     return 0
+
+
+MARGIN_S = 5.0
+"""Time for a worker to end after its own grace period."""
+
+
+def run_workers(settings: Settings, start: Start, new_name: Callable[[], str]) -> int:
+    """Run `settings.workers` workers, each forked from this process, until a signal arrives.
+
+    A first child finds out whether a worker can start; if not, its exit status is returned.
+    """
+    channels = [metrics.MetricsChannel() for _ in range(settings.workers)]
+    workers = [
+        ForkedProgram(f"worker {number}", partial(run_worker, own, start, new_name, channel.answer))
+        for number, own, channel in zip(count(1), parted(settings), channels, strict=False)
+    ]
+    serving = ForkedProgram("metrics", partial(_serve_metrics, settings, channels))
+    with suppress(KeyboardInterrupt), Interrupts() as interrupts:
+        if status := _status_of_start(settings, start, new_name):
+            return status
+        with (
+            # Metrics are served until the last worker has ended.
+            Supervisor([serving] if settings.metrics_address else [], _log) as beside,
+            Supervisor(
+                workers,
+                _log,
+                grace_s=settings.grace_s + MARGIN_S,
+                in_a_hurry=lambda: interrupts.in_a_hurry,
+                meanwhile=beside.tick,
+            ) as supervisor,
+        ):
+            supervisor.run()
+    return 0
+
+
+def parted(settings: Settings) -> list[Settings]:
+    """Return the settings of each worker: a part of the concurrency, the first ones one more."""
+    each, more = divmod(settings.concurrency, settings.workers)
+    return [
+        settings.model_copy(update={"concurrency": max(1, each + (number < more))})
+        for number in range(settings.workers)
+    ]
+
+
+def _status_of_start(settings: Settings, start: Start, new_name: Callable[[], str]) -> int:
+    """Connect in a child as a worker does; return its exit status."""
+
+    async def work_nothing(*_: object, **__: object) -> None: ...
+
+    attempt = partial(_run_loop, partial(start, settings, new_name(), work_nothing))
+    child = Child(ForkedProgram("first worker", attempt), _log)
+    child.revive()
+    try:
+        while child.is_running:
+            time.sleep(LOOK_EVERY_S)
+    finally:
+        child.kill()
+    return abs(child.status or 0)
+
+
+def _serve_metrics(settings: Settings, channels: Sequence[metrics.MetricsChannel]) -> int:
+    """Serve the metrics of all workers as those of one until killed."""
+    registry = CollectorRegistry()
+    registry.register(metrics.AddedMetrics(channels))
+    metrics.serve_metrics(*settings.metrics_at(), registry)
+    while True:
+        signal.pause()
+
+
+def _log(name: str, line: str) -> None:
+    log.warning("%s %s", name, line)
 
 
 def _run_child(
     settings: Settings,
-    start: Callable[..., Coroutine[Any, Any, None]],
+    start: Start,
     name: str,
     incoming: IO[bytes],
     outgoing: int,
@@ -181,7 +280,7 @@ def _quarantine(
         store,
         fork_server.start,
         name,
-        children=settings.quarantine,
+        children=QUARANTINED,
         lease_s=settings.lease_s,
         stall_s=settings.stall_s,
     )

@@ -155,6 +155,7 @@ def _apart(directory: Path, receiver: WebhookReceiver) -> dict[str, Any]:
         "redis_url": "",
         "data_dir": directory,
         "model": MODEL,
+        "workers": 1,
         "grace_s": 3.0,
         "auth": "auto",
         "secret_key": SecretStr(receiver.secret),
@@ -233,7 +234,8 @@ def setting_rows(settings: Settings) -> Iterator[Setting]:
             for variable, value in (dict(servers_of(settings.providers)) or example).items():
                 yield Setting(variable, _masked(value), "", meaning)
         else:
-            value, default = _masked(getattr(settings, name)), _masked(field.default)
+            default = _masked(field.get_default(call_default_factory=True))
+            value = _masked(getattr(settings, name))
             yield Setting(_variable(name, field), value, default, meaning)
 
 

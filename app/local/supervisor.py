@@ -1,18 +1,22 @@
-"""Child processes: each in its own session, restarted after a crash, ended by Ctrl-C."""
+"""Child processes: each in its own process group, restarted after a crash, ended by Ctrl-C."""
 
 import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import IO, Any, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from app.local.embedded import EmbeddedRedis
-from app.local.parent_death import dying_with_parent
+from app.local.parent_death import die_with_parent, dying_with_parent
+
+if TYPE_CHECKING:
+    from app.local.embedded import EmbeddedRedis
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -69,15 +73,104 @@ class Program:
     command: tuple[str, ...]
     environment: Mapping[str, str]
 
+    def start(self) -> "subprocess.Popen[bytes]":
+        """Start it in a session of its own. Call it in the main thread."""
+        return subprocess.Popen(  # noqa: S603 - one of Hone's own programs
+            dying_with_parent(self.command, signal.SIGKILL),
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+@dataclass(frozen=True)
+class ForkedProgram:
+    """A function to run in a copy of this process: it needs no imports, and shares memory.
+
+    It returns the exit status. A process that forks must have a single thread.
+    """
+
+    name: str
+    run: Callable[[], int]
+
+    def start(self) -> "ForkedProcess":
+        """Start it in a process group of its own, which writes where this process does."""
+        return ForkedProcess(self.run)
+
+
+class ForkedProcess:
+    """A copy of this process, as `subprocess.Popen` shows a process."""
+
+    stdout = None
+
+    def __init__(self, run: Callable[[], int]) -> None:
+        self._status: int | None = None
+        parent = os.getpid()
+        # A signal that came before the copy has its own handlers would act as on this process.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                exit_with(lambda: self._begin(parent, run))
+            with contextlib.suppress(OSError):  # the copy did the same already, or has ended
+                os.setpgid(self.pid, self.pid)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+
+    def poll(self) -> int | None:
+        """Return the exit status, or minus the signal that killed it; None while it runs."""
+        return self._status if self._status is not None else self._wait(os.WNOHANG)
+
+    def wait(self) -> int | None:
+        """Wait for its end, and return what `poll` does."""
+        return self._status if self._status is not None else self._wait(0)
+
+    def terminate(self) -> None:
+        """Ask it to end, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGTERM)
+
+    def _wait(self, options: int) -> int | None:
+        ended, status = os.waitpid(self.pid, options)
+        if ended:
+            self._status = os.waitstatus_to_exitcode(status)
+        return self._status
+
+    @staticmethod
+    def _begin(parent: int, run: Callable[[], int]) -> int:
+        os.setpgid(0, 0)
+        die_with_parent(signal.SIGKILL, parent)
+        for number in STOPS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+        return run()
+
+
+def exit_with(run: Callable[[], int]) -> NoReturn:
+    """End this process with what `run` returns, without the exit handlers of its parent."""
+    status = 1
+    try:
+        status = run()
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 1
+    except BaseException:  # noqa: BLE001 - it must not return into the copy of its parent
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
 
 class Child:
     """A program and its process, which ends when this process does."""
 
-    def __init__(self, program: Program, emit: Emit) -> None:
+    def __init__(self, program: Program | ForkedProgram, emit: Emit) -> None:
         self.name = program.name
         self._program = program
         self._emit = emit
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._reader: threading.Thread | None = None
 
     @property
@@ -98,19 +191,12 @@ class Child:
     def revive(self) -> None:
         """Start it, after killing the rest of an earlier process. Call it in the main thread."""
         self.kill()
-        self._process = subprocess.Popen(  # noqa: S603 - one of Hone's own programs
-            dying_with_parent(self._program.command, signal.SIGKILL),
-            env=dict(self._program.environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        assert self._process.stdout is not None
-        self._reader = threading.Thread(
-            target=self._read, args=(self._process.stdout,), daemon=True
-        )
-        self._reader.start()
+        self._process = self._program.start()
+        if self._process.stdout is not None:
+            self._reader = threading.Thread(
+                target=self._read, args=(self._process.stdout,), daemon=True
+            )
+            self._reader.start()
 
     def terminate(self) -> None:
         """Ask it to end."""
@@ -234,10 +320,10 @@ class Supervisor:
 
     def __init__(
         self,
-        programs: Sequence[Program],
+        programs: Sequence[Program | ForkedProgram],
         emit: Emit,
         *,
-        redis: EmbeddedRedis | None = None,
+        redis: "EmbeddedRedis | None" = None,
         grace_s: float = 25.0,
         in_a_hurry: Callable[[], bool] = lambda: False,
         backoff: Backoff = Backoff(),

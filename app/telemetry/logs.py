@@ -109,12 +109,13 @@ def _trace(error: BaseException) -> str:
 
 
 class _Text(logging.Formatter):
-    """`12:00:00 WARNING workers.play: message  refinement=ref_... model=...`."""
+    """`12:00:00 WARNING workers.play[pid]: message  refinement=ref_... model=...`."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         fields = "".join(f" {name}={_word(value)}" for name, value in _fields(record).items())
-        line = f"{at} {record.levelname} {record.name}: {record.getMessage()}{fields}"
+        origin = f"{record.name}[{record.process}]"
+        line = f"{at} {record.levelname} {origin}: {record.getMessage()}{fields}"
         error = record.exc_info[1] if record.exc_info else None
         return line if error is None else f"{line}\n{_trace(error)}"
 

@@ -5,13 +5,29 @@ measured by what its processes say together: sums over instances, never one of t
 """
 
 import asyncio
+import json
 import logging
-from collections.abc import Callable
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
-from prometheus_client import Counter, Gauge, Histogram, start_http_server
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    start_http_server,
+)
+from prometheus_client.registry import Collector
 from ulid import ULID
 
 MOST_MODELS = 100
@@ -175,15 +191,158 @@ def ulid_of(refinement_id: str) -> ULID:
     return ULID.from_str(refinement_id[-26:])
 
 
-def serve_metrics(host: str, port: int) -> None:
+def serve_metrics(host: str, port: int, registry: CollectorRegistry = REGISTRY) -> None:
     """Serve this process's metrics in a thread; port 0: nothing. A port that is taken is logged."""
     if not port:
         return
     try:
-        start_http_server(port, addr=host)
+        start_http_server(port, addr=host, registry=registry)
         log.info("metrics are served", extra={"host": host, "port": port})
     except OSError as error:
         log.error("metrics are not served", extra={"port": port, "why": error.strerror})  # noqa: TRY400
+
+
+class MetricsChannel:
+    """Lets a process ask another for its metrics; both are forked from the one that creates it.
+
+    It outlives the process that answers: the next one in its place goes on with it.
+    """
+
+    def __init__(self) -> None:
+        self._asking, self._answering = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._asking.setblocking(False)
+
+    def answer(self, registry: CollectorRegistry = REGISTRY) -> None:
+        """Answer questions in a thread until this process ends."""
+        threading.Thread(target=self._answer, args=(registry,), daemon=True).start()
+
+    def _answer(self, registry: CollectorRegistry) -> None:
+        while True:
+            _, pipes, _, _ = socket.recv_fds(self._answering, 1, 1)
+            # What asked may have stopped waiting.
+            with suppress(OSError), os.fdopen(pipes[0], "w") as pipe:
+                json.dump({"pid": os.getpid(), "families": _written(registry.collect())}, pipe)
+                pipe.write(END)
+
+    def ask(self) -> int:
+        """Ask, and return the descriptor from which to read the answer."""
+        answer, pipe = os.pipe()
+        with suppress(BlockingIOError):  # many questions wait for an answer already
+            socket.send_fds(self._asking, [b"?"], [pipe])
+        os.close(pipe)
+        return answer
+
+
+END = "\n"
+ANSWER_S = 2.0
+SILENT_S = 60.0
+ADDED_GAUGES = frozenset(
+    {
+        "hone_event_streams",
+        "process_open_fds",
+        "process_resident_memory_bytes",
+        "process_virtual_memory_bytes",
+    }
+)
+"""Gauges of which each process has a part; of the others, the highest counts."""
+
+Values = Mapping[tuple[str, str, tuple[tuple[str, str], ...]], float]
+"""Values by family, name and labels."""
+
+
+class ProcessesSilent(Exception):
+    """A process has not said for a minute what it measures."""
+
+
+class AddedMetrics(Collector):
+    """The metrics of several processes as those of one: counts and times are added.
+
+    What a process has counted stays in the sums after its end, so that they never fall. Raises
+    `ProcessesSilent` while a process has not answered for `silent_s` seconds: a probe then fails,
+    as it does for a single process that hangs.
+    """
+
+    def __init__(
+        self,
+        channels: Sequence[MetricsChannel],
+        *,
+        answer_s: float = ANSWER_S,
+        silent_s: float = SILENT_S,
+    ) -> None:
+        self._channels = channels
+        self._answer_s = answer_s
+        self._silent_s = silent_s
+        self._answered_at = [time.monotonic()] * len(channels)
+        self._pids = [0] * len(channels)
+        self._present: list[Values] = [{}] * len(channels)
+        self._past: Values = {}
+        self._families: dict[str, tuple[str, str]] = {}
+        self._asking = threading.Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        """Ask every process, and yield the sums."""
+        with self._asking:
+            answers = [channel.ask() for channel in self._channels]
+            until = time.monotonic() + self._answer_s
+            for place, answer in enumerate(answers):
+                with os.fdopen(answer, "rb") as pipe:
+                    if text := _read(pipe.fileno(), until):
+                        self._note(place, **json.loads(text))
+            now = time.monotonic()
+            if any(now - at > self._silent_s for at in self._answered_at):
+                raise ProcessesSilent(f"a process does not answer for {self._silent_s:g} s")
+            added = self._added([self._past, *self._present])
+        metrics = {name: Metric(name, *family) for name, family in self._families.items()}
+        for (family, name, labels), value in added.items():
+            metrics[family].add_sample(name, dict(labels), value)
+        yield from metrics.values()
+
+    def _note(self, place: int, pid: int, families: list[Any]) -> None:
+        self._answered_at[place] = time.monotonic()
+        if pid != self._pids[place]:
+            ended = self._present[place].items()
+            counted = {key: it for key, it in ended if self._families[key[0]][1] != "gauge"}
+            self._past, self._pids[place] = self._added([self._past, counted]), pid
+        self._families |= {name: (about, kind) for name, about, kind, _ in families}
+        self._present[place] = {
+            (family, name, tuple(labels.items())): value
+            for family, _, _, samples in families
+            for name, labels, value in samples
+        }
+
+    def _added(self, parts: Iterable[Values]) -> Values:
+        added: dict[tuple[str, str, tuple[tuple[str, str], ...]], float] = {}
+        for part in parts:
+            for key, value in part.items():
+                family, name, _ = key
+                if key not in added:
+                    added[key] = value
+                elif name.endswith("_created"):
+                    added[key] = min(added[key], value)
+                elif self._families[family][1] == "gauge" and family not in ADDED_GAUGES:
+                    added[key] = max(added[key], value)
+                else:
+                    added[key] += value
+        return added
+
+
+def _written(metrics: Iterable[Metric]) -> list[Any]:
+    return [
+        (it.name, it.documentation, it.type, [sample[:3] for sample in it.samples])
+        for it in metrics
+    ]
+
+
+def _read(descriptor: int, until: float) -> str:
+    """Return an answer; nothing if it is not complete in time."""
+    parts = []
+    while select.select([descriptor], [], [], max(0.0, until - time.monotonic()))[0]:
+        part = os.read(descriptor, 65_536)
+        if not part:
+            break
+        parts.append(part)
+    text = b"".join(parts).decode()
+    return text if text.endswith(END) else ""
 
 
 async def measure_lag(clock: Callable[[], float] | None = None) -> None:

@@ -31,6 +31,7 @@ REQUEST: dict[str, Any] = {
 @contextmanager
 def serving(data_dir: Path, port: int, **environment: str) -> Iterator[RunningCommand]:
     variables = {"HONE_DATA_DIR": str(data_dir), "HONE_PORT": str(port), "HONE_GRACE_S": "60"}
+    variables["HONE_WORKERS"] = "2"
     with running("serve", **variables | environment) as serve:
         yield serve
 
@@ -108,7 +109,7 @@ def test_a_redis_that_is_named_is_used_and_left_running(tmp_path: Path, redis_ur
     with serving(tmp_path, port, HONE_REDIS_URL=redis_url) as serve:
         assert serve.says("Hone is ready")
         assert refined(port).status == "succeeded"
-        assert len(serve.family()) == 3  # API, worker, and what the worker forks children from
+        assert len(serve.family()) == 6  # API, workers, their supervisor and fork servers
         assert serve.interrupt() == 0
     assert not (tmp_path / "redis").exists()
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from app.cli.processes import environment_of
 from app.cli.server_commands import MASK, show_settings
-from app.settings import ModelServer, Settings
+from app.settings import ModelServer, Settings, usable_cores
 from tests.cli.conftest import Run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -95,6 +95,39 @@ def test_a_setting_that_makes_no_sense_is_named(hone: Run) -> None:
     assert "HONE_PORT" in done.stderr
     assert "HONE_LIMITS: there is no provider of 'opnai:gpt-5-mini'" in done.stderr
     assert "HONE_GRACE_S" in done.stderr
+
+
+@pytest.mark.parametrize("workers", ["0", "-1", "x", "1000"])
+def test_a_number_of_workers_that_makes_no_sense_is_refused(hone: Run, workers: str) -> None:
+    done = hone("config", HONE_WORKERS=workers, COLUMNS="200")
+    assert (done.exit_code, "HONE_WORKERS" in done.stderr) == (2, True)
+
+
+VERSION_1 = "9:name=systemd:/\n4:cpu,cpuacct:/docker/one\n"
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "quotas", "cores"),
+    [
+        ("0::/\n", {"cpu.max": "250000 100000"}, 2),
+        ("0::/\n", {"cpu.max": "50000 100000"}, 1),
+        ("0::/\n", {"cpu.max": "max 100000"}, 6),
+        ("0::/a/b\n", {"a/cpu.max": "300000 100000", "a/b/cpu.max": "max 100000"}, 3),
+        (VERSION_1, {"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "100000"}, 4),
+        (VERSION_1, {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 6),
+        ("0::/\n", {}, 6),
+    ],
+)
+def test_cores_are_those_of_the_quota(
+    tmp_path: Path, cgroup: str, quotas: dict[str, str], cores: int
+) -> None:
+    files = {f"sys/fs/cgroup/{name}": text for name, text in quotas.items()}
+    for name, text in (files | {"proc/self/cgroup": cgroup}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert usable_cores(tmp_path, affine=6) == cores
+    assert usable_cores(tmp_path, affine=1) == 1
+    assert usable_cores(tmp_path, affine=64) <= 8
 
 
 def test_a_key_of_a_provider_is_stripped_and_must_fit_into_a_header(hone: Run) -> None:

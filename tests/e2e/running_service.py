@@ -157,6 +157,7 @@ async def running_service(
                 **{
                     "openai_base_url": models.url,
                     "model": "openai:test",
+                    "workers": 1,
                     "redis_timeout_s": 60,
                     "lease_s": 3,
                     "grace_s": 60,

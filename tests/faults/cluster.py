@@ -384,6 +384,7 @@ async def running_cluster(
             port=free_port("127.0.0.1"),
             data_dir=directory / "data",
             model="openai:test",
+            workers=1,
             lease_s=LEASE_S,
             grace_s=GRACE_S,
             pack_after_s=1,

@@ -42,6 +42,15 @@ with Supervisor([program], print) as supervisor:
     supervisor.run()
 """
 
+FORKING = f"""
+from app.local.supervisor import ForkedProgram, Supervisor
+def sleep():
+    {SLEEPER}
+with Supervisor([ForkedProgram("sleeper", sleep)], print) as supervisor:
+    print("pid", supervisor.children[0].pid, flush=True)
+    supervisor.run()
+"""
+
 
 class CollectedOutput:
     """What was emitted, as lines of `name: text`."""
@@ -192,13 +201,14 @@ def test_what_a_program_started_ends_with_it() -> None:
     assert eventually(lambda: not is_alive(grandchild))
 
 
-def test_programs_die_with_a_supervisor_that_is_killed() -> None:
-    supervising = subprocess.Popen(
-        [sys.executable, "-c", SUPERVISING], cwd=ROOT, stdout=subprocess.PIPE, text=True
+@pytest.mark.parametrize("supervising", [SUPERVISING, FORKING])
+def test_programs_die_with_a_supervisor_that_is_killed(supervising: str) -> None:
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", supervising], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
-    with supervising:
-        assert supervising.stdout is not None
-        child = int(next(line for line in supervising.stdout if line.startswith("pid")).split()[1])
+    with supervisor:
+        assert supervisor.stdout is not None
+        child = int(next(line for line in supervisor.stdout if line.startswith("pid")).split()[1])
         assert is_alive(child)
-        supervising.kill()
+        supervisor.kill()
     assert eventually(lambda: not is_alive(child))

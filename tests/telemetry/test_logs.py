@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -48,7 +49,8 @@ def test_on_a_terminal_it_is_a_line_to_read() -> None:
     out = logged("text")
     log.warning("it waits", extra={"model": "openai:a", "detail": "two words", "seconds": 1.23456})
     assert out.getvalue().endswith(
-        "WARNING workers.test: it waits model=openai:a detail='two words' seconds=1.235\n"
+        f"WARNING workers.test[{os.getpid()}]: it waits model=openai:a detail='two words'"
+        " seconds=1.235\n"
     )
 
 

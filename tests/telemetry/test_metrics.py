@@ -7,10 +7,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from app.contract.judgement import Usage
-from app.telemetry.metrics import MOST_MODELS, bounded, count_call
+from app.telemetry.metrics import (
+    MOST_MODELS,
+    AddedMetrics,
+    MetricsChannel,
+    ProcessesSilent,
+    bounded,
+    count_call,
+)
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
@@ -36,6 +43,48 @@ def test_models_beyond_a_number_have_one_label() -> None:
     labels = {bounded(f"many:model-{number}") for number in range(2 * MOST_MODELS)}
     assert len(labels) <= MOST_MODELS + 1
     assert ("many", "other") in labels
+
+
+def measured_by(channel: MetricsChannel, number: int) -> None:
+    """Answer for a process that has counted `number`."""
+    registry = CollectorRegistry()
+    Counter("calls", "Calls.", ["model"], registry=registry).labels("a").inc(number)
+    Histogram("seconds", "Times.", buckets=(1, 5), registry=registry).observe(number)
+    Gauge("hone_event_streams", "Added.", registry=registry).set(number)
+    Gauge("lag", "The highest.", registry=registry).set(number)
+    channel.answer(registry)
+
+
+def test_metrics_of_several_processes_are_added_as_their_kinds_demand() -> None:
+    channels = MetricsChannel(), MetricsChannel()
+    for number, channel in enumerate(channels, 3):
+        measured_by(channel, number)
+    registry = CollectorRegistry()
+    registry.register(AddedMetrics(channels))
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+    assert found == {
+        ("calls_total", "a"): 7,
+        ("seconds_bucket", "1.0"): 0,
+        ("seconds_bucket", "5.0"): 2,
+        ("seconds_bucket", "+Inf"): 2,
+        ("seconds_count",): 2,
+        ("seconds_sum",): 7,
+        ("hone_event_streams",): 7,
+        ("lag",): 4,
+    }
+
+
+def test_a_process_that_does_not_answer_for_long_is_an_error() -> None:
+    channel = MetricsChannel()
+    measured_by(channel, 1)
+    silent = AddedMetrics([channel], silent_s=-1)
+    with pytest.raises(ProcessesSilent, match="does not answer"):
+        list(silent.collect())
 
 
 def asked_for() -> set[str]:

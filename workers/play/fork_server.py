@@ -9,14 +9,13 @@ import os
 import select
 import signal
 import socket
-import sys
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import IO, NoReturn, Self
+from typing import IO, Self
 
 from app.local.parent_death import die_with_parent
+from app.local.supervisor import exit_with
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +75,7 @@ class ForkServer:
         self._pid = os.fork()
         if self._pid == 0:
             self._socket.close()
-            _exit_with(lambda: _serve(theirs, parent, run))
+            exit_with(lambda: _serve(theirs, parent, run))
         theirs.close()
         self._starting = asyncio.Lock()
         self._started: asyncio.Queue[tuple[int, asyncio.Future[int]] | OSError] = asyncio.Queue()
@@ -167,20 +166,6 @@ class ForkServer:
         self._children.clear()
 
 
-def _exit_with(run: Callable[[], int]) -> NoReturn:
-    """End this process with what `run` returns, without the exit handlers of its parent."""
-    status = 1
-    try:
-        status = run()
-    except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 1
-    except BaseException:  # noqa: BLE001 - it must not return into the copy of its parent
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
 def _serve(control: socket.socket, parent: int, run: RunChild) -> int:
     """Fork a child for every name until the worker is gone."""
     die_with_parent(signal.SIGKILL, parent)
@@ -210,7 +195,7 @@ def _serve(control: socket.socket, parent: int, run: RunChild) -> int:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 for descriptor in (control.detach(), woken, wake):
                     os.close(descriptor)
-                _exit_with(partial(_run, run, server, name.decode(), fds[0], fds[1]))
+                exit_with(partial(_run, run, server, name.decode(), fds[0], fds[1]))
             for descriptor in fds:
                 os.close(descriptor)
             if pid > 0:
