@@ -236,7 +236,7 @@ def _quotas(root: Path) -> Iterator[float]:
         for group in (own := mount / path.lstrip("/"), *own.parents):
             for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
                 with suppress(OSError):
-                    quota, period = " ".join((group / it).read_text() for it in files).split()
+                    quota, period = " ".join((group / file).read_text() for file in files).split()
                     if quota not in {"max", "-1"}:
                         yield int(quota) / int(period)
             if group == mount:

@@ -95,12 +95,12 @@ class ForkedProgram:
     name: str
     run: Callable[[], int]
 
-    def start(self) -> "ForkedProcess":
+    def start(self) -> "ProcessCopy":
         """Start it in a process group of its own, which writes where this process does."""
-        return ForkedProcess(self.run)
+        return ProcessCopy(self.run)
 
 
-class ForkedProcess:
+class ProcessCopy:
     """A copy of this process, as `subprocess.Popen` shows a process."""
 
     stdout = None
@@ -170,7 +170,7 @@ class Child:
         self.name = program.name
         self._program = program
         self._emit = emit
-        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
+        self._process: subprocess.Popen[bytes] | ProcessCopy | None = None
         self._reader: threading.Thread | None = None
 
     @property

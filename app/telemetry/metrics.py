@@ -301,7 +301,7 @@ class AddedMetrics(Collector):
         self._answered_at[place] = time.monotonic()
         if pid != self._pids[place]:
             ended = self._present[place].items()
-            counted = {key: it for key, it in ended if self._families[key[0]][1] != "gauge"}
+            counted = {key: value for key, value in ended if self._families[key[0]][1] != "gauge"}
             self._past, self._pids[place] = self._added([self._past, counted]), pid
         self._families |= {name: (about, kind) for name, about, kind, _ in families}
         self._present[place] = {
@@ -328,8 +328,8 @@ class AddedMetrics(Collector):
 
 def _written(metrics: Iterable[Metric]) -> list[Any]:
     return [
-        (it.name, it.documentation, it.type, [sample[:3] for sample in it.samples])
-        for it in metrics
+        (each.name, each.documentation, each.type, [sample[:3] for sample in each.samples])
+        for each in metrics
     ]
 
 

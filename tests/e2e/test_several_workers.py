@@ -14,6 +14,7 @@ from app.settings import Settings
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, improving
 from tests.e2e.running_service import RunningService, running_service
 from tests.processes import descendants, is_alive
+from tests.waiting import TIMEOUT_S
 from workers.__main__ import parted
 
 
@@ -38,7 +39,7 @@ def ids_of_workers(service: RunningService) -> set[int]:
 
 async def ended(metrics: str) -> float:
     """Return how many refinements all workers have counted as ended."""
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
         text = (await client.get(f"http://{metrics}/metrics")).text
     return sum(float(it) for it in re.findall(r"(?m)^hone_refinements_ended_total.* (.*)$", text))
 
