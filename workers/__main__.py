@@ -26,7 +26,7 @@ from redis.exceptions import TimeoutError as RedisTimedOut
 from app.contract.invalid_values import sentence_of
 from app.contract.plugins import PluginFailed, load_added
 from app.contract.requests import RefinementRequest
-from app.local.supervisor import Child, ForkedProgram, Interrupts, Supervisor
+from app.local.supervisor import MARGIN_S, Child, ForkedProgram, Interrupts, Supervisor
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
@@ -124,10 +124,6 @@ def _run_loop(start: Callable[[], Coroutine[Any, Any, None]]) -> int:
     except CANNOT_START as error:
         return _cannot_start(error)
     return 0
-
-
-MARGIN_S = 5.0
-"""Time for a worker to end after its own grace period."""
 
 
 def run_workers(settings: Settings, start: Start, new_name: Callable[[], str]) -> int:

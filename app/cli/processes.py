@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from app.cli.contract_client import ContractClient, ServiceFailed
 from app.contract.offers import Readiness
 from app.local.embedded import EmbeddedRedis
-from app.local.supervisor import Emit, Interrupts, Program, Supervisor
+from app.local.supervisor import MARGIN_S, Emit, Interrupts, Program, Supervisor
 from app.settings import ModelServer, Settings
 
 SERVER = "HONE_PROVIDER_{}_{}"
@@ -130,8 +130,6 @@ def _check_redis(url: str) -> None:
 
 REWRITE_AFTER_S = 3_600.0
 """Seconds after a deletion in which the append-only file of the embedded Redis is rewritten."""
-
-MARGIN_S = 5.0  # time for a process to end after its own grace period
 
 
 @contextlib.contextmanager

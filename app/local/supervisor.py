@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from app.local.embedded import EmbeddedRedis
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MARGIN_S = 5.0
+"""Time for a program to end after its own grace period."""
 
 
 class Interrupts:

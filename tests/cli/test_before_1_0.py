@@ -69,6 +69,7 @@ def test_a_process_refuses_in_one_sentence_and_changes_nothing(
             "HONE_REDIS_URL": f"unix://{old.connection_pool.connection_kwargs['path']}",
             "HONE_PORT": str(free_port("127.0.0.1")),
             "HONE_SECRET_KEY": "a secret of the test",
+            "HONE_WORKERS": "2",
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
