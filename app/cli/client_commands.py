@@ -955,7 +955,7 @@ def _headline(step: Step) -> str:
 
 def _asked_and_said(step: Step) -> Iterator[str]:
     if prompt := step.prompt:
-        yield f"\n--- prompt {prompt.name}, version {prompt.version}, SHA-256 {prompt.sha256}"
+        yield f"\n--- prompt {prompt.name}, version {prompt.version}"
         yield "(not kept)" if prompt.system is None else f"{prompt.system}\n"
         yield prompt.user or ""
     yield "\n--- reply" if step.reply else f"\n--- {step.code}"

@@ -131,11 +131,10 @@ class StepStarted(Contract):
 
 
 class PromptRef(Contract):
-    """The prompt that was sent: its name, its version and the SHA-256 of the text."""
+    """The prompt that was sent: its name, and the version of its words."""
 
     name: str
     version: int
-    sha256: str
 
 
 class TextReply(Contract):

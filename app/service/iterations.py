@@ -1,7 +1,8 @@
 """The iterations and the steps that a journal has."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import SequenceMatcher
@@ -26,6 +27,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Diff, DiffOperation, Iteration
 from app.contract.steps import Step, StepPrompt
 from app.store import KeptPrompt
+from app.store.prompts import step_name
 
 IssueWording = Mapping[tuple[str | None, str], Finding]
 """The finding of an issue, by the path of an iteration and the id of the issue."""
@@ -321,40 +323,44 @@ class EndedStep:
     data: StepCompleted | StepFailed
     is_voided: bool
 
-    @property
-    def sha256(self) -> str | None:
-        """The sum of its prompt, if it had one."""
-        return self.data.prompt.sha256 if self.data.prompt else None
+    name: str
+    """The name under which its prompt is kept."""
+
+    def is_below(self, path: str) -> bool:
+        """Return whether it is the step at a path, or one below it."""
+        return f"{self.data.key}/".startswith(f"{path.rstrip('/')}/")
 
 
-def ended_steps(journal: Sequence[Event], path: str | None) -> Iterator[EndedStep]:
-    """Yield the steps in the order in which they ended: all, or the one at `path` and below it."""
+def ended_steps(journal: Sequence[Event]) -> Iterator[EndedStep]:
+    """Yield the steps in the order in which they ended."""
     counting = {event.event for event in unvoided(journal)}
-    below = "" if path is None else f"{path.rstrip('/')}/"
+    ended = Counter[str]()
     for event in journal:
         match event.data:
             case StepCompleted(key=key) | StepFailed(key=key) as data:
-                if f"{key}/".startswith(below):
-                    yield EndedStep(event.event, event.at, data, event.event not in counting)
+                is_voided, name = event.event not in counting, step_name(key, ended[key])
+                yield EndedStep(event.event, event.at, data, is_voided, name)
+                ended[key] += 1
 
 
-def replies_in(journal: Sequence[Event]) -> Iterator[str]:
-    """Yield what models have said, what a retry has voided included."""
-    for event in journal:
-        match event.data:
-            case StepCompleted(reply=TextReply(text=text)):
-                yield text
+def replies_of(steps: Iterable[EndedStep]) -> dict[str, str]:
+    """Return what models have said by the names of the steps."""
+    return {
+        step.name: step.data.reply.text
+        for step in steps
+        if isinstance(step.data, StepCompleted) and isinstance(step.data.reply, TextReply)
+    }
 
 
 def step_of(ended: EndedStep, prompts: Mapping[str, KeptPrompt]) -> Step:
-    """Return a step with its prompt, if that was kept."""
+    """Return a step with its prompt, if that was kept under its name."""
     data = ended.data
     shared: dict[str, Any] = {
         "event": ended.event,
         "key": data.key,
         "at": ended.at,
         "is_voided": ended.is_voided,
-        "prompt": _prompt(data.prompt, prompts) if data.prompt else None,
+        "prompt": _prompt(data.prompt, prompts.get(ended.name)) if data.prompt else None,
         "usage": data.usage,
         "seconds": data.usage.seconds,
     }
@@ -363,9 +369,8 @@ def step_of(ended: EndedStep, prompts: Mapping[str, KeptPrompt]) -> Step:
     return Step(**shared, kind="ask" if data.prompt else None, code=data.code, detail=data.detail)
 
 
-def _prompt(prompt: PromptRef, prompts: Mapping[str, KeptPrompt]) -> StepPrompt:
-    named = StepPrompt(name=prompt.name, version=prompt.version, sha256=prompt.sha256)
-    kept = prompts.get(prompt.sha256)
+def _prompt(prompt: PromptRef, kept: KeptPrompt | None) -> StepPrompt:
+    named = StepPrompt(name=prompt.name, version=prompt.version)
     if kept is None:
         return named
     texts = {"system": kept.system, "user": kept.user, "schema_": kept.schema}

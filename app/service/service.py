@@ -42,7 +42,7 @@ from app.service.iterations import (
     iterations_of,
     numbered,
     rating_of,
-    replies_in,
+    replies_of,
     step_of,
 )
 from app.service.model_roles import Selection, model_keys
@@ -344,10 +344,13 @@ class Service:
         longest = sum(map(len, known_texts(request)))
         limit = min(limit, max(1, MOST_CHARACTERS // (longest + 1)))
         journal = await self._journal(tenant, refinement_id)
-        found = [step for step in ended_steps(journal, path) if step.event > after]
+        ended = list(ended_steps(journal))
+        found = [
+            step for step in ended if step.event > after and (path is None or step.is_below(path))
+        ]
         shown = found[:limit]
-        asked = sorted({step.sha256 for step in shown if step.sha256})
-        prompts = await self._store.prompts(tenant, refinement_id, asked, replies_in(journal))
+        asked = [step.name for step in shown]
+        prompts = await self._store.prompts(tenant, refinement_id, asked, replies_of(ended))
         return StepPage(
             data=tuple(step_of(step, prompts) for step in shown),
             has_more=len(found) > limit,

@@ -101,7 +101,7 @@ _REASON: dict[bytes, StopReason | None] = {
 NEXT = {"next"}
 PACKED = b"d"  # before numbers of 8 bytes each; no JSON begins with it
 
-NO_PROMPTS: Mapping[bytes, bytes] = {}
+NO_PROMPTS: Mapping[str, bytes] = {}
 NO_SECRETS: Mapping[str, str] = {}
 
 
@@ -135,7 +135,7 @@ def encode_append(
     to: Status | None,
     parking: Parking | None = None,
     waited_s: float = 0.0,
-    prompts: Mapping[bytes, bytes] = NO_PROMPTS,
+    prompts: Mapping[str, bytes] = NO_PROMPTS,
     additions: Sequence[Addition] = (),
 ) -> tuple[str | bytes, ...]:
     """Return the arguments of an append that define the written fields, entries and sums.

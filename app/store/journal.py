@@ -74,7 +74,7 @@ class Journal:
         limits_seq: int | None = None,
         parking: Parking | None = None,
         waited_s: float = 0.0,
-        prompts: Mapping[bytes, bytes] = NO_PROMPTS,
+        prompts: Mapping[str, bytes] = NO_PROMPTS,
         additions: Sequence[Addition] = (),
     ) -> State:
         """Append all of `entries` with the summary fields and the prompts' parts, or nothing.

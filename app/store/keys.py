@@ -7,7 +7,7 @@ hone:1:journal:ID               stream: entry n has the id `n-0`; packed after t
 hone:1:request:ID               hash: `request` and `models`, JSON; `secrets`, by JSON Pointer,
                                 encrypted; `prompt_nonce`; `learnt`, what was known of its kind
                                 when it was first claimed
-hone:1:prompts:ID               hash: the parts of its prompts, see prompts.py
+hone:1:prompts:ID               hash: lists of what its prompts have, see prompts.py
 hone:1:given:ID                 hash: `KIND COMMAND` -> digest, of every command that took effect
 hone:1:erased:ID                for ten minutes after it was erased
 hone:1:erasures                 hash: `count` of the deletions since the append-only file was last

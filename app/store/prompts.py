@@ -1,19 +1,17 @@
-"""The prompts of a refinement: each is kept once, in parts that prompts share, compressed.
+"""The prompts of a refinement: for each step that asked a model, the list of what its prompt has.
 
-A hash holds `prompt:SHA256` -> its parts, and the id of a part -> its text. Texts of a client stand
-between tags on lines of their own, so a part is the text between two tags: a document or a draft is
-stored once however many prompts have it, and what stands in the request or in a recorded reply is
-not stored again. Everything is named by what it is, so that writing it again changes nothing.
+A hash holds such a list under the name of the step, and others under the hashes of what they hold:
+system message, beginning and instructions of user messages, and schemas are those of many prompts.
+The texts between two tags follow, on lines of their own. What is stored already stands in a list
+as a reference: a text of the request, the draft in a recorded reply, a text in the list of another
+step. Nothing refers to a list before that is written; writing one again changes nothing.
 """
 
-import re
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
-from itertools import chain
-from types import MappingProxyType
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -22,16 +20,16 @@ from app.contract.drafts import draft_of
 from app.contract.requests import RefinementRequest
 from app.contract.values import value
 
-TAG = re.compile(r"(\n?^</?data-[0-9a-f]{64}>$\n?)", re.MULTILINE)
-"""The tags around texts in prompts without a nonce."""
-
 MASK = "*" * 6
-PROMPT = b"prompt:"
 SHORT = 80
-"""Characters up to which a text is cheaper among the parts of its prompt than as one of them."""
+"""Characters up to which a text takes less than a reference to it."""
 
 ID_BYTES = 9
 LEVEL = 6
+
+Reference = int | str | list[str | int]
+"""The place of a text of the request; the field of a list that is the text; or the step in whose
+reply the draft is it, and with a number the step in whose list it stands there."""
 
 
 @value(slots=True)
@@ -43,6 +41,10 @@ class KeptPrompt:
     schema: Mapping[str, Any] | None = None
 
 
+FIRST_IN_TAGS = 5
+"""The place in the list of a step at which the first text between two tags may stand."""
+
+
 def known_texts(request: RefinementRequest) -> tuple[str, ...]:
     """Return the texts of a request, which prompts repeat: they are stored with it already."""
     return (
@@ -50,6 +52,11 @@ def known_texts(request: RefinementRequest) -> tuple[str, ...]:
         request.draft or "",
         *(document.text for document in request.context),
     )
+
+
+def step_name(key: str, voided: int) -> str:
+    """Return the name under which a step is kept of which so many replies were voided before."""
+    return f"{key};retry={voided}" if voided else key
 
 
 class PromptKeeper:
@@ -60,112 +67,83 @@ class PromptKeeper:
 
     def __init__(self, nonce: str | None = None, known: Sequence[str] = ()) -> None:
         self._nonce = nonce
-        self._known = [(f"@{place}", text) for place, text in enumerate(known) if len(text) > SHORT]
-        self._kept: set[bytes] = set()
-        self._listed: dict[str, list[str]] = {}
-        self._named: dict[str, str] = {}
-        self._pending: dict[bytes, tuple[str, bytes]] = {}
+        places = {text: place for place, text in enumerate(known) if len(text) > SHORT}
+        self._known = sorted(places.items(), key=lambda pair: -len(pair[0]))
+        self._kept: dict[str, Reference | None] = {"": None, **places}
+        self._pending: dict[str, dict[str, Reference]] = {}
+        """The references to what is in a field, once that is written."""
+        self._schema: tuple[Mapping[str, Any] | None, str] = (None, "")
 
-    def fields(self, sha256_: str, prompt: KeptPrompt, shared: int = 0) -> dict[bytes, bytes]:
-        """Return the fields for a prompt whose text has this SHA-256, but those that are kept.
+    def fields(
+        self, step: str, prompt: KeptPrompt, shared: int = 0, worded: int = 0
+    ) -> dict[str, bytes]:
+        """Return the fields for the prompt of a step, but those that are kept.
 
-        The first `shared` characters of its user message are those of other prompts as well.
+        The first `shared` characters of its user message are those of other prompts as well, and
+        up to `worded` other refinements have the same.
         """
-        name = _name(sha256_)
-        if name in self._kept:
-            return {}
-        schema = [] if prompt.schema is None else self._parts_again(to_json(prompt.schema).decode())
-        system = self._parts_again(prompt.system)
-        user = [*self._parts_again(prompt.user[:shared]), *self._parts(prompt.user[shared:])]
-        fields = {name: _listing(to_json([system, user, schema]))}
-        for field, (part, content) in self._pending.items():
-            if part in system or part in user or part in schema:
-                fields[field] = content
+        if prompt.schema is not self._schema[0] and prompt.schema is not None:
+            self._schema = prompt.schema, to_json(prompt.schema).decode()
+        schema = "" if prompt.schema is None else self._schema[1]
+        user, rest = prompt.user, prompt.user[worded:]
+        fields: dict[str, bytes] = {}
+        listed: list[Any] = [
+            self._kept[text] if text in self._kept else self._added(text, fields)
+            for text in (prompt.system, schema, user[:shared], user[shared:worded])
+        ]
+        listed += rest.split(self._nonce) if self._nonce else (rest,)
+        found = self._pending[step] = {}
+        for place in range(FIRST_IN_TAGS, len(listed), 2):
+            text, label = _in_tags(listed[place])
+            if text in self._kept:
+                listed[place] = [self._kept[text], label]
+            elif len(text) > SHORT:
+                found[text] = [step, place]
+        fields[step] = _stored(to_json(listed))
         return fields
 
-    def kept(self, fields: Iterable[bytes]) -> None:
-        """Note that fields have been written."""
-        self._kept.update(fields)
+    def kept(self, fields: Iterable[str]) -> None:
+        """Note that fields have been written: later ones may refer to what they hold."""
         for field in fields:
-            self._pending.pop(field, None)
+            self._kept |= self._pending.pop(field)
 
-    def replied(self, reply: str) -> None:
-        """Note that a reply is written with or before what is kept next: its draft is not kept."""
+    def replied(self, step: str, reply: str) -> None:
+        """Note that the reply to a step is written with its prompt: its draft is not kept."""
         draft = draft_of(reply)
         if len(draft) > SHORT:
-            self._named.setdefault(draft, f"&{_id_of(draft)}")
+            self._pending[step][draft] = [step]
 
-    def _parts_again(self, passage: str) -> list[str]:
-        """Return the parts of a passage that other prompts have as well."""
-        if passage not in self._listed:
-            self._listed[passage] = self._parts(passage)
-        return self._listed[passage]
-
-    def _parts(self, passage: str) -> list[str]:
-        """Return the parts of a passage; short texts and tags between two others are one."""
-        parts: list[str] = []
-        short = ""
-        for text, tag in self._split(passage):
-            if len(text) <= SHORT:
-                short += text + tag
-                continue
-            if short:
-                parts.append(f"={short}")
-            parts += (self._named[text],) if text in self._named else self._encoded(text)
-            short = tag
-        if short:
-            parts.append(f"={short}")
-        return parts
-
-    def _split(self, passage: str) -> list[tuple[str, str]]:
-        """Return the texts of a passage, each with the tag after it."""
-        if self._nonce is None:
-            pieces = TAG.split(passage)
-            return list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))
-        text, *rest = passage.split(self._nonce)
-        split: list[tuple[str, str]] = []
-        for piece in rest:
-            at, end = text.rfind("<", -LONGEST_TAG - 1), END_OF_TAG.match(piece)
-            if at < 0 or end is None or ">" in text[at:] or "\n" in text[at:]:
-                text = f"{text}{self._nonce}{piece}"
-                continue
-            if text[at - 1 : at] == "\n":
-                at -= 1
-            split += [(text[:at], f"{text[at:]}{MASK}{end[0]}")]
-            text = piece[end.end() :]
-        return [*split, (text, "")]
-
-    def _encoded(self, text: str) -> list[str]:
-        """Return the parts of a text that has not been kept."""
-        for place, passage in self._known:
-            if passage in text:
-                head, _, rest = text.partition(passage)
-                return [*self._parts(head), place, *self._parts(rest)]
-        part, field, content = _part_of(text) if len(text) <= SMALL else _new_part_of(text)
-        self._named[text] = part
-        self._pending[field] = part, content
-        return [part]
+    def _added(self, text: str, fields: dict[str, bytes]) -> str:
+        """Return a reference to a text that has not been kept, and add the field for it."""
+        pieces: list[str | int] = [text.replace(self._nonce, MASK) if self._nonce else text]
+        for passage, place in self._known:
+            for at, piece in enumerate(pieces):
+                if isinstance(piece, str) and passage in piece:
+                    head, _, rest = piece.partition(passage)
+                    pieces[at : at + 1] = head, place, rest
+                    break
+        field, fields[field] = _part(to_json(pieces))
+        self._pending[field] = {text: field}
+        return field
 
 
-END_OF_TAG = re.compile(r"[^<>\n]{0,20}>\n?")
-LONGEST_TAG = 60
-"""Characters between the bracket that opens a tag and its nonce."""
+def _in_tags(piece: str) -> tuple[str, str]:
+    """Return the text of what is between the nonces of two tags, and what names the second one."""
+    text, _, label = piece.rpartition("\n</")
+    return text[2:], label
 
-SMALL_LISTING = 512
-"""Bytes of a list of parts up to which compression saves next to nothing."""
+
+@lru_cache(maxsize=512)
+def _part(content: bytes) -> tuple[str, bytes]:
+    """Return the field of a list and what it holds; many refinements have the same instructions."""
+    return f"#{b64encode(sha256(content).digest()[:ID_BYTES]).decode()}", _stored(content)
+
+
+SMALL_LIST = 512
+"""Bytes of a list up to which compression saves next to nothing."""
 
 SMALL = 4_096
 """Bytes up to which a window of that size serves; it takes a tenth of the time to set up."""
-
-
-def _new_part_of(text: str) -> tuple[str, bytes, bytes]:
-    """Return a part, and the field that it is kept in with its content."""
-    id_ = _id_of(text)
-    return f"#{id_}", id_.encode(), _compressed(text.encode())
-
-
-_part_of = lru_cache(maxsize=512)(_new_part_of)
-"""The same for instructions and schemas, which many refinements have in common."""
 
 
 def plain_fields(stored: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
@@ -175,88 +153,56 @@ def plain_fields(stored: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
 
 def compressed_fields(plain: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     """Return what such a hash holds, from the same decompressed."""
-    return {
-        name: _listing(content) if name.startswith(PROMPT) else _compressed(content)
-        for name, content in plain.items()
-    }
-
-
-def _listing(plain: bytes) -> bytes:
-    return plain if len(plain) <= SMALL_LISTING else _compressed(plain)
+    return {name: _stored(content) for name, content in plain.items()}
 
 
 def _plain(stored: bytes) -> bytes:
-    """Return a list of parts, or a part: a compressed one does not begin with a bracket."""
+    """Return a list: a compressed one does not begin with a bracket."""
     return stored if stored.startswith(b"[") else zlib.decompress(stored)
 
 
-def _compressed(content: bytes) -> bytes:
-    window, memory = (12, 5) if len(content) <= SMALL else (zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
+def _stored(plain: bytes) -> bytes:
+    if len(plain) <= SMALL_LIST:
+        return plain
+    window, memory = (12, 5) if len(plain) <= SMALL else (zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
     compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, window, memory)
-    return compressor.compress(content) + compressor.flush()
+    return compressor.compress(plain) + compressor.flush()
 
 
-def _id_of(text: str) -> str:
-    return b64encode(sha256(text.encode()).digest()[:ID_BYTES]).decode()
+def decode_prompts(
+    stored: Mapping[bytes, bytes],
+    steps: Iterable[str],
+    known: Sequence[str],
+    replies: Mapping[str, str],
+) -> dict[str, KeptPrompt]:
+    """Return the prompts of steps by their names, but those that were not kept.
 
-
-def _id_in(part: str) -> bytes:
-    return part[1:].encode()
-
-
-def _name(sha256_: str) -> bytes:
-    return PROMPT + sha256_.encode()
-
-
-def names_of(prompts: Sequence[str]) -> list[bytes]:
-    """Return the fields in which the parts of these prompts are listed."""
-    return [_name(prompt) for prompt in prompts]
-
-
-def parts_of(listed: bytes) -> list[list[str]]:
-    """Return the parts of a prompt.
-
-    Each is a text after `=`, the id of one in a field of its own after `#`, or of the draft in a
-    recorded reply after `&`, or after `@` its place among the known texts.
+    `known` are the texts of the request, and `replies` those in the journal by names of steps.
     """
-    parts: list[list[str]] = from_json(_plain(listed))
-    return parts
 
+    @cache
+    def listed(field: str) -> list[Any]:
+        found: list[Any] = from_json(_plain(stored[field.encode()]))
+        return found
 
-def ids_in(parts: Sequence[Sequence[str]]) -> list[bytes]:
-    """Return the ids of the parts that stand in fields of their own."""
-    return [_id_in(part) for part in chain.from_iterable(parts) if part.startswith("#")]
+    def text(reference: Reference | None) -> str:
+        match reference:
+            case int(place):
+                return known[place]
+            case str(field):
+                return "".join([known[it] if isinstance(it, int) else it for it in listed(field)])
+            case [str(step)]:
+                return draft_of(replies[step])
+            case [str(step), int(place)]:
+                return _in_tags(listed(step)[place])[0]
+        return ""
 
+    def prompt(step: str) -> KeptPrompt:
+        system, schema, shared, worded, *pieces = listed(step)
+        rest = MASK.join(
+            [it if isinstance(it, str) else f">\n{text(it[0])}\n</{it[1]}" for it in pieces]
+        )
+        form = from_json(text(schema)) if schema else None
+        return KeptPrompt(text(system), f"{text(shared)}{text(worded)}{rest}", form)
 
-def drafts_in(replies: Iterable[str]) -> dict[str, str]:
-    """Return the drafts of recorded replies by the parts that stand for them."""
-    return {f"&{_id_of(draft)}": draft for draft in map(draft_of, replies) if len(draft) > SHORT}
-
-
-def decode_prompt(
-    parts: Sequence[Sequence[str]],
-    texts: Mapping[bytes, bytes | None],
-    known: Sequence[str] = (),
-    drafts: Mapping[str, str] = MappingProxyType({}),
-) -> KeptPrompt | None:
-    """Return a prompt from its parts, or None if one of the `texts` or `drafts` is missing."""
-
-    def text(part: str) -> str | None:
-        match part[:1]:
-            case "=":
-                return part[1:]
-            case "@":
-                return known[int(part[1:])]
-            case "&":
-                return drafts.get(part)
-        kept = texts.get(_id_in(part))
-        return None if kept is None else zlib.decompress(kept).decode()
-
-    messages: list[str] = []
-    for message in parts:
-        found = [text(part) for part in message]
-        if None in found:
-            return None
-        messages.append("".join(content for content in found if content is not None))
-    system, user, schema = messages
-    return KeptPrompt(system, user, from_json(schema) if schema else None)
+    return {step: prompt(step) for step in steps if step.encode() in stored}

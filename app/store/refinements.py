@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -29,15 +29,7 @@ from app.store.codec import (
 from app.store.committer import Committer, replies_in_order
 from app.store.connection import refusing
 from app.store.packing import Entries, packed_record, with_unpacked
-from app.store.prompts import (
-    KeptPrompt,
-    decode_prompt,
-    drafts_in,
-    ids_in,
-    known_texts,
-    names_of,
-    parts_of,
-)
+from app.store.prompts import KeptPrompt, decode_prompts, known_texts
 from app.store.sealing import Sealer
 from app.store.state import ID_PREFIX, StoredEvent
 
@@ -267,32 +259,19 @@ class RefinementReader:
 
     @refusing
     async def prompts(
-        self, tenant: str, refinement_id: str, sha256s: Sequence[str], replies: Iterable[str]
+        self, tenant: str, refinement_id: str, steps: Sequence[str], replies: Mapping[str, str]
     ) -> dict[str, KeptPrompt]:
-        """Return the prompts with these SHA-256 sums that were kept.
+        """Return the prompts of these steps that were kept, by their names.
 
-        `replies` are those in the journal: their drafts are not stored again. Raises
+        `replies` are those in the journal by steps: their drafts are not stored again. Raises
         RefinementNotFound.
         """
         known = known_texts(await self._request(tenant, refinement_id))
-        listed = await self._kept(refinement_id, names_of(sha256s))
-        parts = {
-            sha256: parts_of(of)
-            for sha256, of in zip(sha256s, listed, strict=True)
-            if of is not None
-        }
-        ids = sorted({part_id for of in parts.values() for part_id in ids_in(of)})
-        texts = await self._kept(refinement_id, ids)
-        found = dict(zip(ids, texts, strict=True))
-
-        def decoded() -> dict[str, KeptPrompt]:
-            drafts = drafts_in(replies)
-            prompts = {
-                sha256: decode_prompt(of, found, known, drafts) for sha256, of in parts.items()
-            }
-            return {sha256: prompt for sha256, prompt in prompts.items() if prompt is not None}
-
-        return await asyncio.to_thread(decoded)  # it may be 20 MB of drafts
+        kept = await self._committer.execute("HGETALL", keys.PROMPTS + refinement_id)
+        if not kept and (record := await packed_record(self._committer, refinement_id)):
+            kept = record.prompts
+        # it may be 20 MB of drafts
+        return await asyncio.to_thread(decode_prompts, kept, steps, known, replies)
 
     async def _snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         return decode_snapshot(refinement_id, await self._summary(tenant, refinement_id))
@@ -363,13 +342,3 @@ class RefinementReader:
             if summary and int(summary[b"last_event"]) <= number_of(entries[-1][0]):
                 return entries, summary, ended
             # Something was appended after the terminal entry in the meantime, or it was erased.
-
-    async def _kept(self, refinement_id: str, names: Sequence[bytes]) -> Sequence[bytes | None]:
-        """Return fields of its prompts, wherever they are; None for those that are not kept."""
-        if not names:
-            return ()
-        key = keys.PROMPTS + refinement_id
-        found: list[bytes | None] = await self._committer.execute("HMGET", key, *names)
-        if None in found and (record := await packed_record(self._committer, refinement_id)):
-            return [record.prompts.get(name) for name in names]
-        return found

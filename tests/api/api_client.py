@@ -130,7 +130,7 @@ class ManualWorker:
         )
 
     def _step(self, key: str, text: str) -> Entry:
-        prompt = PromptRef(name="p", version=1, sha256="0" * 64)
+        prompt = PromptRef(name="p", version=1)
         reply = TextReply(text=text)
         done = StepCompleted(
             about="0" * 16,

@@ -4,19 +4,17 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from app.contract.drafts import sha256_of
 from app.contract.events import EventType, PromptRef, StepCompleted, StepFailed, TextReply
 from app.store import Entry, WorkerStore, keys
 from app.store.prompts import KeptPrompt, PromptKeeper
 from tests.api.api_client import DRAFT, USAGE, ManualWorker, problem, submitted
 from tests.store.store_harness import pack_now
 
-SHA256 = sha256_of("Judge.\n\nA draft.")
-PROMPT = PromptRef(name="critique", version=3, sha256=SHA256)
+PROMPT = PromptRef(name="critique", version=3)
 
 
 async def played(api: httpx.AsyncClient, worker: WorkerStore) -> str:
-    """A refinement with three steps; the second one has failed, and a prompt of two is kept."""
+    """A refinement with three steps; the second one has failed, and the prompts of two are kept."""
     refinement_id = await submitted(api)
     claimed = await worker.claim(refinement_id, f"{refinement_id}-1", "worker-1")
     assert claimed is not None
@@ -40,14 +38,15 @@ async def played(api: httpx.AsyncClient, worker: WorkerStore) -> str:
         usage=USAGE,
         next=(),
     )
-    other = PromptRef(name="write", version=1, sha256="f" * 64)
+    other = PromptRef(name="write", version=1)
     last = done.model_copy(update={"key": "iterations/10/draft", "prompt": other})
     entries = [
         Entry(EventType.STEP_COMPLETED, done),
         Entry(EventType.STEP_FAILED, failed),
         Entry(EventType.STEP_COMPLETED, last),
     ]
-    kept = PromptKeeper().fields(SHA256, KeptPrompt("Judge.", "A draft.", {"type": "object"}))
+    keeper, prompt = PromptKeeper(), KeptPrompt("Judge.", "A draft.", {"type": "object"})
+    kept = keeper.fields(done.key, prompt) | keeper.fields(failed.key, prompt)
     await worker.journal(claimed).append(entries, prompts=kept)
     return refinement_id
 
@@ -62,7 +61,6 @@ async def test_a_step_has_its_question_and_its_reply(
     assert done["prompt"] == {
         "name": "critique",
         "version": 3,
-        "sha256": SHA256,
         "system": "Judge.",
         "user": "A draft.",
         "schema": {"type": "object"},

@@ -378,7 +378,6 @@ STEP = {
     "prompt": {
         "name": "critique",
         "version": 3,
-        "sha256": "0" * 64,
         "system": "You judge.",
         "user": "A draft.",
     },
@@ -420,7 +419,7 @@ def test_a_step_is_printed_with_prompt_and_reply(server: ScriptedApi, hone: Run)
     assert done.exit_code == 0
     lines = [line for line in done.stdout.splitlines() if line]
     assert lines[1:] == [
-        f"--- prompt critique, version 3, SHA-256 {'0' * 64}",
+        "--- prompt critique, version 3",
         "You judge.",
         "A draft.",
         "--- reply",

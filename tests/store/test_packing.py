@@ -42,12 +42,12 @@ from tests.store.store_harness import (
 )
 from tests.store.test_ratings import GOOD
 
-ASKED = {"a" * 64: "Write it. " * 9, "b" * 64: "Judge it. " * 900}
+ASKED = {"draft": "Write it. " * 9, "critique": "Judge it. " * 900}
 
 
-def kept_prompts() -> dict[bytes, bytes]:
+def kept_prompts() -> dict[str, bytes]:
     keeper = PromptKeeper()
-    found: dict[bytes, bytes] = {}
+    found: dict[str, bytes] = {}
     for name, text in ASKED.items():
         found |= keeper.fields(name, KeptPrompt("You are an editor.", text))
     return found
@@ -78,7 +78,7 @@ async def read(store: Store, refinement_id: str) -> list[Any]:
     return [
         await store.snapshot(TENANT, refinement_id),
         await store.request(TENANT, refinement_id),
-        await store.prompts(TENANT, refinement_id, [*ASKED, "c" * 64], ["reply"]),
+        await store.prompts(TENANT, refinement_id, [*ASKED, "other"], {"draft": "reply"}),
         [
             await store.events(TENANT, refinement_id, after, limit)
             for after, limit in ((0, 1), (0, 1_000), (1, 2), (3, 2), (last - 1, 9), (last, 9))
@@ -90,7 +90,8 @@ async def read(store: Store, refinement_id: str) -> list[Any]:
 def test_a_record_of_any_size_survives_packing(size: int) -> None:
     data = b"\x00".join(b"%d" % number for number in range(size // 8))
     entry = {b"type": b"step.completed", b"data": data, b"": b""}
-    record = EndedRecord([(b"1-0", entry), (b"2-0", {})], {b"secrets": bytes(9)}, kept_prompts())
+    prompts = {name.encode(): content for name, content in kept_prompts().items()}
+    record = EndedRecord([(b"1-0", entry), (b"2-0", {})], {b"secrets": bytes(9)}, prompts)
     packed = record.packed()
     assert EndedRecord.unpacked(packed) == record
     assert len(packed) < 2_000 + len(data) / 2

@@ -121,4 +121,4 @@ async def test_who_found_what_is_in_the_journal(harness: RefinementHarness) -> N
     steps = [event.data for event in await harness.events(refinement_id)]
     prompts = {it.key: it.prompt for it in steps if isinstance(it, StepCompleted)}
     assert prompts.keys() == {"iterations/0/critique/reader", "iterations/0/critique/lawyer"}
-    assert len({it.sha256 for it in prompts.values() if it}) == 2
+    assert len({it.about for it in steps if isinstance(it, StepCompleted)}) == 2

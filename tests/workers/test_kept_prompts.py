@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from app.contract.drafts import sha256_of
 from app.contract.errors import RefinementNotFound
 from app.contract.events import TextReply
 from app.contract.steps import Step
-from app.service.iterations import ended_steps, replies_in, step_of
+from app.service.iterations import ended_steps, replies_of, step_of
 from app.store import keys
 from app.store.prompts import MASK
 from tests.workers.refinement_harness import (
@@ -31,9 +30,9 @@ DOCUMENT = " ".join(f"rule{number}" for number in range(400))
 async def steps_of(harness: RefinementHarness, refinement_id: str) -> list[Step]:
     """All steps, as the API shows them."""
     journal = await harness.events(refinement_id)
-    ended = list(ended_steps(journal, None))
-    asked = sorted({it.sha256 for it in ended if it.sha256})
-    prompts = await harness.store.prompts(TENANT, refinement_id, asked, replies_in(journal))
+    ended = list(ended_steps(journal))
+    asked = [it.name for it in ended]
+    prompts = await harness.store.prompts(TENANT, refinement_id, asked, replies_of(ended))
     return [step_of(it, prompts) for it in ended]
 
 
@@ -61,7 +60,6 @@ async def test_every_prompt_is_kept_as_it_was_sent_but_for_its_nonce(
         assert isinstance(step.reply, TextReply)
         assert (step.prompt.system, step.prompt.user) == masked
         assert step.prompt.schema_ == prompt.schema
-        assert step.prompt.sha256 == sha256_of(f"{prompt.system}\n\n{prompt.user}")
 
 
 async def test_a_failed_step_and_one_that_a_retry_voided_are_listed(
@@ -110,7 +108,7 @@ async def test_erasing_leaves_nothing(harness: RefinementHarness, redis_url: str
         await harness.store.erase(TENANT, refinement_id)
         assert not await redis.exists(keys.PROMPTS + refinement_id)
     with pytest.raises(RefinementNotFound):
-        await harness.store.prompts(TENANT, refinement_id, ["0" * 64], ())
+        await harness.store.prompts(TENANT, refinement_id, ["iterations/1/draft"], {})
 
 
 async def test_prompts_are_not_kept_where_they_are_not_wanted(
@@ -130,7 +128,7 @@ async def test_another_tenant_does_not_see_them(harness: RefinementHarness) -> N
     refinement_id = await harness.submit()
     await harness.play(refinement_id, scores(0.9))
     with pytest.raises(RefinementNotFound):
-        await harness.store.prompts("other", refinement_id, ["0" * 64], ())
+        await harness.store.prompts("other", refinement_id, ["iterations/1/draft"], {})
 
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("*.md"))

@@ -199,6 +199,8 @@ class Prompt:
     shared: int = 0
     """Characters at the start of `user` that, after the same `system`, are the same in every call
     about the same task, context and criteria: worth caching."""
+    worded: int = 0
+    """Characters at the start of `user` up to which, from there on, it has the template's words."""
     temperature: float | None = None
     """The temperature of this kind of call, unless the client names one; None is the model's."""
     mark: str | None = None
@@ -356,6 +358,7 @@ def assembled(
         schema,
         is_document,
         shared=len(shared),
+        worded=len(shared) + len(instructions),
         temperature=temperature,
         mark=mark,
     )

@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from app.contract.budget import DEFAULT_MAX_OUTPUT_TOKENS
-from app.contract.drafts import sha256_of
 from app.contract.editor import EDITOR
 from app.contract.events import (
     AnyReply,
@@ -38,7 +37,7 @@ from app.telemetry import TraceSpan, current_span
 from app.telemetry.metrics import count_call
 from app.telemetry.traces import Attribute, Attributes
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult, about
-from workers.engine.prompts import Amend, Prompt, RevisePassages
+from workers.engine.prompts import Amend, RevisePassages
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.models.port import (
     ModelCall,
@@ -331,7 +330,8 @@ class StepExecutor:
 
     async def _ask(self, move: Ask, progress: int, tries: int) -> StepCompleted | StepFailed:
         began = get_running_loop().time()
-        choice, prompt = self._choice(move), _reference(move.prompt)
+        choice = self._choice(move)
+        prompt = _reference(move.prompt.name, move.prompt.version)
         names: Sequence[str] = choice.names()
         if self.permits:  # the model for which there is one goes first: the others are busy
             names = sorted(names, key=lambda name: not self._permits_for(name))
@@ -464,9 +464,9 @@ def _failed(
     )
 
 
-def _reference(prompt: Prompt) -> PromptRef:
-    sha256 = sha256_of(f"{prompt.system}\n\n{prompt.user}")
-    return PromptRef(name=prompt.name, version=prompt.version, sha256=sha256)
+@lru_cache(1_024)
+def _reference(name: str, version: int) -> PromptRef:
+    return PromptRef(name=name, version=version)
 
 
 PROVIDERS = {

@@ -46,7 +46,7 @@ from app.store import (
     insight_additions,
 )
 from app.store.connection import until_answered
-from app.store.prompts import KeptPrompt, PromptKeeper
+from app.store.prompts import KeptPrompt, PromptKeeper, step_name
 from app.store.statistics import Agreement, Hypotheses, Kind, agreements, lessons
 from app.telemetry import metrics
 from workers.engine.judging import error_weights
@@ -483,7 +483,7 @@ class _Append:
     limits_seq: int | None
     parking: Parking | None
     waited_s: float
-    prompts: Mapping[bytes, bytes]
+    prompts: Mapping[str, bytes]
     additions: tuple[Addition, ...]
 
 
@@ -586,19 +586,20 @@ class JournalWriter:
                 )
             )
 
-    def _prompt_fields(self, pending: Sequence[Pending]) -> dict[bytes, bytes]:
+    def _prompt_fields(self, pending: Sequence[Pending]) -> dict[str, bytes]:
         """Return what keeps the prompts of steps, as far as they are not kept yet."""
-        fields: dict[bytes, bytes] = {}
+        fields: dict[str, bytes] = {}
         if self._prompts is None:
             return fields
         for done in pending:
             if isinstance(done, RecordedStep) and done.prompt and done.entry.prompt:
-                prompt = KeptPrompt(done.prompt.system, done.prompt.user, done.prompt.schema)
-                shared = done.prompt.shared
-                fields |= self._prompts.fields(done.entry.prompt.sha256, prompt, shared)
+                asked, step = done.prompt, done.entry.key
+                step = step_name(step, self._replay.voided[step])
+                prompt = KeptPrompt(asked.system, asked.user, asked.schema)
+                fields |= self._prompts.fields(step, prompt, asked.shared, asked.worded)
                 match done.entry:
-                    case StepCompleted(reply=TextReply(text=text)) if done.prompt.asks_for_text:
-                        self._prompts.replied(text)
+                    case StepCompleted(reply=TextReply(text=text)) if asked.asks_for_text:
+                        self._prompts.replied(step, text)
         return fields
 
     def _fields(

@@ -651,12 +651,11 @@ class Problem(Cause):
 @dataclass(kw_only=True)
 class PromptRef:
     """
-    The prompt that was sent: its name, its version and the SHA-256 of the text.
+    The prompt that was sent: its name, and the version of its words.
     """
 
     name: str
     version: int
-    sha256: str
 
 
 @dataclass(kw_only=True)

@@ -2476,15 +2476,13 @@ export interface components {
         } & components["schemas"]["Cause"];
         /**
          * PromptRef
-         * @description The prompt that was sent: its name, its version and the SHA-256 of the text.
+         * @description The prompt that was sent: its name, and the version of its words.
          */
         PromptRef: {
             /** Name */
             name: string;
             /** Version */
             version: number;
-            /** Sha256 */
-            sha256: string;
         };
         /**
          * ProviderKey
