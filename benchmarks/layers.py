@@ -67,7 +67,7 @@ LAYERS = (
     Layer(
         "driving steps",
         "replay after a crash; stops, pauses and time limits between any two steps",
-        ("workers/play/",),
+        ("workers/play/", "workers/engine/moves.py"),
     ),
     Layer(
         "scores and estimates",
@@ -94,6 +94,7 @@ LAYERS = (
         (
             *("workers/engine/replies.py", "workers/engine/text_replies.py"),
             *("workers/engine/lenient_json.py", "workers/engine/asking.py"),
+            *("workers/engine/text_doubts.py", "workers/engine/edits.py"),
             *("workers/validators/", "app/contract/drafts.py"),
         ),
     ),
@@ -119,7 +120,7 @@ LAYERS = (
     Layer(
         "hash of each step",
         "another release goes on from the journal, or says that it cannot",
-        ("workers/engine/moves.py",),
+        ("workers/engine/step_hash.py",),
     ),
     Layer("logs, metrics, traces", "observability", ("app/telemetry/", "workers/play/executor.py")),
     Layer("claiming and loading", "one worker at a time", ("workers/play/refinements.py",)),

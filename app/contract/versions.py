@@ -3,7 +3,7 @@
 CONTRIBUTING.md says which changes need a new version.
 """
 
-ENGINE_VERSION = 4
+ENGINE_VERSION = 5
 """The version that new refinements are made for. Numbers are never used twice."""
 
 PLAYABLE = frozenset({ENGINE_VERSION})

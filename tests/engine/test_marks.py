@@ -18,10 +18,11 @@ from tests.engine.replies.articles import (
 )
 from tests.engine.replies.articles import REPLIES as ARTICLES
 from workers.engine.asking import question, reply_reader
-from workers.engine.moves import Ask, about
+from workers.engine.moves import Ask
 from workers.engine.pipeline import task_of
 from workers.engine.prompts import Revise, Write
 from workers.engine.replies import CutShort, Unreadable
+from workers.engine.step_hash import about
 
 CRITIQUE = Critique(scores=())
 TASK = task_of(request(context=[{"name": "policy.md", "text": "14 days."}]), "482913")

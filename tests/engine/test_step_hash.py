@@ -8,8 +8,9 @@ from app.contract.judgement import CriterionScore, Critique, Finding
 from app.contract.requests import ContextDocument, Criterion
 from app.contract.values import value
 from workers.engine.asking import again, question
-from workers.engine.moves import LENGTH, Ask, Call, Check, StepMove, about
+from workers.engine.moves import Ask, Call, Check, StepMove
 from workers.engine.prompts import Judge, Prompt, PromptRequest, Revise, Task
+from workers.engine.step_hash import LENGTH, about
 
 TASK = Task(
     "Explain refunds.",
@@ -25,10 +26,10 @@ REVISE = Revise(TASK, "A draft.", ("quality: so (not met yet)",), CRITIQUE, ())
 ASK = question("iterations/2/revise", "generator", REVISE)
 
 PINNED: list[tuple[StepMove, str]] = [
-    (ASK, "eafd7d709cc27792"),
-    (question("iterations/1/critique", "critic", Judge(TASK, "A draft.")), "192eccbda6fb427d"),
-    (Check("iterations/1/check", "A draft."), "625a0889aa69edc3"),
-    (Call("steps/1/call", "search", {"q": "refund", "top": 3}), "508daf7fa13de21a"),
+    (ASK, "01a6b9bf8f8e9a7f"),
+    (question("iterations/1/critique", "critic", Judge(TASK, "A draft.")), "b6a421f017374e36"),
+    (Check("iterations/1/check", "A draft."), "e6038ba13be6ea06"),
+    (Call("steps/1/call", "search", {"q": "refund", "top": 3}), "b8142e358d811a9a"),
 ]
 
 

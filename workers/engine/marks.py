@@ -42,8 +42,8 @@ class UnclosedMark(Exception):
     """A reply whose text begins at a mark and does not end at one."""
 
 
-def number_for(nonce: str | None, name: str, shared: str, texts: Sequence[str]) -> str:
-    """Return the number of the marks of a step: six digits that no text of its prompt contains.
+def number_for(nonce: str | None, name: str, texts: Sequence[str], prompt: str) -> str:
+    """Return the number of the marks of a step: six digits that its prompt does not contain.
 
     The number follows from the nonce and the step's own texts, so that a prompt that is sent again
     has the same.
@@ -52,7 +52,7 @@ def number_for(nonce: str | None, name: str, shared: str, texts: Sequence[str]) 
     while True:
         seed = sha256(seed).digest()
         number = f"{int.from_bytes(seed[:4], 'big') % 1_000_000:06}"
-        if number not in shared and not any(number in text_given for text_given in texts):
+        if number not in prompt:
             return number
 
 

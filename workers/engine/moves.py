@@ -1,26 +1,18 @@
 """The moves that a strategy awaits, their replies, and the drafts and judgements they carry."""
 
-import json
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import MISSING, field, fields, is_dataclass, replace
-from functools import cache, partial
-from hashlib import sha256
-from operator import attrgetter
+from dataclasses import field, replace
 from types import coroutine
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import BaseModel
-
 from app.contract.drafts import EditsMade, Escape, Passage, sha256_of
 from app.contract.judgement import (
-    Criterion,
     CriterionScore,
     Critique,
     Finding,
     FindingsReply,
     FixMade,
     OnFail,
-    PanelMember,
     QualityEstimate,
     ScoreFrom,
     Span,
@@ -28,12 +20,11 @@ from app.contract.judgement import (
 from app.contract.limits import Limits
 from app.contract.models import Role
 from app.contract.outcome import Caveat
-from app.contract.requests import ContextDocument
 from app.contract.reviews import PlannedCall, ReviewAction, ReviewPlan, ReviewWhen
 from app.contract.status import StopReason
 from app.contract.values import value
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
-from workers.engine.prompts import IN_WORDS, Prompt, PromptRequest, Task
+from workers.engine.prompts import Prompt, PromptRequest
 from workers.engine.replies import NO_CRITIQUE, ReplyReader
 
 
@@ -532,79 +523,3 @@ async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartRe
     if len(refusals) == len(parts):
         raise first_of([refusals[index] for index in range(len(parts))])
     return PartResults(done, tuple(refusals.get(index) for index in range(len(parts))))
-
-
-LENGTH = 16
-"""Hexadecimal digits of the SHA-256 that are kept: 64 bits."""
-
-COVERED: Mapping[type, tuple[str, ...]] = {
-    Task: ("instruction", "draft", "context", "criteria"),
-    ContextDocument: ("name", "sha256"),
-    Criterion: ("name", "description"),
-    PanelMember: ("name", "perspective", "adversarial"),
-    Critique: ("scores", "strengths", "weaknesses", "suggestions", "findings"),
-    CriterionScore: ("criterion", "score", "reason"),
-    Finding: ("source", "kind", "message", "fix", "quote"),
-}
-"""The fields of shared types that are covered: a field that a later release adds is not.
-
-Of other dataclasses every field is covered that is not `IN_WORDS` and differs from its default.
-"""
-
-
-def about(move: StepMove) -> str:
-    """Return the hash of what a step is about: a recorded reply belongs to one key and one hash.
-
-    The hash has `LENGTH` hexadecimal digits, the same in every process and release. It covers the
-    kind of the step, who is asked, and the drafts and findings given; not the words of a prompt, so
-    that a prompt in other words keeps the replies that were paid for.
-    """
-    return sha256(_encode(_subject(move)).encode()).hexdigest()[:LENGTH]
-
-
-def _subject(move: StepMove) -> Mapping[str, Any]:
-    match move:
-        case Ask():
-            given = move.prompt_request
-            return {"kind": "ask", "asks": move.prompt.name, "seat": move.seat, "given": given}
-        case Check():
-            return {"kind": "check", "of": move.of, "draft": move.draft}
-        case Call():
-            return {"kind": "call", "tool": move.tool, "arguments": dict(move.arguments)}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON cannot write as lists and mappings of such that it can."""
-    return _plainly(type(value))(value)  # type: ignore[arg-type] # mypy: type[Any] is not Hashable
-
-
-@cache
-def _plainly(kind: type) -> Callable[[Any], Any]:
-    """Return what makes the values of a type plain."""
-    if covered := COVERED.get(kind):
-        return attrgetter(*covered)
-    if issubclass(kind, BaseModel):
-        return partial(kind.model_dump, mode="json", exclude_defaults=True)
-    if issubclass(kind, Mapping):
-        return dict
-    if not is_dataclass(kind):
-        raise TypeError(f"{kind.__name__} is no dataclass: its hash would differ between processes")
-    given = [
-        (attribute.name, attribute.default)
-        for attribute in fields(kind)
-        if not attribute.metadata.get(IN_WORDS)
-    ]
-    return partial(_given, given)
-
-
-def _given(fields_: Sequence[tuple[str, Any]], value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that differ from their defaults."""
-    found = {}
-    for name, default in fields_:
-        given = getattr(value, name)
-        if default is MISSING or given != default:
-            found[name] = given
-    return found
-
-
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_plain).encode

@@ -13,7 +13,7 @@ import string
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pkgutil import get_data
 from typing import Any, ClassVar, Self
 from unicodedata import is_normalized, normalize
@@ -91,9 +91,12 @@ class ItemChecks:
     """How many of them count as passed or failed."""
 
 
-@value(slots=True)
+@value()
 class Task:
-    """What the text must achieve, what it is judged on and what may be used."""
+    """What the text must achieve, what it is judged on and what may be used.
+
+    What follows from that for every prompt is computed once.
+    """
 
     instruction: str | None
     draft: str | None
@@ -154,28 +157,64 @@ class Task:
     """What scores of ended refinements of this kind taught, as it was when this one began."""
     is_exact: bool = False
     """Whether the critic gives equal texts equal scores and measures without noise."""
-    shared_texts: dict[bool, str] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )
-    """What prompts begin with, with the aim and without it, once one was put into words."""
 
-    @property
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of what it says to do, and of the texts and criteria that it gives."""
+        documents = [(document.name, document.sha256) for document in self.context]
+        criteria = [(criterion.name, criterion.description) for criterion in self.criteria]
+        return sha256_of(json.dumps([self.instruction, self.draft, documents, criteria]))
+
+    @cached_property
+    def system(self) -> str:
+        """The system message of every prompt."""
+        if self.nonce is None:  # submitted before there were nonces
+            return filled(FRAGMENTS["hashed_system"])
+        return filled(FRAGMENTS["system"], nonce=self.nonce)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The key of each criterion in replies: `c1`, `c2` and so on, in their order."""
+        return keys_for(tuple([criterion.name for criterion in self.criteria]))
+
+    @cached_property
+    def described(self) -> Mapping[str, str]:
+        """Name and description of each criterion by its key."""
+        said = [
+            f"{criterion.name}: {criterion.description}"
+            if criterion.description
+            else criterion.name
+            for criterion in self.criteria
+        ]
+        return dict(zip(self.keys, said, strict=True))
+
+    @cached_property
+    def beginning(self) -> str:
+        """What user messages begin with."""
+        return _shared(self, with_aim=True)
+
+    @cached_property
+    def beginning_without_aim(self) -> str:
+        """What user messages begin with where the criteria are left out."""
+        return _shared(self, with_aim=False)
+
+    @cached_property
     def scopes(self) -> tuple[str, ...]:
         """Whose validators check its drafts: the path of an item, and `` for the request."""
         return (*([""] if self.has_validators else []), *[checks.scope for checks in self.own])
 
-    @property
+    @cached_property
     def counted(self) -> tuple[ValidatorScore, ...]:
         """The scores of validators that check its drafts."""
         own = [measure for checks in self.own for measure in checks.measures]
         return (*(self.measures if self.has_validators else ()), *own)
 
-    @property
+    @cached_property
     def demanded(self) -> int:
         """How many validators that check its drafts count as passed or failed."""
         return self.demanding * self.has_validators + sum(checks.demanding for checks in self.own)
 
-    @property
+    @cached_property
     def document(self) -> JsonDocument | None:
         """What a draft must be; None for a part, and for a text on the way to the whole."""
         return self.whole if self.has_validators and self.place is None else None
@@ -273,13 +312,14 @@ PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 def filled(words: str, /, **values: object) -> str:
     """Return words with these values, and fragments, in the places that are named for them."""
-    return _filled(words, tuple(values.items()))
+    known = {**FRAGMENTS, **values}
+    return PLACEHOLDER.sub(lambda found: str(known.get(found[1], found[0])), words)
 
 
 @lru_cache(maxsize=256)
-def _filled(words: str, values: tuple[tuple[str, object], ...]) -> str:
-    known = {**FRAGMENTS, **dict(values)}
-    return PLACEHOLDER.sub(lambda found: str(known.get(found[1], found[0])), words)
+def _instructions(name: str, grounding: Grounding, **values: object) -> str:
+    template = TEMPLATES[name]
+    return filled(template.words, grounded=_facts(grounding, template.facts), **values)
 
 
 def worded(
@@ -297,7 +337,7 @@ def worded(
     with the texts before it. For a document its schema is the format of the reply.
     """
     template = TEMPLATES[name]
-    words = filled(template.words, grounded=grounded(task, *template.facts), **values)
+    words = _instructions(name, task.grounding, **values)
     document = task.document if template.document else None
     if temperature is None and (template.verdict or (template.draft and task.is_sampled)):
         temperature = VERDICT if template.verdict else DIVERSE
@@ -335,26 +375,22 @@ def assembled(
     Without the aim the criteria are left out, and nothing is said where there is no task. `answer`
     is what the last line asks for between marks, unless the reply has a schema.
     """
-    shared = task.shared_texts.get(with_aim)
-    if shared is None:
-        shared = task.shared_texts[with_aim] = _shared(task, with_aim=with_aim)
+    shared = task.beginning if with_aim else task.beginning_without_aim
     own = [instructions]
     if style := getattr(task.instructions, role):
         own.append(tagged_text(task, "style", style))
     if task.place is not None or task.part:
         own += _place(task)
     own += material
-    mark = None
+    user, mark = shared + "\n\n".join(own), None
     if answer is not None and schema is None:
-        mark = number_for(task.nonce, name, shared, own)
-        own.append(asking_for(answer, mark))
+        mark = number_for(task.nonce, name, own, user)
+        user += f"\n\n{asking_for(answer, mark)}"
     return Prompt(
         name,
         version,
-        filled(FRAGMENTS["hashed_system"])  # submitted before there were nonces
-        if task.nonce is None
-        else filled(FRAGMENTS["system"], nonce=task.nonce),
-        shared + "\n\n".join(own),
+        task.system,
+        user,
         schema,
         is_document,
         shared=len(shared),
@@ -403,7 +439,8 @@ STYLED = {
 }
 """What stands for Latin letters and digits in another form: full-width, bold, circled ..."""
 
-NOT_IN_NONCES = bytes(set(range(256)) - {*f"{string.digits}{string.ascii_lowercase}".encode()})
+NOT_IN_NONCES = bytes(set(range(256)) - {*f"{string.digits}{string.ascii_letters}".encode()})
+LOWERED = bytes(range(256)).lower()
 
 
 def harmless(text: str, nonce: str) -> str:
@@ -428,12 +465,16 @@ def _normal(text: str) -> bytes:
     is_plain = text.isascii() or is_normalized("NFKC", text)
     if not is_plain and not STYLED.keys().isdisjoint(map(ord, set(text))):
         text = text.translate(STYLED)
-    return text.encode(errors="ignore").lower().translate(None, NOT_IN_NONCES)
+    return text.encode(errors="ignore").translate(LOWERED, NOT_IN_NONCES)
 
 
 def grounded(task: Task, *given: str) -> str:
     """Return which facts a writer may use: those of `given`, or what it knows as well."""
-    if task.grounding == "open":
+    return _facts(task.grounding, given)
+
+
+def _facts(grounding: Grounding, given: Sequence[str]) -> str:
+    if grounding == "open":
         return FRAGMENTS["open_facts"]
     sources = f"{', '.join([*given, 'the task'])} and the documents"
     return filled(FRAGMENTS["given_facts"], sources=sources)
@@ -466,12 +507,7 @@ def _shared(task: Task, *, with_aim: bool) -> str:
     elif with_aim:
         texts.append(FRAGMENTS["no_task"])
     if with_aim and task.criteria:
-        lines = (
-            f"{key}. {criterion.name}: {criterion.description}"
-            if criterion.description
-            else f"{key}. {criterion.name}"
-            for key, criterion in zip(keys_of(task.criteria), task.criteria, strict=True)
-        )
+        lines = [f"{key}. {said}" for key, said in task.described.items()]
         texts.append(tagged_text(task, "criteria", "\n".join(lines)))
     return "".join(f"{shown}\n\n" for shown in texts)
 
@@ -479,17 +515,12 @@ def _shared(task: Task, *, with_aim: bool) -> str:
 LIKE_A_KEY = re.compile(r"c\d+", re.IGNORECASE)
 
 
-def keys_of(criteria: Sequence[Criterion]) -> tuple[str, ...]:
-    """Return the key of each criterion in replies: `c1`, `c2` and so on, in their order.
+@lru_cache(maxsize=512)
+def keys_for(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the keys of criteria with these names: `c1`, `c2` and so on, in their order.
 
     Where a criterion is named like a key, the keys are longer, so that no name means two.
     """
-    return keys_for(tuple([criterion.name for criterion in criteria]))
-
-
-@lru_cache(maxsize=512)
-def keys_for(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the keys of criteria with these names."""
     is_taken = any(LIKE_A_KEY.fullmatch(name.strip()) for name in names)
     prefix = "criterion_" if is_taken else "c"
     return tuple(f"{prefix}{number}" for number in range(1, len(names) + 1))
@@ -562,7 +593,7 @@ class Judge(PromptRequest):
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of the criteria, in the order in which they are scored."""
-        keys = keys_of(self.task.criteria)
+        keys = self.task.keys
         first = self.turn % len(keys) if keys else 0
         return keys[first:] + keys[:first]
 
@@ -585,10 +616,9 @@ class Judge(PromptRequest):
 
         The order of the criteria in the prompt stays: providers cache what begins with it.
         """
-        keys, words = self.keys, len(self.draft.split())
-        order = f", in the order {', '.join(keys)}" if keys != keys_of(self.task.criteria) else ""
-        closing, characters = FRAGMENTS["closing"], len(self.draft)
-        return filled(closing, words=words, characters=characters, order=order)
+        keys, words, characters = self.keys, len(self.draft.split()), len(self.draft)
+        order = f", in the order {', '.join(keys)}" if keys != self.task.keys else ""
+        return FRAGMENTS["closing"].format(words=words, characters=characters, order=order)
 
 
 def _examples(task: Task) -> Iterator[str]:
@@ -624,13 +654,7 @@ def schema_for(prompt_request: Judge, *, may_lack: bool = True) -> dict[str, obj
     a required member. With `may_lack` one among several criteria may go without a score; no schema
     can say that not all may. It is shared with other prompts: do not change it.
     """
-    criteria = prompt_request.task.criteria
-    said = [
-        f"{criterion.name}: {criterion.description}" if criterion.description else criterion.name
-        for criterion in criteria
-    ]
-    described = dict(zip(keys_of(criteria), said, strict=True))
-    keys = prompt_request.keys
+    described, keys = prompt_request.task.described, prompt_request.keys
     return _schema(keys, tuple([described[key] for key in keys]), may_lack and len(keys) > 1)
 
 

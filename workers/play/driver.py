@@ -32,9 +32,9 @@ from workers.engine.moves import (
     StepMove,
     Stopped,
     Together,
-    about,
 )
 from workers.engine.search import Outcome
+from workers.engine.step_hash import about
 from workers.play.budget import BudgetGuard
 from workers.play.executor import (
     StepExecutor,

@@ -36,9 +36,10 @@ from app.contract.waiting import in_words, own_key_name
 from app.telemetry import TraceSpan, current_span
 from app.telemetry.metrics import count_call
 from app.telemetry.traces import Attribute, Attributes
-from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult, about
+from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
 from workers.engine.prompts import Amend, RevisePassages
 from workers.engine.replies import ReplyReader, Unreadable
+from workers.engine.step_hash import about
 from workers.models.port import (
     ModelCall,
     ModelError,

@@ -31,8 +31,8 @@ from app.contract.statistics import NO_USE, UNKNOWN_MODEL, ModelUse
 from app.contract.status import StopReason
 from app.contract.waiting import Waiting
 from workers.engine import moves
-from workers.engine.moves import about
 from workers.engine.prompts import Prompt
+from workers.engine.step_hash import about
 
 REFUSED = "budget_exhausted"
 """The code of a call that the budget did not allow beside the calls in flight."""
