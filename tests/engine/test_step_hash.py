@@ -26,8 +26,8 @@ REVISE = Revise(TASK, "A draft.", ("quality: so (not met yet)",), CRITIQUE, ())
 ASK = question("iterations/2/revise", "generator", REVISE)
 
 PINNED: list[tuple[StepMove, str]] = [
-    (ASK, "01a6b9bf8f8e9a7f"),
-    (question("iterations/1/critique", "critic", Judge(TASK, "A draft.")), "b6a421f017374e36"),
+    (ASK, "189b7bbd237fea87"),
+    (question("iterations/1/critique", "critic", Judge(TASK, "A draft.")), "79c4fb055ddc8050"),
     (Check("iterations/1/check", "A draft."), "e6038ba13be6ea06"),
     (Call("steps/1/call", "search", {"q": "refund", "top": 3}), "b8142e358d811a9a"),
 ]

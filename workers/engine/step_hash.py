@@ -23,7 +23,6 @@ LENGTH = 16
 """Hexadecimal digits of the SHA-256 that are kept: 64 bits."""
 
 COVERED: Mapping[type, tuple[str, ...]] = {
-    Task: ("sha256",),
     PanelMember: ("name", "perspective", "adversarial"),
     Critique: ("scores", "strengths", "weaknesses", "suggestions", "findings"),
     CriterionScore: ("criterion", "score", "reason"),
@@ -31,7 +30,8 @@ COVERED: Mapping[type, tuple[str, ...]] = {
 }
 """The fields of shared types that are covered: a field that a later release adds is not.
 
-Of other dataclasses every field is covered that is not `IN_WORDS` and differs from its default.
+Of a task its `sha256` is covered, once, and of other dataclasses every field that is not `IN_WORDS`
+and differs from its default.
 """
 
 
@@ -43,7 +43,8 @@ def about(move: StepMove) -> str:
     subject: tuple[Any, ...]
     match move:
         case Ask():
-            subject = "ask", move.prompt.name, move.role, move.member, move.prompt_request
+            given, seat = move.prompt_request, (move.role, move.member)
+            subject = "ask", move.prompt.name, seat, given.task.sha256, given
         case Check():
             subject = "check", move.of, move.draft
         case Call():
@@ -70,7 +71,7 @@ def _plainly(kind: type) -> Callable[[Any], Any]:
     given = [
         (attribute.name, attribute.default)
         for attribute in fields(kind)
-        if not attribute.metadata.get(IN_WORDS)
+        if not (attribute.type is Task or attribute.metadata.get(IN_WORDS))
     ]
     return partial(_given, given)
 
