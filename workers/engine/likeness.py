@@ -203,6 +203,7 @@ ACCENTS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u09
 """Accents, and the scripts of India: their vowels are parts of words, and no letters."""
 TOKEN = re.compile(rf"[{SIGNS}]+|(?:[^\W_{SIGNS}]|[{ACCENTS}])+")
 SIGN = re.compile(f"[{SIGNS}]")
+ASCII_SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
 BLANK_LINES = re.compile(r"\n[ \t]*\n")
 
 FEW = 8
@@ -221,21 +222,23 @@ ENOUGH = 12
 """Words of a draft from which it says something that a block of a reply has much in common."""
 
 
-def words_and_signs(text: str) -> list[str]:
-    """Return the words of a text in lower case, where there are no blanks pairs of signs."""
-    found = TOKEN.findall(text.casefold())
-    if not any(map(SIGN.match, found)):
-        return found
+@lru_cache(maxsize=16)
+def words_and_signs(text: str) -> tuple[str, ...]:
+    """Return the words of a text in lower case, where there are no blanks pairs of signs.
+
+    The last results are kept: one reply is looked at in many ways.
+    """
+    folded = text.casefold()
+    if folded.isascii():  # the same words in a tenth of the time
+        return tuple(folded.translate(ASCII_SIGNS).split())
+    found = TOKEN.findall(folded)
+    if SIGN.search(folded) is None:
+        return tuple(found)
     words: list[str] = []
     for token in found:
         is_word = len(token) < 3 or SIGN.match(token) is None
         words += [token] if is_word else [token[at : at + 2] for at in range(len(token) - 1)]
-    return words
-
-
-def pairs_of(words: Sequence[str]) -> set[tuple[str, str]]:
-    """Return the pairs of neighbouring words."""
-    return set(pairwise(words))
+    return tuple(words)
 
 
 def blocks_of(text: str) -> list[str]:
@@ -244,54 +247,50 @@ def blocks_of(text: str) -> list[str]:
 
 
 class KnownText:
-    """A text that others are compared with. Most comparisons need but a part of its properties."""
+    """A text that others are compared with."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     @cached_property
-    def _all_words(self) -> list[str]:
-        return words_and_signs(self._text)
-
-    @property
-    def length(self) -> int:
-        """The number of words."""
-        return len(self._all_words)
-
-    @cached_property
     def words(self) -> frozenset[str]:
-        return frozenset(self._all_words)
+        """Its words."""
+        return frozenset(words_and_signs(self._text))
 
     @cached_property
-    def pairs(self) -> set[tuple[str, str]]:
-        return pairs_of(self._all_words)
+    def length(self) -> int:
+        """How many words it has."""
+        return len(words_and_signs(self._text))
 
     @cached_property
-    def scripts(self) -> frozenset[str]:
-        return frozenset(map(_script_of, frozenset(self._text)))
+    def pairs(self) -> frozenset[tuple[str, str]]:
+        """The pairs of its neighbouring words."""
+        return frozenset(pairwise(words_and_signs(self._text)))
 
     @cached_property
-    def blocks(self) -> list[str]:
-        return blocks_of(self._text)
+    def blocks(self) -> tuple[str, ...]:
+        """Its blocks."""
+        return tuple(blocks_of(self._text))
 
     @cached_property
     def bare(self) -> frozenset[str]:
-        """What stands between blanks."""
+        """What stands in it between white space."""
         return frozenset(self._text.split())
 
     @cached_property
+    def scripts(self) -> frozenset[str]:
+        """The scripts of its letters."""
+        return frozenset(map(_script_of, frozenset(self._text)))
+
+    @property
     def is_long(self) -> bool:
         """Whether it is long enough for likeness to say something."""
-        return self._has_words(LONG)
+        return self.length >= LONG
 
-    @cached_property
+    @property
     def is_enough(self) -> bool:
         """Whether it is long enough to tell its blocks in a reply from others."""
-        return self._has_words(ENOUGH)
-
-    def _has_words(self, fewest: int) -> bool:
-        """Return whether it has at least so many words; its beginning mostly shows that."""
-        return len(words_and_signs(self._text[: 10 * fewest])) >= fewest or self.length >= fewest
+        return self.length >= ENOUGH
 
     def share_of(self, words: Sequence[str]) -> float:
         """Return the share of these words that it has, counting each once."""
@@ -304,12 +303,12 @@ class KnownText:
         The answer takes a tenth of the time of a comparison, and says nothing of scripts without
         blanks.
         """
-        words = set(text.split())
+        words = known(text).bare
         return len(words) >= FEW and 2 * len(words & self.bare) > len(words)
 
     def likeness(self, text: str) -> float:
         """Return the share of a text's pairs of words that it has, of a short text its words."""
-        other = _compared(text)
+        other = known(text)
         if other.length < FEW:
             return len(other.words & self.words) / len(other.words) / 2 if other.words else 0.0
         return len(other.pairs & self.pairs) / len(other.pairs)
@@ -321,8 +320,11 @@ class KnownText:
 
     def is_foreign_to(self, part: str) -> bool:
         """Return whether a part of this text is in another script than most of it."""
-        letters = [letter for letter in part.casefold() if letter.isalpha()]
-        is_other = bool(letters) and all(letter > "\u024f" for letter in letters)
+        folded = part.casefold()
+        has_letters = any(map(str.isalpha, folded))
+        is_other = has_letters and not any(
+            letter <= "\u024f" for letter in folded if letter.isalpha()
+        )
         return is_other and 4 * sum(letter > "\u024f" for letter in self.words) < len(self.words)
 
     def is_foreign(self, text: str) -> bool:
@@ -344,27 +346,25 @@ def _script_of(letter: str) -> str:
     return unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""
 
 
-@lru_cache(maxsize=1_024)
-def _compared(text: str) -> KnownText:
-    return KnownText(text)
-
-
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)
 def known(text: str) -> KnownText:
-    """Return a text that replies are compared with; the last ones are kept."""
+    """Return a text that others are compared with; the last ones are kept."""
     return KnownText(text)
 
 
 def are_alike(one: str, other: str) -> bool:
     """Return whether one of two blocks says what the other says."""
-    first, second = KnownText(one), KnownText(other)
-    return max(first.likeness(other), second.likeness(one)) >= THE_SAME
+    return known(one).likeness(other) >= THE_SAME or known(other).likeness(one) >= THE_SAME
 
 
 def first_and_last(text: KnownText, blocks: Sequence[str]) -> tuple[int, int] | None:
     """Return the first and the last block that resembles a text, None if none does."""
-    alike = [number for number, block in enumerate(blocks) if text.likeness(block) >= ALIKE]
-    return (alike[0], alike[-1]) if alike else None
+
+    def alike(places: Iterable[int]) -> int | None:
+        return next((place for place in places if text.likeness(blocks[place]) >= ALIKE), None)
+
+    first, last = alike(range(len(blocks))), alike(range(len(blocks) - 1, -1, -1))
+    return None if first is None or last is None else (first, last)
 
 
 def repeats_itself(text: str) -> bool:
@@ -372,16 +372,14 @@ def repeats_itself(text: str) -> bool:
     blocks = (block.strip() for block in text.split("\n\n"))
     if _longest_run(block for block in blocks if len(block) > MOST_OF_A_REFRAIN) >= MOST_RUN:
         return True
-    return _ends_in_a_loop(text)
+    return _ends_in_a_loop(words_and_signs(text[-LOOPS_WITHIN:]))
 
 
 MOST_OF_A_REFRAIN = 40
 MOST_RUN = 3
-MOST_LOOPS = 8
-LONGEST_LOOP = 30
+LOOPS = tuple((length, max(8 * length, 40)) for length in range(1, 31))
+"""How many words come again and again, and how many words at the end of a text they fill."""
 LOOPS_WITHIN = 6_000
-SHOWS_NO_LOOP = 400
-"""Characters at the end of a text that nearly always show that it ends in no loop."""
 
 
 def _longest_run(items: Iterable[str]) -> int:
@@ -392,23 +390,13 @@ def _longest_run(items: Iterable[str]) -> int:
     return longest
 
 
-def _ends_in_a_loop(text: str) -> bool:
-    """Return whether a text ends in the same words, up to 30 of them, again and again."""
-    words, lengths = list[str](), list(range(1, LONGEST_LOOP + 1))
-    for size in (SHOWS_NO_LOOP, LOOPS_WITHIN):
-        words = words_and_signs(text[-size:])[len(text) > size :]  # the first one may be cut off
-        lengths = [length for length in lengths if _is_loop(words[-_least(length) :], length)]
-        if not lengths:
-            break
-    return any(_least(length) <= len(words) for length in lengths)
-
-
-def _least(length: int) -> int:
-    return max(MOST_LOOPS * length, 40)
-
-
-def _is_loop(words: Sequence[str], length: int) -> bool:
-    """Return whether all words that stand so far apart are the same; so it is if none do."""
-    if len(words) > length and words[-1] != words[-1 - length]:
-        return False
-    return words[length:] == words[:-length]
+def _ends_in_a_loop(words: Sequence[str]) -> bool:
+    """Return whether a text ends in the same words, up to 30 of them, eight times or more."""
+    count = len(words)
+    for length, filled in LOOPS:
+        if filled > count:
+            return False
+        may_be = words[-1] == words[-1 - length]  # before slices are compared
+        if may_be and words[-filled:-length] == words[length - filled :]:
+            return True
+    return False
