@@ -47,6 +47,7 @@ def is_same_text(one: str, other: str) -> bool:
     return one == other or _lines(one) == _lines(other)
 
 
+@lru_cache(maxsize=32)
 def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
@@ -359,12 +360,12 @@ def are_alike(one: str, other: str) -> bool:
 
 def first_and_last(text: KnownText, blocks: Sequence[str]) -> tuple[int, int] | None:
     """Return the first and the last block that resembles a text, None if none does."""
-
-    def alike(places: Iterable[int]) -> int | None:
-        return next((place for place in places if text.likeness(blocks[place]) >= ALIKE), None)
-
-    first, last = alike(range(len(blocks))), alike(range(len(blocks) - 1, -1, -1))
-    return None if first is None or last is None else (first, last)
+    alike = (place for place, block in enumerate(blocks) if text.likeness(block) >= ALIKE)
+    first = next(alike, None)
+    if first is None:
+        return None
+    after = range(len(blocks) - 1, first, -1)
+    return first, next((place for place in after if text.likeness(blocks[place]) >= ALIKE), first)
 
 
 def repeats_itself(text: str) -> bool:
