@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise, takewhile
-from operator import eq
+from operator import add, eq
 from typing import Any
 
 from app.contract.judgement import Quotation, Span
@@ -223,23 +223,9 @@ ENOUGH = 12
 """Words of a draft from which it says something that a block of a reply has much in common."""
 
 
-@lru_cache(maxsize=16)
-def words_and_signs(text: str) -> tuple[str, ...]:
-    """Return the words of a text in lower case, where there are no blanks pairs of signs.
-
-    The last results are kept: one reply is looked at in many ways.
-    """
-    folded = text.casefold()
-    if folded.isascii():  # the same words in a tenth of the time
-        return tuple(folded.translate(ASCII_SIGNS).split())
-    found = TOKEN.findall(folded)
-    if SIGN.search(folded) is None:
-        return tuple(found)
-    words: list[str] = []
-    for token in found:
-        is_word = len(token) < 3 or SIGN.match(token) is None
-        words += [token] if is_word else [token[at : at + 2] for at in range(len(token) - 1)]
-    return tuple(words)
+def words_and_signs(text: str) -> Sequence[str]:
+    """Return the words of a text in lower case, where there are no blanks pairs of signs."""
+    return known(text).sequence
 
 
 def blocks_of(text: str) -> list[str]:
@@ -248,25 +234,40 @@ def blocks_of(text: str) -> list[str]:
 
 
 class KnownText:
-    """A text that others are compared with."""
+    """A text that others are compared with; what is asked for is computed once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     @cached_property
-    def words(self) -> frozenset[str]:
-        """Its words."""
-        return frozenset(words_and_signs(self._text))
+    def sequence(self) -> Sequence[str]:
+        """Its words as `words_and_signs` returns them."""
+        folded = self._text.casefold()
+        if folded.isascii():  # the same words in a tenth of the time
+            return tuple(folded.translate(ASCII_SIGNS).split())
+        found = TOKEN.findall(folded)
+        if SIGN.search(folded) is None:
+            return tuple(found)
+        words: list[str] = []
+        for token in found:
+            is_word = len(token) < 3 or SIGN.match(token) is None
+            words += [token] if is_word else map(add, token, token[1:])
+        return tuple(words)
 
     @cached_property
     def length(self) -> int:
         """How many words it has."""
-        return len(words_and_signs(self._text))
+        return len(self.sequence)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Its words, each once."""
+        return frozenset(self.sequence)
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:
         """The pairs of its neighbouring words."""
-        return frozenset(pairwise(words_and_signs(self._text)))
+        return frozenset(pairwise(self.sequence))
 
     @cached_property
     def blocks(self) -> tuple[str, ...]:
