@@ -348,9 +348,22 @@ def _script_of(letter: str) -> str:
     return unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""
 
 
-@lru_cache(maxsize=256)
 def known(text: str) -> KnownText:
-    """Return a text that others are compared with; the last ones are kept."""
+    """Return a text that others are compared with; the last ones are kept, fewer of long ones."""
+    return _known_short(text) if len(text) <= SHORT else _known_long(text)
+
+
+SHORT = 10_000
+"""Characters of a text up to which it takes less than half a megabyte here."""
+
+
+@lru_cache(maxsize=256)
+def _known_short(text: str) -> KnownText:
+    return KnownText(text)
+
+
+@lru_cache(maxsize=16)
+def _known_long(text: str) -> KnownText:
     return KnownText(text)
 
 
