@@ -84,7 +84,7 @@ interop: install ## play refinements through llama.cpp, LiteLLM and two generate
 fuzz: install ## send 20,000 requests made up from the OpenAPI document, and hostile ones; CASES=1000 SEED=7
 	$(BIN)/python -m tests.fuzz $(CASES) $(if $(SEED),--seed $(SEED))
 
-bench: install ## compare Hone with other job runners; BENCH=full takes longer, BENCH=scale shows growth, BENCH=write writes docs
+bench: install ## compare Hone with its peers; BENCH=scale shows what grows with what, BENCH=write does all and writes docs
 	$(BIN)/python -m benchmarks $(BENCH)
 
 examples: install ## run an example of every strategy and write docs/strategies.md

@@ -1,12 +1,13 @@
-"""python -m benchmarks [short|full|scale|write]: measure Hone and its peers in one run.
+"""python -m benchmarks [peers|scale|write]: measure Hone and its peers in one run.
 
-`short` compares the contenders, and `full` with three times as many refinements; `scale` measures
-what grows with what. `write` does all of it, with Hone's variants, and puts tables and plots into
-docs/data and docs/operations.md; so does `--write` for the other forms. All processes that
-it starts are ended.
+`peers` compares the contenders; its last line is JSON, by latency or by refinements in flight.
+`scale` measures what grows with what. `write` does all of it, with Hone's variants, and puts tables
+and plots into docs/data, docs/plots and docs/operations.md; so does `--write` for the other forms.
+All processes that it starts are ended.
 """
 
 import argparse
+import json
 import os
 import platform
 import sys
@@ -20,50 +21,38 @@ from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
 from benchmarks.contenders import (
-    AT_ONCE,
     CONTENDERS,
     HONE,
     IN_FLIGHT,
+    REPLY_MS,
+    REPLY_TO_WATCHER,
     VARIANTS,
     Contender,
 )
 from benchmarks.environments import CannotInstall
 from benchmarks.measuring import MeasuredRun, measure
-from benchmarks.processes import ServiceProgram, allow_many_files
-from benchmarks.scale import PLOTS, SWEEPS, Figures, Sweep, measured, section
+from benchmarks.processes import allow_many_files
+from benchmarks.scale import PLOTS, SWEEPS, measured, section
 from benchmarks.table import (
     CAPACITY,
+    COMPARED,
     GROWN,
-    PRINTED,
+    PLOT,
     SCALE,
+    VARIED,
     carried,
+    draw,
     grown,
-    rendered,
+    held,
+    peers_table,
     varied,
     write,
 )
-from benchmarks.transport import run as drive
 
-COUNT = {"short": 1_000, "full": 3_000, "write": 1_000}
+COUNT = 1_000
 LATENCIES_MS = (0, 200)
 VARIED_MS = 200
-ROUNDS = 3
-VARIED_ROUNDS = 2
-
-
-def ceiling() -> str:
-    """Measure how many calls per second the model server answers alone, without latency."""
-    with (
-        TemporaryDirectory() as directory,
-        ServiceProgram(
-            "model server",
-            *("benchmarks.stamped", "--latency-ms", 0),
-            log_dir=Path(directory),
-        ) as server,
-    ):
-        url = f"http://127.0.0.1:{server.heard()['port']}/v1/chat/completions"
-        per_s = drive("raw", url, 20_000, AT_ONCE, 2)["per_s"]
-    return f"the model server answers {per_s:.0f} calls/s to two clients that only count bytes"
+ROUNDS = 5
 
 
 def machine() -> list[str]:
@@ -100,76 +89,84 @@ def measured_once(contender: Contender, latency_ms: int, count: int) -> Measured
     return run
 
 
-def compared(arguments: argparse.Namespace, count: int) -> tuple[list[MeasuredRun], list[str]]:
-    """Measure every contender in turn, as often as there are rounds; say which are left out."""
+def in_turn(
+    chosen: Sequence[tuple[Contender, int]], rounds: int, count: int
+) -> tuple[list[MeasuredRun], list[str]]:
+    """Measure contenders, each at a latency, in interleaved rounds; say which are left out.
+
+    A peer is left out that cannot be installed, and from its first failure on.
+    """
     runs, left_out = list[MeasuredRun](), dict[str, str]()
-    chosen = [it for it in CONTENDERS if not arguments.only or it.name in arguments.only]
-    for _ in range(arguments.rounds):
-        for latency_ms in arguments.latency_ms or LATENCIES_MS:
-            for contender in chosen:
-                if contender.name not in left_out:
-                    try:
-                        runs.append(measured_once(contender, latency_ms, count))
-                    except CannotInstall as reason:
-                        left_out[contender.name] = str(reason)
-    return runs, [
-        f"without {name}, which cannot be installed: {it}" for name, it in left_out.items()
-    ]
+    for number in range(rounds):
+        for contender, latency_ms in chosen:
+            is_over = number >= (contender.most_rounds or rounds)
+            if contender.name not in left_out and not is_over:
+                try:
+                    runs.append(measured_once(contender, latency_ms, count))
+                except (CannotInstall, RuntimeError, OSError) as reason:
+                    if contender.name.startswith(HONE):
+                        raise
+                    print(f"{contender.name}: {reason}", file=sys.stderr, flush=True)
+                    left_out[contender.name] = str(reason).partition("\n")[0]
+    return runs, [f"without {name}: {it}" for name, it in left_out.items()]
 
 
-def variants(count: int, most: int) -> list[MeasuredRun]:
-    """Measure Hone's variants in turn, and once with few and many in flight, of `most` at most."""
+def variants(count: int) -> list[MeasuredRun]:
+    """Measure Hone's variants in turn, and with many in flight."""
     hone = next(it for it in CONTENDERS if it.name == HONE)
-    runs = [
-        measured_once(contender, VARIED_MS, count)
-        for _ in range(VARIED_ROUNDS)
-        for contender in (hone, *VARIANTS)
-    ]
-    for it, latency_ms in IN_FLIGHT:
-        runs.append(measured_once(it, latency_ms, min(max(it.at_once, count), most)))
+    runs = [measured_once(contender, VARIED_MS, count) for contender in (hone, *VARIANTS)]
+    for contender, latency_ms in IN_FLIGHT:
+        most = contender.at_once if count >= COUNT else count
+        runs.append(measured_once(contender, latency_ms, most))
     return runs
-
-
-def swept(values: int | None) -> list[tuple[Sweep, Sequence[int], list[Figures]]]:
-    """Run the sweeps, over the first `values` of each if that is given."""
-    chosen = [(sweep, sweep.values[:values]) for sweep in SWEEPS]
-    return [(sweep, those, measured(sweep, those)) for sweep, those in chosen]
 
 
 def main() -> None:
     """Measure what is asked for, and print or write it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("form", nargs="?", choices=(*COUNT, "scale"), default="short")
+    parser.add_argument("form", nargs="?", choices=("peers", "scale", "write"), default="peers")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", action="append", choices=[it.name for it in CONTENDERS])
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--latency-ms", type=int, action="append")
-    parser.add_argument("--count", type=int, help="refinements of each contender")
+    parser.add_argument("--count", type=int, default=COUNT, help="refinements of each contender")
     parser.add_argument("--values", type=int, help="how many values of each sweep, from the first")
     arguments = parser.parse_args()
     allow_many_files()
     is_whole = arguments.form == "write"
     is_written, facts = is_whole or arguments.write, machine()
-    printed: dict[tuple[Path, str], str] = {}
-    if arguments.form in COUNT:
-        count = arguments.count or COUNT[arguments.form]
-        rounds = f"{count} refinements each; medians of {arguments.rounds} interleaved runs"
-        runs, left_out = compared(arguments, count)
-        printed[PRINTED] = rendered(runs, [*facts, ceiling(), rounds, *left_out])
-        if is_whole:
-            printed[PRINTED] += "\n\n" + varied(variants(count, arguments.count or AT_ONCE * 10))
-        if not arguments.only:
-            printed[CAPACITY] = carried(runs, facts)
-            printed[GROWN] = grown(runs)
-    if arguments.form in {"scale", "write"}:
-        parts = [
-            section(*it, plots=PLOTS if is_written else None) for it in swept(arguments.values)
-        ]
-        printed[SCALE] = "\n\n".join(["\n".join(f"- {it}" for it in facts), *parts])
-    for place, text in printed.items():
-        print(text, end="\n\n")
+
+    def publish(place: tuple[Path, str], text: str) -> None:
+        print(text, end="\n\n", flush=True)
         if is_written:
             write(place, text)
+
+    runs: list[MeasuredRun] = []
+    if arguments.form != "scale":
+        latencies = arguments.latency_ms or LATENCIES_MS
+        names = arguments.only or [it.name for it in CONTENDERS]
+        chosen = [(it, each) for each in latencies for it in CONTENDERS if it.name in names]
+        if not arguments.only:
+            chosen += [(it, REPLY_MS) for it in REPLY_TO_WATCHER]
+        runs, left_out = in_turn(chosen, arguments.rounds, arguments.count)
+        rounds = f"{arguments.count} refinements each; medians of {arguments.rounds} rounds"
+        publish(COMPARED, peers_table(runs, [*facts, rounds, *left_out]))
+        if not arguments.only:
+            publish(CAPACITY, carried(runs, facts))
+            publish(GROWN, grown(runs))
+            if is_written:
+                draw(runs, PLOT)
+        if is_whole:
+            publish(VARIED, varied(variants(arguments.count)))
+    if arguments.form != "peers":
+        swept = [(it, it.values[: arguments.values]) for it in SWEEPS]
+        plots = PLOTS if is_written else None
+        parts = [
+            section(sweep, values, measured(sweep, values), plots=plots) for sweep, values in swept
+        ]
+        publish(SCALE, "\n\n".join(["\n".join(f"- {it}" for it in facts), *parts]))
+    if runs:
+        print(json.dumps(held(runs)))
 
 
 if __name__ == "__main__":

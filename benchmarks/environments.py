@@ -1,5 +1,6 @@
 """Environments of their own for programs that are not ours, beside the one of this repository."""
 
+import shutil
 import site
 import subprocess
 import sys
@@ -35,8 +36,33 @@ def environment_with(name: str, *packages: str, has_hone: bool = False) -> Path:
     )
     if done.returncode:
         errors = [it for it in done.stderr.splitlines() if it.startswith("ERROR")]
-        raise CannotInstall((errors or ["pip failed"])[-1])
+        raise CannotInstall(f"cannot be installed: {(errors or ['pip failed'])[-1]}")
     if has_hone:
         (own,) = folder.glob("lib/python*/site-packages")
         (own / "hone.pth").write_text("".join(f"{it}\n" for it in (ROOT, *site.getsitepackages())))
     return python
+
+
+@cache
+def node_modules_with(name: str, *packages: str) -> Path:
+    """Return the `node_modules` with these packages of npm, installed if they are not yet.
+
+    Their install scripts do not run. Raises `CannotInstall`.
+    """
+    npm = shutil.which("npm")
+    if not npm:
+        raise CannotInstall("npm is not on the PATH")
+    folder = ENVIRONMENTS / name
+    folder.mkdir(parents=True, exist_ok=True)
+    install = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+    done = subprocess.run(
+        [npm, *install, "--prefix", str(folder), *packages],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise CannotInstall(
+            f"cannot be installed: {(done.stderr.splitlines() or ['npm failed'])[0]}"
+        )
+    return folder / "node_modules"

@@ -85,10 +85,10 @@ def _blind(setup: Setup) -> Cast:
 
 
 CONTENDERS = (
-    Contender(OFF, "", _blind),
-    Contender(LOGS, "", partial(_observed, None)),
-    Contender(TENTH, "", partial(_observed, SAMPLED)),
-    Contender(ALL, "", partial(_observed, {})),
+    Contender(OFF, _blind),
+    Contender(LOGS, partial(_observed, None)),
+    Contender(TENTH, partial(_observed, SAMPLED)),
+    Contender(ALL, partial(_observed, {})),
 )
 
 

@@ -18,7 +18,8 @@ and what can be done instead if the shoes cannot be taken back. Be warm and plai
 that the policy does not promise, and keep it under two hundred words."""
 THRESHOLD = 0.85
 MAX_ITERATIONS = 4
-CALLS = 8
+CALLS, SCORE = 8, 0.95
+DRAFT, REASON = "DRAFT-HERE", "REASON-HERE"
 
 Talk = Generator[bytes, bytes, float]
 AskModel = Callable[[bytes], Awaitable[bytes]]
@@ -29,6 +30,13 @@ def request_body() -> bytes:
     """Return the request body with which Hone runs the same refinement."""
     body = {"task": INSTRUCTION, "threshold": THRESHOLD, "max_iterations": MAX_ITERATIONS}
     return json.dumps(body).encode()
+
+
+def prompts() -> str:
+    """Return the bodies of all calls as JSON, with marks for draft and reason."""
+    calls = {"write": WRITING, "judge": judging(DRAFT), "revise": revising(DRAFT, REASON)}
+    bodies = {name: json.loads(body) for name, body in calls.items()}
+    return json.dumps({**bodies, "threshold": THRESHOLD, "maxIterations": MAX_ITERATIONS})
 
 
 def refinement() -> Talk:
@@ -65,8 +73,8 @@ def verdict_of(reply: bytes) -> tuple[float, str]:
     return judged["score"], judged["reason"]
 
 
-async def play(ask: AskModel, checkpoint: Checkpoint | None = None) -> None:
-    """Play one refinement; every reply is passed to `checkpoint` before it is used."""
+async def play(ask: AskModel, checkpoint: Checkpoint | None = None) -> float:
+    """Play one refinement and return its score; `checkpoint` has every reply before it is used."""
     talk, step = refinement(), 0
     body = next(talk)
     while True:
@@ -76,14 +84,14 @@ async def play(ask: AskModel, checkpoint: Checkpoint | None = None) -> None:
         try:
             body, step = talk.send(reply), step + 1
         except StopIteration as end:
-            if (step + 1, end.value) != (CALLS, 0.95):
+            if (step + 1, end.value) != (CALLS, SCORE):
                 raise RuntimeError(f"{step + 1} calls, score {end.value}") from None
-            return
+            return SCORE
 
 
 def _call(prompt: tuple[str, str], *texts: str, schema: Any = None) -> bytes:
     system, user = prompt
-    for mark, text in zip(("DRAFT-HERE", "REASON-HERE"), texts, strict=False):
+    for mark, text in zip((DRAFT, REASON), texts, strict=False):
         user = user.replace(mark, text)
     body = {
         "model": "bench",
@@ -101,14 +109,14 @@ def _worded(prompt_request: PromptRequest) -> tuple[str, str]:
 _TASK = Task(instruction=INSTRUCTION, draft=None, criteria=(QUALITY,))
 _VERDICT = Critique(scores=(CriterionScore(criterion="quality", score=0.5),))
 WRITE = _worded(Write(_TASK))
-JUDGE = _worded(Judge(_TASK, "DRAFT-HERE"))
-REVISE = _worded(Revise(_TASK, "DRAFT-HERE", ("quality: REASON-HERE",), _VERDICT, ()))
+JUDGE = _worded(Judge(_TASK, DRAFT))
+REVISE = _worded(Revise(_TASK, DRAFT, (f"quality: {REASON}",), _VERDICT, ()))
 SCHEMA = {
     "type": "json_schema",
     "json_schema": {
         "name": "critique",
         "strict": True,
-        "schema": Judge(_TASK, "DRAFT-HERE").prompt().schema,
+        "schema": Judge(_TASK, DRAFT).prompt().schema,
     },
 }
 WRITING = _call(WRITE)

@@ -108,11 +108,9 @@ def instructions(contender: Contender, latency_ms: int, count: int) -> dict[str,
 
 
 def driven(cast: Cast) -> dict[str, Any]:
-    """Let the driver begin; return what it and the others report at the end."""
+    """Let the driver begin; return what it reports at the end."""
     cast.driver.tell("go")
-    facts: dict[str, Any] = {}
-    for reporter in cast.reporters:
-        facts |= reporter.heard()
+    facts = cast.driver.heard()
     if failures := facts.get("failures"):
         raise RuntimeError(f"{len(failures)} refinements failed, first: {failures[0]}")
     return facts
@@ -132,7 +130,7 @@ def _figures(
         "cpu_ms/all": sum(used[name] for name in (*tested, "redis")) * 1000 / calls,
         "p50_s": p50,
         "p99_s": p99,
-        "peak_mb": sum(held + facts.get("fork_mb", 0) for held in memory.values()),
+        "peak_mb": sum(memory.values()),
     }
     for name, spent in used.items():
         key = f"cpu_ms/{_role(name)}"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,10 +22,28 @@ def allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def cpu_s(pid: int) -> float:
-    """Return the CPU seconds of a process and of its ended children, in steps of 10 ms."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / TICKS
+def cpu_s(pid: int, proc: Path = Path("/proc")) -> float:
+    """Return the CPU seconds of a process and all its descendants, in steps of 10 ms.
+
+    A descendant that has ended counts once its parent has waited for it.
+    """
+    stats, spent, remaining = _stats_by_pid(proc), 0, [pid]
+    while remaining:
+        parent = remaining.pop()
+        spent += sum(map(int, stats[parent][11:15]))
+        remaining += [child for child, stat in stats.items() if int(stat[1]) == parent]
+    return spent / TICKS
+
+
+def _stats_by_pid(proc: Path) -> dict[int, list[str]]:
+    """Return the fields of each process's `stat` (proc(5)), from its state on."""
+    stats = {}
+    for folder in proc.iterdir():
+        if folder.name.isdecimal():
+            with suppress(FileNotFoundError, ProcessLookupError):  # if the process ended just now
+                text = (folder / "stat").read_text()
+                stats[int(folder.name)] = text.rpartition(")")[2].split()
+    return stats
 
 
 def peak_mb(pid: int) -> float:
@@ -38,8 +57,8 @@ def peak_mb(pid: int) -> float:
 class ServiceProgram:
     """`python -m MODULE ARGUMENTS`, which dies with this process; its log goes into a file.
 
-    `under` is a command that runs it, such as one that counts instructions; `python` is another
-    Python than this one.
+    `under` is a command that runs it, such as one that counts instructions; `run_by` is what runs
+    the command instead of `python -m`.
     """
 
     def __init__(
@@ -50,14 +69,14 @@ class ServiceProgram:
         env: Mapping[str, str] | None = None,
         speaks: bool = True,
         under: Sequence[str] = (),
-        python: Path | str = sys.executable,
+        run_by: Sequence[object] = (sys.executable, "-m"),
         cwd: Path | None = None,
     ) -> None:
         self.name = name
         self._log = log_dir / f"{name}.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                dying_with_parent([*under, str(python), "-m", *map(str, command)], signal.SIGKILL),
+                dying_with_parent([*under, *map(str, (*run_by, *command))], signal.SIGKILL),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if speaks else log,
                 stderr=log,

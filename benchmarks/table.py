@@ -1,16 +1,33 @@
-"""Renders the runs as Markdown tables, and writes tables into pages of the documentation."""
+"""Renders the runs as Markdown tables, a plot and ratios, and writes tables into pages."""
 
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from benchmarks.contenders import AT_ONCE, CONTENDERS, HONE, IN_FLIGHT, SAQ, Contender
+import leather
+
+from benchmarks.contenders import (
+    AFTER_A_CRASH,
+    AT_ONCE,
+    CONTENDERS,
+    DBOS,
+    HONE,
+    IN_FLIGHT,
+    REPLY_MS,
+    REPLY_TO_WATCHER,
+    RESTATE,
+    RESTATE_TYPESCRIPT,
+    SAQ,
+    Contender,
+)
 from benchmarks.loop import CALLS
 from benchmarks.measuring import MeasuredRun
 
 DOCS = Path(__file__).parent.parent / "docs"
-PRINTED = (DOCS / "data" / "performance.txt", "printed by the benchmark")
+VARIED = (DOCS / "data" / "performance.txt", "printed by the benchmark")
+COMPARED = (DOCS / "performance.md", "printed by the benchmark")
 SCALE = (DOCS / "data" / "growth.txt", "printed by the sweeps")
 CAPACITY = (DOCS / "operations.md", "printed by the benchmark")
 GROWN = (DOCS / "operations.md", "calculated by the benchmark")
@@ -26,17 +43,72 @@ MANY, QUICK_S, SLOW_S = 100_000, 10, 60
 
 REDIS = "Redis"
 
+PLOT = DOCS / "plots" / "cpu.svg"
+WIDTH, HEIGHT, HIGHEST_MS = 1000, 260, 6
+"""Of the plot; what is more expensive is cut off and has its figure in its name."""
+
+NOT_ITS_OWN = {"cpu_ms/all", "cpu_ms/model", "cpu_ms/driver"}
+
+HELD = {
+    "cpu_of_saq_http": ("cpu_ms/all", SAQ),
+    "of_restate": ("cpu_ms/all", RESTATE),
+    "of_restate_typescript": ("cpu_ms/all", RESTATE_TYPESCRIPT),
+    "of_dbos": ("cpu_ms/all", DBOS),
+    "rate_of_restate": ("per_s", RESTATE),
+}
+"""Ratios that a program may hold Hone to: the figure, and the peer that it is divided by."""
+
 Medians = dict[str, float]
 
 
-def rendered(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
-    """Return the output of a benchmark: medians of each contender's runs."""
-    latencies = sorted({run.latency_ms for run in runs})
+def peers_table(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
+    """Return what contenders cost, how long watchers wait, and what a crash leaves: medians."""
+    latencies = sorted({run.latency_ms for run in runs if run.contender in AFTER_A_CRASH})
     parts = ["\n".join(f"- {fact}" for fact in facts)]
-    parts += [_compared(each, _medians(runs, each)) for each in latencies]
-    if any(run.contender == HONE for run in runs):
-        parts.append(_hone({each: _medians(runs, each)[HONE] for each in latencies}))
-    return "\n\n".join(parts)
+    parts += [_compared(each, runs) for each in latencies]
+    return "\n\n".join([*parts, _replies(runs), _left_by_a_crash(runs)])
+
+
+def held(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, float]]:
+    """Return ratios to peers by latency, and milliseconds to a watcher by refinements in flight.
+
+    What was not measured is not among them.
+    """
+    latencies = sorted({run.latency_ms for run in runs})
+    found = {
+        name: {
+            str(each): round(median(ratios), 3)
+            for each in latencies
+            if (ratios := _ratios(runs, figure, HONE, peer, each))
+        }
+        for name, (figure, peer) in HELD.items()
+    }
+    found["reply_p99_ms"] = {
+        str(it.at_once): round(_medians_of(runs, it.name)["since_reply/p99_ms"], 1)
+        for it in REPLY_TO_WATCHER
+        if it.name.startswith(HONE) and _of(it.name, runs)
+    }
+    return found
+
+
+def draw(runs: Sequence[MeasuredRun], path: Path) -> None:
+    """Draw the CPU time of a call by contender, beside each other for each latency."""
+    grid = leather.Grid()
+    for latency_ms in sorted({run.latency_ms for run in runs}):
+        bars = []
+        for it in CONTENDERS:
+            if _of(it.name, runs, latency_ms):
+                spent_ms = _medians_of(runs, it.name, latency_ms)["cpu_ms/all"]
+                bars.append((min(spent_ms, HIGHEST_MS), f"{it.name}: {spent_ms:.2f}"))
+        chart = leather.Chart(f"CPU ms per call that takes {latency_ms} ms")
+        chart.add_x_scale(0, HIGHEST_MS)
+        chart.add_bars(bars[::-1], fill_color=_colour)
+        grid.add_one(chart)
+    grid.to_svg(str(path), WIDTH, HEIGHT)
+
+
+def _colour(bar: Any) -> str:
+    return "#2b6cb0" if bar.y.startswith(HONE) else "#a0aec0"
 
 
 def varied(runs: Sequence[MeasuredRun]) -> str:
@@ -125,105 +197,102 @@ def write(place: tuple[Path, str], text: str) -> None:
     path.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}")
 
 
-def _medians_of(runs: Sequence[MeasuredRun], contender: str, latency_ms: int) -> Medians:
-    mine = _of(contender, latency_ms, runs)
-    return {name: median(it[name] for it in mine) for name in mine[0]}
-
-
-def _medians(runs: Sequence[MeasuredRun], latency_ms: int) -> dict[str, Medians]:
-    """Return the medians by contender, and for `per_s` and `of_saq` the least and the most.
-
-    Ratios are taken within a round, in which the load of the machine is similar for both.
-    """
-    found: dict[str, Medians] = {}
-    saqs = _of(SAQ, latency_ms, runs)
-    for contender in CONTENDERS:
-        if not (mine := _of(contender.name, latency_ms, runs)):
-            continue
-        columns = {name: [figures[name] for figures in mine] for name in mine[0]}
-        if saqs:
-            columns["of_saq"] = [
-                it["per_s"] / saq["per_s"] for it, saq in zip(mine, saqs, strict=False)
-            ]
-            columns["cpu_of_saq"] = [
-                it["cpu_ms/all"] / saq["cpu_ms/all"] for it, saq in zip(mine, saqs, strict=False)
-            ]
-        found[contender.name] = {name: median(values) for name, values in columns.items()}
-        for name in {"per_s", "of_saq"} & columns.keys():
-            found[contender.name] |= {
-                f"{name}/least": min(columns[name]),
-                f"{name}/most": max(columns[name]),
-            }
-    return found
-
-
-def _of(contender: str, latency_ms: int, runs: Sequence[MeasuredRun]) -> list[dict[str, float]]:
+def _of(
+    contender: str, runs: Sequence[MeasuredRun], latency_ms: int | None = None
+) -> list[dict[str, float]]:
+    """Return the figures of a contender's runs in the order of rounds, of one latency if given."""
     return [
-        run.figures for run in runs if (run.contender, run.latency_ms) == (contender, latency_ms)
+        run.figures
+        for run in runs
+        if run.contender == contender and latency_ms in {None, run.latency_ms}
     ]
 
 
-def _compared(latency_ms: int, medians: dict[str, Medians]) -> str:
-    title = f"A model call takes {latency_ms} ms, {AT_ONCE} refinements in flight:"
+def _medians_of(
+    runs: Sequence[MeasuredRun], contender: str, latency_ms: int | None = None
+) -> Medians:
+    mine = _of(contender, runs, latency_ms)
+    return {name: median(it[name] for it in mine) for name in mine[0]}
+
+
+def _ratios(
+    runs: Sequence[MeasuredRun], figure: str, contender: str, peer: str, latency_ms: int
+) -> list[float]:
+    """Return the ratio of each round, in which the load of the machine is similar for both."""
+    both = zip(_of(contender, runs, latency_ms), _of(peer, runs, latency_ms), strict=False)
+    return [mine[figure] / its[figure] for mine, its in both]
+
+
+def _compared(latency_ms: int, runs: Sequence[MeasuredRun]) -> str:
     head = (
-        "| | of | refinements/s | of SAQ's | CPU ms/call | Redis's | both, of SAQ's | p50 s "
-        "| p99 s | peak MB | calls in flight | a crash leaves |"
+        "| | refinements | CPU ms/call | of it | of SAQ's | refinements/s | p50 s | p99 s "
+        "| reply to watcher p50 / p99, ms |"
     )
-    lines = [title, "", head, "|---|" + "--:|" * 10 + "---|"]
-    lines += [_line(it, medians[it.name]) for it in CONTENDERS if it.name in medians]
     calls = f"{CALLS} calls x {latency_ms} ms = {CALLS * latency_ms / 1000:g} s"
-    lines += ["", f"p50 and p99 are of one refinement, first call to last entry; {calls}."]
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            f"A model call takes {latency_ms} ms, {AT_ONCE} refinements in flight:",
+            "",
+            head,
+            "|---|--:|--:|---|" + "--:|" * 5,
+            *(_line(it, runs, latency_ms) for it in CONTENDERS if _of(it.name, runs, latency_ms)),
+            "",
+            f"p50 and p99 are of one refinement, first call to last entry; {calls}.",
+        ]
+    )
 
 
-def _line(contender: Contender, it: Medians) -> str:
+def _line(contender: Contender, runs: Sequence[MeasuredRun], latency_ms: int) -> str:
+    mine, it = _of(contender.name, runs, latency_ms), _medians_of(runs, contender.name, latency_ms)
+    parts = {
+        name.removeprefix("cpu_ms/"): spent
+        for name, spent in it.items()
+        if name.startswith("cpu_ms/") and name not in NOT_ITS_OWN and spent >= 0.005
+    }
+    of_saq = _ratios(runs, "cpu_ms/all", contender.name, SAQ, latency_ms)
     cells = [
         contender.name,
         f"{it['count']:.0f}",
-        _spread(it, "per_s", 0 if it["per_s"] >= 10 else 1),
-        _spread(it, "of_saq", 2) if "of_saq" in it else "-",
-        f"{it['cpu_ms']:.2f}",
-        f"{it['cpu_ms/redis']:.2f}",
-        f"{it['cpu_of_saq']:.2f}" if "cpu_of_saq" in it else "-",
+        _spread([each["cpu_ms/all"] for each in mine], 2),
+        ", ".join(f"{name} {spent:.2f}" for name, spent in parts.items()),
+        _spread(of_saq, 2) if of_saq else "-",
+        _spread([each["per_s"] for each in mine], 0),
         f"{it['p50_s']:.2f}",
         f"{it['p99_s']:.2f}",
-        f"{it['peak_mb']:.0f}",
-        f"{it['in_flight']:.0f}",
-        contender.keeps,
+        _since_reply(it),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _spread(it: Medians, name: str, digits: int) -> str:
-    middle, least, most = (f"{it[name + end]:.{digits}f}" for end in ("", "/least", "/most"))
+def _spread(values: Sequence[float], digits: int) -> str:
+    middle, least, most = (f"{it:.{digits}f}" for it in (median(values), min(values), max(values)))
     return f"{middle} ({least} to {most})"
 
 
-def _hone(by_latency: dict[int, Medians]) -> str:
-    latencies = list(by_latency)
+def _since_reply(it: Medians) -> str:
+    names = ("since_reply/p50_ms", "since_reply/p99_ms")
+    return " / ".join(f"{it[name]:.0f}" for name in names) if names[0] in it else "-"
+
+
+def _replies(runs: Sequence[MeasuredRun]) -> str:
     lines = [
-        "Hone, more closely:",
+        f"From a model's reply to its watcher, a model call takes {REPLY_MS} ms:",
         "",
-        "| | " + " | ".join(f"at {each} ms" for each in latencies) + " |",
-        "|---|" + "--:|" * len(latencies),
+        "| | p50 / p99, ms |",
+        "|---|--:|",
     ]
-    rows = {
-        "submit p50 / p99, ms": ("submitted/p50_ms", "submitted/p99_ms"),
-        "model's reply to its event at a watcher p50 / p99, ms": (
-            "since_reply/p50_ms",
-            "since_reply/p99_ms",
-        ),
-        "journal to watcher p50 / p99, ms": ("since_journal/p50_ms", "since_journal/p99_ms"),
-        "CPU ms per call: worker / API": ("cpu_ms/worker", "cpu_ms/api"),
-        "CPU ms per call: Redis / model server": ("cpu_ms/redis", "cpu_ms/model"),
-        "CPU ms per call: submitter and watchers": ("cpu_ms/driver",),
-        "peak MB: worker / API": ("peak_mb/worker", "peak_mb/api"),
-    }
-    for title, names in rows.items():
-        digits = 2 if "CPU" in title else 0
-        cells = [
-            " / ".join(f"{it[name]:.{digits}f}" if name in it else "-" for name in names)
-            for it in by_latency.values()
-        ]
-        lines.append(f"| {title} | {' | '.join(cells)} |")
+    measured = [it.name for it in REPLY_TO_WATCHER if _of(it.name, runs)]
+    lines += [f"| {name} | {_since_reply(_medians_of(runs, name))} |" for name in measured]
+    return "\n".join(lines)
+
+
+def _left_by_a_crash(runs: Sequence[MeasuredRun]) -> str:
+    lines = [
+        "After every process but the store was killed, and started again:",
+        "",
+        "| | refinements | replies | events |",
+        "|---|---|---|---|",
+    ]
+    measured = [it.name for it in CONTENDERS if _of(it.name, runs)]
+    lines += [f"| {name} | {' | '.join(AFTER_A_CRASH[name])} |" for name in measured]
     return "\n".join(lines)

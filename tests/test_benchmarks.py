@@ -2,6 +2,8 @@
 
 import json
 import re
+import sys
+from contextlib import suppress
 from cProfile import Profile
 from importlib import import_module
 from pathlib import Path
@@ -9,18 +11,39 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from benchmarks.contenders import CONTENDERS, HONE
+from benchmarks.contenders import (
+    AFTER_A_CRASH,
+    CONTENDERS,
+    DBOS,
+    HONE,
+    REPLY_TO_WATCHER,
+    SAQ,
+)
 from benchmarks.layers import LAYERS, ROOT, costs
+from benchmarks.loop import CALLS, DRAFT, judging, prompts, refinement
 from benchmarks.measuring import MeasuredRun
 from benchmarks.model_replies import AskedPrompt, climbing
 from benchmarks.mutants import mutants_of, sampled
+from benchmarks.processes import TICKS, ServiceProgram, cpu_s
 from benchmarks.scale import Plot, Sweep, multiply, section
-from benchmarks.table import CAPACITY, PRINTED, SCALE, carried, rendered, varied, write
+from benchmarks.table import (
+    CAPACITY,
+    COMPARED,
+    SCALE,
+    VARIED,
+    carried,
+    draw,
+    held,
+    peers_table,
+    varied,
+    write,
+)
 from workers.engine.text_replies import TextRequest
 
 FIGURES = {
     **dict.fromkeys(("count", "p50_s", "p99_s", "peak_mb", "in_flight"), 1.0),
     **dict.fromkeys(("submitted/p99_ms", "since_reply/p99_ms"), 5.0),
+    "since_reply/p50_ms": 3.0,
     "per_s": 100.0,
     "cpu_ms": 1.0,
     "cpu_ms/all": 1.25,
@@ -77,11 +100,20 @@ def test_a_sweep_is_a_table_with_a_plot(tmp_path: Path) -> None:
     assert "worker" in (tmp_path / "sizes.svg").read_text()
 
 
-def test_tables_have_every_contender_and_say_how_it_compares_with_saq() -> None:
-    runs = [MeasuredRun(it.name, 200, FIGURES) for it in CONTENDERS]
-    table = rendered(runs, ["a fact"])
-    assert [it.name for it in CONTENDERS if f"| {it.name} |" not in table] == []
-    assert "| 1.00 (1.00 to 1.00) | 1.00 | 0.25 | 1.00 |" in table
+def in_round(contender: str, cpu_ms: float, latency_ms: int = 200) -> MeasuredRun:
+    return MeasuredRun(contender, latency_ms, {**FIGURES, "cpu_ms/all": cpu_ms})
+
+
+def test_tables_have_every_contender_its_processes_and_what_a_crash_leaves() -> None:
+    runs = [MeasuredRun(it.name, 200, FIGURES) for it in (*CONTENDERS, *REPLY_TO_WATCHER)]
+    table = peers_table(runs, ["a fact"])
+    for it in CONTENDERS:
+        assert f"| {it.name} | 1 | 1.25 (1.25 to 1.25) | worker 0.70, api 0.30, redis 0.25" in table
+        assert f"| {it.name} | {' | '.join(AFTER_A_CRASH[it.name])} |" in table
+    assert f"| {REPLY_TO_WATCHER[0].name} | 3 / 5 |" in table
+
+
+def test_variants_are_compared_with_hone_in_the_same_run() -> None:
     faster = MeasuredRun("2 workers", 200, {**FIGURES, "per_s": 150.0})
     slow = MeasuredRun("2,000 in flight", 2_000, FIGURES)
     lines = varied([MeasuredRun(HONE, 200, FIGURES), faster, slow]).splitlines()
@@ -89,12 +121,87 @@ def test_tables_have_every_contender_and_say_how_it_compares_with_saq() -> None:
     assert lines[-1].startswith("| 2,000 in flight | 2000 ms | 100 | - |")
 
 
+def test_ratios_are_taken_within_a_round_and_what_was_not_measured_has_none() -> None:
+    quiet, busy, busiest = (1.0, 1.1), (2.0, 3.0), (4.0, 4.8)
+    runs = [
+        in_round(name, cpu_ms)
+        for saq_ms, hone_ms in (quiet, busy, busiest)
+        for name, cpu_ms in ((SAQ, saq_ms), (HONE, hone_ms))
+    ]
+    ratios = held([*runs, in_round(DBOS, 4.4), MeasuredRun(REPLY_TO_WATCHER[0].name, 200, FIGURES)])
+    assert ratios["cpu_of_saq_http"] == {"200": 1.2}
+    assert ratios["of_dbos"] == {"200": 0.25}
+    assert ratios["of_restate"] == {}
+    assert ratios["reply_p99_ms"] == {"20": 5.0}
+
+
+def test_the_plot_has_a_bar_for_every_contender_and_latency(tmp_path: Path) -> None:
+    runs = [in_round(it.name, 2.0, latency_ms) for it in CONTENDERS for latency_ms in (0, 200)]
+    draw(runs, tmp_path / "cpu.svg")
+    plot = (tmp_path / "cpu.svg").read_text()
+    assert [plot.count(f">{it.name}: 2.00<") for it in CONTENDERS] == [2] * len(CONTENDERS)
+
+
+def stat(proc: Path, pid: int, parent: int, *ticks: int) -> None:
+    """Write `stat` as proc(5) has it, with a name that could be taken for fields."""
+    fields = [f"{pid} (a) b (c)", "S", parent, *[0] * 9, *ticks, *[0] * 20]
+    (proc / str(pid)).mkdir(parents=True)
+    (proc / str(pid) / "stat").write_text(" ".join(map(str, fields)))
+
+
+def test_the_cpu_of_a_contender_is_that_of_its_whole_tree_and_of_nothing_else(
+    tmp_path: Path,
+) -> None:
+    own, ended, child, grandchild, other = (1, 2), (4, 8), (16, 32), (64, 128), (256, 512)
+    stat(tmp_path, 900, 1, *own, *ended)
+    stat(tmp_path, 30, 900, *child, 0, 0)  # a younger process may have a lower id
+    stat(tmp_path, 700, 30, *grandchild, 0, 0)
+    stat(tmp_path, 901, 1, *other, 0, 0)
+    (tmp_path / "33").mkdir()  # a process that has just ended
+    assert cpu_s(900, tmp_path) == 255 / TICKS
+
+
+BURN = "import time\nwhile time.process_time() < 0.2: pass\n"
+FAMILY = f"""
+import subprocess, sys
+subprocess.run([sys.executable, "-c", {BURN!r}])
+child = subprocess.Popen([sys.executable, "-c", {BURN!r} + "print('{{}}', flush=True); input()"])
+child.wait()
+"""
+
+
+def test_children_count_while_they_live_and_after_they_have_ended(tmp_path: Path) -> None:
+    with ServiceProgram(
+        "family", "-c", FAMILY, log_dir=tmp_path, run_by=(sys.executable,)
+    ) as family:
+        family.heard()
+        assert cpu_s(family.pid) >= 0.35  # two of 0.2 s, each rounded to 10 ms
+
+
+def scripted(body: bytes) -> bytes:
+    verdict = {"scores": {"quality": {"score": 0.5, "reason": "why"}}}
+    said = json.dumps(verdict) if b"json_schema" in body else "A draft."
+    return json.dumps({"choices": [{"message": {"content": said}}]}).encode()
+
+
+def test_peers_in_other_languages_send_the_same_bodies() -> None:
+    asked = json.loads(prompts())
+    assert json.dumps(asked["judge"]).replace(DRAFT, "A draft.").encode() == judging("A draft.")
+    talk = refinement()
+    bodies = [next(talk)]
+    with suppress(StopIteration):
+        while True:
+            bodies.append(talk.send(scripted(bodies[-1])))
+    assert len(bodies) == CALLS
+    assert json.loads(bodies[0]) == asked["write"]
+
+
 def test_what_a_core_carries_follows_from_its_cpu_time() -> None:
     table = carried([MeasuredRun(HONE, 200, FIGURES)], ["a fact"])
     assert "| Redis | 2.0 | 350 | 30 million |" in table
 
 
-@pytest.mark.parametrize("place", [PRINTED, SCALE, CAPACITY])
+@pytest.mark.parametrize("place", [COMPARED, VARIED, SCALE, CAPACITY])
 def test_pages_have_the_marks_between_which_tables_are_written(
     place: tuple[Path, str], tmp_path: Path
 ) -> None:

@@ -3,8 +3,7 @@
 import asyncio
 import json
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -43,20 +42,16 @@ async def model_calls(model_url: str) -> AsyncIterator[AskModel]:
         yield ask
 
 
-async def play_all(refine: Callable[[int], Awaitable[None]], count: int, at_once: int) -> None:
-    """Run `count` refinements by number once told to, at most `at_once` at a time, and report."""
-    seconds: list[float] = []
-    say()
-    await told()
-    remaining = iter(range(count))
+class LateClient:
+    """A client of the model, opened by the first call: there is no event loop before."""
 
-    async def runner() -> None:
-        for number in remaining:
-            began = time.perf_counter()
-            await refine(number)
-            seconds.append(time.perf_counter() - began)
+    def __init__(self, model_url: str) -> None:
+        self._opening = model_calls(model_url)
+        self._lock = asyncio.Lock()
+        self._ask: AskModel | None = None
 
-    started_at = time.time()
-    await asyncio.gather(*[runner() for _ in range(at_once)])
-    say(started_at=started_at, ended_at=time.time(), seconds=seconds)
-    await told()
+    async def ask(self, body: bytes) -> bytes:
+        """Return the body of the model's reply."""
+        async with self._lock:
+            ask = self._ask = self._ask or await self._opening.__aenter__()
+        return await ask(body)
