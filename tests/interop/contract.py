@@ -5,11 +5,10 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environments import ENVIRONMENTS, CannotInstall, environment_with
+from benchmarks.environments import environment_with, node_modules_with
 from tests.e2e.running_service import running_service
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +62,7 @@ async def _run(name: str, folder: Path, program: list[str]) -> bool:
 
 def _compiled(folder: Path) -> Path:
     """Return the program in JavaScript, with the client that was generated for it."""
-    programs = _installed("typescript", TYPESCRIPT)
+    programs = node_modules_with("typescript", *TYPESCRIPT) / ".bin"
     source = Path(shutil.copy(PROGRAM_IN_TYPESCRIPT, folder))
     generate = [str(programs / "openapi-ts"), "--input", str(DOCUMENT), "--silent"]
     _must([*generate, "--no-log-file", "--output", str(folder / "gen")])
@@ -81,7 +80,7 @@ async def compile_types(folder: Path) -> bool:
 
 
 def _compile_types(folder: Path) -> None:
-    programs = _installed("typescript", TYPESCRIPT)
+    programs = node_modules_with("typescript", *TYPESCRIPT) / ".bin"
     source = shutil.copy(PROGRAM_OF_TYPES, folder)
     _must([str(programs / "openapi-typescript"), str(DOCUMENT), "-o", str(folder / "types.ts")])
     _must([str(programs / "tsc"), "--strict", "--noEmit", str(source)])
@@ -118,7 +117,7 @@ async def lint(folder: Path) -> bool:
 
 
 def _lint(folder: Path) -> bool:
-    programs = _installed("linters", LINTERS)
+    programs = node_modules_with("linters", *LINTERS) / ".bin"
     rules = folder / "spectral.json"
     rules.write_text('{"extends": ["spectral:oas"]}')
     spectral = [str(programs / "spectral"), "lint", "--format", "json", "--ruleset", str(rules)]
@@ -131,20 +130,6 @@ def _lint(folder: Path) -> bool:
     }
     print(", ".join(f"{name}: {count} errors" for name, count in errors.items()))
     return not any(errors.values())
-
-
-def _installed(name: str, packages: Sequence[str]) -> Path:
-    """Return the folder with the programs of these packages; raise CannotInstall."""
-    npm = shutil.which("npm")
-    if npm is None:
-        raise CannotInstall("npm is not installed")
-    folder = ENVIRONMENTS / name
-    folder.mkdir(parents=True, exist_ok=True)
-    install = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
-    done = subprocess.run(install, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CannotInstall(done.stderr.strip().splitlines()[-1] if done.stderr else "npm failed")
-    return folder / "node_modules" / ".bin"
 
 
 def _json(command: list[str]) -> Any:
