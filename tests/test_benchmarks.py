@@ -197,7 +197,8 @@ def test_peers_in_other_languages_send_the_same_bodies() -> None:
 
 
 def test_what_a_core_carries_follows_from_its_cpu_time() -> None:
-    table = carried([MeasuredRun(HONE, 200, FIGURES)], ["a fact"])
+    slower = MeasuredRun(REPLY_TO_WATCHER[0].name, 400, {**FIGURES, "cpu_ms/redis": 9.0})
+    table = carried([MeasuredRun(HONE, 200, FIGURES), slower], ["a fact"])
     assert "| Redis | 2.0 | 350 | 30 million |" in table
 
 
