@@ -1,7 +1,7 @@
 """What comes of replies with a text, with marks and without them, as a table."""
 
 from tests.engine.replies.articles import REPLIES, firsts, legitimate, others
-from tests.engine.replies.collected import anew, public, texts
+from tests.engine.replies.collected import anew, first_drafts, public, texts
 
 HEAD = (
     "replies",
@@ -22,6 +22,8 @@ KINDS = {
     "from public reports": tuple(public()),
     "written anew": tuple(anew()),
     "first drafts": tuple(firsts()),
+    "first drafts of long articles": tuple(first_drafts()),
+    "first drafts as they stand": tuple(first_drafts("texts")),
     "texts as they stand": (*legitimate(), *texts()),
 }
 

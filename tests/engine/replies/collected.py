@@ -2,16 +2,19 @@
 
 `in_public.json` has the shapes that public bug reports describe, `written_anew.json` replies about
 four articles in four languages, replies with misused marks, and texts that a reader must not touch.
+`first_drafts.toml` has first drafts of long articles, and texts that a reader must not touch either.
 """
 
 import json
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from tests.engine.replies.articles import ArticleReply
+from tests.engine.replies.articles import ArticleReply, quoted
 
 
 class PublicReply(BaseModel):
@@ -39,6 +42,7 @@ def _read(name: str) -> Any:
 
 PUBLIC = TypeAdapter(list[PublicReply]).validate_python(_read("in_public.json"))
 ANEW = _read("written_anew.json")
+FIRST_DRAFTS = tomllib.loads(Path(__file__).with_name("first_drafts.toml").read_text("utf-8"))
 
 
 def public() -> Iterator[ArticleReply]:
@@ -68,3 +72,16 @@ def texts() -> Iterator[ArticleReply]:
     """Yield replies that are texts as they stand."""
     for it in ANEW["texts"]:
         yield ArticleReply("texts", it["name"], it["text"], it["text"], it["base"], it["task"])
+
+
+def first_drafts(kind: str = "replies") -> Iterator[ArticleReply]:
+    """Yield first drafts of long articles, or with `texts` those that are texts as they stand."""
+    for it in FIRST_DRAFTS[kind]:
+        article = FIRST_DRAFTS["articles"][it["article"]]
+        text = article["text"].strip("\n")
+        forms = {"T": text, "J": json.dumps(text), "I": indent(text, "  "), "Q": quoted(text)}
+        said = it["reply"].strip("\n")
+        for name, form in forms.items():
+            said = said.replace(f"{{{name}}}", form)
+        text = said if kind == "texts" else text
+        yield ArticleReply("first draft", it["name"], said, text, None, article["task"])
