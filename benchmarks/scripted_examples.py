@@ -322,12 +322,13 @@ HIDDEN = (
 def postage(comparison: str, refused: str) -> str:
     """Return a function as a model writes it."""
     return f"""\
+```python
 PRICES = {{20: 85, 50: 100, 500: 160, 1_000: 275}}
 
 
 def postage(grams):
 {refused}    return next(price for most, price in PRICES.items() if grams {comparison} most)
-"""
+```"""
 
 
 FUNCTION = ScriptedExample(

@@ -1,5 +1,6 @@
 """A text stands between marks in a reply: which marks, what is read, and what never stays."""
 
+import json
 import re
 
 import pytest
@@ -18,10 +19,10 @@ from tests.engine.replies.articles import (
 )
 from tests.engine.replies.articles import REPLIES as ARTICLES
 from workers.engine.asking import question, reply_reader
-from workers.engine.moves import Ask
+from workers.engine.moves import Ask, StepError, Stopped
 from workers.engine.pipeline import task_of
-from workers.engine.prompts import Revise, Write
-from workers.engine.replies import CutShort, Unreadable
+from workers.engine.prompts import Prompt, Revise, Write
+from workers.engine.replies import TEXT_ALONE, CutShort, Unreadable
 from workers.engine.step_hash import about
 
 CRITIQUE = Critique(scores=())
@@ -170,6 +171,73 @@ def test_what_may_be_no_text_is_asked_for_again_once_and_then_the_draft_stays() 
     assert last.read is not None
     last.read(reply := reply_reader(last, other))
     assert [it.item for it in reply.dropped] == ["the text"]
+
+
+def asked_twice(first: str, second: str, task: str = "Write an article.") -> tuple[str, Prompt]:
+    """What becomes the draft of two replies, and the prompt of the second."""
+    model = driver_scoring(0.9, writer=[first, second])
+    outcome = model.play(request(task=task, max_iterations=1))
+    return outcome.best.scored.draft.text, model.asked("generator")[1].prompt
+
+
+AROUND_AN_OBJECT = ("{}", "Sure!\n\n```json\n{}\n```\nThat is all.", "<think>Hm.</think>{}")
+
+
+@pytest.mark.parametrize("around", AROUND_AN_OBJECT)
+def test_a_first_draft_of_several_paragraphs_without_marks_is_asked_for_in_an_object(
+    around: str,
+) -> None:
+    first = f"{REVISED}\n\nSoll ich noch ein Bild vorschlagen?"
+    said = json.dumps({"text": REVISED}, ensure_ascii=False)
+    text, prompt = asked_twice(first, around.replace("{}", said))
+    assert text == REVISED
+    unescaped = said.replace("\\n", "\n")
+    assert asked_twice(first, around.replace("{}", unescaped))[0] == REVISED
+    assert prompt.schema == TEXT_ALONE
+    assert prompt.asks_for_text
+    assert prompt.user.endswith("no word about the text.")
+
+
+def test_a_first_draft_of_one_paragraph_needs_no_marks() -> None:
+    model = driver_scoring(0.9, writer=["We refund within 14 days."])
+    model.play(request(max_iterations=1))
+    assert len(model.asked("generator")) == 1
+
+
+def test_a_revision_that_is_doubtful_without_marks_is_asked_for_in_an_object() -> None:
+    writer = [NO_TEXTS["another text"], json.dumps({"text": REVISED})]
+    model = driver_scoring(0.5, 0.9, writer=writer)
+    outcome = model.play(request(draft=ARTICLE, max_iterations=1))
+    assert outcome.best.scored.draft.text == REVISED
+    assert not outcome.best.scored.draft.is_reply
+
+
+@pytest.mark.parametrize("second", ["Compost.", '{"text": "Compost."}', '{"text": "# Starting'])
+def test_a_first_draft_stays_where_little_of_it_or_nothing_that_can_be_read_follows(
+    second: str,
+) -> None:
+    assert asked_twice(REVISED, second)[0] == REVISED
+
+
+@pytest.mark.parametrize("refusal", [StepError("budget", "It is spent."), Stopped()])
+def test_a_first_draft_stays_where_it_cannot_be_asked_for_again(
+    refusal: Stopped | StepError,
+) -> None:
+    model = driver_scoring(0.9, writer=[REVISED, refusal])
+    assert model.play(request(max_iterations=1)).best.scored.draft.text == REVISED
+    assert [it.prepares for it in model.asked("generator")] == [False, True]
+
+
+def test_a_first_draft_in_a_fence_needs_no_marks() -> None:
+    model = driver_scoring(0.9, writer=[f"```python\n{REVISED}\n```"])
+    assert model.play(request(max_iterations=1)).best.scored.draft.text == REVISED
+
+
+def test_a_text_that_may_be_an_object_is_asked_for_between_marks_again() -> None:
+    settings = "name: hone\n\nmodel: small"
+    text, prompt = asked_twice(settings, settings, "Write a configuration in YAML.")
+    assert text == settings
+    assert prompt.schema is None
 
 
 def test_what_stands_around_a_text_again_is_cut_and_a_new_paragraph_stays() -> None:

@@ -130,10 +130,10 @@ def test_sections_are_written_by_themselves_and_put_back_in_order() -> None:
 
 def test_code_is_not_read_as_an_item() -> None:
     outline = "- one\n  - a\n- two\n\n```\n- no item\n```"
-    model = judged_by(good, [outline, *"abc"])
+    model = judged_by(good, [outline, outline, *"abc"])
     asked = stages(OUTLINE, {**DRAFT, "sections": True})
     model.play(asked)
-    told = [it.prompt_request.task.part[-1] for it in model.asked("generator")[1:]]
+    told = [it.prompt_request.task.part[-1] for it in model.asked("generator")[2:]]
     assert [it.partition(": ")[2] for it in told] == [
         "- one\n  - a",
         "- two\n\n```\n- no item\n```",

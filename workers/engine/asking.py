@@ -11,7 +11,7 @@ from app.contract.models import Role
 from app.contract.values import value
 from workers.engine.edits import in_place_of
 from workers.engine.marks import in_brackets
-from workers.engine.moves import Ask, Check, StepError
+from workers.engine.moves import Ask, Check, StepError, Stopped
 from workers.engine.prompts import PromptRequest, tagged_text
 from workers.engine.replies import (
     CUT_OFF,
@@ -32,6 +32,9 @@ REFUSES_ROOM = frozenset({"model_refused", "prompt_too_long"})
 """The codes of a call that a server refuses because it asks for too long a reply, among others."""
 
 SHORTER = "it was cut off by the limit on its length: answer again, shorter"
+ALONE = ' Give one JSON object, {"text": "..."}, with the whole text and no word about the text.'
+"""The form for a model that ignored the marks: many know JSON by heart."""
+
 WHOLE = "it was cut off by the limit on its length: there is more room now, give the whole text"
 
 
@@ -52,8 +55,9 @@ async def ask(
 
     `check` is given the path of the step and what was read, and may raise `Unreadable` too. A reply
     that was cut off is asked for again with more room, unless the server refuses that; `spared` of
-    the times are kept for another way then. Raises `StepError`, made up of all replies: with `code`
-    when the last one is unreadable too, `model_refused` when the model refused twice, `CutOff`:
+    the times are kept for another way then. A doubtful first draft is taken where no better reply
+    can be paid for, or none comes. Raises `StepError`, made up of all replies: with `code` when the
+    last one is unreadable too, `model_refused` when the model refused twice, `CutOff`:
     there is no default.
     """
     reading = _Reading(read)
@@ -75,7 +79,11 @@ async def ask(
             refused += isinstance(unreadable, Refused)
             room += isinstance(unreadable, CutShort)
             is_doubted = is_doubted or isinstance(unreadable, Doubtful)
-        except StepError as failure:
+        except (Stopped, StepError) as failure:
+            if reading.earlier is not None:
+                return reading(reply_reader(question, text))
+            if isinstance(failure, Stopped):
+                raise
             if failure.code != DECLINED:
                 is_last = attempt >= times - spared
                 asked = _roomier(asked, question, failure, attempt + 1, is_last=is_last)
@@ -85,7 +93,8 @@ async def ask(
         if refused > 1:
             raise StepError(REFUSED, f"the model refused twice: {error}", (question.path,))
         repeated = again(question, attempt + 1, text, error)
-        asked = replace(repeated, read=reading, room=asked.room + room)
+        is_spare = reading.earlier is not None
+        asked = replace(repeated, read=reading, room=asked.room + room, prepares=is_spare)
         room = 0
     raise StepError(code, f"asked {times + 1} times; the last reply: {error}", (question.path,))
 
@@ -119,16 +128,20 @@ class _Reading(Generic[Read]):
         self._read = read
         self.is_again = False
         """Whether the next reply is read as one that was asked for again for a doubt."""
+        self.earlier: str | None = None
+        """What a doubtful first draft is taken for if no better reply follows."""
         self._last: tuple[Any, Sequence[DroppedItem], Read | Unreadable] | None = None
 
     def __call__(self, reply: ReplyReader) -> Read:
-        reply.is_again = self.is_again
+        reply.is_again, reply.earlier = self.is_again, self.earlier if self.is_again else None
         key = reply.raw, reply.is_again
         if self._last is None or self._last[0] != key:
             try:
                 found: Read | Unreadable = self._read(reply)
             except Unreadable as unreadable:
                 found = unreadable
+                if isinstance(unreadable, Doubtful):
+                    self.earlier = unreadable.text
             self._last = key, tuple(reply.dropped), found
         _, dropped, found = self._last
         reply.dropped[:] = dropped
@@ -150,9 +163,10 @@ def again(question: Ask, attempt: int, reply: str, error: str) -> Ask:
     shown = reply[:20_000]
     if question.prompt.mark is not None:
         shown = in_brackets(shown, question.prompt.mark)
+    form = ALONE if question.prompt.wants_text_alone else ""
     correction = (
         f"{tagged_text(question.prompt_request.task, 'your last answer', shown)}\n\n"
-        f"It cannot be used: {error}\nAnswer again, whole and in the form asked for."
+        f"It cannot be used: {error}\nAnswer again, whole and in the form asked for.{form}"
     )
     prompt = question.prompt.repeated(correction)
     return replace(question, path=f"{question.path}/again/{attempt}", prompt=prompt)

@@ -248,7 +248,12 @@ class Prompt:
     @property
     def asks_for_text(self) -> bool:
         """Whether the reply is a text, not an object about one."""
-        return self.schema is None or self.is_document
+        return self.schema is None or self.is_document or self.wants_text_alone
+
+    @property
+    def wants_text_alone(self) -> bool:
+        """Whether a text that was to stand between marks is now asked for in an object."""
+        return self.schema is not None and self.mark is not None
 
     def repeated(self, correction: str) -> Self:
         """Return the prompt of another try: the correction stands at its end, and then the marks.
@@ -257,7 +262,7 @@ class Prompt:
         """
         temperature = RETRY if self.temperature == 0 else self.temperature
         user = f"{self.user}\n\n{correction}"
-        if self.mark is not None:
+        if self.mark is not None and not self.wants_text_alone:
             user += f"\n\n{asking_for('it', self.mark)}"
         return replace(self, user=user, temperature=temperature)
 

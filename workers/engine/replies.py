@@ -35,7 +35,7 @@ from workers.engine.lenient_json import (
     json_values_in,
 )
 from workers.engine.likeness import ALIKE, known
-from workers.engine.prompts import JsonDocument, PromptRequest, Task
+from workers.engine.prompts import TEXT, JsonDocument, PromptRequest, Task, Write, closed
 from workers.engine.text_doubts import doubt_in, flaw_in_text, settled, unframed
 from workers.engine.text_replies import (
     OF_DATA,
@@ -54,6 +54,9 @@ CUT_OFF = "reply_cut_off"
 
 DECLINED = "reply_refused"
 """The code of a step whose reply the server marks as a refusal by its model."""
+
+MOST_LOST = 3
+"""How many times shorter than a first draft the text of the next reply may be."""
 
 MOST_FRAMES = 3
 """How many frames around each other are removed from a text."""
@@ -85,7 +88,14 @@ class CutShort(Unreadable):
 
 
 class Doubtful(Unreadable):
-    """A reply that may be no text, or more than it: asked for again once."""
+    """A reply that may be no text, or more than it: asked for again once.
+
+    `text` is what it is taken for if no better reply follows; None if the draft before it stays.
+    """
+
+    def __init__(self, reason: str, schema: dict[str, object] | None, text: str | None) -> None:
+        super().__init__(reason, schema)
+        self.text = text
 
 
 class ReplyModel(BaseModel):
@@ -138,6 +148,8 @@ class ReplyReader:
     """The number of the marks between which the reply was to have its text."""
     is_again: bool = False
     """Whether the text was asked for again, because the reply before may have had none."""
+    earlier: str | None = None
+    """What the doubtful first draft before this reply is taken for."""
 
     def drop(self, item: str, reason: str) -> None:
         """Leave out one item and record why."""
@@ -146,9 +158,24 @@ class ReplyReader:
 
     def text(self) -> str:
         """Return the text. Raises `Unreadable` when there is none, `Refused` for a refusal."""
-        given = self._given
-        said = _out_of_object(self.raw, self.asked.task, given.base)
-        return _not_empty(_text(said, given, is_again=self.is_again))
+        try:
+            text = self._text()
+        except Unreadable as error:
+            if self.earlier is None:
+                raise
+            self.drop("the text", str(error))
+            return self.earlier
+        if self.earlier is not None and len(text) * MOST_LOST < len(self.earlier):
+            self.drop("the text", "it has little of the reply before it")
+            return self.earlier
+        return text
+
+    def _text(self) -> str:
+        given, task = self._given, self.asked.task
+        said = _out_of_object(self.raw, task, given.base, is_again=self.is_again)
+        is_apart = said is not None or _is_fence(self.raw)
+        text = _text(said or self.raw, given, is_again=self.is_again, is_apart=is_apart)
+        return _not_empty(text)
 
     def passage(self, said: str, passage: str, draft: str, name: str) -> str:
         """Return the text that a reply has for a passage of a draft, read as a draft is.
@@ -159,9 +186,9 @@ class ReplyReader:
         documents = (*texts.documents, draft)
         given = replace(texts, base=passage, documents=documents, is_passage=True)
         is_data = A_JSON.search(draft) or draft.lstrip().startswith(("{", "["))
-        bare = said if is_data else _out_of_object(said, task, passage)
+        bare = None if is_data else _out_of_object(said, task, passage)
         try:
-            return _text(bare, given)
+            return _text(bare or said, given)
         except Unreadable as error:
             raise type(error)(f"{name}: {error}") from None
 
@@ -202,6 +229,7 @@ class ReplyReader:
             nonce=task.nonce,
             mark=self.mark,
             may_be_data=_may_be_data(task),
+            is_first_draft=isinstance(asked, Write),
             review=_review(asked) if asked.revises else None,
         )
 
@@ -231,8 +259,11 @@ def _other_texts(kind: type[PromptRequest]) -> tuple[str, ...]:
     return tuple(name for name, hint in hints if name != "draft" and hint in (str, str | None))
 
 
-def _text(said: str, asked: TextRequest, *, is_again: bool = False) -> str:
-    """Return the text in what a model said, as far as it is one."""
+def _text(said: str, asked: TextRequest, *, is_again: bool = False, is_apart: bool = False) -> str:
+    """Return the text in what a model said, as far as it is one.
+
+    `is_apart` says that the text stands in an object or a fence, apart from words about the text.
+    """
     try:
         marked = marked_text(said, asked)
         text = _bare(said, asked) if marked is None else marked
@@ -242,15 +273,21 @@ def _text(said: str, asked: TextRequest, *, is_again: bool = False) -> str:
         raise Unreadable(str(error)) from None
     if is_refusal(text, asked):
         raise Refused("it refuses to write the text")
-    is_marked = marked is not None
+    is_marked = is_apart or marked is not None
     if flaw := remark_in(text, asked) or flaw_in_text(text, asked, is_marked=is_marked):
         raise Unreadable(flaw)
     if not asked.is_passage and (doubt := doubt_in(text, asked, is_marked=is_marked)):
-        taken = settled(text, asked, is_marked=is_marked) if is_again else None
-        if taken is None:
-            raise Doubtful(doubt)
+        is_first = asked.base is None
+        taken = settled(text, asked, is_marked=is_marked) if is_again or is_first else None
+        if taken is None or not is_again:
+            schema = None if is_marked or asked.may_be_data else TEXT_ALONE
+            raise Doubtful(doubt, schema, taken if is_first else None)
         text = taken
     return text
+
+
+TEXT_ALONE = closed({"text": TEXT})
+"""The form in which a model is asked for a text that ignored the marks."""
 
 
 def _bare(said: str, asked: TextRequest) -> str:
@@ -284,24 +321,29 @@ A_JSON = re.compile("json", re.IGNORECASE)
 TOOL_CALL = re.compile(r"\A<tool_call>\s*(.*?)\s*(?:</tool_call>)?\Z", re.DOTALL)
 
 
-def _out_of_object(raw: str, task: Task, base: str | None) -> str:
-    """Return the text of a reply that is a JSON string, or an object with one text and notes."""
+def _out_of_object(raw: str, task: Task, base: str | None, *, is_again: bool = False) -> str | None:
+    """Return the text of a reply that is a JSON string, or an object with one text and notes.
+
+    In a reply that was asked for again the object may stand between other words.
+    """
     bare = draft_of(raw)
     if bare.startswith("<tool_call>"):
         bare = TOOL_CALL.sub(r"\1", bare)
+    if is_again and not bare.startswith(('"', "{")):
+        bare = _longest_object_in(bare)
     if not bare.startswith(('"', "{")):
-        return raw
+        return None
     if (
         task.schemas
         or (base or "").lstrip().startswith(("{", "[", '"'))
         or (OF_DATA if base is None else A_JSON).search(task.instruction or "")
     ):
-        return raw
+        return None
     is_encoded = r"\n\n" in bare or (base is not None and re.search(r'\\[n"]', bare))
     if bare.startswith('"') and "\n" not in bare and is_encoded and "\\" not in (base or ""):
         return _decoded(bare)
     if not bare.endswith("}"):
-        return raw
+        return None
     found = next(iter(json_values_in(bare)), None)
     if isinstance(found, dict) and isinstance(found.get("arguments"), dict):
         found = found["arguments"]
@@ -311,7 +353,31 @@ def _out_of_object(raw: str, task: Task, base: str | None) -> str:
         texts = [
             member for member in named.values() if base is not None and _resembles(member, base)
         ]
-    return texts[0] if len(texts) == 1 and isinstance(texts[0], str) else raw
+    if len(texts) == 1 and isinstance(texts[0], str):
+        return texts[0]
+    return _longest_of(found) if is_again and base is None else None
+
+
+def _longest_object_in(said: str) -> str:
+    """Return the object that is most of a reply, "" without one."""
+    if "{" not in said:
+        return ""
+    with suppress(NoText):
+        said = without_thinking(said, TextRequest())
+    passages = [source for value, source in json_passages_in(said) if isinstance(value, dict)]
+    return next((found for found in passages if 2 * len(found) > len(said)), "")
+
+
+def _longest_of(found: Any) -> str | None:
+    """Return the text that is nearly all of an object, by whatever name; None without one."""
+    texts = [leaf for leaf in _leaves(found) if isinstance(leaf, str)]
+    longest = max(texts, key=len, default="")
+    return longest if 5 * len(longest) > 4 * len("".join(texts)) else None
+
+
+def _is_fence(raw: str) -> bool:
+    """Return whether a reply is one code fence around a text, and nothing else."""
+    return raw.lstrip().startswith("```") and not draft_of(raw).startswith(("```", "{"))
 
 
 def _resembles(said: Any, base: str) -> bool:

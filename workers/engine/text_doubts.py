@@ -12,8 +12,6 @@ from workers.engine.likeness import (
     ACCENTS,
     ALIKE,
     FEW,
-    FOREIGN_FROM,
-    SIGN,
     KnownText,
     are_alike,
     blocks_of,
@@ -28,17 +26,19 @@ from workers.engine.text_replies import (
     DID,
     FIRST_PERSON,
     LABEL_INSIDE,
+    LANGUAGE,
     LAST_RULE,
     MARKUP,
     NOTE,
     OFFER,
     OPENING,
-    QUOTES,
+    RULE,
     THIS_VERSION,
     WORD_COUNT,
     WORK,
     TextRequest,
     phrase,
+    without_quotes,
 )
 
 ABOUT_TEXTS = phrase("doubt", "about_texts")
@@ -53,7 +53,7 @@ ENDS_IN_COLON = re.compile(r"[:：][*_]*\s*\Z")
 FIRST_LINE = re.compile(r"\A([^\n]{1,200}[:：][*_]*)[ \t]*\n(?=[^\s\-*+•\d|`~])")
 """A line that ends in a colon right before a text, and no list."""
 REMARK = phrase("doubt", "remark")
-A_LABEL = re.compile(r"\A(?:#{1,6}[ \t]+|[*_]{2}|\[)?[^\n.!?]{1,60}\Z")
+A_LABEL = re.compile(r"\A(?:#{1,6}[ \t]+|[*_]{2}|\[)?[^\n.!?。！？]{1,60}\Z")
 A_HEADING = re.compile(r"\W*\w[^\n:：.!?。]{0,60}(?:[:：】\])][*_]*(?:\s|\Z)|[*_]+[:：])")
 """A label and its colon or brackets, alone or on the line that it is the label of."""
 DELIMITER = re.compile(r"[^\w\s]{3,}|[\[<(=*~#-]{1,5}[ \t]*/?\w[\w \t:-]{0,60}[\])>=*~#-]{1,5}")
@@ -62,6 +62,7 @@ NAMES_A_TURN = phrase("doubt", "names_a_turn")
 QUOTED = re.compile(
     r"\"[^\"\n]+\"|“[^“”\n]+”|„[^„“”\n]+[“”]|«[^«»\n]+»|‘[^‘’\n]+’|「[^「」\n]+」|『[^『』\n]+』|`[^`\n]+`"
 )
+QUOTED_LINES = re.compile(r"(?:^>[^\n]*(?:\n|\Z))+", re.MULTILINE)
 CONFLICT = re.compile(r"^<{5,}[ \w]*$.*?^={5,}$.*?^>{5,}", re.MULTILINE | re.DOTALL)
 FRONT_MATTER = re.compile(r"---\n|<!--|\[!\[|import |<[a-z!?]", re.IGNORECASE)
 A_WORD = re.compile(r"\w")
@@ -98,10 +99,16 @@ def _between_fences(text: str, asked: TextRequest, base: str) -> str:
             continue
         body = text[lines[0].end() : lines[-1].start()].strip("\n")
         around = f"{text[: lines[0].start()]}\n\n{text[lines[-1].end() :]}"
-        is_all = not base and not around.strip()
+        is_all = not base and (not around.strip() or _is_text_in_fence(lines[0][0], body, around))
         if is_all or (base and known(base).likeness(body) >= ALIKE > known(base).likeness(around)):
             return body
     return text
+
+
+def _is_text_in_fence(line: str, body: str, around: str) -> bool:
+    """Return whether a fence in a first draft is around its text, and not around code."""
+    is_prose = re.fullmatch(rf"[ \t]*\W{{3}}{LANGUAGE}", line, re.IGNORECASE) is not None
+    return is_prose and len(body) > len(around) and len(blocks_of(body)) > 1 and known(body).is_long
 
 
 def _without_delimiters(text: str, asked: TextRequest, base: str) -> str:
@@ -139,10 +146,16 @@ def _without_last_fence(text: str, base: str) -> str:
 
 
 def _without_quote_marks(text: str, asked: TextRequest, base: str) -> str:
-    """Remove the marks of a blockquote from every line, if no line of the draft has one."""
+    """Remove the marks of a blockquote from every line, if no line of the draft has one.
+
+    A blockquote of several blocks that is most of a first draft is its text.
+    """
     lines = [line for line in text.split("\n") if line.strip()]
     if any(line.lstrip().startswith(">") for line in base.split("\n")):
         return text
+    runs = () if base else [run[0] for run in QUOTED_LINES.finditer(text)]
+    if longest := max((run for run in runs if 2 * len(run) > len(text)), default=""):
+        lines, text = longest.split("\n"), longest
     if not all(line.startswith(">") for line in lines):
         return text
     return "\n".join(re.sub(r"\A> ?", "", line) for line in text.split("\n"))
@@ -355,7 +368,7 @@ def doubt_in(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
     """Return why a reply may be no text, or more than it; None where nothing says so."""
     is_loose = not is_marked and asked.mark is not None
     if asked.base is None:
-        return _doubt_in_first(text, asked) if is_loose and not asked.is_message else None
+        return _doubt_in_first(text, asked) if is_loose else None
     base = known(asked.base.strip(BLANK))
     if asked.review is None or not base.is_enough:
         return None
@@ -491,20 +504,22 @@ def _doubt_by_size(text: str, asked: TextRequest, base: KnownText) -> str | None
 
 
 def _doubt_in_first(text: str, asked: TextRequest) -> str | None:
-    """Return why a first draft may be none, or more than it: there is no draft to compare with."""
+    """Return why a first draft may be none, or more than it: there is no draft to compare with.
+
+    Of several blocks without marks any may be about the text, in words that nobody foresees.
+    """
     if _is_object(text) and not asked.may_be_data:
         return "it may be an object and not the text"
-    blocks, line = blocks_of(FIRST_LINE.sub(r"\1\n\n", text)), text.partition("\n")[0]
+    if asked.is_first_draft and len(blocks_of(FIRST_LINE.sub(r"\1\n\n", text))) > 1:
+        return "nothing shows where the text begins and where it ends"
+    if asked.is_message:
+        return None
+    line = text.partition("\n")[0]
     is_said = OPENING.match(line) or ROLE.match(line) or known(text).is_foreign_to(line)
-    is_quoted = len(blocks) > 1 and text[-1:] in QUOTES.get(text[:1], " ")
-    is_framed = is_quoted or _without_frame(text, asked, "") != text
-    if (is_said and not asked.contains(line)) or is_framed:
+    if (is_said and not asked.contains(line)) or _without_frame(text, asked, "") != text:
         return _outside(line)
     if (label := LABEL_INSIDE.search(text)) and not asked.contains(label[0].strip()):
         return _outside(label[0])
-    for block, others in ((blocks[0], blocks[1:]), (blocks[-1], blocks[:-1])) if blocks else ():
-        if others and _may_be_around(block.strip(), others, asked):
-            return _outside(block)
     return BREAKS_OFF if known(text).is_long and _breaks_off(text) else None
 
 
@@ -515,8 +530,11 @@ def settled(text: str, asked: TextRequest, *, is_marked: bool) -> str | None:
     a reader are taken, and so is another text of the draft's length, such as a translation. There
     is no draft to keep instead of a first one, which is taken without what is probably about it.
     """
+    if asked.base is None and _is_object(text) and not asked.may_be_data:
+        return None
     if asked.base is None or not text.strip():
-        return _first_without_edges(text, asked) if text.strip() else text
+        is_clear = asked.is_message or not text.strip()
+        return text if is_clear else _first_without_edges(text, asked)
     base = known(asked.base.strip(BLANK))
     text = text if is_marked else _without_probable_edges(text, asked, base)
     if doubt_in(text, asked, is_marked=is_marked) is None:
@@ -598,6 +616,8 @@ def _first_without_edges(text: str, asked: TextRequest) -> str:
     before = None
     while text != before:
         before, text = text, _without_frame(text, asked, "").strip("\n")
+        text = without_quotes(text, asked, is_framed="\n\n" in text)
+        text = _below_title(_between_rules(text, asked))
         blocks = blocks_of(FIRST_LINE.sub(r"\1\n\n", text))
         role = A_ROLE.match(text)
         if role and not asked.contains(role[0].strip()):
@@ -609,12 +629,47 @@ def _first_without_edges(text: str, asked: TextRequest) -> str:
     return text
 
 
+def _between_rules(text: str, asked: TextRequest) -> str:
+    """Return a first draft without what rules set apart at both ends, or a remark behind one.
+
+    What stands before the first of two rules begins as a reply does. A remark behind a single one
+    is by an "I" that the text does not have.
+    """
+    rules = list(RULE.finditer(text))
+    if not rules or len(rules) > 2 or asked.has(RULE):
+        return text
+    start, end = rules[0].end() if len(rules) > 1 else 0, rules[-1].start()
+    before, body, after = text[:start], text[start:end], text[rules[-1].end() :]
+    if 4 * max(map(len, (before, after))) > len(body):
+        return text
+    is_by_i = FIRST_PERSON.search(after) and not FIRST_PERSON.search(body)
+    return body.strip("\n") if (OPENING.match(before) if before else is_by_i) else text
+
+
+def _below_title(text: str) -> str:
+    """Return a first draft from its title on, if what stands above the title is short.
+
+    A line such as the name of a column stays, and so does a block that a rule sets apart.
+    """
+    titles = list(A_TITLE.finditer(text))
+    if len(titles) != 1:
+        return text
+    above, below = text[: titles[0].start()], text[titles[0].start() :]
+    blocks = blocks_of(above)
+    is_single = len(blocks) == 1 and A_LABEL.fullmatch(blocks[0].strip()) is not None
+    is_kicker = is_single and not ENDS_IN_COLON.search(above)
+    is_apart = len(blocks) == 2 and NO_WORDS.fullmatch(blocks[1]) is not None
+    is_markup = "```" in above or any(map(FRONT_MATTER.match, blocks))
+    return text if is_kicker or is_apart or is_markup or 3 * len(above) > len(below) else below
+
+
+A_TITLE = re.compile(r"^# +\S", re.MULTILINE)
 A_ROLE = phrase("doubt", "a_role")
 
 
 def _announced_in(text: str, asked: TextRequest) -> str:
     """Return what announces the text on its first line, "" where nothing does."""
-    found = re.match(r"[^\n:：]{1,120}[:：](?=[*_]*[ \t]+\S)", text)
+    found = re.match(r"[^\n:：]{1,120}[:：](?=[*_]*[ \t]+(?![a-zà-ÿ])\S)", text)
     is_said = found and OPENING.match(found[0]) and _hints(found[0], asked)
     return found[0] if found and is_said and not asked.contains(found[0]) else ""
 
@@ -622,8 +677,7 @@ def _announced_in(text: str, asked: TextRequest) -> str:
 def _without_first_edges(text: str, blocks: Sequence[str], asked: TextRequest) -> str:
     first, last = blocks[0].strip(), blocks[-1].strip()
     rest = "\n\n".join(blocks[1:])
-    is_above_title = rest.startswith("# ") and FRONT_MATTER.match(f"{first}\n") is None
-    if is_above_title or _is_probable_of_first(first, rest, asked):
+    if _is_probable_of_first(first, rest, asked):
         return FIRST_RULE.sub("", text[text.index(first) + len(first) :].strip("\n"))
     is_end = END.fullmatch(last) or WORD_COUNT.fullmatch(last)
     if is_end or _is_probable_of_first(last, "\n\n".join(blocks[:-1]), asked):
@@ -649,32 +703,8 @@ def _is_probable_of_first(block: str, rest: str, asked: TextRequest) -> bool:
     return hints > 1 and (PERSONAL.search(block) or REMARK.match(block)) is not None
 
 
-UNDERLINE = re.compile(r"\n[ \t]*([^\w\s])\1{2,}[ \t]*\Z")
-"""The second line of a heading."""
 NO_PROSE = re.compile(r"\s*(?:[-+*•][ \t]|[>|`~]|\d+[.)][ \t])")
 PLEASED_ALONE = phrase("reply", "pleased_alone")
-
-
-def _may_be_around(block: str, others: Sequence[str], asked: TextRequest) -> bool:
-    """Return whether the first or the last block of a first draft may be about the others.
-
-    Such a block speaks of texts, or is much shorter than the others and says something else of a
-    reply.
-    """
-    hints, said = _hints(block, asked), PERSONAL.search(block)
-    if _is_foreign_part(block, known("\n\n".join(others))) or hints >= (2 if said else MOST_HINTS):
-        return True
-    words = sorted(len(words_and_signs(block)) for block in others)
-    is_short = 2 * len(words_and_signs(block)) < words[len(words) // 2]
-    is_said = said or ENDS_IN_COLON.search(block) or REMARK.match(block)
-    is_prose = not (block.startswith("#") or UNDERLINE.search(block) or NO_PROSE.match(block))
-    return is_short and bool(hints or (is_said and is_prose))
-
-
-def _is_foreign_part(block: str, rest: KnownText) -> bool:
-    if rest.is_in_another_script(block):
-        return True
-    return SIGN.search(block) is None and rest.may_be_foreign(block, FOREIGN_FROM)
 
 
 def _outside(block: str) -> str:

@@ -118,6 +118,8 @@ class TextRequest:
     """The number of the marks around the text of the reply, where they were asked for."""
     may_be_data: bool = False
     """Whether the text may be an object, by the task or by what validators check."""
+    is_first_draft: bool = False
+    """Whether the text becomes a draft that none came before."""
     review: str | None = None
     """What is to be mended in `base`; None if the text does not take its place."""
 
@@ -215,7 +217,7 @@ def text_of(reply: str, asked: TextRequest) -> str:
             text = rule(text, asked)
         is_framed = is_framed or text != before
         text = _without_closing(text, asked, is_framed=is_framed)
-        text = _without_quotes(text, asked, is_framed=is_framed).strip(BLANK)
+        text = without_quotes(text, asked, is_framed=is_framed).strip(BLANK)
         if text == before:
             break
     return _with_indent(text, reply)
@@ -420,7 +422,14 @@ def _without_remark_before_rule(text: str, asked: TextRequest) -> str:
     found = RULE.search(text)
     if found is None or found.start() > SHORT or asked.has(RULE):
         return text
-    return text[found.end() :] if REMARK.match(text) else text
+    return _until_rule(text[found.end() :], asked) if REMARK.match(text) else text
+
+
+def _until_rule(text: str, asked: TextRequest) -> str:
+    """Return a first draft, before which a rule was removed, without what one sets apart after."""
+    rules = list(RULE.finditer(text)) if asked.base is None else []
+    is_short = len(rules) == 1 and 4 * (len(text) - rules[0].end()) < rules[0].start()
+    return text[: rules[0].start()] if is_short else text
 
 
 def _without_tags(text: str, asked: TextRequest) -> str:
@@ -487,7 +496,9 @@ def _without_rule(text: str, asked: TextRequest) -> str:
     if bare == text or asked.starts_with(re.compile(r"-{3,}|\*{3,}")):
         return text
     is_front_matter = re.match(r"[\w-]+:[^\n]*\n", bare) is not None
-    return text if is_front_matter else re.sub(r"\n[ \t]*(?:-{3,}|\*{3,})[ \t]*\Z", "", bare)
+    if is_front_matter:
+        return text
+    return re.sub(r"\n[ \t]*(?:-{3,}|\*{3,})[ \t]*\Z", "", _until_rule(bare, asked))
 
 
 def _without_closing(text: str, asked: TextRequest, *, is_framed: bool) -> str:
@@ -550,7 +561,7 @@ def _is_about_revising(note: str, asked: TextRequest) -> bool:
     return not DID.match(note) or not FIRST_PERSON.search(asked.base)
 
 
-def _without_quotes(text: str, asked: TextRequest, *, is_framed: bool) -> str:
+def without_quotes(text: str, asked: TextRequest, *, is_framed: bool) -> str:
     """Remove quotation marks around the whole text, unless it could be a quotation itself."""
     closing = QUOTES.get(text[:1], "")
     if len(text) < 3 or not closing or text[-1] not in closing:

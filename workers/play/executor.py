@@ -37,7 +37,6 @@ from app.telemetry import TraceSpan, current_span
 from app.telemetry.metrics import count_call
 from app.telemetry.traces import Attribute, Attributes
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
-from workers.engine.prompts import Amend, RevisePassages
 from workers.engine.replies import ReplyReader, Unreadable
 from workers.engine.step_hash import about
 from workers.models.port import (
@@ -248,10 +247,6 @@ class ModelCaller(Protocol):
         """Take up to `most` permits for refinements that wait for a model; return how many."""
 
 
-OBJECTS = (Amend, RevisePassages)
-"""What a generator answers with an object about the draft, not with the draft."""
-
-
 class DraftChecks(Protocol):
     """The validators of one request."""
 
@@ -402,8 +397,9 @@ class StepExecutor:
 
     def _published(self, move: Ask) -> AbstractContextManager[TextFollower | None]:
         """Return who follows the reply: for texts only, not for edits, plans or verdicts."""
-        is_text = move.role == "generator" and not move.prepares
-        if self.texts is None or not is_text or isinstance(move.prompt_request, OBJECTS):
+        is_text = move.prompt.schema is None or move.prompt.is_document
+        is_text = is_text and move.role == "generator" and not move.prepares
+        if self.texts is None or not is_text:
             return nullcontext()
         return self.texts.writing(self.refinement_id, move.path, move.prompt.mark)
 

@@ -12,6 +12,9 @@ HEAD = (
     "then read",
     "then kept",
     "then wrong",
+    "object read",
+    "object kept",
+    "object wrong",
 )
 OUTCOMES = ("right", "asked again", "wrong", "doubted")
 
@@ -23,6 +26,7 @@ KINDS = {
     "written anew": tuple(anew()),
     "first drafts": tuple(firsts()),
     "first drafts of long articles": tuple(first_drafts()),
+    "first drafts, written later": tuple(first_drafts("later")),
     "first drafts as they stand": tuple(first_drafts("texts")),
     "texts as they stand": (*legitimate(), *texts()),
 }
@@ -31,7 +35,8 @@ KINDS = {
 def article_table() -> str:
     """Return what comes of the replies, with marks and without them, as a table in Markdown.
 
-    A doubted reply comes again: its text is read then, or the draft before it is kept.
+    A doubted reply comes again: its text is read then, or the draft before it is kept. For the last
+    columns its model gives the text in an object instead.
     """
     lines = [("replies", "marks", *HEAD), ("---", "---", *["---:"] * len(HEAD))]
     for name, replies in KINDS.items():
@@ -43,8 +48,14 @@ def article_table() -> str:
                 if was == "doubted"
             ]
             kept = len(then) - then.count("right") - then.count("wrong")
+            objects = [
+                it.played(it.in_object)
+                for it, was in zip(them, found, strict=True)
+                if was == "doubted"
+            ]
             counts = (len(found), *map(found.count, OUTCOMES))
             counts += (then.count("right"), kept, then.count("wrong"))
+            counts += tuple(map(objects.count, ("right", "kept", "wrong")))
             lines.append((name, marks, *map(str, counts)))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -54,3 +65,9 @@ def wrong() -> list[str]:
     every = [it for replies in KINDS.values() for it in replies]
     forms = [(it, "without marks") for it in every] + [(it.with_marks(), "marks") for it in every]
     return [f"{it.family}, {it.name}, {form}" for it, form in forms if it.is_wrong]
+
+
+def wrong_with_objects() -> list[str]:
+    """Return the replies without marks that are read wrongly though an object follows if asked."""
+    every = [it for replies in KINDS.values() for it in replies]
+    return [f"{it.family}, {it.name}" for it in every if it.is_wrong_with_object]

@@ -11,7 +11,8 @@ from functools import cached_property
 
 from app.contract.drafts import marks
 from app.contract.judgement import Criterion, Critique
-from workers.engine.asking import question, reply_reader
+from workers.engine.asking import WrittenText, ask, question, reply_reader, written_in
+from workers.engine.moves import StepError
 from workers.engine.prompts import Prompt, PromptRequest, Revise, Task, Write
 from workers.engine.replies import Doubtful, Unreadable
 
@@ -309,10 +310,38 @@ class ArticleReply:
             return "asked again"
         return "right" if read == self.text else "wrong"
 
+    def played(self, later: str) -> str:
+        """Return what comes of it in the end, if every later reply is another one: `right`,
+        `wrong`, or `kept` where there is no draft or the one before stays."""
+        step = ask(question("revise", "generator", self.asked), written_in, "empty_draft")
+        reply = None
+        while True:
+            try:
+                step.send(reply)
+                reply = self.said if reply is None else later
+            except StepError:
+                return "kept"
+            except StopIteration as done:
+                written: WrittenText = done.value
+                is_kept = written.text == self.base and not written.is_reply
+                is_right = written.text.strip() == (self.text or "").strip()
+                return "right" if is_right else "kept" if is_kept else "wrong"
+
+    @property
+    def in_object(self) -> str:
+        """The same text of a model that ignores marks and answers with an object if told to."""
+        made = json.dumps({"text": self.text or self.said}, ensure_ascii=False)
+        return made.removesuffix('"}') if self.is_cut else made
+
     @property
     def is_wrong(self) -> bool:
         """Whether a wrong text becomes the draft, of this reply or of the same one again."""
         return "wrong" in (self.outcome(), self.outcome(is_again=True))
+
+    @property
+    def is_wrong_with_object(self) -> bool:
+        """Whether a wrong text becomes the draft, where an object follows as soon as asked for."""
+        return self.played(self.in_object) == "wrong"
 
 
 def _wrapped() -> Iterator[ArticleReply]:
