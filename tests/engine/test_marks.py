@@ -134,6 +134,16 @@ def test_a_text_that_was_cut_off_is_asked_for_with_more_room_and_shown_without_m
     assert again.prompt.user.count(opens) == 2  # where it is asked for, and not in the reply
 
 
+def test_a_text_that_was_cut_off_twice_is_asked_for_shorter_with_more_room_still() -> None:
+    cut_off = StepError("reply_cut_off", "cut off")
+    model = driver_scoring(0.9, writer=[cut_off, cut_off, "We refund."])
+    assert model.play(request(max_iterations=1)).best.scored.draft.text == "We refund."
+    _, second, third = model.asked("generator")
+    assert (second.room, third.room) == (1, 2)
+    assert "give the whole text" in second.prompt.user
+    assert "answer again, shorter" in third.prompt.user
+
+
 def test_a_reply_of_marks_and_a_text_is_not_journaled_twice() -> None:
     assert draft_of(f"{OPENS}\n{REVISED}\n{CLOSES}\n") == REVISED
     assert draft_of(f"Sure!\n{OPENS}\n{REVISED}\n{CLOSES}") != REVISED

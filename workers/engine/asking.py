@@ -102,15 +102,17 @@ async def ask(
 def _roomier(asked: Ask, question: Ask, failure: StepError, attempt: int, *, is_last: bool) -> Ask:
     """Return the question for a reply that may be twice as long as the one that was cut off.
 
-    Where the reply is an object and not the text, the model is told to be shorter as well. Raises
-    every other failure, and `CutOff` where there is no more room or no other try.
+    The model is told to be shorter as well where the reply is an object and not the text, or a text
+    in prose that was cut off twice. Raises every other failure, and `CutOff` where there is no more
+    room or no other try.
     """
     is_too_much = asked.room > 0 and failure.code in REFUSES_ROOM
     if not (is_too_much or failure.code == CUT_OFF):
         raise failure
     if is_too_much or is_last:
         raise CutOff(failure, question, attempt) from None
-    error = WHOLE if question.prompt.asks_for_text else SHORTER
+    asks_for_all = question.prompt.is_document or attempt < AGAIN
+    error = WHOLE if question.prompt.asks_for_text and asks_for_all else SHORTER
     prompt = question.prompt.repeated(f"Your last answer: {error}.")
     asked = replace(asked, path=f"{question.path}/again/{attempt}", prompt=prompt)
     return replace(asked, room=asked.room + 1)
