@@ -190,7 +190,8 @@ def decode_prompts(
             case int(place):
                 return known[place]
             case str(field):
-                return "".join([known[it] if isinstance(it, int) else it for it in listed(field)])
+                parts = listed(field)
+                return "".join([known[part] if isinstance(part, int) else part for part in parts])
             case [str(step)]:
                 return draft_of(replies[step])
             case [str(step), int(place)]:
@@ -200,7 +201,8 @@ def decode_prompts(
     def prompt(step: str) -> KeptPrompt:
         system, schema, shared, worded, *pieces = listed(step)
         rest = MASK.join(
-            [it if isinstance(it, str) else f">\n{text(it[0])}\n</{it[1]}" for it in pieces]
+            piece if isinstance(piece, str) else f">\n{text(piece[0])}\n</{piece[1]}"
+            for piece in pieces
         )
         form = from_json(text(schema)) if schema else None
         return KeptPrompt(text(system), f"{text(shared)}{text(worded)}{rest}", form)

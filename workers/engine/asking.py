@@ -93,7 +93,7 @@ async def ask(
         if refused > 1:
             raise StepError(REFUSED, f"the model refused twice: {error}", (question.path,))
         repeated = again(question, attempt + 1, text, error)
-        is_spare = reading.earlier is not None
+        is_spare = repeated.prepares or reading.earlier is not None
         asked = replace(repeated, read=reading, room=asked.room + room, prepares=is_spare)
         room = 0
     raise StepError(code, f"asked {times + 1} times; the last reply: {error}", (question.path,))
