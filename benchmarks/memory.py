@@ -159,7 +159,7 @@ async def measured(shape: Shape, number: int) -> list[Mapping[str, float]]:
                 raise RuntimeError(f"{ended.status}, {ended.stop_reason}: {ended.error}")
             ids.append(made.id)
         before, began = await bytes_of(redis, ids), time.process_time()
-        while await worker.pack_ended():
+        while await worker.take_ended():
             pass
         spent = {"ms": (time.process_time() - began) * 1000 / number}
         return [before, await bytes_of(redis, ids), spent]

@@ -52,9 +52,9 @@ from workers.play.refinements import (
     heed_commands,
     heed_watchers,
     keep_running,
-    pack_ended,
     recover,
     resume_parked,
+    take_ended,
 )
 from workers.play.waiting import Bulkhead
 from workers.rq import CoroutineWorker, end
@@ -258,7 +258,7 @@ async def work(
     more = (
         partial(recover, store, worker.is_idle, is_gone),
         partial(feed_batches, store),
-        partial(pack_ended, store),
+        partial(take_ended, store),
         partial(resume_parked, store, limiter, bulkhead, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
         partial(heed_watchers, store, texts),
@@ -267,6 +267,8 @@ async def work(
     async with fork_server, quarantine, _beside(store, lease, refinements, *more):
         log.info("%s runs up to %d refinements at once", name, settings.concurrency)
         await worker.serve()
+    with suppress(RedisError):
+        await store.take_ended(count_after_ms=0)
 
 
 def _quarantine(

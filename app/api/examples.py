@@ -261,6 +261,7 @@ _USED: Example = {
 USAGE: Example = {
     "from": "2025-11-21",
     "to": "2025-11-21",
+    "as_of": "2025-11-21T09:30:12.417Z",
     "data": [{"group": {"day": "2025-11-21", "model": "openai:gpt-5-mini"}, **_USED}],
     "total": _USED,
 }

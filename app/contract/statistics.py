@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from enum import StrEnum
 from itertools import islice
 from math import sqrt
@@ -139,6 +139,10 @@ class UsageReport(Contract):
 
     from_: date = Field(alias="from", description="First day that counts, in UTC.")
     to: date = Field(description="Last day that counts, in UTC.")
+    as_of: datetime = Field(
+        description="Endings before this time are counted; later ones may follow. It is at most a"
+        " few seconds ago while a worker runs."
+    )
     data: tuple[UsageRow, ...] = Field(description="Groups, in the order of their values.")
     total: UsageTotal
 

@@ -1,11 +1,11 @@
 """Encodes values as bytes for Redis, and decodes them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
-from struct import pack, unpack
+from struct import unpack
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -158,31 +158,13 @@ def encode_append(
     written = encode_entries(entries)
     parts = list(chain.from_iterable(prompts.items()))
     counts = (f"{len(encoded)}", f"{len(written)}", f"{len(parts)}")
-    added = encode_additions(additions) if additions else ()
+    added = (encode_additions(additions),) if additions else ()
     return (to or "", models, waited_ms, *counts, *encoded, *written, *parts, *added)
 
 
-def encode_additions(additions: Iterable[Addition]) -> list[str | bytes]:
-    """Return key and content of each addition to sums, one after the other."""
-    return [word for addition in additions for word in (addition.key, encode_addition(addition))]
-
-
-def encode_addition(addition: Addition) -> bytes:
-    """Encode what `add` in sums.lua adds: decay, version, number of sums and list on one line.
-
-    The sums follow, each with its name, and what they are of. Empty sums are left out.
-    """
-    sums = [_sum(name.encode(), numbers) for name, numbers in addition.sums.items() if numbers]
-    version = "-" if addition.version is None else addition.version
-    head = f"{addition.decay} {version} {len(sums)} {addition.listed_in or ''}\n"
-    return b"".join((head.encode(), *sums, addition.about.encode()))
-
-
-def _sum(name: bytes, numbers: Sequence[float]) -> bytes:
-    """Return name and numbers, each after its length."""
-    length, count = len(name), len(numbers)
-    form = f"<I{length}sIc{count}d"
-    return pack(form, length, name, len(PACKED) + 8 * count, PACKED, *numbers)
+def encode_additions(additions: Sequence[Addition]) -> bytes:
+    """Encode what `add` in sums.lua adds."""
+    return to_json(additions)
 
 
 def decode_sums(stored: bytes) -> Any:

@@ -23,6 +23,7 @@ hone:1:low_priority             number of ids in lines whose priority is `batch`
 hone:1:slots                    hash: name of a worker -> its free slots
 hone:1:to_pack                  sorted set: id -> when it ended, until its record is packed; later
                                 while a worker packs it
+hone:1:to_count                 sorted set: id -> when it ended, until its ending is in the sums
 hone:1:deadlines                sorted set: id -> its absolute deadline
 hone:1:parked                   set: models and endpoints for which refinements are parked
 hone:1:parked:MODEL             sorted set: tenant -> its turn, of those with parked refinements
@@ -125,6 +126,7 @@ DUE = f"{PREFIX}due"
 WAITING = f"{PREFIX}waiting"
 DEADLINES = f"{PREFIX}deadlines"
 TO_PACK = f"{PREFIX}to_pack"
+TO_COUNT = f"{PREFIX}to_count"
 PARKED = f"{PREFIX}parked"
 PARKED_OF = f"{PREFIX}parked_of:"
 ASIDE = f"{PREFIX}aside"
@@ -193,6 +195,7 @@ LUA = {
     "WAITING": WAITING,
     "DEADLINES": DEADLINES,
     "TO_PACK": TO_PACK,
+    "TO_COUNT": TO_COUNT,
     "PARKED": PARKED,
     "PARKED_OF": PARKED_OF,
     "ASIDE": ASIDE,

@@ -92,10 +92,10 @@ class Addition:
 
     Every ending carries one list of them. What is there under these names is multiplied by `decay`
     first. Sums of a lower `version` are replaced, those of a higher one stay as they are. `about`
-    (JSON) says what the sums are of; it is kept only with a version. The sorted set `listed_in` has
-    the keys that were added to lately, with the time: it bounds their number (`MOST_LISTED`). Sums
-    without an addition for 90 days are deleted. `usage`, `insights` and `models` in place of a key
-    stand for the sums of the tenant's day on which the refinement ends.
+    (JSON) says what the sums are of; it is kept only with a version, 0 is none. The sorted set
+    `listed_in` has the keys that were added to lately, with the time: it bounds their number
+    (`MOST_LISTED`). Sums without an addition for 90 days are deleted. `usage`, `insights` and
+    `models` in place of a key stand for the sums of the tenant's day on which the refinement ends.
 
     Raises ValueError for a number that is not finite, or so large that sums of them might not be.
     """
@@ -103,9 +103,9 @@ class Addition:
     key: str
     sums: Mapping[str, tuple[float, ...]]
     decay: float = 1.0
-    version: int | None = None
+    version: int = 0
     about: str = ""
-    listed_in: str | None = None
+    listed_in: str = ""
 
     def __post_init__(self) -> None:
         # The sum of the sizes: NaN and infinity survive it, which min and max do not promise.

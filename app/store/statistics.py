@@ -1,10 +1,12 @@
 """The sums over ended refinements: what an ending adds to them, and what they say.
 
-All of it is one list of `Addition`s, which `add` in sums.lua applies. A hash per tenant and day has
-what was consumed (`usage`), another what drafts have gained (`insights`), a third what drawn models
-achieved (`models`); every script that ends a refinement adds the first and the last. The
-calibration is not by day: two hashes grow with each refinement, of its own kind, and of all kinds
-with the same models. A third one has how far each critic of a tenant can be trusted.
+The script that ends a refinement keeps its `Addition`s with the record; `count_endings` in sums.lua
+adds those of many to the sums: each once, within 5 seconds while a worker runs, and before a record
+goes. Until then the sums are without it, also for the next refinement of its kind. A hash per
+tenant and day has what was consumed (`usage`), another what drafts have gained (`insights`), a
+third what drawn models achieved (`models`). The calibration is not by day: two hashes grow with
+each refinement, of its own kind, and of all kinds with the same models. A third one has how far
+each critic of a tenant can be trusted.
 """
 
 import asyncio
@@ -40,7 +42,7 @@ from app.contract.statistics import (
 )
 from app.contract.values import value
 from app.store import keys
-from app.store.codec import decode_sums, readable_sums
+from app.store.codec import decode_sums, moment, readable_sums
 from app.store.committer import Committer, replies_in_order
 from app.store.connection import refusing
 from app.store.state import Addition, NewRefinement
@@ -509,15 +511,31 @@ class Statistics:
         first, last, days = await self.days(tenant, first, last, USAGE_DAYS)
         if first > last:
             raise _invalid_usage("from", f"it is after the last day, {last}")
-        groups = UsageGroups(by)
+        groups, as_of = UsageGroups(by), await self._as_of()
         for i in range(0, len(days), READ_AT_ONCE):
             groups.add(await self.usage_of(days[i : i + READ_AT_ONCE]))
             if len(groups) > MOST_GROUPS:
                 detail = f"there are more than {MOST_GROUPS} groups: ask for fewer days"
                 raise _invalid_usage("group_by", f"{detail}, or group by less")
         return UsageReport.model_validate(
-            {"from": first, "to": last, "data": groups.rows(), "total": groups.total()}
+            {
+                "from": first,
+                "to": last,
+                "as_of": as_of,
+                "data": groups.rows(),
+                "total": groups.total(),
+            }
         )
+
+    @refusing
+    async def _as_of(self) -> datetime:
+        """Return a time before which all endings are in the sums that are read from now on."""
+        (seconds, microseconds), oldest = await replies_in_order(
+            self._committer.execute("TIME"),
+            self._committer.execute("ZRANGE", keys.TO_COUNT, 0, 0, "WITHSCORES"),
+        )
+        now = seconds * 1000 + microseconds // 1000
+        return moment(min([now, *map(int, oldest[1:])]))
 
     @refusing
     async def insights(

@@ -287,7 +287,7 @@ class Store(RefinementReader):
         """
         while True:
             summary = await self._summary(tenant, refinement_id)
-            args = (*encode_rating(refinement_id, summary, rated), *encode_additions(additions))
+            args = (*encode_rating(refinement_id, summary, rated), encode_additions(additions))
             code, number = await self._command(
                 "rate", tenant, refinement_id, command_id, None, rated.model_dump_json(), *args
             )

@@ -55,6 +55,8 @@ ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poi
 TAKEN = 100  # maximum refinements that one run of the script checks
 BATCHES_TAKEN = 10
 FED_EVERY_MS = 200
+COUNTED_AT_ONCE = 100
+COUNT_AFTER_MS = 1_000
 PACKED_AT_ONCE = 10
 PACK_AGAIN_MS = 60_000
 MOST_QUEUED = 200  # refinements of a tenant with which none of its batches begin
@@ -329,17 +331,21 @@ class WorkerStore:
         self.orphaned += orphaned
         return looked_at, _jobs(taken)
 
-    async def pack_ended(self) -> bool:
-        """Pack records of refinements that ended long enough ago; return whether there may be more.
+    async def take_ended(self, count_after_ms: int = COUNT_AFTER_MS) -> bool:
+        """Count what has ended in the sums, and pack records; return whether there may be more.
 
-        What is not packed because of an error is tried again after a minute. Raises redis errors.
+        Endings are counted once the oldest is `count_after_ms` old: together, since most of them
+        add to the same sums. What is not packed because of an error is tried again after a minute.
+        Raises redis errors.
         """
-        args = (PACKED_AT_ONCE, self._pack_after_ms, PACK_AGAIN_MS)
-        ids: list[bytes] = await run_script(self._client, TAKE_ENDED, *args)
+        packing = (PACKED_AT_ONCE, self._pack_after_ms, PACK_AGAIN_MS)
+        counted, *ids = await run_script(
+            self._client, TAKE_ENDED, COUNTED_AT_ONCE, count_after_ms, *packing
+        )
         await asyncio.gather(
             *(pack_record(self._committer, refinement_id.decode()) for refinement_id in ids)
         )
-        return len(ids) == PACKED_AT_ONCE
+        return counted == COUNTED_AT_ONCE or len(ids) == PACKED_AT_ONCE
 
     async def parked(self, most: int) -> dict[str, int]:
         """Return for how many refinements, up to `most`, each model is waited for without a worker.

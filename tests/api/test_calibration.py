@@ -10,7 +10,7 @@ from app.contract.status import Status
 from app.store import Addition, WorkerStore
 from app.store.statistics import Agreement, Hypotheses, Kind, agreements, lessons, rated_once
 from tests.api.api_client import problem, submitted
-from tests.store.store_harness import COMPLETED, SUCCEEDED, TENANT
+from tests.store.store_harness import COMPLETED, SUCCEEDED, TENANT, count_ended
 
 KIND = Kind(generator="a:writer", critic="a:critic", criteria="0" * 16, strategy="iterative")
 HYPOTHESES = Hypotheses(noise=(0.05, 0.2), gain=(0.1, 0.0), prior=(1, 2))
@@ -24,6 +24,7 @@ async def teach(api: httpx.AsyncClient, worker: WorkerStore, *additions: Additio
     await worker.journal(claimed).append(
         [COMPLETED], SUCCEEDED, to=Status.SUCCEEDED, additions=additions
     )
+    await count_ended(worker)
 
 
 async def test_nothing_is_known_at_first(api: httpx.AsyncClient) -> None:

@@ -22,7 +22,7 @@ from app.service.report.gains import gains_in
 from app.store import WorkerStore, insight_additions, keys
 from tests.api.api_client import problem, submitted
 from tests.api.test_gains import two_revisions
-from tests.store.store_harness import COMPLETED, SUCCEEDED
+from tests.store.store_harness import COMPLETED, SUCCEEDED, count_ended
 
 NAMED = ("criterion 0", "criterion 1")
 TODAY = datetime.now(UTC).date()
@@ -145,6 +145,7 @@ async def ended(api: httpx.AsyncClient, worker: WorkerStore, **days_ago: Sums) -
     await worker.journal(claimed).append(
         [COMPLETED], SUCCEEDED, to=Status.SUCCEEDED, additions=additions
     )
+    await count_ended(worker)
 
 
 async def test_the_sums_of_many_days_are_shown_together(

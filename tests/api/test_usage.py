@@ -22,7 +22,15 @@ from tests.api.api_client import REQUEST, ManualWorker, problem, submitted
 from tests.api.conftest import requiring_keys
 from tests.api.test_batches import begun, line, sent
 from tests.api.test_tenants import key_of
-from tests.store.store_harness import BROKEN, COMPLETED, FAILED, JUDGED, SUCCEEDED, stored_sums
+from tests.store.store_harness import (
+    BROKEN,
+    COMPLETED,
+    FAILED,
+    JUDGED,
+    SUCCEEDED,
+    count_ended,
+    stored_sums,
+)
 from tests.waiting import TIMEOUT_S
 
 GPT, CLAUDE = "openai:gpt-5-mini", "anthropic:claude-sonnet-5"
@@ -62,6 +70,7 @@ async def end(worker: WorkerStore, refinement_id: str, *, is_failed: bool = Fals
     fields = replace(fields, best=JUDGED.best, best_passed=True, used=USED)
     to = Status.FAILED if is_failed else Status.SUCCEEDED
     await worker.journal(claimed).append([entry], fields, to=to)
+    await count_ended(worker)
 
 
 async def usage(api: httpx.AsyncClient, headers: dict[str, str], **query: Any) -> dict[str, Any]:
@@ -137,6 +146,7 @@ async def test_requests_of_batches_and_continuations_count_for_the_key_that_sent
     await manual.complete()
     continued = await api.post(f"/v1/refinements/{first}/continue", json={})
     await api.post(f"/v1/refinements/{continued.json()['id']}/cancel")
+    await count_ended(worker)
     found = await usage(api, {}, group_by=["key", "outcome"])
     assert groups(found) == [(key_id, "canceled", 1, 0), (key_id, "passed", 1, 1)]
 

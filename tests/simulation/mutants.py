@@ -182,7 +182,15 @@ MUTANTS: dict[str, Mutant] = {
         without(f"redis.call('ZREM', '{keys.LIST}' .. tenant .. '{keys.BY_STATUS}' .. from, id)")
     ),
     "an end is not counted": Mutant(
-        without("  count_ending(id, tenant, outcome, given or {}, at)"), shows="were counted"
+        without(f"  redis.call('ZADD', '{keys.TO_COUNT}', at, id)"), shows="were counted"
+    ),
+    "what is erased is not counted before": Mutant(
+        without("  count_endings({ id })\n"), shows="were counted", commands=("erase",)
+    ),
+    "an end is counted again when it is taken again": Mutant(
+        without(f"if redis.call('ZREM', '{keys.TO_COUNT}', id) == 1 then", "if true then"),
+        shows="were counted",
+        commands=("erase",),
     ),
     "a journal that lost its end is not noticed": Mutant(
         without("if tonumber(last) < tonumber(seen) or op - done > 1 then", "if false then"),

@@ -48,8 +48,8 @@ from workers.play.refinements import (
     drop_strays,
     heed_commands,
     keep_running,
-    pack_ended,
     resume_parked,
+    take_ended,
 )
 from workers.play.waiting import Bulkhead
 
@@ -305,7 +305,7 @@ class SimulatedWorld:
             *([keep_running(resume)] if "away" in self.faults else ()),
             self._turn(worker),
             keep_running(partial(recover, store, lambda: worker.is_idle)),
-            keep_running(partial(pack_ended, store)),
+            keep_running(partial(take_ended, store)),
             keep_running(partial(drop_strays, store, worker.refinements.refining)),
             keep_running(partial(heed_commands, store, worker.refinements)),
             self._take_jobs(worker, self._open(renewal_client(URL, TIMEOUT_S))),
@@ -494,7 +494,7 @@ class SimulatedWorld:
     # The run.
 
     def run(self) -> None:
-        """Run until every refinement has ended."""
+        """Run until every refinement has ended and is counted."""
         with quiet():
             self._redis.ask(b"FLUSHALL")
             try:
@@ -520,7 +520,7 @@ class SimulatedWorld:
                     f"{it.id} ({it.command or 'no command'}, {self.field(it.id, 'status')})"
                     for it in self.submissions.values()
                     if not self._has_ended(it)
-                ]
+                ] or keys.TO_COUNT
                 self.broken.append(f"{left} did not end {ENDS_WITHIN_S:g} s after the last fault")
                 return
             await asyncio.sleep(0.5)
@@ -534,7 +534,8 @@ class SimulatedWorld:
             self.start_worker()
 
     def _have_ended(self) -> bool:
-        return all(self._has_ended(it) for it in self.submissions.values())
+        _, uncounted = self._redis.ask(b"ZCARD", keys.TO_COUNT.encode())
+        return not uncounted and all(self._has_ended(it) for it in self.submissions.values())
 
     def _has_ended(self, submission: SimulatedSubmission) -> bool:
         status = self.field(submission.id, "status")

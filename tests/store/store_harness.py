@@ -343,7 +343,13 @@ async def expire_retention(redis: Redis, refinement_id: str) -> None:
 async def pack_now(redis: Redis, worker: WorkerStore, refinement_id: str) -> None:
     """Let a refinement have ended long enough ago for its record to be packed."""
     await redis.zadd(keys.TO_PACK, {refinement_id: 1})
-    assert not await worker.pack_ended()
+    assert not await worker.take_ended()
+
+
+async def count_ended(worker: WorkerStore) -> None:
+    """Let what has ended be in the sums."""
+    while await worker.take_ended(count_after_ms=0):
+        pass
 
 
 async def expire_review(redis: Redis, refinement_id: str) -> None:

@@ -1,4 +1,4 @@
-"""What a drawn model has achieved is counted once, by the append that ends the refinement."""
+"""What a drawn model has achieved is counted once, soon after the refinement has ended."""
 
 from dataclasses import replace
 
@@ -19,6 +19,7 @@ from tests.store.store_harness import (
     FlakyCommitter,
     HeldClaim,
     claim,
+    count_ended,
     expire_lease,
     iteration,
     new,
@@ -46,7 +47,8 @@ async def drawn(store: Store, worker: WorkerStore, tenant: str = TENANT) -> Held
     return await claim(worker, (await store.create(wanted, None)).id)
 
 
-async def achieved(store: Store, tenant: str = TENANT) -> Achieved:
+async def achieved(store: Store, worker: WorkerStore, tenant: str = TENANT) -> Achieved:
+    await count_ended(worker)
     return (await store.statistics.achieved(tenant, KIND, SEATS))["generator"][MODEL]
 
 
@@ -55,7 +57,7 @@ async def test_what_succeeded_counts_with_what_it_cost(store: Store, worker: Wor
         held = await drawn(store, worker)
         await held.journal.append([iteration(held)], judged)
         await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
-    found = await achieved(store)
+    found = await achieved(store, worker)
     assert (found.ended, found.passed, found.priced, found.cost_usd) == (3, 2, 2, 1.0)
     assert (found.gain, found.squares) == pytest.approx((1.2, 0.48))
     assert found.mean_cost_usd == 0.5
@@ -66,6 +68,7 @@ async def test_it_is_listed_by_kind_and_seat(store: Store, worker: WorkerStore) 
     passed, failed = await drawn(store, worker), await drawn(store, worker)
     await passed.journal.append([iteration(passed), COMPLETED], JUDGED, to=Status.SUCCEEDED)
     await failed.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    await count_ended(worker)
     listed = await store.statistics.models(TENANT, 2)
     assert [(it.kind, it.seat, it.model) for it in listed] == [
         (KIND, "critic", "openai:judge"),
@@ -81,6 +84,7 @@ async def test_it_is_listed_by_kind_and_seat(store: Store, worker: WorkerStore) 
 async def test_each_seat_and_kind_has_its_own_sums(store: Store, worker: WorkerStore) -> None:
     held = await drawn(store, worker)
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
+    await count_ended(worker)
     found = await store.statistics.achieved(TENANT, KIND, SEATS)
     of_stage, of_critic = found["generator/stages/text"][MODEL], found["critic"]["openai:judge"]
     assert (of_stage.ended, of_stage.gain, of_stage.priced) == (1, 0.1, 0)
@@ -93,13 +97,14 @@ async def test_what_was_achieved_long_ago_is_forgotten(
 ) -> None:
     held = await drawn(store, worker)
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
+    await count_ended(worker)
     (key,) = [it async for it in redis.scan_iter(f"{keys.STATISTICS}:models:*")]
     assert 0 < await redis.pttl(key) <= 90 * 86_400_000
     name, _, day = key.decode().rpartition(":")
     await redis.rename(key, f"{name}:{int(day) - 29}")
-    assert await achieved(store) == ONCE
+    assert await achieved(store, worker) == ONCE
     await redis.rename(f"{name}:{int(day) - 29}", f"{name}:{int(day) - 31}")
-    assert await achieved(store) == NOTHING
+    assert await achieved(store, worker) == NOTHING
 
 
 async def test_one_that_is_not_to_be_learnt_from_does_not_count(
@@ -114,14 +119,14 @@ async def test_one_that_is_not_to_be_learnt_from_does_not_count(
     )
     held = await claim(worker, (await store.create(wanted, None)).id)
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
-    assert await achieved(store) == NOTHING
+    assert await achieved(store, worker) == NOTHING
 
 
 async def test_all_of_it_may_stand_in_the_last_append(store: Store, worker: WorkerStore) -> None:
     held = await drawn(store, worker)
     last = replace(JUDGED, stop_reason=StopReason.THRESHOLD_MET)
     await held.journal.append([iteration(held), COMPLETED], last, to=Status.SUCCEEDED)
-    assert await achieved(store) == ONCE
+    assert await achieved(store, worker) == ONCE
 
 
 async def test_a_failure_counts_as_not_passed_and_says_nothing_about_the_price(
@@ -129,7 +134,7 @@ async def test_a_failure_counts_as_not_passed_and_says_nothing_about_the_price(
 ) -> None:
     held = await drawn(store, worker)
     await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
-    found = await achieved(store)
+    found = await achieved(store, worker)
     assert (found, found.mean_cost_usd) == (Achieved(ended=1), None)
 
 
@@ -146,7 +151,7 @@ async def test_what_was_canceled_or_erased_does_not_count(
     await overruled.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
     with pytest.raises(Fenced):
         await erased.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
-    assert await achieved(store) == NOTHING
+    assert await achieved(store, worker) == NOTHING
 
 
 async def test_a_model_that_was_named_and_not_drawn_does_not_count(
@@ -154,13 +159,17 @@ async def test_a_model_that_was_named_and_not_drawn_does_not_count(
 ) -> None:
     held = await claim(worker, (await store.create(new(), None)).id)
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
+    await count_ended(worker)
     assert await store.statistics.models(TENANT, 10) == ()
 
 
 async def test_a_tenant_sees_its_own_alone(store: Store, worker: WorkerStore) -> None:
     held = await drawn(store, worker, "theirs")
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
-    assert (await achieved(store, "theirs"), await achieved(store)) == (ONCE, NOTHING)
+    assert (await achieved(store, worker, "theirs"), await achieved(store, worker)) == (
+        ONCE,
+        NOTHING,
+    )
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
@@ -175,7 +184,7 @@ async def test_an_ending_that_is_sent_again_counts_once(
         with pytest.raises(RedisConnectionError):
             await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
     await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
-    assert await achieved(store) == ONCE
+    assert await achieved(store, worker) == ONCE
 
 
 async def test_a_retried_one_counts_once_and_as_it_ended_last(
@@ -183,12 +192,12 @@ async def test_a_retried_one_counts_once_and_as_it_ended_last(
 ) -> None:
     held = await drawn(store, worker)
     await held.journal.append([iteration(held), FAILED], FAR_OFF_AND_BROKEN, to=Status.FAILED)
-    assert await achieved(store) == replace(ONCE, passed=0)
+    assert await achieved(store, worker) == replace(ONCE, passed=0)
     await store.retry(TENANT, held.id)
-    assert await achieved(store) == NOTHING
+    assert await achieved(store, worker) == NOTHING
     again = await claim(worker, held.id, job=2)
     await again.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
-    assert await achieved(store) == ONCE
+    assert await achieved(store, worker) == ONCE
 
 
 async def test_a_poisoned_one_counts_as_failed_until_it_is_retried(
@@ -197,9 +206,9 @@ async def test_a_poisoned_one_counts_as_failed_until_it_is_retried(
     held = await drawn(store, worker)
     await redis.hset(keys.SUMMARY + held.id, "attempt", 3)
     assert await worker.blame(held.id, "worker-1", "it died")
-    assert await achieved(store) == Achieved(ended=1)
+    assert await achieved(store, worker) == Achieved(ended=1)
     await store.retry(TENANT, held.id)
-    assert await achieved(store) == NOTHING
+    assert await achieved(store, worker) == NOTHING
 
 
 async def test_a_worker_that_was_replaced_counts_nothing(
@@ -212,4 +221,4 @@ async def test_a_worker_that_was_replaced_counts_nothing(
     await quick.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
     with pytest.raises(Fenced):
         await slow.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
-    assert await achieved(store) == ONCE
+    assert await achieved(store, worker) == ONCE

@@ -1,5 +1,6 @@
-"""What a refinement adds to sums is added once, by the append that ends it."""
+"""What a refinement adds to sums is added once, soon after its end and before it goes."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -8,7 +9,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.status import Status
-from app.store import Addition, Fenced, Journal, Store, WorkerStore
+from app.store import Addition, Fenced, Journal, Store, WorkerStore, keys
 from app.store.codec import decode_sums
 from app.store.scripts import KEPT_MS, MOST_LISTED, MOST_SUMS
 from tests.store.store_harness import (
@@ -22,8 +23,11 @@ from tests.store.store_harness import (
     HeldClaim,
     claim,
     copied,
+    count_ended,
     expire_lease,
+    expire_retention,
     iteration,
+    new,
     restore,
     started,
 )
@@ -31,8 +35,10 @@ from tests.store.store_harness import (
 SUMS, LIST = "test:sums", "test:list"
 ONE_TWO = Addition(SUMS, {"a": (1, 2.5)})
 
+Going = Callable[[Store, WorkerStore, Redis, HeldClaim], Awaitable[None]]
 
-async def added(store: Store, worker: WorkerStore, *additions: Addition) -> HeldClaim:
+
+async def ended(store: Store, worker: WorkerStore, *additions: Addition) -> HeldClaim:
     """Let a refinement succeed that adds this."""
     held = await started(store, worker)
     await held.journal.append([iteration(held)], JUDGED)
@@ -40,8 +46,16 @@ async def added(store: Store, worker: WorkerStore, *additions: Addition) -> Held
     return held
 
 
-async def succeed(held: HeldClaim) -> None:
+async def added(store: Store, worker: WorkerStore, *additions: Addition) -> HeldClaim:
+    """Let a refinement succeed that adds this, and count it."""
+    held = await ended(store, worker, *additions)
+    await count_ended(worker)
+    return held
+
+
+async def succeed(worker: WorkerStore, held: HeldClaim) -> None:
     await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED, additions=[ONE_TWO])
+    await count_ended(worker)
 
 
 async def sums(redis: Redis, key: str = SUMS) -> dict[str, Any]:
@@ -140,6 +154,7 @@ async def test_an_ending_that_is_sent_again_adds_once(
         with pytest.raises(RedisConnectionError):
             await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED, additions=[ONE_TWO])
     await journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED, additions=[ONE_TWO])
+    await count_ended(worker)
     assert await sums(redis) == {"a": [1, 2.5]}
 
 
@@ -147,7 +162,7 @@ async def test_a_retried_one_adds_once(store: Store, worker: WorkerStore, redis:
     held = await started(store, worker)
     await held.journal.append([FAILED], BROKEN, to=Status.FAILED, additions=[ONE_TWO])
     await store.retry(TENANT, held.id)
-    await succeed(await claim(worker, held.id, job=2))
+    await succeed(worker, await claim(worker, held.id, job=2))
     assert await sums(redis) == {"a": [1, 2.5]}
 
 
@@ -156,13 +171,13 @@ async def test_what_was_canceled_or_taken_over_adds_nothing(
 ) -> None:
     canceled, slow = await started(store, worker), await started(store, worker)
     await store.cancel(TENANT, canceled.id)
-    await succeed(canceled)
+    await succeed(worker, canceled)
     await expire_lease(redis, slow.id)
     quick = await claim(worker, slow.id, job=2)
     with pytest.raises(Fenced):
-        await succeed(slow)
+        await succeed(worker, slow)
     assert await sums(redis) == {}
-    await succeed(quick)
+    await succeed(worker, quick)
     assert await sums(redis) == {"a": [1, 2.5]}
 
 
@@ -172,9 +187,92 @@ async def test_what_redis_lost_with_the_ending_is_added_with_it_again(
     await added(store, worker, ONE_TWO)
     held = await started(store, worker)
     copy = await copied(redis)
-    await succeed(held)
+    await succeed(worker, held)
     await restore(redis, copy)
     assert await sums(redis) == {"a": [1, 2.5]}
     with pytest.raises(Fenced):  # the first ending was written again before this one
-        await succeed(held)
+        await succeed(worker, held)
+    await count_ended(worker)
     assert await sums(redis) == {"a": [2, 5]}
+
+
+async def test_endings_that_are_counted_together_add_what_they_add_one_after_the_other(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    of_two = Addition(SUMS, {"a": (8,), "b": (1,)}, decay=0.5, version=2, about='"x"')
+    for addition in (replace(of_two, version=1), of_two, replace(of_two, sums={"a": (3,)})):
+        await ended(store, worker, addition)
+    await ended(store, worker, replace(of_two, version=1))
+    assert await sums(redis) == {}
+    await count_ended(worker)
+    assert await sums(redis) == {"version": 2, "about": "x", "a": [7], "b": [1]}
+
+
+async def test_endings_are_counted_once_the_oldest_has_waited(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held, _ = await ended(store, worker, ONE_TWO), await ended(store, worker, ONE_TWO)
+    assert not await worker.take_ended(count_after_ms=60_000)
+    assert await sums(redis) == {}
+    await redis.zadd(keys.TO_COUNT, {held.id: 1})
+    assert not await worker.take_ended(count_after_ms=60_000)
+    assert await sums(redis) == {"a": [2, 5]}
+
+
+async def _erased(store: Store, _w: WorkerStore, _r: Redis, held: HeldClaim) -> None:
+    await store.erase(TENANT, held.id)
+
+
+async def _expired(_s: Store, worker: WorkerStore, redis: Redis, held: HeldClaim) -> None:
+    await expire_retention(redis, held.id)
+    await worker.recover(include_queued=False)
+
+
+async def _packed(_s: Store, worker: WorkerStore, redis: Redis, held: HeldClaim) -> None:
+    await redis.zadd(keys.TO_PACK, {held.id: 1})
+    assert not await worker.take_ended(count_after_ms=60_000)
+
+
+async def _packed_and_erased(
+    store: Store, worker: WorkerStore, redis: Redis, held: HeldClaim
+) -> None:
+    await _packed(store, worker, redis, held)
+    await store.erase(TENANT, held.id)
+
+
+async def _erased_without_memory(
+    store: Store, _w: WorkerStore, redis: Redis, held: HeldClaim
+) -> None:
+    await redis.config_set("maxmemory", 1)
+    await store.erase(TENANT, held.id)
+    await redis.config_set("maxmemory", 0)
+
+
+@pytest.mark.parametrize(
+    "go", [_erased, _expired, _packed, _packed_and_erased, _erased_without_memory]
+)
+async def test_it_adds_once_although_it_goes_before_it_is_counted(
+    store: Store, worker: WorkerStore, redis: Redis, go: Going
+) -> None:
+    held = await ended(store, worker, ONE_TWO)
+    await go(store, worker, redis, held)
+    await count_ended(worker)
+    assert await sums(redis) == {"a": [1, 2.5]}
+    assert await redis.exists(keys.TO_COUNT) == 0
+
+
+async def test_what_is_not_to_be_stored_keeps_no_additions(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    request = new().request.model_copy(update={"store": False})
+    created = await store.create(replace(new(), request=request), None)
+    held = await claim(worker, created.id)
+    await held.journal.append(
+        [iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED, additions=[ONE_TWO]
+    )
+    assert await redis.hexists(keys.SUMMARY + held.id, "added") is False
+    await store.delivered(TENANT, held.id)
+    await count_ended(worker)
+    assert await sums(redis) == {}
+    (day,) = cast("list[bytes]", await redis.keys(f"{keys.STATISTICS}:usage:*"))
+    assert await sums(redis, day.decode()) == {"passed iterative - ": [1, 0, 0, 0, 0, 0, 0]}

@@ -23,6 +23,7 @@ from tests.store.store_harness import (
     COMPLETED,
     SUCCEEDED,
     TENANT,
+    count_ended,
     expire_lease,
     started,
     submit,
@@ -48,6 +49,7 @@ def kind(**fields: Any) -> Kind:
 async def teach(store: Store, worker: WorkerStore, *additions: Addition) -> None:
     held = await started(store, worker)
     await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED, additions=additions)
+    await count_ended(worker)
 
 
 async def first_claim(

@@ -105,7 +105,7 @@ async def _end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     adds = encode_additions([Addition("test:sums", {"a": (1,)}, decay=0.5, listed_in="test:list")])
     ends = (1, 2, "", 1, "failed", "", 0, *(0, 2, 0), "refinement.failed", "")
-    return (held.id, held.claimed.nonce, *ends, *adds)
+    return (held.id, held.claimed.nonce, *ends, adds)
 
 
 async def _end_while_canceling(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -369,13 +369,13 @@ async def _permits(_s: Store, _w: WorkerStore, _r: Redis) -> ScriptArgs:
 async def _rate(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     adds = encode_additions([Addition("test:sums", {"a": (1,)})])
-    return _command(held.id, "rate", 2, "", "{}", *adds)
+    return _command(held.id, "rate", 2, "", "{}", adds)
 
 
 async def _rate_after_the_end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
     await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
-    return _command(held.id, "rate", 3, "{}", "{}")
+    return _command(held.id, "rate", 3, "{}", "{}", "[]")
 
 
 async def _put_keys(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -517,7 +517,7 @@ async def _ended(store: Store, worker: WorkerStore) -> str:
 
 async def _take_ended(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     await _ended(store, worker)
-    return (10, 0, 60_000)
+    return (10, 0, 10, 0, 60_000)
 
 
 async def _pack(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
@@ -689,6 +689,6 @@ def test_nothing_is_counted_down_by_a_sign_before_it() -> None:
 def test_an_append_that_ends_nothing_defines_no_function_of_an_ending() -> None:
     before_its_body, _, _ = SCRIPTS["append"].text.partition("local id, nonce")
     assert "local function publish(" in before_its_body
-    for name in ("end_refinement", "add", "count_ending", "line_up", "begin_pause"):
+    for name in ("end_refinement", "line_up", "begin_pause"):
         assert f"local function {name}(" not in before_its_body
         assert f"local function {name}(" in SCRIPTS["append"].text

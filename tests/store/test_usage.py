@@ -1,4 +1,4 @@
-"""What a refinement has consumed is counted once, by the script that ends it."""
+"""What a refinement has consumed is counted once, soon after its end and before it goes."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -25,6 +25,7 @@ from tests.store.store_harness import (
     HeldClaim,
     be_up,
     claim,
+    count_ended,
     expire_lease,
     expire_retention,
     expire_wait,
@@ -48,8 +49,9 @@ Ending = Callable[[Store, WorkerStore, Redis, HeldClaim], Awaitable[object]]
 Counted = dict[tuple[str, str, str], tuple[int, ModelUse]]
 
 
-async def counted(store: Store, tenant: str = TENANT) -> Counted:
+async def counted(store: Store, worker: WorkerStore, tenant: str = TENANT) -> Counted:
     """Return endings and uses by key, model and outcome."""
+    await count_ended(worker)
     *_, days = await store.statistics.days(tenant, TODAY, TODAY + timedelta(days=1), 1)
     found = await store.statistics.usage_of(days)
     assert {cell.strategy for cell, _, _ in found} <= {"iterative"}
@@ -73,15 +75,15 @@ async def test_an_ending_counts_what_was_consumed_by_key_model_and_outcome(
 ) -> None:
     created = await store.create(replace(new(), api_key=KEY), None)
     held = await claim(worker, created.id)
-    assert await counted(store) == {}
+    assert await counted(store, worker) == {}
     await held.journal.append([iteration(held), COMPLETED], HAS_USED, to=Status.SUCCEEDED)
-    assert await counted(store) == all_of("passed", KEY)
+    assert await counted(store, worker) == all_of("passed", KEY)
 
 
 async def test_what_missed_its_threshold_has_not_passed(store: Store, worker: WorkerStore) -> None:
     held = await judged(store, worker, replace(HAS_USED, best_passed=False))
     await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
-    assert await counted(store) == all_of("best_effort")
+    assert await counted(store, worker) == all_of("best_effort")
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
@@ -95,7 +97,7 @@ async def test_an_ending_that_is_sent_again_counts_once(
         with pytest.raises(RedisConnectionError):
             await journal.append([FAILED], failing, to=Status.FAILED)
     await journal.append([FAILED], failing, to=Status.FAILED)
-    assert await counted(store) == all_of("failed")
+    assert await counted(store, worker) == all_of("failed")
 
 
 async def _canceled(store: Store, _w: WorkerStore, _r: Redis, held: HeldClaim) -> None:
@@ -151,13 +153,13 @@ async def test_it_is_counted_whoever_ends_it(
     store: Store, worker: WorkerStore, redis: Redis, end: Ending, outcome: str
 ) -> None:
     await end(store, worker, redis, await judged(store, worker))
-    assert await counted(store) == all_of(outcome)
+    assert await counted(store, worker) == all_of(outcome)
 
 
-async def test_what_never_began_counts_and_costs_nothing(store: Store) -> None:
+async def test_what_never_began_counts_and_costs_nothing(store: Store, worker: WorkerStore) -> None:
     created = await store.create(new(), None)
     await store.cancel(TENANT, created.id)
-    assert await counted(store) == {("", "", "canceled"): (1, NO_USE)}
+    assert await counted(store, worker) == {("", "", "canceled"): (1, NO_USE)}
 
 
 async def test_a_deadline_before_the_start_counts(
@@ -167,7 +169,7 @@ async def test_a_deadline_before_the_start_counts(
     await redis.hset(keys.SUMMARY + created.id, "parked", "[]")
     await expire_wait(redis, created.id)
     await worker.recover(include_queued=False)
-    assert await counted(store) == {("", "", "failed"): (1, NO_USE)}
+    assert await counted(store, worker) == {("", "", "failed"): (1, NO_USE)}
 
 
 async def test_a_retried_one_counts_again_with_what_it_has_consumed_since(
@@ -179,10 +181,24 @@ async def test_a_retried_one_counts_again_with_what_it_has_consumed_since(
     again = await claim(worker, held.id, 2)
     more = USED | {GPT: ModelUse(3, 34, 25, 10, 500_000_007, 0)}
     await again.journal.append([COMPLETED], replace(SUCCEEDED, used=more), to=Status.SUCCEEDED)
-    assert await counted(store) == all_of("failed") | {
+    assert await counted(store, worker) == all_of("failed") | {
         ("", "", "passed"): (1, NO_USE),
         ("", GPT, "passed"): (1, ModelUse(1, 4, 5, 0, 7, 0)),
     }
+
+
+async def test_a_report_says_before_which_time_endings_are_counted(
+    store: Store, worker: WorkerStore
+) -> None:
+    held = await judged(store, worker)
+    await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
+    ended_at = (await store.snapshot(TENANT, held.id)).ended_at
+    assert ended_at is not None
+    before = await store.statistics.usage(TENANT, None, None, [])
+    assert (before.as_of, before.total.refinements) == (ended_at, 0)
+    await count_ended(worker)
+    after = await store.statistics.usage(TENANT, None, None, [])
+    assert (after.as_of >= ended_at, after.total.refinements) == (True, 1)
 
 
 async def test_it_stays_counted_when_the_refinement_goes(
@@ -196,7 +212,10 @@ async def test_it_stays_counted_when_the_refinement_goes(
         else:
             await expire_retention(redis, held.id)
             await worker.recover(include_queued=False)
-    assert (await counted(store))["", GPT, "passed"] == (2, ModelUse(4, 60, 40, 20, 10**9, 0))
+    assert (await counted(store, worker))["", GPT, "passed"] == (
+        2,
+        ModelUse(4, 60, 40, 20, 10**9, 0),
+    )
 
 
 async def test_a_full_day_adds_further_models_and_keys_to_others(
@@ -208,9 +227,10 @@ async def test_a_full_day_adds_further_models_and_keys_to_others(
         created = await store.create(replace(new(), api_key=api_key), None)
         held = await claim(worker, created.id)
         await held.journal.append([iteration(held), COMPLETED], HAS_USED, to=Status.SUCCEEDED)
+    await count_ended(worker)
     await redis.hdel(day, *(f"failed s k m{n}" for n in range(MOST_SUMS)))
     both = ModelUse(*(2 * sum(it) for it in zip(*USED.values(), strict=True)))
-    assert await counted(store) == {
+    assert await counted(store, worker) == {
         (OTHER, "", "passed"): (2, NO_USE),
         (OTHER, OTHER, "passed"): (4, both),
     }
@@ -221,7 +241,7 @@ async def test_large_sums_stay_exact(store: Store, worker: WorkerStore) -> None:
     for _ in range(2):
         held = await judged(store, worker, replace(JUDGED, used=large))
         await held.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
-    use = (await counted(store))["", GPT, "passed"][1]
+    use = (await counted(store, worker))["", GPT, "passed"][1]
     assert (use.input_tokens, use.nano_usd) == (2 * 10**12 + 2, 18 * 10**14 + 2)
 
 
@@ -247,6 +267,7 @@ async def test_the_usage_of_a_tenant_goes_with_the_tenant(
     for tenant in ("acme", "acme-2"):
         created = await store.create(new(tenant), None)
         await store.cancel(tenant, created.id)
+    await count_ended(worker)
     await store.access.forget_tenant("acme")
     *_, days = await store.statistics.days(None, TODAY, TODAY, 1)
     assert [tenant for tenant, _ in days] == ["acme-2"]

@@ -30,6 +30,7 @@ from app.store import (
 )
 from app.store.enqueue import Word
 from tests.engine.scripted_replies import in_marks
+from tests.store.store_harness import count_ended
 from workers.engine.pipeline import ENGINES_BY_VERSION, StrategyFactory
 from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelReply, ModelWaits
@@ -275,9 +276,10 @@ class RefinementHarness:
         return await self.snapshot(refinement_id)
 
     async def deliver(self, worker: Refinements, refinement_id: str) -> None:
-        """Deliver a new job for the refinement."""
+        """Deliver a new job for the refinement; if it ends, its ending is counted at once."""
         self._jobs[refinement_id] += 1
         await worker.refine(f"{refinement_id}-{self._jobs[refinement_id]}", refinement_id)
+        await count_ended(self.worker_store)
 
     async def resume(self, *models: str) -> int:
         """Give a permit for each of these models; return how many refinements were taken."""

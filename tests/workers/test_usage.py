@@ -11,6 +11,7 @@ from app.contract.judgement import Usage
 from app.contract.statistics import NO_USE, ModelUse
 from app.contract.status import Status
 from app.contract.waiting import Waiting, own_key_name
+from tests.store.store_harness import count_ended
 from tests.workers.judging_cases import EVERY
 from tests.workers.refinement_harness import (
     TENANT,
@@ -33,6 +34,7 @@ Uses = dict[str, ModelUse]
 
 async def counted(harness: RefinementHarness) -> tuple[int, Uses]:
     """Return how many endings were counted, and the use of each model."""
+    await count_ended(harness.worker_store)
     *_, days = await harness.store.statistics.days(TENANT, TODAY, TODAY + timedelta(days=1), 1)
     endings, used = 0, defaultdict[str, ModelUse](lambda: NO_USE)
     for cell, number, use in await harness.store.statistics.usage_of(days):

@@ -45,7 +45,7 @@ BATCHES_EVERY_S = 1.0
 FED_EVERY_S = 0.1
 STRAYS_EVERY_S = 5.0
 ANNOUNCED_PER_LEASE = 4
-PACK_EVERY_S = 1.0
+ENDED_EVERY_S = 1.0
 RESTART_AFTER_S = 0.5
 
 
@@ -382,11 +382,11 @@ async def recover(
         await asyncio.sleep(RECOVER_EVERY_S)
 
 
-async def pack_ended(store: WorkerStore, every_s: float = PACK_EVERY_S) -> None:
-    """Pack the records of ended refinements, until cancelled."""
+async def take_ended(store: WorkerStore, every_s: float = ENDED_EVERY_S) -> None:
+    """Count what has ended in the sums, and pack its records, until cancelled."""
     while True:
         try:
-            while await store.pack_ended():
+            while await store.take_ended():
                 pass
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)

@@ -2,7 +2,7 @@
 -- id, nonce of the claim, op, last event known, limits_seq relied on or '', limits_seq known, status to move to
 -- or '', models under which it is parked (JSON) or '', ms that it has waited, numbers of the arguments for the summary,
 -- the entries and the parts of prompts; then those (name, value), (type, data) and (name, content), and last what its
--- end adds to sums (key, and what `add` takes).
+-- end adds to sums (JSON), if there is any.
 -- What runs seldom stands between --{ and --}: functions that nothing else uses are defined there (BLOCK in scripts.py).
 local id, nonce, op, seen, relied, known, to, models, waited_ms = unpack(ARGV, 1, 9)
 local first = 13 + ARGV[10]
@@ -75,7 +75,7 @@ if to ~= '' then  --{
   if is_terminal(to) then
     redis.call('HSET', key, unpack(set))
     set = {}
-    local given = { unpack(ARGV, last_part + 1) }
+    local given = ARGV[last_part + 1]
     for _, v in ipairs({ end_refinement(id, tenant, status, to, at, retention_ms, given) }) do set[#set + 1] = v end
   elseif to == 'paused' then
     for _, v in ipairs({ begin_pause(id, tenant, status, at, asked) }) do set[#set + 1] = v end

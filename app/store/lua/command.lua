@@ -7,7 +7,7 @@
 --   review: number of the last event that it was decided after; and, unless it decides nothing, `reviewed` or `approved`,
 --     key of the review, data of refinement.reviewed or refinement.approval_given
 --   rate: number of the last event that the snapshot is of, snapshot, data of refinement.rated, what it adds to sums
---     (key, and what `add` takes)
+--     (JSON)
 --   retry: the same three for refinement.retried, the limits in it, number of voided steps
 -- Returns a code, a detail, and the number of the RQ job to enqueue: minus the number for the front of the queue, 0 for
 -- none. The code is OK, REPLAYED for a command that took effect before, or a refusal, with which nothing changes; the
@@ -93,7 +93,11 @@ elseif name == 'rate' then  --{
   end
   redis.call('HSET', key, 'last_event', n)
   redis.call('HINCRBY', key, 'ratings', 1)
-  for i = 11, store == '0' and 0 or #ARGV, 2 do add(tenant, ARGV[i], ARGV[i + 1], at) end
+  if store ~= '0' then
+    count_endings({ id })  -- the sums that a rating adds to may begin with it
+    for _, addition in ipairs(cjson.decode(ARGV[11])) do add(tenant, addition, at) end
+    write_sums()
+  end
   publish(id)
   return taken(0, n)  --}
 

@@ -2332,6 +2332,7 @@ class UsageReport:
 
     from_: str
     to: str
+    as_of: str
     data: list[UsageRow]
     total: UsageTotal
 

@@ -4413,6 +4413,12 @@ export interface components {
              */
             to: string;
             /**
+             * As Of
+             * Format: date-time
+             * @description Endings before this time are counted; later ones may follow. It is at most a few seconds ago while a worker runs.
+             */
+            as_of: string;
+            /**
              * Data
              * @description Groups, in the order of their values.
              */

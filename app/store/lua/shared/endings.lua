@@ -1,7 +1,9 @@
 -- How a refinement ends.
 
 -- Returns the summary fields of an ended refinement, and updates everything outside the summary. The worker's fields
--- must be stored before; `given` has the worker's additions to sums, if there is a worker.
+-- must be stored before; `given` has the worker's additions to sums (JSON), if there are any. The sums change later, by
+-- `count_endings`: until then the record keeps what is to be added. Additions of the first ending alone count: after a
+-- retry its drafts would count twice. They contain names of criteria, so none are kept with `store: false`.
 local function end_refinement(id, tenant, from, to, at, retention_ms, given)
   local expires = at + retention_ms
   count_bytes(id, tenant)
@@ -14,7 +16,6 @@ local function end_refinement(id, tenant, from, to, at, retention_ms, given)
     local best, passed = unpack(redis.call('HMGET', SUMMARY .. id, 'best', 'best_passed'))
     outcome = passed == 'true' and 'passed' or best and 'best_effort' or 'failed'
   end
-  count_ending(id, tenant, outcome, given or {}, at)
   redis.call('HDEL', SUMMARY .. id, 'review', 'approvals', 'also_asked', 'paused_at', 'review_until',
     'waiting', 'parked_at', 'in_vain', 'pause')
   redis.call('ZREM', WAITING, id)
@@ -22,6 +23,8 @@ local function end_refinement(id, tenant, from, to, at, retention_ms, given)
   local is_stored = redis.call('HGET', SUMMARY .. id, 'store') ~= '0'
   redis.call('ZADD', DUE, is_stored and expires or math.min(expires, at + UNSTORED_MS), id)
   if is_stored then redis.call('ZADD', TO_PACK, at, id) end
+  if is_stored and given and to ~= 'canceled' then redis.call('HSETNX', SUMMARY .. id, 'added', given) end
+  redis.call('ZADD', TO_COUNT, at, id)
   redis.call('HSET', SUMMARY .. id, 'outcome', outcome)
   return 'status', to, 'phase', '[]', 'ended_at', at, 'expires_at', expires
 end

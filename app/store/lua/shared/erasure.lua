@@ -79,8 +79,9 @@ local function leave_batch(id, tenant, outcome, batch, position)
   redis.call('HINCRBY', BATCH .. batch, 'erased', 1)
 end
 
--- Deletes a refinement and everything derived from it.
+-- Deletes a refinement and everything derived from it but sums: if it has ended, its ending is counted first.
 local function forget(id)
+  count_endings({ id })
   local tenant, status, outcome, metadata, idempotency, batch, position = unpack(redis.call('HMGET', SUMMARY .. id,
     'tenant', 'status', 'outcome', 'metadata', 'idempotency', 'batch', 'position'))
   if batch then leave_batch(id, tenant, outcome, batch, position) end
@@ -113,7 +114,7 @@ end
 local function erase(id)
   local holder, tenant, status = unpack(redis.call('HMGET', SUMMARY .. id, 'holder', 'tenant', 'status'))
   local is_live = tenant and not is_terminal(status)
-  if is_live and redis.call('HEXISTS', SUMMARY .. id, 'used') == 1 then count_ending(id, tenant, 'erased', {}, clock()) end
+  if is_live and redis.call('HEXISTS', SUMMARY .. id, 'used') == 1 then add_ending(id, clock()) end
   forget(id)
   redis.call('SET', ERASED .. id, 1, 'PX', ERASED_MS)  -- against a submission that comes late
   notify(id, holder)
