@@ -16,9 +16,11 @@ from app.contract.events import (
     StepCompleted,
     StepFailed,
 )
+from app.contract.gains import gains_of, lost_from
 from app.contract.judgement import Usage
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
+from app.contract.statistics import insights_of
 from app.contract.status import Status
 from app.store import keys
 from app.store.codec import (
@@ -35,6 +37,7 @@ from tests.simulation.network import RealRedis
 from tests.simulation.world import CallStart, SimulatedSubmission, SimulatedWorld
 from tests.workers.refinement_harness import TENANT
 from tests.workers.test_kills import record
+from workers.play.replay import replay_of
 
 T = TypeVar("T")
 
@@ -130,29 +133,57 @@ def broken_promises(world: SimulatedWorld, expected: dict[str, dict[str, Any]]) 
     _, counted = world.server.redis.ask(b"GET", keys.LOW_PRIORITY.encode())
     if int(counted or 0) != 0 and not world.broken and "lost_jobs" not in world.faults:
         yield f"everything has ended, but {counted.decode()} of low priority are counted"
-    yield from _usage(world)
+    yield from _sums(world)
     if world.faults <= LIVING:
         repeated = [key for key, count in _claims_of(world).items() if len(count) > 1]
         if repeated:
             yield f"calls were repeated although every worker lived: {repeated[:3]}"
 
 
-def _usage(world: SimulatedWorld) -> Iterator[str]:
-    """Say whether endings, and what journals say of calls and tokens, were not counted once."""
-    redis = world.server.redis
-    if world.broken or any(it.command == "erase" for it in world.submissions.values()):
+def _sums(world: SimulatedWorld) -> Iterator[str]:
+    """Say whether what journals say of endings, calls, tokens and gains was not counted once.
+
+    What was erased may be counted, too.
+    """
+    if world.broken:
         return
+    redis = world.server.redis
     stored = [it for id_ in world.submissions if (it := Stored.read(redis, id_)) is not None]
     spent = sum((it.snapshot.usage for it in stored), Usage())
     expected = [len(stored), spent.calls, spent.input_tokens, spent.output_tokens]
-    counted = [0, 0, 0, 0]
-    for day in redis.ask(b"KEYS", f"{keys.STATISTICS}:usage:*".encode())[1]:
+    expected += [sum(of) for of in zip(*map(_gained, stored), strict=True)] or [0] * 3
+    counted = [0.0] * len(expected)
+    for name, numbers in _stored_sums(redis, "usage"):
+        endings, *use = numbers[:4]
+        counted = _plus(counted, [0 if name[-1:] != b" " else endings, *use, 0, 0, 0])
+    for _, numbers in _stored_sums(redis, "insights"):
+        counted = _plus(counted, [0, 0, 0, 0, *numbers[:3]])
+    erased = len(world.submissions) - len(stored)
+    differences = [of - known for of, known in zip(counted, expected, strict=True)]
+    if min(differences) < 0 or differences[0] > erased or (not erased and max(differences) > 0):
+        yield f"endings, calls, tokens and gains are {expected}, but {counted} were counted"
+
+
+def _gained(stored: Stored) -> list[float]:
+    """Return the numbers of cases that a refinement adds to all groups of insights."""
+    if stored.snapshot.status is not Status.SUCCEEDED:
+        return [0] * 3
+    request, replay, result = stored.request, replay_of(stored.events), stored.snapshot.result
+    path = result.path if result else None
+    gains = gains_of(replay.judgements, replay.paid, path, lost_from(result))
+    named = {criterion.name for rubric in request.rubrics() for criterion in rubric}
+    of_groups = insights_of(gains, request.strategy.kind, replay.spent, named).values()
+    return [sum(of) for of in zip(*(sums[:3] for sums in of_groups), strict=True)] or [0] * 3
+
+
+def _stored_sums(redis: RealRedis, of: str) -> Iterator[tuple[bytes, list[float]]]:
+    for day in redis.ask(b"KEYS", f"{keys.STATISTICS}:{of}:*".encode())[1]:
         for name, numbers in paired(redis.ask(b"HGETALL", day)[1]).items():
-            endings, *use = map(int, decode_sums(numbers)[:4])
-            of_all = endings if name.endswith(b" ") else 0
-            counted = [a + b for a, b in zip(counted, (of_all, *use), strict=True)]
-    if counted != expected:
-        yield f"endings, calls and tokens are {expected}, but {counted} were counted"
+            yield name, decode_sums(numbers)
+
+
+def _plus(these: list[float], others: list[float]) -> list[float]:
+    return [a + b for a, b in zip(these, others, strict=True)]
 
 
 def _claims_of(world: SimulatedWorld) -> dict[tuple[str, str], list[CallStart]]:

@@ -184,13 +184,9 @@ MUTANTS: dict[str, Mutant] = {
     "an end is not counted": Mutant(
         without(f"  redis.call('ZADD', '{keys.TO_COUNT}', at, id)"), shows="were counted"
     ),
-    "what is erased is not counted before": Mutant(
-        without("  count_endings({ id })\n"), shows="were counted", commands=("erase",)
-    ),
-    "an end is counted again when it is taken again": Mutant(
-        without(f"if redis.call('ZREM', '{keys.TO_COUNT}', id) == 1 then", "if true then"),
+    "what a worker adds is not counted": Mutant(
+        without(f"redis.call('HSETNX', '{keys.SUMMARY}' .. id, 'added', given)", ""),
         shows="were counted",
-        commands=("erase",),
     ),
     "a journal that lost its end is not noticed": Mutant(
         without("if tonumber(last) < tonumber(seen) or op - done > 1 then", "if false then"),
