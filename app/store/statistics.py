@@ -511,21 +511,13 @@ class Statistics:
         first, last, days = await self.days(tenant, first, last, USAGE_DAYS)
         if first > last:
             raise _invalid_usage("from", f"it is after the last day, {last}")
-        groups, as_of = UsageGroups(by), await self._as_of()
+        groups, shown = UsageGroups(by), {"from": first, "to": last, "as_of": await self._as_of()}
         for i in range(0, len(days), READ_AT_ONCE):
             groups.add(await self.usage_of(days[i : i + READ_AT_ONCE]))
             if len(groups) > MOST_GROUPS:
                 detail = f"there are more than {MOST_GROUPS} groups: ask for fewer days"
                 raise _invalid_usage("group_by", f"{detail}, or group by less")
-        return UsageReport.model_validate(
-            {
-                "from": first,
-                "to": last,
-                "as_of": as_of,
-                "data": groups.rows(),
-                "total": groups.total(),
-            }
-        )
+        return UsageReport.model_validate({**shown, "data": groups.rows(), "total": groups.total()})
 
     @refusing
     async def _as_of(self) -> datetime:

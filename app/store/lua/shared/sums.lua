@@ -1,6 +1,6 @@
 -- Sums that outlive a refinement: what it consumed, what its drafts gained, what drawn models achieved, what is learnt.
 
--- The sums that this script has read, by hash and name, until `write_sums` writes those that have changed.
+-- The hashes of sums that this script has read: packed sums, or numbers that `write_sums` writes.
 local known_sums = {}
 
 -- Returns the numbers of sums, packed after a `d`. Sums that cannot be read are none: an error in the middle of a claim
@@ -14,89 +14,72 @@ local function numbers_of(stored)
   return {}
 end
 
--- Returns the numbers under a name in a hash of sums; nothing if there are none.
-local function numbers_in(hash, name)
-  local known = known_sums[hash]
-  if known.sums[name] == nil then
-    local stored = not known.about and redis.call('HGET', hash, name)
-    known.sums[name] = stored and numbers_of(stored)
-  end
-  return known.sums[name]
-end
-
--- Adds numbers to sums of a tenant: `Addition` in state.py says what is added. `usage`, `insights` and `models` stand for
--- the sums of the day of `at`.
-local function add(tenant, addition, at)
-  local key, day = addition.key, tenant .. ':' .. math.floor(at / DAY_MS)
-  local hash = string.find(key, ':', 1, true) and key or STATISTICS .. ':' .. key .. ':' .. day
-  local known, version = known_sums[hash], addition.version or 0
-  if not known then
-    known = { sums = {}, changed = {}, version = tonumber(redis.call('HGET', hash, 'version') or 0) }
-    known_sums[hash] = known
-  end
-  if version > 0 and version < known.version then return end
-  if version > known.version then
-    known.version, known.about, known.sums, known.changed, known.size = version, addition.about, {}, {}, 2
-  end
-  known.at, known.day = at, key == 'usage' and day
-  if (addition.listed_in or '') ~= '' then known.list = addition.listed_in end
-  local decay = addition.decay or 1
-  for name, numbers in pairs(addition.sums) do
-    local sums = numbers_in(hash, name)
-    if not sums then
-      known.size = (known.size or redis.call('HLEN', hash)) + 1
-      if known.size > MOST_SUMS then  -- what was consumed is counted all the same
-        local ends_as, model = string.match(name, '^(%S+ %S+) %S+ (.*)$')
-        name = key == 'usage' and ends_as .. ' ' .. OTHER .. ' ' .. (model == '' and '' or OTHER)
-        sums = name and numbers_in(hash, name)
-      end
-    end
-    if name and #numbers > 0 then
-      sums = sums or {}
-      for i, number in ipairs(numbers) do sums[i] = (sums[i] or 0) * decay + number end
-      known.sums[name], known.changed[name] = sums, sums
-    end
-  end
-end
-
 -- Lets a key expire KEPT_MS after now, or up to a day earlier: that need not be written every time.
 local function keep(key)
   if redis.call('PTTL', key) < KEPT_MS - DAY_MS then redis.call('PEXPIRE', key, KEPT_MS) end
 end
 
+-- Notes that a hash of sums was added to; the one in its list that was not for longest may go.
+local function enlist(list, hash, at)
+  if redis.call('ZADD', list, at, hash) == 1 then
+    redis.call('ZREMRANGEBYSCORE', list, '-inf', at - KEPT_MS)
+    if redis.call('ZCARD', list) > MOST_LISTED then redis.call('UNLINK', redis.call('ZPOPMIN', list)[1]) end
+  end
+  keep(list)
+end
+
+-- Adds numbers to sums of a tenant, which `write_sums` writes: `Addition` in state.py says what is added. `usage`,
+-- `insights` and `models` stand for the sums of the day of `at`.
+local function add(tenant, addition, at)
+  local key, day = addition.key, math.floor(at / DAY_MS)
+  local hash = string.find(key, ':', 1, true) and key or STATISTICS .. ':' .. key .. ':' .. tenant .. ':' .. day
+  local known, version, decay = known_sums[hash], addition.version or 0, addition.decay or 1
+  if not known then
+    local stored = redis.call('HGETALL', hash)
+    known = { sums = {}, size = #stored / 2, is_usage = key == 'usage' }
+    for i = 1, #stored, 2 do known.sums[stored[i]] = stored[i + 1] end
+    known_sums[hash] = known
+    if known.is_usage then redis.call('ZADD', STATISTICS, day, tenant .. ':' .. day) end
+  end
+  local newer = version > 0 and version - (known.sums.version or 0) or 0
+  if newer < 0 then return end
+  if newer > 0 then
+    redis.call('UNLINK', hash)
+    redis.call('HSET', hash, 'version', version, 'about', addition.about)
+    known.sums, known.size = { version = version }, 2
+  end
+  local list = addition.listed_in or ''
+  if list ~= '' and list ~= known.list then enlist(list, hash, at); known.list = list end
+  for name, numbers in pairs(addition.sums) do
+    if not known.sums[name] then
+      known.size = known.size + 1
+      if known.size > MOST_SUMS then  -- what was consumed is counted all the same
+        local ends_as, model = string.match(name, '^(%S+ %S+) %S+ (.*)$')
+        name = known.is_usage and ends_as .. ' ' .. OTHER .. ' ' .. (model == '' and '' or OTHER)
+      end
+    end
+    if name and #numbers > 0 then
+      local sums = known.sums[name] or {}
+      if type(sums) == 'string' then sums = numbers_of(sums) end
+      for i, number in ipairs(numbers) do sums[i] = (sums[i] or 0) * decay + number end
+      known.sums[name] = sums
+    end
+  end
+end
+
 -- Writes the sums that were added to. Recovery deletes usage; nothing else is kept for longer than KEPT_MS after it was
 -- last added to.
 local function write_sums()
-  local lists = {}
   for hash, known in pairs(known_sums) do
     local words = {}
-    if known.about then
-      redis.call('UNLINK', hash)
-      words = { 'version', known.version, 'about', known.about }
-    end
-    for name, sums in pairs(known.changed) do
-      words[#words + 1] = name
-      words[#words + 1] = 'd' .. struct.pack('<' .. string.rep('d', #sums), unpack(sums))
+    for name, sums in pairs(known.sums) do
+      if type(sums) == 'table' then
+        words[#words + 1] = name
+        words[#words + 1] = 'd' .. struct.pack('<' .. string.rep('d', #sums), unpack(sums))
+      end
     end
     if #words > 0 then redis.call('HSET', hash, unpack(words)) end
-    if known.day then
-      redis.call('ZADD', STATISTICS, math.floor(known.at / DAY_MS), known.day)
-    elseif known.at then
-      keep(hash)
-    end
-    if known.list then
-      redis.call('ZADD', known.list, known.at, hash)
-      lists[known.list] = known.at
-    end
-  end
-  for list, at in pairs(lists) do
-    redis.call('ZREMRANGEBYSCORE', list, '-inf', at - KEPT_MS)
-    local gone = redis.call('ZRANGE', list, 0, -1 - MOST_LISTED)
-    if #gone > 0 then
-      redis.call('UNLINK', unpack(gone))
-      redis.call('ZREM', list, unpack(gone))
-    end
-    keep(list)
+    if not known.is_usage then keep(hash) end
   end
   known_sums = {}
 end
