@@ -16,6 +16,7 @@ from app.settings import ModelServer, Settings
 from app.store import Achieved, Agreement, WorkerStore
 from tests.api.api_client import REQUEST, ManualWorker, problem, submitted
 from tests.api.conftest import running
+from tests.store.store_harness import count_ended
 from tests.waiting import TIMEOUT_S
 
 EDITOR = "offline:editor"
@@ -121,6 +122,7 @@ async def test_the_draw_is_journaled_and_draws_from_what_the_tenant_has_seen(
             manual = await ManualWorker.claim(worker, await submitted(api, **auto(EDITOR, CHEAP)))
             await manual.judge(0, REQUEST["draft"], 0.9)
             await manual.complete()
+            await count_ended(worker)
             later = await queued(api, await submitted(api, **auto(CHEAP, EDITOR)))
             assert later.draw is not None
             assert [it.model for it in later.draw.candidates] == [CHEAP, EDITOR]
