@@ -35,7 +35,7 @@ from app.service import Admission, Batches, ModelRoles, Selection, Service, Shut
 from app.service.admission import switched_off
 from app.settings import Settings
 from app.store import LiveTexts, Store, UnusableRedis, open_store, open_wakeups
-from app.store.connection import place_of
+from app.store.redis.connection import place_of
 from app.telemetry import NO_TRACES, Traces, metrics, open_traces
 
 # Thousands of watchers keep many objects alive, which makes the default thresholds expensive: see

@@ -12,7 +12,7 @@ from rq.serializers import JSONSerializer
 from rq.utils import now, utcformat
 from rq.worker.base import BaseWorker
 
-from app.store.scripts import JOB_NUMBER, JOB_OF
+from app.store.redis.scripts import JOB_NUMBER, JOB_OF
 
 JOB = "workers.jobs.refine"  # a key in the workers' table; never imported by this name
 

@@ -60,7 +60,7 @@ LAYERS = (
         "journal entries and their encoding",
         "every step and score can be read, watched and replayed",
         (
-            *("workers/play/journal_writer.py", "app/store/codec.py", "app/store/state.py"),
+            *("workers/play/journal_writer.py", "app/store/redis/codec.py", "app/store/state.py"),
             "app/contract/",
         ),
     ),
@@ -90,10 +90,7 @@ LAYERS = (
         "reading and checking replies",
         "no preamble, remark or half a text becomes a draft",
         (
-            *("workers/engine/replies.py", "workers/engine/text_replies.py"),
-            *("workers/engine/lenient_json.py", "workers/engine/asking.py"),
-            *("workers/engine/text_doubts.py", "workers/engine/edits.py"),
-            *("workers/engine/likeness.py", "workers/engine/marks.py"),
+            *("workers/engine/replies/", "workers/engine/asking.py", "workers/engine/edits.py"),
             *("workers/validators/", "app/contract/drafts.py"),
         ),
     ),

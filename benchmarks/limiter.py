@@ -25,7 +25,7 @@ from redis.exceptions import NoScriptError
 from app.contract.judgement import Usage
 from app.local.embedded import EmbeddedRedis
 from app.store.rate_limits import PermitReport, Permits, permit_words, permits_in
-from app.store.scripts import PERMITS
+from app.store.redis.scripts import PERMITS
 from benchmarks.rate_limits import KINDS, Allowance, Fields, Kind, reported
 from workers.engine.prompts import Prompt, Task, Write
 from workers.model_registry import ModelRegistry

@@ -14,10 +14,10 @@ from time import process_time
 from typing import Any
 
 from app.contract.requests import RefinementRequest
-from workers.engine.likeness import WORDS, likeness
 from workers.engine.moves import Ask, Heard, Judged
 from workers.engine.pipeline import strategy_for
 from workers.engine.prompts import Judge
+from workers.engine.replies.likeness import WORDS, likeness
 
 LENGTHS = (3, 200, 902, 1_933, 5_000, 20_000)
 """Words; 902 and 1,933 are texts whose loops once ended as `stable` while they got better."""

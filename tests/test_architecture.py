@@ -50,6 +50,8 @@ CROSSINGS = [
     ("clockless", "workers.engine.moves", "datetime"),
     ("contract", "app.contract.status", "app.settings"),
     ("store", "app.store.worker", "app.queue"),
+    ("store-redis", "app.store.redis.codec", "app.store.journal"),
+    ("engine-replies", "workers.engine.replies.texts", "workers.engine.judging"),
     ("layers", "app.service", "app.main"),
     ("layers", "app.store.worker", "app.service"),
     ("layers", "app.settings", "app.store"),

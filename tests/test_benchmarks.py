@@ -38,7 +38,7 @@ from benchmarks.table import (
     varied,
     write,
 )
-from workers.engine.text_replies import TextRequest
+from workers.engine.replies.texts import TextRequest
 
 FIGURES = {
     **dict.fromkeys(("count", "p50_s", "p99_s", "peak_mb", "in_flight"), 1.0),
@@ -223,7 +223,7 @@ def test_what_a_library_does_counts_for_the_layer_that_calls_it() -> None:
         for _ in range(100):
             TextRequest(task="Answer the customer.").is_about(re.compile("customer"))
     found = costs(profile.getstats())
-    (reading,) = (layer for layer in LAYERS if "workers/engine/text_replies.py" in layer.paths)
+    (reading,) = (layer for layer in LAYERS if "workers/engine/replies/" in layer.paths)
     assert found[reading].calls >= 200  # of is_about, and of the pattern's search
 
 

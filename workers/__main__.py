@@ -30,7 +30,7 @@ from app.local.supervisor import MARGIN_S, Child, ForkedProgram, Interrupts, Sup
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
-from app.store.connection import place_of
+from app.store.redis.connection import place_of
 from app.store.state import new_prompt_nonce
 from app.telemetry import Traces, configure_logs, metrics, open_traces
 from workers.engine.pipeline import load_strategies, sample_prompts, task_of

@@ -31,10 +31,10 @@ from rq.worker import WorkerStatus
 from rq.worker.base import BaseWorker
 
 from app.queue import FAILURE_TTL_S, TIMES, RefinementQueue
-from app.store.codec import paired
-from app.store.committer import Committer, Word
-from app.store.connection import async_client
 from app.store.enqueue import EQUAL_WEIGHTS, JobSource
+from app.store.redis.codec import paired
+from app.store.redis.committer import Committer, Word
+from app.store.redis.connection import async_client
 
 log = logging.getLogger(__name__)
 

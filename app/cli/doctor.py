@@ -265,7 +265,7 @@ def _persistence(server: "ServerFacts") -> Diagnosis:
 
 
 def _memory(info: Mapping[str, Any]) -> Diagnosis:
-    from app.store.scripts import FULL  # noqa: PLC0415 - importing the store takes time
+    from app.store.redis.scripts import FULL  # noqa: PLC0415 - importing the store takes time
 
     used, bound = int(info["used_memory"]), int(info.get("maxmemory", 0))
     if not bound:

@@ -19,8 +19,16 @@ from app.store.access import (
 )
 from app.store.administration import Clock, ServerFacts, WorkerFacts
 from app.store.batches import BatchStore, BatchUpload
-from app.store.committer import Committer, ReplicatedCommitter
-from app.store.connection import (
+from app.store.creation import Creation
+from app.store.endpoints import EndpointSecrets, SigningSecrets
+from app.store.enqueue import Enqueuer, Queue
+from app.store.journal import Journal
+from app.store.live_texts import LiveTexts, TextCursor
+from app.store.prompts import KeptPrompt
+from app.store.provider_keys import TenantKeys
+from app.store.rate_limits import PermitExchange, Rejections, SharedLimits, StoredLimit
+from app.store.redis.committer import Committer, ReplicatedCommitter
+from app.store.redis.connection import (
     UnusableRedis,
     answered_within,
     api_client,
@@ -30,14 +38,6 @@ from app.store.connection import (
     renewal_client,
     worker_client,
 )
-from app.store.creation import Creation
-from app.store.endpoints import EndpointSecrets, SigningSecrets
-from app.store.enqueue import Enqueuer, Queue
-from app.store.journal import Journal
-from app.store.live_texts import LiveTexts, TextCursor
-from app.store.prompts import KeptPrompt
-from app.store.provider_keys import TenantKeys
-from app.store.rate_limits import PermitExchange, Rejections, SharedLimits, StoredLimit
 from app.store.sealing import sealer_of
 from app.store.state import (
     Addition,

@@ -17,10 +17,10 @@ from app.contract.access import OPERATOR, AuditEntry, AuditPage, Quotas, Scope, 
 from app.contract.errors import Conflict
 from app.contract.status import Status
 from app.contract.values import value
-from app.store import keys
-from app.store.codec import number_of
-from app.store.committer import Committer
-from app.store.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS, SPEND, run_script
+from app.store.redis import keys
+from app.store.redis.codec import number_of
+from app.store.redis.committer import Committer
+from app.store.redis.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS, SPEND, run_script
 from app.store.statistics import unlist
 
 MOST_KEYS = 10_000

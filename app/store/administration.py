@@ -9,11 +9,11 @@ from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from app.contract.values import value
-from app.store import keys
-from app.store.committer import PROBE_MS, Committer, replies_in_order
-from app.store.connection import refusing
 from app.store.rate_limits import StoredLimit, parked_by_model, stored_limits
-from app.store.scripts import REWRITTEN
+from app.store.redis import keys
+from app.store.redis.committer import PROBE_MS, Committer, replies_in_order
+from app.store.redis.connection import refusing
+from app.store.redis.scripts import REWRITTEN
 from app.store.webhooks import WebhookStore
 
 

@@ -28,8 +28,10 @@ from app.contract.errors import (
     QuotaExceeded,
 )
 from app.contract.status import TERMINAL
-from app.store import keys
-from app.store.codec import (
+from app.store.creation import REMEMBERED_S, RETRY_AFTER_BYTES_S, BatchPlace, Creation
+from app.store.enqueue import Word
+from app.store.redis import keys
+from app.store.redis.codec import (
     Summary,
     decode_batch_webhook,
     encode_metadata,
@@ -37,12 +39,10 @@ from app.store.codec import (
     paired,
     snapshot_json,
 )
-from app.store.committer import Committer
-from app.store.connection import RETRY_AFTER_S, refusals
-from app.store.creation import REMEMBERED_S, RETRY_AFTER_BYTES_S, BatchPlace, Creation
-from app.store.enqueue import Word
+from app.store.redis.committer import Committer
+from app.store.redis.connection import RETRY_AFTER_S, refusals
+from app.store.redis.scripts import BATCH, BATCH_COMMIT, BATCH_STAGE
 from app.store.refinements import decode_cursor, encode_cursor
-from app.store.scripts import BATCH, BATCH_COMMIT, BATCH_STAGE
 from app.store.sealing import Sealer
 from app.store.state import BATCH_PREFIX, NewRefinement
 

@@ -15,9 +15,10 @@ from app.contract.errors import (
     RefinementNotFound,
 )
 from app.contract.values import value
-from app.store import keys
 from app.store.administration import Clock, ServerStatus
-from app.store.codec import (
+from app.store.enqueue import Queue, Word, script_words
+from app.store.redis import keys
+from app.store.redis.codec import (
     decode_snapshot,
     encode_continued_from,
     encode_limits,
@@ -27,10 +28,9 @@ from app.store.codec import (
     encode_webhook,
     paired,
 )
-from app.store.committer import Committer
-from app.store.connection import RETRY_AFTER_S
-from app.store.enqueue import Queue, Word, script_words
-from app.store.scripts import CREATE, DEADLINE_MS, FULL
+from app.store.redis.committer import Committer
+from app.store.redis.connection import RETRY_AFTER_S
+from app.store.redis.scripts import CREATE, DEADLINE_MS, FULL
 from app.store.sealing import NO_SEALER, Sealer
 from app.store.state import ID_PREFIX, Created, NewRefinement, Submitted, beginning_of
 from app.store.statistics import drawn_in

@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 
 from app.contract.endpoints import PREFIX
 from app.contract.values import value
-from app.store import keys
-from app.store.connection import refusals
+from app.store.redis import keys
+from app.store.redis.connection import refusals
 
 READ_AGAIN_S = 5.0
 MOST_REMEMBERED = 1_000

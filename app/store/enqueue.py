@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from redis.asyncio import Redis
 
 from app.contract.values import value
-from app.store.committer import Committer
-from app.store.scripts import ENQUEUE, TAKE_JOBS, run_script
+from app.store.redis.committer import Committer
+from app.store.redis.scripts import ENQUEUE, TAKE_JOBS, run_script
 from app.store.state import Job
 
 Word = str | bytes | int | float

@@ -12,11 +12,11 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.snapshot import Result
 from app.contract.status import Status
-from app.store import keys
-from app.store.codec import NO_PROMPTS, decode_result, decode_state, encode_append
-from app.store.committer import Committer
-from app.store.connection import until_answered
-from app.store.scripts import APPEND, LOOK
+from app.store.redis import keys
+from app.store.redis.codec import NO_PROMPTS, decode_result, decode_state, encode_append
+from app.store.redis.committer import Committer
+from app.store.redis.connection import until_answered
+from app.store.redis.scripts import APPEND, LOOK
 from app.store.state import (
     Addition,
     Claimed,

@@ -15,12 +15,12 @@ from struct import Struct
 from typing import TypeVar
 
 from app.contract.values import value
-from app.store import keys
-from app.store.codec import Summary, has_ended, number_of, paired
-from app.store.committer import Committer, Word
 from app.store.enqueue import script_words
 from app.store.prompts import compressed_fields, plain_fields
-from app.store.scripts import PACK, REPACK
+from app.store.redis import keys
+from app.store.redis.codec import Summary, has_ended, number_of, paired
+from app.store.redis.committer import Committer, Word
+from app.store.redis.scripts import PACK, REPACK
 
 LEVEL = 6
 FOR_ZLIB = 262_144

@@ -11,10 +11,10 @@ from app.contract.errors import Conflict, FieldError, InvalidRequest, NotFound
 from app.contract.overlays import PartialRequest, Preset
 from app.contract.requests import DEFAULT_PRESET
 from app.contract.resources import ENDPOINTS
-from app.store import keys
-from app.store.codec import UNKNOWN_FIELDS, moment, reading, with_secrets
-from app.store.committer import Committer
-from app.store.connection import refusals
+from app.store.redis import keys
+from app.store.redis.codec import UNKNOWN_FIELDS, moment, reading, with_secrets
+from app.store.redis.committer import Committer
+from app.store.redis.connection import refusals
 from app.store.sealing import Sealer, about_preset
 
 MOST_PRESETS = 100

@@ -10,10 +10,10 @@ from pydantic_core import from_json, to_json
 from redis.asyncio import Redis
 
 from app.contract.errors import InvalidRequest, NotFound
-from app.store import keys
-from app.store.codec import moment
-from app.store.committer import Committer
-from app.store.connection import refusals
+from app.store.redis import keys
+from app.store.redis.codec import moment
+from app.store.redis.committer import Committer
+from app.store.redis.connection import refusals
 from app.store.sealing import Sealer, about_provider_key
 
 READ_AGAIN_S = 2.0

@@ -14,9 +14,9 @@ from redis.exceptions import RedisError
 from app.contract.offers import ModelLimit, OpenBreaker
 from app.contract.values import value
 from app.contract.waiting import WaitReason
-from app.store import keys
-from app.store.committer import Committer
-from app.store.scripts import PERMITS, run_script
+from app.store.redis import keys
+from app.store.redis.committer import Committer
+from app.store.redis.scripts import PERMITS, run_script
 
 MOST_SHOWN = 500
 

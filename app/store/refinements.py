@@ -14,8 +14,10 @@ from app.contract.events import Event
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import EVERYTHING, Selected, Snapshot, SnapshotPage
 from app.contract.status import TERMINAL, Status
-from app.store import keys
-from app.store.codec import (
+from app.store.packing import Entries, packed_record, with_unpacked
+from app.store.prompts import KeptPrompt, decode_prompts, known_texts
+from app.store.redis import keys
+from app.store.redis.codec import (
     Summary,
     decode_request,
     decode_snapshot,
@@ -26,10 +28,8 @@ from app.store.codec import (
     snapshot_json,
     stored_event,
 )
-from app.store.committer import Committer, replies_in_order
-from app.store.connection import refusing
-from app.store.packing import Entries, packed_record, with_unpacked
-from app.store.prompts import KeptPrompt, decode_prompts, known_texts
+from app.store.redis.committer import Committer, replies_in_order
+from app.store.redis.connection import refusing
 from app.store.sealing import Sealer
 from app.store.state import ID_PREFIX, StoredEvent
 

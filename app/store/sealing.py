@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic_core import from_json, to_json
 
 from app.settings import Settings
-from app.store import keys
-from app.store.committer import Committer
 from app.store.packing import EndedRecord, packed_entry, repack, unpacked
-from app.store.scripts import REPLACE_FIELD
+from app.store.redis import keys
+from app.store.redis.committer import Committer
+from app.store.redis.scripts import REPLACE_FIELD
 from app.store.state import UnreadableSecrets
 
 NONCE_BYTES = 12

@@ -41,10 +41,10 @@ from app.contract.statistics import (
     UsageReport,
 )
 from app.contract.values import value
-from app.store import keys
-from app.store.codec import decode_sums, moment, readable_sums
-from app.store.committer import Committer, replies_in_order
-from app.store.connection import refusing
+from app.store.redis import keys
+from app.store.redis.codec import decode_sums, moment, readable_sums
+from app.store.redis.committer import Committer, replies_in_order
+from app.store.redis.connection import refusing
 from app.store.state import Addition, NewRefinement
 
 DECAY = 0.99

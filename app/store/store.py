@@ -23,11 +23,18 @@ from app.contract.ratings import Rated
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Snapshot
 from app.contract.webhooks import Delivery
-from app.store import keys
 from app.store.access import AccessStore
 from app.store.administration import Administration
 from app.store.batches import BatchStore
-from app.store.codec import (
+from app.store.creation import Creation
+from app.store.endpoints import EndpointSecrets
+from app.store.enqueue import Enqueuer
+from app.store.live_texts import encode_watched
+from app.store.packing import unpack_record
+from app.store.presets import PresetStore
+from app.store.provider_keys import ProviderKeyStore
+from app.store.redis import keys
+from app.store.redis.codec import (
     decode_limits,
     decoded_event,
     encode_additions,
@@ -36,22 +43,15 @@ from app.store.codec import (
     encode_retry,
     pending_reviews,
 )
-from app.store.committer import Committer
-from app.store.connection import refusing
-from app.store.creation import Creation
-from app.store.endpoints import EndpointSecrets
-from app.store.enqueue import Enqueuer
-from app.store.live_texts import encode_watched
-from app.store.packing import unpack_record
-from app.store.presets import PresetStore
-from app.store.provider_keys import ProviderKeyStore
-from app.store.refinements import RefinementReader
-from app.store.reviews import decide
-from app.store.scripts import (
+from app.store.redis.committer import Committer
+from app.store.redis.connection import refusing
+from app.store.redis.scripts import (
     COMMAND,
     ERASE,
     MOST_RATINGS,
 )
+from app.store.refinements import RefinementReader
+from app.store.reviews import decide
 from app.store.sealing import NO_SEALER, Resealing, Sealer
 from app.store.state import BATCH_PREFIX, Addition, Created, Job, NewRefinement
 from app.store.statistics import Statistics

@@ -15,8 +15,8 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
-from app.store import keys
-from app.store.codec import published_events
+from app.store.redis import keys
+from app.store.redis.codec import published_events
 from app.store.state import StoredEvent
 
 RECONNECT_S = 0.5  # pause between two attempts to connect

@@ -12,12 +12,12 @@ from pydantic import TypeAdapter
 from app.contract.errors import BatchNotFound, Conflict, NotFound, RefinementNotFound
 from app.contract.values import value
 from app.contract.webhooks import Attempt, Delivery, DeliveryStatus, RegisteredEndpoint
-from app.store import keys
-from app.store.codec import UNKNOWN_FIELDS, moment, paired
-from app.store.committer import Committer, replies_in_order
-from app.store.connection import refusals
 from app.store.endpoints import EndpointSecrets, endpoint_id
-from app.store.scripts import (
+from app.store.redis import keys
+from app.store.redis.codec import UNKNOWN_FIELDS, moment, paired
+from app.store.redis.committer import Committer, replies_in_order
+from app.store.redis.connection import refusals
+from app.store.redis.scripts import (
     ENDPOINT_CHANGE,
     ENDPOINT_OUTCOME,
     MOST_ENDPOINTS,

@@ -13,8 +13,13 @@ from redis.asyncio import Redis
 from app.contract.errors import RefinementNotFound
 from app.contract.snapshot import Failure
 from app.contract.status import Status
-from app.store import keys
-from app.store.codec import (
+from app.store.enqueue import Enqueuer
+from app.store.journal import EndedJournals, Journal
+from app.store.live_texts import decode_watched, encode_piece
+from app.store.packing import pack_record
+from app.store.rate_limits import parked_by_model
+from app.store.redis import keys
+from app.store.redis.codec import (
     decode_models,
     decode_request,
     decode_state,
@@ -24,14 +29,9 @@ from app.store.codec import (
     moment,
     number_of,
 )
-from app.store.committer import Committer, replies_in_order
-from app.store.connection import until_answered
-from app.store.enqueue import Enqueuer
-from app.store.journal import EndedJournals, Journal
-from app.store.live_texts import decode_watched, encode_piece
-from app.store.packing import pack_record
-from app.store.rate_limits import parked_by_model
-from app.store.scripts import (
+from app.store.redis.committer import Committer, replies_in_order
+from app.store.redis.connection import until_answered
+from app.store.redis.scripts import (
     BLAME,
     CLAIM,
     DROP,

@@ -16,8 +16,9 @@ from app.main import create_app
 from app.queue import RefinementQueue
 from app.service import Shutdown
 from app.settings import Settings
-from app.store import Store, WorkerStore, keys, open_store, open_worker_store
-from app.store.connection import FIRST_RELEASE
+from app.store import Store, WorkerStore, open_store, open_worker_store
+from app.store.redis import keys
+from app.store.redis.connection import FIRST_RELEASE
 from tests.waiting import TIMEOUT_S, eventually
 
 

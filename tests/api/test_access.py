@@ -22,7 +22,7 @@ from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope
 from app.contract.errors import InvalidRequest
 from app.settings import Settings
 from app.store import Store
-from app.store.keys import API_KEYS
+from app.store.redis.keys import API_KEYS
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
 from tests.waiting import TIMEOUT_S

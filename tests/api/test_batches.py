@@ -18,7 +18,7 @@ from app.queue import RefinementQueue
 from app.service.batches import BatchEnd, BatchLine
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store
-from app.store import keys as redis_keys
+from app.store.redis import keys as redis_keys
 from tests.api.api_client import DRAFT, ManualWorker, problem
 from tests.api.conftest import running
 from tests.api.test_webhooks import HOOK, ScriptedReceiver

@@ -14,7 +14,8 @@ from app.access import Keyring, Tenants
 from app.access.erasure import erase_tenant, exported_tenant
 from app.contract.access import OPERATOR, KeyRequest, Quotas
 from app.settings import Settings
-from app.store import Store, WorkerStore, keys
+from app.store import Store, WorkerStore
+from app.store.redis import keys
 from tests.api.api_client import DRAFT, REQUEST, ended, problem, submitted
 from tests.api.conftest import requiring_keys
 from tests.waiting import TIMEOUT_S

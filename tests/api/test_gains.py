@@ -27,7 +27,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
 from app.service.report import Story
 from app.service.report.gains import gains_in
-from app.store.codec import decoded_event
+from app.store.redis.codec import decoded_event
 from tests.api.test_report_sections import QUEUED, sections, snapshot
 
 JOURNALS = Path(__file__).parent / "journals"

@@ -19,7 +19,8 @@ from app.contract.statistics import (
 )
 from app.contract.status import Status
 from app.service.report.gains import gains_in
-from app.store import WorkerStore, insight_additions, keys
+from app.store import WorkerStore, insight_additions
+from app.store.redis import keys
 from tests.api.api_client import problem, submitted
 from tests.api.test_gains import two_revisions
 from tests.store.store_harness import COMPLETED, SUCCEEDED, count_ended

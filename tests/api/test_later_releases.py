@@ -7,7 +7,8 @@ import pytest
 from redis.asyncio import Redis
 
 from app.settings import Settings
-from app.store import LATER, WorkerStore, keys
+from app.store import LATER, WorkerStore
+from app.store.redis import keys
 from tests.api.api_client import DRAFT, ManualWorker, ended, problem, submitted, watching
 
 NOTE = b'{"text":"of a later release"}'

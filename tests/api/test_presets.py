@@ -8,8 +8,8 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.overlays import OF_ONE_REQUEST, PartialRequest
-from app.store import keys
 from app.store.presets import MOST_PRESETS
+from app.store.redis import keys
 from tests.api.api_client import problem
 
 MAIL: dict[str, Any] = {

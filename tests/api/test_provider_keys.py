@@ -11,7 +11,8 @@ from redis.asyncio import Redis
 from app.access import Keyring
 from app.contract.access import OPERATOR, KeyRequest, Scope
 from app.settings import Settings
-from app.store import Store, keys
+from app.store import Store
+from app.store.redis import keys
 from tests.api.api_client import problem
 from tests.api.conftest import requiring_keys, running
 from tests.waiting import TIMEOUT_S

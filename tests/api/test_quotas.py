@@ -13,7 +13,8 @@ from redis.asyncio import Redis
 from app.access import Keyring, Tenants
 from app.contract.access import OPERATOR, KeyRequest, Quotas, Scope
 from app.settings import Settings
-from app.store import Store, WorkerStore, keys
+from app.store import Store, WorkerStore
+from app.store.redis import keys
 from tests.api.api_client import REQUEST, ManualWorker, ended, problem, submitted, watching
 from tests.api.conftest import requiring_keys, running
 from tests.waiting import TIMEOUT_S

@@ -7,8 +7,9 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.judgement import QualityEstimate
-from app.store import WorkerStore, keys
-from app.store.codec import decode_sums
+from app.store import WorkerStore
+from app.store.redis import keys
+from app.store.redis.codec import decode_sums
 from tests.api.api_client import DRAFT, ManualWorker, ended, problem, submitted
 from tests.store.store_harness import TENANT
 

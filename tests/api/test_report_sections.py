@@ -27,7 +27,7 @@ from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Failure, Iteration, Snapshot
 from app.contract.status import Status, StopReason
 from app.service.report import Story, markdown_of
-from app.store.codec import links
+from app.store.redis.codec import links
 
 AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)
 LIMITS = Limits(threshold=0.85, max_iterations=3)

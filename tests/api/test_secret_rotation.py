@@ -16,7 +16,7 @@ from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import WorkerStore, open_signing, open_store, open_tenant_keys, open_worker_store
-from app.store.keys import JOURNAL
+from app.store.redis.keys import JOURNAL
 from tests.api.api_client import ManualWorker, submitted
 from tests.api.conftest import running
 from tests.api.test_access import client

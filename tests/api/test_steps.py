@@ -5,8 +5,9 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.events import EventType, PromptRef, StepCompleted, StepFailed, TextReply
-from app.store import Entry, WorkerStore, keys
+from app.store import Entry, WorkerStore
 from app.store.prompts import KeptPrompt, PromptKeeper
+from app.store.redis import keys
 from tests.api.api_client import DRAFT, USAGE, ManualWorker, problem, submitted
 from tests.store.store_harness import pack_now
 

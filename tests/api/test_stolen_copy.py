@@ -20,8 +20,8 @@ from app.queue import RefinementQueue
 from app.settings import Settings, derived
 from app.store import open_signing, open_store
 from app.store.endpoints import EndpointSecrets
-from app.store.keys import ACCESS
-from app.store.keys import REQUEST as REQUEST_KEY
+from app.store.redis.keys import ACCESS
+from app.store.redis.keys import REQUEST as REQUEST_KEY
 from app.store.sealing import PURPOSE, Sealer
 from app.store.state import UnreadableSecrets
 from tests.api.api_client import REQUEST, problem

@@ -12,8 +12,9 @@ from redis.asyncio import Redis
 
 from app.queue import RefinementQueue
 from app.settings import Settings
-from app.store import Store, WorkerStore, keys, open_store
-from app.store.scripts import UNSTORED_MS
+from app.store import Store, WorkerStore, open_store
+from app.store.redis import keys
+from app.store.redis.scripts import UNSTORED_MS
 from tests.api.api_client import ManualWorker, ended, problem, server_sent, submitted
 from tests.api.test_erasure import traces
 from tests.api.test_webhooks import HOOK, ScriptedReceiver, sent

@@ -16,7 +16,8 @@ from app.contract.access import OPERATOR, Scope
 from app.contract.statistics import ModelUse, UsageCell, UsageGrouping, UsageGroups
 from app.contract.status import Status
 from app.settings import Settings
-from app.store import Store, WorkerStore, keys
+from app.store import Store, WorkerStore
+from app.store.redis import keys
 from app.store.statistics import MOST_GROUPS
 from tests.api.api_client import REQUEST, ManualWorker, problem, submitted
 from tests.api.conftest import requiring_keys

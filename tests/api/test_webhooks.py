@@ -23,7 +23,7 @@ from app.contract.endpoints import Endpoint
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_signing, open_store
-from app.store import keys as redis_keys
+from app.store.redis import keys as redis_keys
 from app.store.webhooks import FAILURES, PAUSE_S
 from tests.api.api_client import DRAFT, ManualWorker, ended, paused, problem, submitted
 from tests.local_endpoint import SECRET, THIS_MACHINE, answering_with, endpoint

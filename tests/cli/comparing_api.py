@@ -13,7 +13,7 @@ from app.contract.judgement import CriterionScore, Usage
 from app.contract.ratings import Rating
 from app.contract.snapshot import Failure, Iteration, IterationList, Result, Snapshot
 from app.contract.status import Status
-from app.store.codec import links
+from app.store.redis.codec import links
 from tests.cli.scripted_refinement import AT, snapshot
 from tests.cli.scripted_server import CannedResponse, ReceivedRequest, ScriptedApi, scripted_server
 

@@ -20,7 +20,7 @@ from app.contract.outcome import RefinementOutcome
 from app.contract.reviews import Paused
 from app.contract.snapshot import Best, Diff, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
-from app.store.codec import links
+from app.store.redis.codec import links
 
 ID = "ref_01STORY"
 AT = datetime(2026, 5, 4, 6, 30, tzinfo=UTC)

@@ -15,7 +15,7 @@ from app.cli.doctor import known_variables
 from app.cli.processes import free_port
 from app.local.embedded import url_of_running
 from app.settings import PROVIDER_VARIABLE
-from app.store import keys
+from app.store.redis import keys
 from tests.cli.conftest import Run
 from tests.cli.running_command import running
 from tests.cli.scripted_server import CannedResponse, ScriptedApi

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from app.contract.access import OPERATOR
-from app.store import keys
+from app.store.redis import keys
 from benchmarks.model_replies import improving
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.sandboxed_worker import MODULE

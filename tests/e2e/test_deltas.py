@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from app.store.keys import WATCHED
+from app.store.redis.keys import WATCHED
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, improving, streamed
 from tests.e2e.running_service import RunningService, frozen, running_service
 from tests.e2e.scripted_models import key_of

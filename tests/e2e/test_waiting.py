@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from app.store import keys
+from app.store.redis import keys
 from tests.e2e.running_service import RunningService, running_service
 
 pytestmark = pytest.mark.long

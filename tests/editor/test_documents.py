@@ -7,7 +7,7 @@ from app.contract.requests import RefinementRequest
 from workers.editor import editor_reply
 from workers.engine.pipeline import task_of
 from workers.engine.prompts import Revise
-from workers.engine.replies import ReplyReader
+from workers.engine.replies.reader import ReplyReader
 
 SCHEMA = {
     "type": "object",

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from workers.engine.prompts import CLOSES, OPENS, Compare, PromptRequest, Solve, Task, Write
-from workers.engine.replies import ReplyReader
+from workers.engine.replies.reader import ReplyReader
 from workers.engine.strategies.plan_execute import Plan, Replan
 from workers.engine.verification import (
     Answer,

@@ -14,7 +14,7 @@ from tests.engine.scripted_replies import replied
 from workers.engine.moves import StepError, Stopped
 from workers.engine.pipeline import criteria_in
 from workers.engine.prompts import Judge
-from workers.engine.replies import Unreadable
+from workers.engine.replies.reader import Unreadable
 
 NAMES = ("deadline", "card", "tone")
 LISTED = [{"name": name, "description": f"Is the {name} right?"} for name in NAMES]

@@ -13,7 +13,7 @@ from workers.engine.asking import CutOff
 from workers.engine.moves import Ask, StepError
 from workers.engine.pipeline import strategy_for, task_of
 from workers.engine.prompts import Amend, Reason, Redo, Revise, Solve, Write
-from workers.engine.replies import Refused, ReplyReader, Unreadable
+from workers.engine.replies.reader import Refused, ReplyReader, Unreadable
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -12,9 +12,9 @@ from app.contract.requests import QUALITY
 from tests.engine.engine_driver import driver_scoring, request
 from tests.engine.scripted_replies import replied
 from workers.engine.judging import MOST_EVIDENCE, critique_reader
-from workers.engine.likeness import LONGEST, Source
 from workers.engine.moves import Judged
-from workers.engine.replies import Unreadable
+from workers.engine.replies.likeness import LONGEST, Source
+from workers.engine.replies.reader import Unreadable
 
 DRAFT = "Ü𝄞 We refund\n  within 14 days. We refund nothing else."
 

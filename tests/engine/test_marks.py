@@ -22,7 +22,7 @@ from workers.engine.asking import question, reply_reader
 from workers.engine.moves import Ask, StepError, Stopped
 from workers.engine.pipeline import task_of
 from workers.engine.prompts import Prompt, Revise, Write
-from workers.engine.replies import TEXT_ALONE, CutShort, Unreadable
+from workers.engine.replies.reader import TEXT_ALONE, CutShort, Unreadable
 from workers.engine.step_hash import about
 
 CRITIQUE = Critique(scores=())

@@ -15,7 +15,7 @@ from tests.engine.scripted_replies import replied
 from workers.engine.edits import passages_in, replaced
 from workers.engine.moves import Check, ReviewerReply, StepError
 from workers.engine.prompts import SURROUNDINGS, RevisePassages, Task, Write
-from workers.engine.replies import Refused, Unreadable
+from workers.engine.replies.reader import Refused, Unreadable
 from workers.engine.search import Outcome
 
 DRAFT = "We refund all.\r\n\r\nCash takes 14 days \U0001f4b6, cards take 3.\r\nWrite to us.\r\n"

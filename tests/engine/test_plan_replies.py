@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.engine.scripted_replies import replied, revised
 from workers.engine.prompts import Task, Write
-from workers.engine.replies import Unreadable
+from workers.engine.replies.reader import Unreadable
 from workers.engine.strategies.plan_execute import (
     Observation,
     PlannedStep,

@@ -24,7 +24,7 @@ from workers.engine.prompts import (
     RevisePassages,
     Task,
 )
-from workers.engine.replies import ReplyReader
+from workers.engine.replies.reader import ReplyReader
 from workers.engine.strategies.plan_execute import Observation, Plan, PlannedStep, Replan
 from workers.engine.verification import CheckSteps, Contradict, Question, Vote, Weigh
 from workers.models.openai import OpenAI

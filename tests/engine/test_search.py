@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from app.contract.status import StopReason
 from benchmarks.long_texts import LENGTHS, row
 from tests.engine.engine_driver import driver_scoring, request, verdict
-from workers.engine.likeness import likeness
 from workers.engine.pipeline import strategy_for
+from workers.engine.replies.likeness import likeness
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away again"
 

@@ -16,7 +16,7 @@ from workers.engine.asking import question
 from workers.engine.moves import Judged, ReviewerReply, Scored, StepError, Stopped
 from workers.engine.pipeline import task_of
 from workers.engine.prompts import Solve
-from workers.engine.replies import Unreadable
+from workers.engine.replies.reader import Unreadable
 from workers.engine.strategies.self_consistency import last_marked_text
 
 GONE = StepError("model_unavailable", "gone")

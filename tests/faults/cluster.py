@@ -22,7 +22,7 @@ from redis.exceptions import RedisError
 from app.cli.processes import environment_of, free_port, url_of
 from app.local.embedded import EmbeddedRedis, RedisHome, find_redis
 from app.settings import Settings
-from app.store import keys
+from app.store.redis import keys
 from benchmarks.model_server import RecordedCall
 from tests.faults.checker import SEEN_LATE_S, journal_violations
 from tests.faults.clients import OTHER_PATH, OTHER_PROVIDER

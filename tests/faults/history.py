@@ -11,8 +11,8 @@ from typing import Any
 
 from redis import Redis
 
-from app.store import keys
 from app.store.packing import record_of
+from app.store.redis import keys
 from benchmarks.model_server import RecordedCall
 
 TENANT = "default"

@@ -15,7 +15,8 @@ from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.queue import RefinementQueue
-from app.store import NewRefinement, keys, open_store
+from app.store import NewRefinement, open_store
+from app.store.redis import keys
 from tests.faults.cluster import LEASE_S, Cluster, ReplicatedCluster
 from tests.faults.history import Loss
 from tests.waiting import TIMEOUT_S

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import psutil  # type: ignore[import-untyped]
 
-from app.store import keys
+from app.store.redis import keys
 from benchmarks.model_replies import (
     HANG,
     RESET,

@@ -15,7 +15,7 @@ from app.contract.errors import Unavailable
 from app.local.embedded import EmbeddedRedis
 from app.settings import Settings
 from app.store import Store, open_store, open_worker_store
-from app.store.connection import until_answered
+from app.store.redis.connection import until_answered
 from app.store.state import Created
 from tests.e2e.running_service import TERMINAL, RunningService, running_service
 from tests.faults.sentinel import HOST, replicated_servers, sentinel_cluster

@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from app.contract.versions import ENGINE_VERSION
-from app.store import keys
+from app.store.redis import keys
 from tests.e2e.running_service import RunningService, running_service
 from tests.faults.later_version import LATER_VERSION, NOTED, later_version
 from tests.waiting import TIMEOUT_S

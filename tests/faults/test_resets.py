@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from app.local.embedded import EmbeddedRedis
-from app.store.committer import Committer
-from app.store.connection import api_client, is_away, listening_client, worker_client
+from app.store.redis.committer import Committer
+from app.store.redis.connection import api_client, is_away, listening_client, worker_client
 from app.store.wakeups import Wakeups
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
 from tests.waiting import TIMEOUT_S

@@ -9,8 +9,8 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
 
 from app.contract.events import Event
 from app.store import Claimed, Journal, WorkerStore
-from app.store.committer import Committer
-from app.store.scripts import APPEND, LuaScript
+from app.store.redis.committer import Committer
+from app.store.redis.scripts import APPEND, LuaScript
 from tests.workers.refinement_harness import ScriptedAnswers, open_harness, scores
 from workers.play.journal_writer import JournalUnwritable
 

@@ -7,9 +7,9 @@ import pytest
 from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
-from app.store import keys
 from app.store.administration import LogRewriter
-from app.store.scripts import SCRIPTS
+from app.store.redis import keys
+from app.store.redis.scripts import SCRIPTS
 from tests.waiting import eventually
 
 MARK = b"a text that nobody must find"

@@ -14,9 +14,9 @@ from benchmarks.model_server import RateLimit, ScriptedModelServer
 from benchmarks.rate_limits import KINDS, FixedWindow, Kind, RefillingBucket, SlidingWindow
 from tests.models.calls import TASK, call, serving
 from workers.engine.judging import critique_reader
-from workers.engine.likeness import likeness
 from workers.engine.prompts import Judge, Revise
-from workers.engine.replies import ReplyReader
+from workers.engine.replies.likeness import likeness
+from workers.engine.replies.reader import ReplyReader
 
 
 async def test_a_refinement_takes_a_draft_four_critiques_and_three_revisions() -> None:

@@ -13,9 +13,9 @@ from redis import Redis
 
 from app.contract.judgement import Usage
 from app.settings import ModelServer, Settings, limits_in_words
-from app.store import keys
 from app.store.rate_limits import PermitReport, Permits, permit_words, permits_in
-from app.store.scripts import PERMITS
+from app.store.redis import keys
+from app.store.redis.scripts import PERMITS
 from benchmarks.limiter import (
     BenchedWorker,
     Scene,

@@ -2,8 +2,8 @@
 
 from redis.asyncio import Redis
 
-from app.store import keys
 from app.store.rate_limits import KEPT_S, Rejections
+from app.store.redis import keys
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
 from tests.models.calls import RecordingBehaviour, call, serving
 from tests.models.test_openai import reasoning_model

@@ -22,8 +22,9 @@ from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.contract.statistics import insights_of
 from app.contract.status import Status
-from app.store import keys
-from app.store.codec import (
+from app.store.packing import record_of
+from app.store.redis import keys
+from app.store.redis.codec import (
     decode_request,
     decode_snapshot,
     decode_sums,
@@ -31,8 +32,7 @@ from app.store.codec import (
     paired,
     snapshot_json,
 )
-from app.store.packing import record_of
-from app.store.scripts import END
+from app.store.redis.scripts import END
 from tests.simulation.network import RealRedis
 from tests.simulation.world import CallStart, SimulatedSubmission, SimulatedWorld
 from tests.workers.refinement_harness import TENANT

@@ -12,8 +12,8 @@ from typing import Any
 
 import hiredis
 
-from app.store.keys import COMMANDS
-from app.store.scripts import SCRIPTS
+from app.store.redis.keys import COMMANDS
+from app.store.redis.scripts import SCRIPTS
 from tests.simulation.event_loop import SimulatedLoop, current_process
 
 EPOCH_MS = 1_700_000_000_000  # the time of Redis when a simulation begins

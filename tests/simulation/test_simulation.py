@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from app.local.embedded import EmbeddedRedis
-from app.store.scripts import SCRIPTS
+from app.store.redis.scripts import SCRIPTS
 from tests.simulation.event_loop import SimulatedLoop, SimulatedProcess
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.network import RealRedis, with_given_clock

@@ -9,9 +9,10 @@ from redis.asyncio import Redis
 
 from app.local.embedded import find_redis
 from app.settings import Settings
-from app.store import Store, WorkerStore, keys, open_store, open_worker_store
-from app.store.committer import Committer
-from app.store.connection import FIRST_RELEASE, worker_client
+from app.store import Store, WorkerStore, open_store, open_worker_store
+from app.store.redis import keys
+from app.store.redis.committer import Committer
+from app.store.redis.connection import FIRST_RELEASE, worker_client
 from tests.servers import find_oldest
 from tests.store.store_harness import FlakyCommitter, ListQueue
 

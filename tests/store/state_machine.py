@@ -15,9 +15,10 @@ from app.contract.limits import LimitsChange
 from app.contract.ratings import Rated
 from app.contract.reviews import OnTimeout, ReviewDecision
 from app.contract.status import Status
-from app.store import Entry, Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
-from app.store.committer import Committer
-from app.store.scripts import LuaScript
+from app.store import Entry, Fenced, Fields, Journal, StaleLimits, Store, WorkerStore
+from app.store.redis import keys
+from app.store.redis.committer import Committer
+from app.store.redis.scripts import LuaScript
 from tests.store.store_harness import (
     BROKEN,
     CANCELED,

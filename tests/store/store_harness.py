@@ -40,11 +40,11 @@ from app.store import (
     State,
     Store,
     WorkerStore,
-    keys,
 )
-from app.store.committer import Committer
 from app.store.enqueue import JobSource, Word
-from app.store.scripts import JOB_NUMBER, JOB_OF, LuaScript
+from app.store.redis import keys
+from app.store.redis.committer import Committer
+from app.store.redis.scripts import JOB_NUMBER, JOB_OF, LuaScript
 
 TENANT = "default"
 BODY = "a" * 64

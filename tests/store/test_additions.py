@@ -9,9 +9,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.status import Status
-from app.store import Addition, Fenced, Journal, Store, WorkerStore, keys
-from app.store.codec import decode_sums
-from app.store.scripts import KEPT_MS, MOST_LISTED, MOST_SUMS
+from app.store import Addition, Fenced, Journal, Store, WorkerStore
+from app.store.redis import keys
+from app.store.redis.codec import decode_sums
+from app.store.redis.scripts import KEPT_MS, MOST_LISTED, MOST_SUMS
 from tests.store.store_harness import (
     BROKEN,
     COMPLETED,

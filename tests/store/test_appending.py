@@ -10,8 +10,9 @@ from redis.exceptions import ResponseError
 from app.contract.events import EventType
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
-from app.store import Fenced, Fields, Journal, StaleLimits, Store, WorkerStore, keys
-from app.store.scripts import ERASED_MS
+from app.store import Fenced, Fields, Journal, StaleLimits, Store, WorkerStore
+from app.store.redis import keys
+from app.store.redis.scripts import ERASED_MS
 from tests.store.store_harness import (
     BEST,
     BROKEN,

@@ -12,7 +12,8 @@ from app.contract.limits import LimitsChange
 from app.contract.snapshot import Failure
 from app.contract.status import Status, StopReason
 from app.settings import Settings
-from app.store import Fenced, Fields, Store, Suspected, WorkerStore, keys, open_worker_store
+from app.store import Fenced, Fields, Store, Suspected, WorkerStore, open_worker_store
+from app.store.redis import keys
 from tests.store.store_harness import (
     BROKEN,
     FAILED,

@@ -14,7 +14,7 @@ from app.contract.reviews import PendingPause
 from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
 from app.contract.status import Status, StopReason
 from app.store import Fields, State, Submitted
-from app.store.codec import (
+from app.store.redis.codec import (
     decode_limits,
     decode_models,
     decode_request,

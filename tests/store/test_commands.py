@@ -10,7 +10,8 @@ from app.contract.errors import Conflict, RefinementNotFound
 from app.contract.events import EventType
 from app.contract.limits import LimitsChange
 from app.contract.status import Status, StopReason
-from app.store import Fenced, Store, WorkerStore, keys
+from app.store import Fenced, Store, WorkerStore
+from app.store.redis import keys
 from tests.store.store_harness import (
     BROKEN,
     CANCELED,

@@ -18,9 +18,9 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from app.contract.status import Status
 from app.local.embedded import EmbeddedRedis
 from app.store import Journal, Store, WorkerStore
-from app.store.committer import Committer, replies_in_order
-from app.store.connection import BACKOFF, api_client, is_away, worker_client
-from app.store.scripts import APPEND, LOOK
+from app.store.redis.committer import Committer, replies_in_order
+from app.store.redis.connection import BACKOFF, api_client, is_away, worker_client
+from app.store.redis.scripts import APPEND, LOOK
 from tests.store.store_harness import CANCELED, kinds, recorded, started, step
 from tests.waiting import TIMEOUT_S
 

@@ -11,7 +11,7 @@ from app.contract.errors import Overloaded, Unavailable
 from app.local.embedded import OLDEST
 from app.settings import Settings
 from app.store import Store, UnusableRedis, open_store, open_worker_store
-from app.store.connection import is_away
+from app.store.redis.connection import is_away
 from tests.servers import oldest_server
 from tests.store.store_harness import TENANT, ListQueue, submit
 

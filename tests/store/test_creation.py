@@ -19,12 +19,13 @@ from app.contract.events import EventType
 from app.contract.status import Status
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
-from app.store import Store, WorkerStore, keys, open_store
+from app.store import Store, WorkerStore, open_store
 from app.store.administration import Clock
-from app.store.committer import Committer
 from app.store.creation import Creation
 from app.store.enqueue import Word
-from app.store.scripts import CREATE, LuaScript
+from app.store.redis import keys
+from app.store.redis.committer import Committer
+from app.store.redis.scripts import CREATE, LuaScript
 from tests.store.store_harness import DRAFT, TENANT, ListQueue, kinds, new, submit
 
 

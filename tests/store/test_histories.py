@@ -19,7 +19,8 @@ from app.contract.events import EventType
 from app.contract.snapshot import Snapshot
 from app.contract.status import MOVES, Status
 from app.settings import Settings
-from app.store import Store, keys, open_store, open_worker_store
+from app.store import Store, open_store, open_worker_store
+from app.store.redis import keys
 from tests.store.state_machine import ACTIONS, StateMachine
 from tests.store.store_harness import TENANT, ListQueue
 

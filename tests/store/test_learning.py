@@ -9,7 +9,8 @@ from redis.asyncio import Redis
 from app.contract.requests import RefinementRequest
 from app.contract.statistics import Learnt
 from app.contract.status import Status
-from app.store import Addition, Claimed, Store, WorkerStore, keys
+from app.store import Addition, Claimed, Store, WorkerStore
+from app.store.redis import keys
 from app.store.statistics import (
     FEWEST_KNOWN,
     Agreement,

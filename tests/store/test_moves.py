@@ -10,7 +10,8 @@ from app.contract.limits import LimitsChange
 from app.contract.ratings import Rated
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.status import MOVES, Status, verdicts
-from app.store import Fenced, Store, WorkerStore, keys
+from app.store import Fenced, Store, WorkerStore
+from app.store.redis import keys
 from tests.store.store_harness import (
     BEST,
     BROKEN,

@@ -9,8 +9,7 @@ from redis.asyncio import Redis
 
 from app.contract.events import EventType
 from app.contract.status import Status
-from app.store import Fenced, Store, WorkerStore, keys
-from app.store.committer import Committer
+from app.store import Fenced, Store, WorkerStore
 from app.store.packing import (
     FOR_ZLIB,
     ON_THE_LOOP,
@@ -19,7 +18,9 @@ from app.store.packing import (
     unpack_record,
 )
 from app.store.prompts import KeptPrompt, PromptKeeper
-from app.store.scripts import PACK
+from app.store.redis import keys
+from app.store.redis.committer import Committer
+from app.store.redis.scripts import PACK
 from tests.store.store_harness import (
     BROKEN,
     COMPLETED,

@@ -15,7 +15,8 @@ from app.contract.limits import LimitsChange
 from app.contract.models import ModelChoice
 from app.contract.status import Status, StopReason
 from app.contract.waiting import WaitReason
-from app.store import Fenced, NewRefinement, Store, WorkerStore, keys
+from app.store import Fenced, NewRefinement, Store, WorkerStore
+from app.store.redis import keys
 from tests.store.store_harness import (
     BROKEN,
     FAILED,

@@ -13,7 +13,8 @@ from app.contract.reviews import OnTimeout, ReviewDecision, Reviewed
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status, StopReason
 from app.settings import Settings
-from app.store import Fenced, Store, WorkerStore, keys, open_store
+from app.store import Fenced, Store, WorkerStore, open_store
+from app.store.redis import keys
 from tests.store.store_harness import (
     COMPLETED,
     JUDGED,

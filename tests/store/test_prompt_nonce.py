@@ -5,7 +5,8 @@ from dataclasses import replace
 from redis.asyncio import Redis
 
 from app.contract.requests import RefinementRequest
-from app.store import Store, WorkerStore, keys
+from app.store import Store, WorkerStore
+from app.store.redis import keys
 from app.store.state import CACHED_FROM
 from tests.store.store_harness import new
 

@@ -18,10 +18,10 @@ from app.store import (
     StoredEvent,
     Wakeups,
     WorkerStore,
-    keys,
     open_wakeups,
 )
-from app.store.scripts import MOST_PUBLISHED
+from app.store.redis import keys
+from app.store.redis.scripts import MOST_PUBLISHED
 from app.store.wakeups import MOST_BUFFERED
 from tests.store.store_harness import TENANT, started, step, submit
 from tests.waiting import TIMEOUT_S

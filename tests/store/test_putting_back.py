@@ -7,7 +7,8 @@ from redis.asyncio import Redis
 
 from app.contract.errors import RefinementNotFound
 from app.contract.versions import ENGINE_VERSION
-from app.store import LATER, Fenced, Store, UnreadableRecord, WorkerStore, keys
+from app.store import LATER, Fenced, Store, UnreadableRecord, WorkerStore
+from app.store.redis import keys
 from tests.store.store_harness import TENANT, be_up, claim, expire_lease, started, submit
 
 

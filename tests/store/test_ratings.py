@@ -14,13 +14,14 @@ from app.contract.events import EventType
 from app.contract.ratings import Rated
 from app.contract.status import Status
 from app.service.watching import Shutdown, Watching
-from app.store import Addition, Fenced, Store, Wakeups, WorkerStore, keys
-from app.store.codec import decode_sums
-from app.store.committer import Committer
-from app.store.connection import listening_client, worker_client
+from app.store import Addition, Fenced, Store, Wakeups, WorkerStore
 from app.store.creation import Creation
 from app.store.enqueue import Enqueuer, Word
-from app.store.scripts import MOST_RATINGS
+from app.store.redis import keys
+from app.store.redis.codec import decode_sums
+from app.store.redis.committer import Committer
+from app.store.redis.connection import listening_client, worker_client
+from app.store.redis.scripts import MOST_RATINGS
 from tests.store.store_harness import (
     BEST,
     BROKEN,

@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from app.contract.errors import Unavailable
 from app.settings import Settings
 from app.store import UnusableRedis, open_store, open_worker_store
-from app.store.connection import options_of, place_of, worker_client
+from app.store.redis.connection import options_of, place_of, worker_client
 from tests.store.store_harness import ListQueue, new, started, step
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "operations.md"

@@ -6,8 +6,9 @@ from redis.asyncio import Redis
 from app.contract.events import Event, EventType
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
-from app.store import Store, WorkerStore, keys
-from app.store.codec import snapshot_json
+from app.store import Store, WorkerStore
+from app.store.redis import keys
+from app.store.redis.codec import snapshot_json
 from tests.store.store_harness import (
     COMPLETED,
     JUDGED,

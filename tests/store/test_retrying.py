@@ -10,7 +10,8 @@ from app.contract.events import EventType, Retried
 from app.contract.limits import LimitsChange
 from app.contract.snapshot import Failure, Snapshot
 from app.contract.status import Status, StopReason
-from app.store import Fenced, Fields, Store, StoredEvent, WorkerStore, keys
+from app.store import Fenced, Fields, Store, StoredEvent, WorkerStore
+from app.store.redis import keys
 from tests.store.store_harness import (
     BEST,
     COMPLETED,

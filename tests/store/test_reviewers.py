@@ -10,7 +10,8 @@ from app.contract.events import EventType
 from app.contract.reviews import ApprovalGiven, ReviewDecision, Reviewed
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
-from app.store import Store, WorkerStore, keys
+from app.store import Store, WorkerStore
+from app.store.redis import keys
 from tests.store.store_harness import (
     JUDGED,
     TENANT,

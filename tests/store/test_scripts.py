@@ -15,17 +15,18 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import ApprovalGiven, PauseRequest, Reviewed
 from app.contract.status import Status
 from app.contract.webhooks import Webhook
-from app.store import Addition, Store, WorkerStore, keys
-from app.store.codec import (
+from app.store import Addition, Store, WorkerStore
+from app.store.rate_limits import PermitReport, permit_words
+from app.store.redis import keys
+from app.store.redis.codec import (
     Summary,
     encode_additions,
     encode_entries,
     encode_limits,
     encode_retry,
 )
-from app.store.rate_limits import PermitReport, permit_words
+from app.store.redis.scripts import CONSTANTS, DIRECTORY, SCRIPTS, run_script
 from app.store.reviews import Decided
-from app.store.scripts import CONSTANTS, DIRECTORY, SCRIPTS, run_script
 from tests.store.store_harness import (
     BROKEN,
     FAILED,

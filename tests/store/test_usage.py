@@ -11,8 +11,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from app.contract.limits import LimitsChange
 from app.contract.statistics import NO_USE, OTHER, ModelUse, UsageCell
 from app.contract.status import Status
-from app.store import Fields, Journal, Store, WorkerStore, keys
-from app.store.scripts import MOST_SUMS
+from app.store import Fields, Journal, Store, WorkerStore
+from app.store.redis import keys
+from app.store.redis.scripts import MOST_SUMS
 from tests.store.store_harness import (
     BROKEN,
     CANCELED,

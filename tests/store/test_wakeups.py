@@ -8,7 +8,8 @@ from redis.asyncio import Redis
 
 from app.contract.reviews import ReviewDecision
 from app.settings import Settings
-from app.store import Store, Wakeups, WorkerStore, keys, open_wakeups
+from app.store import Store, Wakeups, WorkerStore, open_wakeups
+from app.store.redis import keys
 from tests.store.store_harness import TENANT, expire_review, pause, started, step, submit
 from tests.waiting import TIMEOUT_S
 

@@ -12,7 +12,7 @@ from rq.serializers import JSONSerializer
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import open_store
-from app.store.committer import Committer
+from app.store.redis.committer import Committer
 from tests.store.store_harness import new
 from tests.workers.rq_queue import INTERMEDIATE, LIST, NAME, open_inspector, source, until
 from workers.rq import (

@@ -10,8 +10,8 @@ from app.contract.errors import RefinementNotFound
 from app.contract.events import TextReply
 from app.contract.steps import Step
 from app.service.iterations import ended_steps, replies_of, step_of
-from app.store import keys
 from app.store.prompts import MASK
+from app.store.redis import keys
 from tests.workers.refinement_harness import (
     TENANT,
     RefinementHarness,

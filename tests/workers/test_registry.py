@@ -14,7 +14,7 @@ from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 from rq.worker import Worker
 
-from app.store.committer import Committer
+from app.store.redis.committer import Committer
 from tests.workers.rq_queue import (
     INTERMEDIATE,
     NAME,

@@ -13,7 +13,8 @@ from app.contract.events import EventType, Retried, StepFailed
 from app.contract.limits import LimitsChange
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status, StopReason
-from app.store import Claimed, Journal, State, WorkerStore, keys
+from app.store import Claimed, Journal, State, WorkerStore
+from app.store.redis import keys
 from tests.waiting import TIMEOUT_S
 from tests.workers.judging_cases import EVERY, distance, with_mark
 from tests.workers.refinement_harness import (

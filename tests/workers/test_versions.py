@@ -12,7 +12,8 @@ from app.contract.limits import LimitsChange
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.contract.versions import ENGINE_VERSION
-from app.store import Claimed, keys
+from app.store import Claimed
+from app.store.redis import keys
 from tests.engine.scripted_replies import checklist
 from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers, scores
 from workers.engine.moves import Ask, Move, MoveCoroutine, relayed

@@ -13,7 +13,7 @@ from app.contract.limits import LimitsChange
 from app.contract.models import ModelChoice
 from app.contract.status import Status, StopReason
 from app.contract.waiting import Waiting, in_words
-from app.store import keys
+from app.store.redis import keys
 from benchmarks.model_replies import chat, events
 from tests.models.calls import serving
 from tests.waiting import TIMEOUT_S

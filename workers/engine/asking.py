@@ -10,10 +10,10 @@ from app.contract.drafts import draft_of
 from app.contract.models import Role
 from app.contract.values import value
 from workers.engine.edits import in_place_of
-from workers.engine.marks import in_brackets
 from workers.engine.moves import Ask, Check, StepError, Stopped
 from workers.engine.prompts import PromptRequest, tagged_text
-from workers.engine.replies import (
+from workers.engine.replies.marks import in_brackets
+from workers.engine.replies.reader import (
     CUT_OFF,
     DECLINED,
     CutShort,

@@ -19,10 +19,16 @@ from workers.engine.edits import (
 )
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker, Tracked
 from workers.engine.judging import below_floor, judge
-from workers.engine.likeness import Told
 from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepError, within
 from workers.engine.prompts import Amend, Revise, RevisePassages, Task, Write
-from workers.engine.replies import NO_CRITIQUE, ReplyModel, ReplyReader, Unreadable, listed_in
+from workers.engine.replies.likeness import Told
+from workers.engine.replies.reader import (
+    NO_CRITIQUE,
+    ReplyModel,
+    ReplyReader,
+    Unreadable,
+    listed_in,
+)
 from workers.engine.search import RequestedRevision, Search
 
 MOST_MENDED = 20

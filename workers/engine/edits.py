@@ -18,8 +18,8 @@ from unicodedata import is_normalized, normalize
 from app.contract.drafts import lacking, locked_spans
 from app.contract.judgement import Span
 from app.contract.values import value
-from workers.engine.replies import Refused, ReplyModel, ReplyReader, Unreadable
-from workers.engine.text_replies import DECLINING, phrase
+from workers.engine.replies.reader import Refused, ReplyModel, ReplyReader, Unreadable
+from workers.engine.replies.texts import DECLINING, phrase
 
 PIECES = (
     re.compile(r"[^\n]*\n|[^\n]+"),

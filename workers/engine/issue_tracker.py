@@ -12,7 +12,7 @@ from dataclasses import field, replace
 
 from app.contract.judgement import Finding, IssueState
 from app.contract.values import value
-from workers.engine.likeness import even, jaccard
+from workers.engine.replies.likeness import even, jaccard
 
 SAME_MESSAGE = 0.5
 """Jaccard similarity of the words of two messages from which they may mean the same. Paraphrases

@@ -27,11 +27,11 @@ from app.contract.outcome import Caveat
 from app.contract.validators import Validator
 from app.contract.values import value
 from workers.engine.asking import ask, question
-from workers.engine.lenient_json import only_value
-from workers.engine.likeness import Source
 from workers.engine.moves import Check, Draft, MoveCoroutine, Scored, Together, play_parts
 from workers.engine.prompts import ItemChecks, Judge, Task, ValidatorScore, keys_for, schema_for
-from workers.engine.replies import (
+from workers.engine.replies.lenient_json import only_value
+from workers.engine.replies.likeness import Source
+from workers.engine.replies.reader import (
     ReplyModel,
     ReplyReader,
     Unreadable,
@@ -44,7 +44,7 @@ from workers.engine.replies import (
     score_of,
     with_plain_names,
 )
-from workers.engine.text_replies import may_contain_thinking
+from workers.engine.replies.texts import may_contain_thinking
 
 MOST_LINES = 50
 """Lines of one kind taken from a critic; further lines are dropped."""

@@ -25,7 +25,7 @@ from app.contract.status import StopReason
 from app.contract.values import value
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
 from workers.engine.prompts import Prompt, PromptRequest
-from workers.engine.replies import NO_CRITIQUE, ReplyReader
+from workers.engine.replies.reader import NO_CRITIQUE, ReplyReader
 
 
 @value(slots=True)

@@ -64,7 +64,7 @@ from workers.engine.prompts import (
     Revise,
     Task,
 )
-from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, listed_in
+from workers.engine.replies.reader import ReplyModel, ReplyReader, Unreadable, listed_in
 from workers.engine.reviewing import ReviewPolicy, signed_off
 from workers.engine.search import LimitOverrides, Outcome
 from workers.engine.strict_schema import strict

@@ -19,8 +19,8 @@ from app.contract.limits import Limits
 from app.contract.statistics import Learnt
 from app.contract.values import value
 from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
-from workers.engine.likeness import is_same_text, likeness
 from workers.engine.moves import Judgement, Scored
+from workers.engine.replies.likeness import is_same_text, likeness
 
 BANK = 2
 """Version of the hypotheses: evidence about others is not read."""

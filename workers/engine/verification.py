@@ -14,7 +14,6 @@ from app.contract.values import value
 from workers.engine.asking import ask, question, require_arguments_that_fit, text_in
 from workers.engine.drafting import judged_draft
 from workers.engine.judging import judge
-from workers.engine.likeness import Source
 from workers.engine.moves import (
     VERIFICATION,
     Call,
@@ -43,7 +42,8 @@ from workers.engine.prompts import (
     tagged_text,
     worded,
 )
-from workers.engine.replies import (
+from workers.engine.replies.likeness import Source
+from workers.engine.replies.reader import (
     Arguments,
     ReplyModel,
     ReplyReader,

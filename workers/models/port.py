@@ -23,7 +23,7 @@ from app.contract.models import ReasoningEffort, Role
 from app.contract.values import value
 from app.contract.waiting import WaitReason
 from workers.engine.prompts import Prompt, PromptRequest
-from workers.engine.replies import CUT_OFF, DECLINED
+from workers.engine.replies.reader import CUT_OFF, DECLINED
 
 
 class ModelError(Exception):

@@ -37,7 +37,7 @@ from app.telemetry import TraceSpan, current_span
 from app.telemetry.metrics import count_call
 from app.telemetry.traces import Attribute, Attributes
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
-from workers.engine.replies import ReplyReader, Unreadable
+from workers.engine.replies.reader import ReplyReader, Unreadable
 from workers.engine.step_hash import about
 from workers.models.port import (
     ModelCall,

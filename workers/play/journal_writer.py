@@ -45,8 +45,8 @@ from app.store import (
     Submitted,
     insight_additions,
 )
-from app.store.connection import until_answered
 from app.store.prompts import KeptPrompt, PromptKeeper, step_name
+from app.store.redis.connection import until_answered
 from app.store.statistics import Agreement, Hypotheses, Kind, agreements, lessons
 from app.telemetry import metrics
 from workers.engine.judging import error_weights

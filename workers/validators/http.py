@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.contract.judgement import Span
 from app.contract.validators.http import HttpValidator
-from workers.engine.replies import first_flaw
+from workers.engine.replies.reader import first_flaw
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, EndpointWaits
 from workers.validators.violation import (
     MAX_VIOLATIONS,

@@ -14,7 +14,7 @@ from app.contract.judgement import Criterion, Critique
 from workers.engine.asking import WrittenText, ask, question, reply_reader, written_in
 from workers.engine.moves import StepError
 from workers.engine.prompts import Prompt, PromptRequest, Revise, Task, Write
-from workers.engine.replies import Doubtful, Unreadable
+from workers.engine.replies.reader import Doubtful, Unreadable
 
 TASK = "Write an article for a garden club's newsletter on how to start a compost heap."
 ARTICLE = """\

@@ -11,7 +11,7 @@ from workers.engine.drafting import edits_in
 from workers.engine.judging import critique_reader
 from workers.engine.pipeline import criteria_in, preference_in
 from workers.engine.prompts import Judge, PromptRequest, Revise, Task, Write
-from workers.engine.replies import Doubtful, Refused, ReplyReader, Unreadable
+from workers.engine.replies.reader import Doubtful, Refused, ReplyReader, Unreadable
 from workers.engine.strategies.plan_execute import plan_reader
 from workers.engine.strategies.reasoning_revision import first_faulty_in
 from workers.engine.strategies.self_consistency import groups_in

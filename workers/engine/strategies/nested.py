@@ -34,7 +34,7 @@ from workers.engine.moves import (
 )
 from workers.engine.pipeline import refined
 from workers.engine.prompts import Place, Prompt, PromptRequest, Task, tagged_text, worded
-from workers.engine.replies import ReplyReader, Unreadable
+from workers.engine.replies.reader import ReplyReader, Unreadable
 from workers.engine.search import LimitOverrides, Outcome, Search
 from workers.engine.sub_search import (
     closing,

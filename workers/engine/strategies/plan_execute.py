@@ -17,7 +17,6 @@ from app.contract.tools import MAX_RESULT
 from app.contract.values import value
 from workers.engine.asking import ask, question, require_arguments_that_fit, text_in
 from workers.engine.drafting import improve
-from workers.engine.likeness import Source, even
 from workers.engine.moves import (
     Approval,
     Ask,
@@ -41,7 +40,8 @@ from workers.engine.prompts import (
     tagged_text,
     worded,
 )
-from workers.engine.replies import Arguments, ReplyModel, ReplyReader, Unreadable
+from workers.engine.replies.likeness import Source, even
+from workers.engine.replies.reader import Arguments, ReplyModel, ReplyReader, Unreadable
 from workers.engine.search import Outcome, Search
 from workers.engine.sub_search import going_on, informed, passes_as_it_is
 

@@ -19,7 +19,7 @@ from workers.engine.drafting import RevisionBase, kept_locked
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, Scored
 from workers.engine.prompts import Reason, Redo, Task
-from workers.engine.replies import ReplyModel, ReplyReader, Unreadable
+from workers.engine.replies.reader import ReplyModel, ReplyReader, Unreadable
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome
 from workers.engine.verification import (

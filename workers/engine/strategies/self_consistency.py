@@ -26,7 +26,7 @@ from workers.engine.moves import (
     within,
 )
 from workers.engine.prompts import CLOSES, OPENS, Solve, Task
-from workers.engine.replies import ReplyModel, ReplyReader, Unreadable, score_of
+from workers.engine.replies.reader import ReplyModel, ReplyReader, Unreadable, score_of
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
 from workers.engine.verification import Vote, Weigh

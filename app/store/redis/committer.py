@@ -14,15 +14,15 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import InvalidResponse, NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from app.store import keys
-from app.store.connection import (
+from app.store.redis import keys
+from app.store.redis.connection import (
     BACKOFF,
     TICKS,
     closed_transport,
     is_refused_by_replica,
     is_replaced,
 )
-from app.store.scripts import LuaScript
+from app.store.redis.scripts import LuaScript
 
 BATCH = 64  # most requests that wait for replicas together
 WAIT_MS = 500

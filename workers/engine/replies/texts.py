@@ -15,7 +15,7 @@ from pkgutil import get_data
 
 from app.contract.drafts import marks
 from app.contract.values import value
-from workers.engine.marks import UnclosedMark, has_marks, marked_in, without_marks
+from workers.engine.replies.marks import UnclosedMark, has_marks, marked_in, without_marks
 
 BLANK = " \t\r\n\ufeff\u200b\u2060"
 

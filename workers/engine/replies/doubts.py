@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from textwrap import dedent
 
-from workers.engine.likeness import (
+from workers.engine.replies.likeness import (
     ACCENTS,
     ALIKE,
     FEW,
@@ -20,7 +20,7 @@ from workers.engine.likeness import (
     repeats_itself,
     words_and_signs,
 )
-from workers.engine.text_replies import (
+from workers.engine.replies.texts import (
     BLANK,
     CHANGES,
     DID,

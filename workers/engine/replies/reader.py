@@ -25,7 +25,9 @@ from pydantic import (
 
 from app.contract.drafts import draft_of
 from app.contract.judgement import Critique
-from workers.engine.lenient_json import (
+from workers.engine.prompts import TEXT, JsonDocument, PromptRequest, Task, Write, closed
+from workers.engine.replies.doubts import doubt_in, flaw_in_text, settled, unframed
+from workers.engine.replies.lenient_json import (
     CUT_NUMBER,
     SMALL_DIGIT,
     Unparsable,
@@ -34,10 +36,8 @@ from workers.engine.lenient_json import (
     json_passages_in,
     json_values_in,
 )
-from workers.engine.likeness import ALIKE, known
-from workers.engine.prompts import TEXT, JsonDocument, PromptRequest, Task, Write, closed
-from workers.engine.text_doubts import doubt_in, flaw_in_text, settled, unframed
-from workers.engine.text_replies import (
+from workers.engine.replies.likeness import ALIKE, known
+from workers.engine.replies.texts import (
     OF_DATA,
     NoText,
     TextRequest,

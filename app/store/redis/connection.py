@@ -28,7 +28,7 @@ from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, R
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.errors import HoneError, Overloaded, Unavailable
-from app.store import keys
+from app.store.redis import keys
 from app.store.state import UnreadableRecord, UnreadableSecrets
 
 OLDEST = (6, 2)

@@ -21,10 +21,10 @@ from app.contract.statistics import OTHER
 from app.contract.status import MOVES, TERMINAL, Status, verdicts
 from app.contract.values import value
 from app.contract.webhooks import WEBHOOK_EVENTS
-from app.store import keys
-from app.store.connection import FIRST_RELEASE
+from app.store.redis import keys
+from app.store.redis.connection import FIRST_RELEASE
 
-DIRECTORY = Path(__file__).parent / "lua"
+DIRECTORY = Path(__file__).parents[1] / "lua"
 
 NEWS_MS = 3_600_000  # how long a command waits for a worker that does not come back
 UNSTORED_MS = 600_000  # how long text is kept at most that is not to be stored, after the end

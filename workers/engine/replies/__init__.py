@@ -1,0 +1,1 @@
+"""How replies of models are read: texts between marks or without, doubts about them, objects."""
