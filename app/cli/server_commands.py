@@ -139,9 +139,8 @@ def demo_request() -> dict[str, Any]:
             {"name": "readability", "weight": 2},
             {"name": "conciseness", "weight": 2},
             {"name": "spelling", "floor": 0.9},
-            {"name": "active voice"},
         ],
-        "threshold": 0.75,
+        "threshold": 0.9,
         "max_iterations": 6,
         "models": {"generator": MODEL, "critic": MODEL},
     }

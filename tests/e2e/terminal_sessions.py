@@ -42,7 +42,7 @@ WITHOUT_KEY: dict[str, Any] = {
 
 FILES = {
     "refund.txt": (
-        "In order to get a refund, you should basically contact our support team. Refunds are"
+        "In order to get a refund, you should contact our support team. Refunds are"
         " processed within a period of 14 days, due to the fact that our bank is slow. In the"
         " event that you have payed by card, please do not send us your card number, because it"
         " is definately not needed.\n"

@@ -166,7 +166,7 @@ def test_the_samples_in_typescript_compile_strictly_and_print_the_same(
 
 
 OFFERED = {
-    "text": "In order to get a refund, you should basically contact us.",
+    "text": "In order to get a refund, you should contact us.",
     "audience": "customers",
 }
 

@@ -6,7 +6,6 @@ from app.contract.requests import Criterion
 from tests.editor.texts_to_edit import end_of, score_of
 
 SENTENCES = Criterion(name="sentence length")
-VOICE = Criterion(name="active voice")
 SPELLING = Criterion(name="spelling")
 
 
@@ -14,28 +13,14 @@ SPELLING = Criterion(name="spelling")
     ("rough", "good"),
     [
         ("In order to apply, send us the form.", "To apply, send us the form."),
-        ("Please be advised that the office is closed.", "The office is closed."),
-        ("We are able to help in the event that it fails.", "We can help if it fails."),
-        ("She made a decision about the budget.", "She decided on the budget."),
-        ("They have conducted an analysis of the logs.", "They have analyzed the logs."),
-        ("The majority of the users agree.", "Most of the users agree."),
-        ("The majority of users agree.", "Most users agree."),
-        (
-            "They had it for the majority of Ada's life.",
-            "They had it for the majority of Ada's life.",
-        ),
-        ("They are the majority of new users.", "They are the majority of new users."),
-        (
-            "We may be in a situation in which two fail.",
-            "We may be in a situation in which two fail.",
-        ),
-        ("A sign as to whether it works.", "A sign as to whether it works."),
-        ("We give a *really clear answer* to it.", "We give a *clear answer* to it."),
-        ("It is a very important step.", "It is an important step."),
-        ("It was an unexpected surprise for us.", "It was a surprise for us."),
-        ("This is, of course, a draft.", "This is, of course, a draft."),  # how sure one is
-        ("With regard to the fee, we agree.", "As for the fee, we agree."),
+        ("We can help in the event that it fails.", "We can help if it fails."),
+        ("They made changes to the budget.", "They changed the budget."),
+        ("They made changes to save time.", "They made changes to save time."),
+        ("Use was made of it.", "Use was made of it."),
+        ("We *make use of* it.", "We *use* it."),
         ("We utilise it prior to lunch.", "We use it before lunch."),
+        ("It is utilized to save time.", "It is utilized to save time."),  # used to
+        ("He provides us with help.", "He gives us help."),
         ("He provided us with help.", "He provided us with help."),  # gave or given?
         ("A number of people came.", "Several people came."),
         ("WE UTILIZE IT.", "WE UTILIZE IT."),  # capitals may be names
@@ -79,10 +64,15 @@ def test_good_english_is_left_alone(text: str) -> None:
         ("Make sure that that the door is shut.", "Make sure that the door is shut."),
         ("It takes a hour in an unit.", "It takes an hour in a unit."),
         ("We could of left.", "We could have left."),
-        ("Now i am here, and i'm late.", "Now I am here, and I'm late."),
+        ("I am here, I know, but i'm late.", "I am here, I know, but I'm late."),
         ("It is late ,so go home.", "It is late, so go home."),
-        ("It is done. the rest follows.", "It is done. The rest follows."),
-        ("Stop!!! Now.", "Stop! Now."),
+        ("Stop !", "Stop!"),
+        ("Stop ! Go !", "Stop ! Go !"),  # the writer's manner
+        ("Look, look,, and go.", "Look, look, and go."),
+        ("Quid me teh sum?", "Quid me teh sum?"),  # no English
+        ("Fix the typos such as teh.", "Fix the typos such as teh."),
+        ("An make it snappy.", "An make it snappy."),  # and
+        ("It was an historic day.", "It was an historic day."),
         ("I dont know.", "I dont know."),  # "dont" is a word to someone
         ("Ask Mr. Teh about it.", "Ask Mr. Teh about it."),
         ("Run npm. npm is there.", "Run npm. npm is there."),
@@ -100,11 +90,8 @@ LEFT = (
 @pytest.mark.parametrize(
     ("joint", "divided"),
     [
-        (", and it should reach you before the end of the month", ". It should"),
         (", but the driver could leave it with the people next door", ". But the driver could"),
-        ("; however, the driver may leave it with the people next door", ". However, the driver"),
-        (", which means that it should be there before the end of May", ". This means that it"),
-        (", after which we will call you to ask how you like it", ". After that, we will"),
+        (", so the driver could leave it with the people next door", ". So the driver could"),
     ],
 )
 def test_a_long_sentence_is_divided_where_a_clause_begins(joint: str, divided: str) -> None:
@@ -125,27 +112,6 @@ def test_a_long_sentence_that_hangs_together_is_not_divided(text: str) -> None:
     assert end_of(text, SENTENCES) == text
 
 
-@pytest.mark.parametrize(
-    ("rough", "good"),
-    [
-        ("The report was approved by the manager.", "The manager approved the report."),
-        ("The forms are checked by our teams.", "Our teams check the forms."),
-        ("The form is checked by our team.", "Our team checks the form."),
-        ("It was written by us on the last day.", "We wrote it on the last day."),
-        ("They will be contacted by the office.", "The office will contact them."),
-        ("The plan has been changed by the board.", "The board has changed the plan."),
-        ("You must be seen by a doctor.", "A doctor must see you."),
-        ("It was not approved by the manager.", "It was not approved by the manager."),
-        ("The report was approved by the end.", "The report was approved by the end."),
-        ("The report was approved by Friday.", "The report was approved by Friday."),
-        ("The report was approved by the deadline.", "The report was approved by the deadline."),
-        ("The man in red was seen by the boy.", "The man in red was seen by the boy."),
-    ],
-)
-def test_the_passive_is_turned_round_where_nothing_can_go_wrong(rough: str, good: str) -> None:
-    assert end_of(rough, VOICE) == good
-
-
 def test_only_what_a_criterion_asks_for_is_changed() -> None:
     text = "In order to recieve it, wait."
     assert end_of(text, SPELLING) == "In order to receive it, wait."
@@ -154,10 +120,10 @@ def test_only_what_a_criterion_asks_for_is_changed() -> None:
 
 def test_a_text_that_is_too_long_loses_words_first() -> None:
     short = Criterion(name="length", description="at most 20 words")
-    rough = "We recieve, in the majority of cases, a large number of letters on a daily basis."
-    assert end_of(rough * 3, short) == (rough * 3).replace(
-        "in the majority of cases", "usually"
-    ).replace("a large number of", "many").replace("on a daily basis", "daily")
+    rough = "We recieve a large number of letters in order to answer each and every one of them. "
+    assert end_of(rough * 3, short) == (rough * 3).replace("a large number of", "many").replace(
+        "in order to", "to"
+    ).replace("each and every", "every")
 
 
 @pytest.mark.parametrize(
@@ -223,9 +189,6 @@ def test_a_list_of_clauses_and_a_relative_clause_are_not_divided() -> None:
     [
         ("  If you\r\n  wish to go, go.\r\n", "  If you\r\n  want to go, go.\r\n"),
         ("  It is read in\n  order to help.\n", "  It is read\n  to help.\n"),
-        ("You are really\nhappy with it.", "You are\nhappy with it."),
-        ("We met. Please note\nthat it is shut.", "We met.\nIt is shut."),
-        ("The old report was\nwritten by the new team.", "The new team wrote\nthe old report."),
     ],
 )
 def test_a_line_end_within_a_phrase_and_an_indent_stay(rough: str, good: str) -> None:
@@ -282,9 +245,23 @@ def test_words_that_a_contrast_a_sum_or_a_purpose_needs_stay(text: str) -> None:
 
 
 def test_a_text_in_small_letters_keeps_them() -> None:
-    text = "so i think it works. the rest is fine. we like it, and i am glad. it is {} useful."
-    assert end_of(text.format("very"), SPELLING) == text.format("very")
-    assert end_of(text.format("very")) == text.format("very").replace("very ", "")
+    text = "so i think it works. the rest is fine. we like it, and i am glad. we {} it."
+    assert end_of(text.format("utilize")) == text.format("use")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'In order to live, utilize it.\n\t\t-- Ada Lovelace, "Notes"',
+        "In order to live, we wish to eat.\n\u2014 Somebody who knows",
+        "It is a rose,\nIn order to be seen,\nPrior to the snow.",
+        "<ada> we wish to go\n<bob> in order to be there",
+        "Ada: I wish to go.\nBob: Prior to lunch?",
+        "We wish to go.\n%\nUtilize it.\n%\nIn order to live, eat.\n%\nEat.",
+    ],
+)
+def test_what_somebody_else_said_is_left_alone(text: str) -> None:
+    assert end_of(text) == text
 
 
 def test_lines_are_not_joined_to_one_that_is_longer_than_any_other() -> None:

@@ -2,26 +2,15 @@
 
 import re
 
-import pytest
-
 from tests.editor.texts_to_edit import end_of
 from workers.editor.rules import Phrase, phrases
 from workers.text.edits import facts_in
-from workers.text.tables import lines, misspellings, participles, verb
+from workers.text.tables import lines, misspellings
 
-ALL = sorted(
-    {
-        phrase
-        for by_second in phrases().values()
-        for found in by_second.values()
-        for phrase in found
-    },
-    key=lambda phrase: (phrase.source, phrase.replacement),
-)
+ALL = [phrase for found in phrases().values() for phrase in found]
 
 
-def test_there_are_hundreds_of_phrases_and_tens_of_thousands_of_misspellings() -> None:
-    assert len(ALL) > 900
+def test_there_are_tens_of_thousands_of_misspellings() -> None:
     assert len(misspellings()) > 50_000
 
 
@@ -36,9 +25,8 @@ def test_every_phrase_stands_in_the_table_once() -> None:
     assert sorted(found) == sorted(set(found))
 
 
-@pytest.mark.parametrize("section", ["wordy", "verb", "redundant", "filler", "plain"])
-def test_no_phrase_takes_away_or_adds_a_number_or_a_negation(section: str) -> None:
-    for phrase in (it for it in ALL if it.section == section):
+def test_no_phrase_takes_away_or_adds_a_number_or_a_negation() -> None:
+    for phrase in ALL:
         words = re.sub(r"\\s\+|\(\?!.*?\)|\\", " ", phrase.source)
         before = set(facts_in(words, frozenset()))
         after = set(facts_in(re.sub(r"\\\d", "", phrase.replacement), frozenset()))
@@ -60,23 +48,3 @@ def test_no_correction_is_a_misspelling() -> None:
     assert not [right for right in table.values() if right in table]
     assert table["recieve"] == "receive"
     assert "the" not in table
-
-
-@pytest.mark.parametrize(
-    ("base", "forms"),
-    [
-        ("carry", ("carry", "carries", "carried", "carried", "carrying")),
-        ("submit", ("submit", "submits", "submitted", "submitted", "submitting")),
-        ("begin", ("begin", "begins", "began", "begun", "beginning")),
-        ("read", ("read", "reads", "read", "read", "reading")),
-        ("agree", ("agree", "agrees", "agreed", "agreed", "agreeing")),
-        ("reach", ("reach", "reaches", "reached", "reached", "reaching")),
-        ("pay", ("pay", "pays", "paid", "paid", "paying")),
-    ],
-)
-def test_verbs_are_inflected(base: str, forms: tuple[str, ...]) -> None:
-    assert verb(base).forms() == forms
-
-
-def test_participles_hold_the_irregular_ones() -> None:
-    assert {"written", "sent", "withdrawn"} <= participles()

@@ -1,6 +1,5 @@
 """Texts to edit, and the editor iterated to its end as a search does it."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,14 +35,3 @@ def score_of(text: str, criterion: Criterion = QUALITY) -> float:
     score = judged(text, (criterion,)).scores[0].score
     assert score is not None
     return score
-
-
-def lix(text: str) -> float:
-    """LIX: words a sentence plus the percentage of words of more than 6 letters; lower is easier.
-
-    C. H. Björnsson, Läsbarhet (1968). No rule of the editor uses it. Code is left out.
-    """
-    prose = re.sub(r"```.*?```|`[^`\n]*`|https?://\S+", " ", text, flags=re.DOTALL)
-    words = re.findall(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*", prose)
-    sentences = re.findall(r"[.!?:]+(?=\s|$)|\n\s*\n", prose)
-    return len(words) / len(sentences) + 100 * sum(len(word) > 6 for word in words) / len(words)

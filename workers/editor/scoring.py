@@ -5,11 +5,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
 
-from workers.editor.rules import LONG, linted, long_sentences, passives, punctuation, wordiness
+from workers.editor.rules import (
+    LONG,
+    linted,
+    long_sentences,
+    misspelled,
+    passives,
+    punctuation,
+    wordiness,
+)
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue
 from workers.text.readability import TextCounts, flesch_reading_ease, grade
-from workers.text.spelling import repetitions, spelling
+from workers.text.spelling import repetitions
 from workers.text.tables import known_words, misspellings, word_list
 
 Rule = Callable[[Document], Iterator[TextIssue]]
@@ -18,7 +26,7 @@ _SPANNING = frozenset({IssueKind.SENTENCES, IssueKind.VOICE})
 """Kinds that concern a whole sentence, so that other issues may lie inside."""
 
 RULES: tuple[Rule, ...] = (
-    spelling,
+    misspelled,
     repetitions,
     punctuation,
     wordiness,

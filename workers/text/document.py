@@ -145,12 +145,30 @@ _WORD_OF_NAME = r"(?:[A-Z][\w.'\u2019-]*|de|der|den|du|la|le|van|von)"
 _PLACE = r"(?:,[ \t]+[A-Z][^()\n]{0,40})?"
 _NAME = rf"[A-Z][\w.'\u2019-]*(?:[ \t]+{_WORD_OF_NAME}){{0,4}}{_PLACE}"
 _FULL_NAME = rf"[A-Z][\w.'\u2019-]*(?:[ \t]+{_WORD_OF_NAME}){{1,4}}{_PLACE}"
-_SIGNATURE = rf"[ \t]*(?:\({_NAME}\)|(?:--|[\u2014\u2015])[ \t]*{_NAME})\s*"
+_SIGNATURE = rf"[ \t]*(?:\({_NAME}\)|(?:--|[\u2014\u2015])[ \t]+[^\W\d_a-z][^\n]*)"
 """A line with the name of the person whose words stand before it."""
 
-_SIGNED_LINE = re.compile(_SIGNATURE)
-_SIGNED = re.compile(rf"(?:[.!?][)\"'\u201d\u2019]*\s+\({_FULL_NAME}\)\s*|\n{_SIGNATURE})\Z")
-"""The end of a paragraph with that name in its last line."""
+_SIGNED_LINE = re.compile(rf"{_SIGNATURE}\s*")
+_SIGNED = re.compile(
+    rf"(?:[.!?][)\"'\u201d\u2019]*\s+\({_FULL_NAME}\)\s*|\n{_SIGNATURE}(?:\n[ \t]+[^\n]*)*\s*)\Z"
+)
+"""The end of a paragraph with that name in its last line, or in one that goes on below it."""
+
+MOST_SIGNED = 2
+"""Signed paragraphs in a text; one with more is a collection of what others said.
+
+So is one with more lines of "%", which stand between the sayings of the program `fortune`.
+"""
+
+_BETWEEN_SAYINGS = re.compile(r"^%[ \t]*$", re.MULTILINE)
+
+_SPOKEN = re.compile(r"[ \t]*(?:<[^<>\n]{1,20}>|[A-Z][\w.]*(?: [A-Z][\w.]*)?:)[ \t]+\S")
+"""The beginning of what somebody says in a chat or a dialogue."""
+
+LONGEST_VERSE = 60
+"""Characters of the longest line of a poem."""
+
+FEWEST_VERSES = 3
 
 _LISTED = re.compile(r"[ \t]*(?:[-*+\u2022\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])[ \t]")
 
@@ -197,10 +215,13 @@ def _verbatim(text: str, masked: str) -> Iterator[Protected]:
     legal = {at for at, (start, end) in enumerate(paragraphs) if _is_legal(masked[start:end])}
     long = [at for at, (start, end) in enumerate(paragraphs) if end - start >= LONG_PARAGRAPH]
     title = _LEGAL_TITLE.search(text)
-    is_whole = sum(at in legal for at in long) > FEWEST_LEGAL * len(long) or (
-        title is not None and (len(legal) > 1 or title["alone"] is not None)
+    signed = {*_signed(text, paragraphs)}
+    is_whole = (
+        max(len(signed), len(_BETWEEN_SAYINGS.findall(text))) > MOST_SIGNED
+        or sum(at in legal for at in long) > FEWEST_LEGAL * len(long)
+        or (title is not None and (len(legal) > 1 or title["alone"] is not None))
     )
-    quoted = {*_signed(text, paragraphs), *_declared(text, paragraphs)}
+    quoted = {*signed, *_declared(text, paragraphs), *_said(text, paragraphs)}
     spans = [
         (start, end)
         for at, (start, end) in enumerate(paragraphs)
@@ -220,6 +241,19 @@ def _signed(text: str, paragraphs: Sequence[tuple[int, int]]) -> Iterator[int]:
     for at, (start, end) in enumerate(paragraphs):
         following = slice(*paragraphs[at + 1]) if at + 1 < len(paragraphs) else slice(0, 0)
         if _SIGNED.search(text[start:end]) or _SIGNED_LINE.fullmatch(text[following]):
+            yield at
+
+
+def _said(text: str, paragraphs: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Yield which paragraphs are a dialogue, a chat or a poem."""
+    for at, (start, end) in enumerate(paragraphs):
+        block = text[start:end].rstrip().splitlines()
+        is_spoken = sum(_SPOKEN.match(line) is not None for line in block) > 1
+        verses = [line.strip() for line in block]
+        is_poem = len(verses) >= FEWEST_VERSES and all(
+            line[:1].isupper() and len(line) <= LONGEST_VERSE for line in verses
+        )
+        if is_spoken or is_poem:
             yield at
 
 

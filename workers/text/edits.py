@@ -9,16 +9,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from workers.text.document import MASK, Document, Word
-from workers.text.tables import known_words, word_list
+from workers.text.tables import word_list
 
 LONGEST_WORD = 1_000
 """Characters without a space beside an edit; what has more is no prose, and is left alone."""
 
 MOST_ATTEMPTS = 100
 """Texts that are compared with the draft to find the edits that change its facts."""
-
-SHORTEST_UNKNOWN = 4
-"""Letters up to which a word that is not in the tables is no sign of a name."""
 
 NEGATIONS = word_list("negations")
 _TOKEN = re.compile(
@@ -158,39 +155,6 @@ _ONE_BLANK = re.compile(r"\S ")
 _LINE_END = re.compile(r"[ \t]*(?:\r\n?|\n)[ \t]*")
 
 
-def cut(document: Document, start: int, end: int) -> Edit | None:
-    """Return the edit that removes a stretch together with the space and commas it leaves behind.
-
-    A sentence that loses its first words keeps its capital. The last words of a sentence stay.
-    """
-    text = document.masked
-    sentence = document.sentence_at(start)
-    if sentence is None or not any(
-        word.start >= end or word.end <= start for word in sentence.words
-    ):
-        return None
-    while start > sentence.start and text[start - 1] == " ":
-        start -= 1
-    closed = re.compile(r",?[ \t]*\n?[ \t]*").match(text, end)
-    after = closed.end() if closed else end
-    if start <= sentence.words[0].start and document.opens_sentence(sentence.words[0].start):
-        return _cut_front(document, sentence.words[0].start, after)
-    if (
-        text[start - 1] == ","
-        and text[after - 1 : after].isspace()
-        and "," in text[end - 1 : after]
-    ):
-        start -= 1
-        return checked(document, Edit(start, after, text[end:after].replace(",", "")[:1] or " "))
-    following = document.word_after(end)
-    if text[start - 1] in "([*_":
-        return checked(document, Edit(start, after, ""))
-    edit = Edit(start, end, "")
-    if following and following.start == end + 1:
-        edit = _with_article(document, replace(edit, start=start), following.text)
-    return checked(document, edit)
-
-
 def checked(document: Document, edit: Edit | None) -> Edit | None:
     """Return the edit if it touches nothing protected and keeps every number, negation and name."""
     if edit is None or not document.is_free(edit.start, edit.end):
@@ -264,28 +228,6 @@ def _join(text: str, edits: Iterable[Edit]) -> str:
         parts += [text[at : edit.start], edit.new]
         at = edit.end
     return "".join([*parts, text[at:]])
-
-
-def _cut_front(document: Document, start: int, end: int) -> Edit | None:
-    """Remove the first words of a sentence and give the next one their capital."""
-    following = document.masked[end : end + 1]
-    if following == MASK:
-        return checked(document, Edit(start, end, ""))
-    word = document.word_after(end)
-    if not following.isalpha() or word is None or _may_be_small_name(word):
-        return None
-    is_small = document.is_lower_case and document.masked[start].islower()
-    first = following if is_small else following.upper()
-    return checked(document, Edit(start, end + 1, first))
-
-
-def _may_be_small_name(word: Word) -> bool:
-    """Return whether a word is unknown: a program's name such as "pkgconf" takes no capital."""
-    return (
-        len(word.text) > SHORTEST_UNKNOWN
-        and word.lower not in known_words()
-        and word.lower not in word_list("common")
-    )
 
 
 def _with_article(document: Document, edit: Edit, following: str) -> Edit:

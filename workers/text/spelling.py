@@ -12,6 +12,10 @@ _SMALL_I = re.compile(
     r"(?<![\w'\u2019.(-])i"
     rf"(?=['\u2019](?:m|ve|ll|d)\b|\s+(?:{alternatives('after small i')})\b)"
 )
+_CAPITAL_I = re.compile(r"(?<![\w'\u2019.(-])I(?=['\u2019 ])")
+
+LEAST_KNOWN = 0.6
+"""Share of the other words of a sentence that are known where one is corrected."""
 
 _PLAIN_START = re.compile(r"h[aeiouy]|[aeiou]")
 """How a word begins whose first letter is not read by its name, as it is in "an html page"."""
@@ -30,9 +34,10 @@ def spelling(document: Document) -> Iterator[TextIssue]:
     for match in _MODAL_OF.finditer(document.masked):
         edit = substitute(document, *match.span(2), "have")
         yield _misspelled(*match.span(), match[0], f"{match[1]} have", edit)
-    for match in _SMALL_I.finditer(document.masked):
-        capital = Edit(*match.span(), "I")
-        edit = None if document.is_lower_case else checked(document, capital)
+    small = list(_SMALL_I.finditer(document.masked))
+    is_slip = len(small) < len(_CAPITAL_I.findall(document.masked))
+    for match in small if is_slip else ():
+        edit = checked(document, Edit(*match.span(), "I"))
         yield _misspelled(*match.span(), "i", "I", edit)
 
 
@@ -80,12 +85,29 @@ def _is_repeated_in_vain(document: Document, first: Word, second: Word) -> bool:
 
 
 def _may_be_misspelled(document: Document, word: Word) -> bool:
-    """Tell whether a word could be a slip: no name, no acronym, no part of a term."""
+    """Tell whether a word could be a slip: no name, no part of a term, and among English words."""
     if word.text in document.names or not (word.text[1:].islower()):
         return False
     before = document.masked[max(0, word.start - 1) : word.start]
     after = document.masked[word.end : word.end + 1]
-    return not re.search(r"[\d_/\\@#&.:|<~[-]", before) and not re.search(r"[\d_/\\@&[-]", after)
+    return (
+        not re.search(r"[\d_/\\@#&.:|<~[-]", before)
+        and not re.search(r"[\d_/\\@&[-]", after)
+        and _is_among_english_words(document, word)
+    )
+
+
+def _is_among_english_words(document: Document, word: Word) -> bool:
+    """Tell whether enough of the other words of the sentence are known English ones."""
+    sentence = document.sentence_at(word.start)
+    others = [
+        other.lower for other in (sentence.words if sentence else ()) if other.start != word.start
+    ]
+    known = sum(
+        other in known_words() or other in word_list("common") or other in misspellings()
+        for other in others
+    )
+    return known >= LEAST_KNOWN * len(others)
 
 
 def _articles(document: Document) -> Iterator[TextIssue]:
@@ -103,7 +125,8 @@ def _articles(document: Document) -> Iterator[TextIssue]:
 def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
     """Tell whether "a" is an article here, and how the word after it is spoken.
 
-    In "$a is" and "branch a or b" it is a name; "url" is spelled out.
+    In "$a is" and "branch a or b" it is a name, and "An" may be "and" in a dialect; "url" is
+    spelled out.
     """
     before = document.masked[max(0, first.start - 1) : first.start]
     after = document.masked[second.end : second.end + 1]
@@ -112,7 +135,8 @@ def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
     is_spoken = word in known_words() or (
         len(word) > 3 and word[0] in "aeiouh" and _PLAIN_START.match(word) is not None
     )
-    return is_alone and is_spoken and word not in word_list("common")
+    is_doubtful = first.text == "An" or (first.lower == "an" and word.startswith("h"))
+    return is_alone and is_spoken and not is_doubtful and word not in word_list("common")
 
 
 def _misspelled(start: int, end: int, wrong: str, right: str, edit: Edit | None) -> TextIssue:
