@@ -9,6 +9,7 @@ from urllib.request import Request, urlopen
 import pytest
 from aiohttp import ClientError, ClientSession
 
+from app.contract.drafts import draft_of
 from benchmarks.model_replies import draft, improving
 from benchmarks.model_server import RateLimit, ScriptedModelServer
 from benchmarks.rate_limits import KINDS, FixedWindow, Kind, RefillingBucket, SlidingWindow
@@ -22,7 +23,7 @@ from workers.engine.replies.reader import ReplyReader
 async def test_a_refinement_takes_a_draft_four_critiques_and_three_revisions() -> None:
     scores: list[float] = []
     async with serving(improving) as (model, server):
-        text = (await model.complete(call())).text
+        text = draft_of((await model.complete(call())).text)
         while True:
             verdict = await model.complete(call(Judge(TASK, text)))
             read = critique_reader(TASK.criteria, text)
@@ -31,7 +32,7 @@ async def test_a_refinement_takes_a_draft_four_critiques_and_three_revisions() -
             if scores[-1] >= 0.85:
                 break
             revise = Revise(TASK, text, ("quality: too long",), critique, ())
-            text = (await model.complete(call(revise))).text
+            text = draft_of((await model.complete(call(revise))).text)
         assert server.counts.calls == 8
     assert scores == [0.4, 0.6, 0.8, 0.95]
     assert text == draft(4)

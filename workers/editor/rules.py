@@ -235,7 +235,6 @@ _NOUN = (
 _SUBJECT = rf"(?:{_PRONOUN}|{_NOUN})"
 _JOINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf",(?P<gap>\s+)but(?=\s+{_SUBJECT})"), "But"),
-    (re.compile(rf",(?P<gap>\s+)so(?=\s+(?!that\b){_SUBJECT})"), "So"),
 )
 """Where a clause begins that can stand alone, and how it begins then."""
 _DEPENDENT = re.compile(rf"\W*(?:{alternatives('dependent')})\b", re.IGNORECASE)

@@ -7,7 +7,7 @@ from workers.text.document import Document, Word
 from workers.text.edits import Edit, IssueKind, TextIssue, article_for, checked, substitute
 from workers.text.tables import alternatives, known_words, misspellings, word_list
 
-_MODAL_OF = re.compile(r"\b(could|should|would|must|might)\s+(of)\s+(?!course\b)(?=[a-z])")
+_MODAL_OF = re.compile(r"\b(could|should|would)\s+(of)\s+(?!course\b)(?=[a-z])")
 _SMALL_I = re.compile(
     r"(?<![\w'\u2019.(-])i"
     rf"(?=['\u2019](?:m|ve|ll|d)\b|\s+(?:{alternatives('after small i')})\b)"
@@ -125,8 +125,8 @@ def _articles(document: Document) -> Iterator[TextIssue]:
 def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
     """Tell whether "a" is an article here, and how the word after it is spoken.
 
-    In "$a is" and "branch a or b" it is a name, and "An" may be "and" in a dialect; "url" is
-    spelled out.
+    In "$a is" and "branch a or b" it is a name, and "an" may be "and" with a letter too few; how
+    a word with "u" is spoken its letters do not say.
     """
     before = document.masked[max(0, first.start - 1) : first.start]
     after = document.masked[second.end : second.end + 1]
@@ -135,7 +135,7 @@ def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
     is_spoken = word in known_words() or (
         len(word) > 3 and word[0] in "aeiouh" and _PLAIN_START.match(word) is not None
     )
-    is_doubtful = first.text == "An" or (first.lower == "an" and word.startswith("h"))
+    is_doubtful = first.lower == "an" or word.startswith("u")
     return is_alone and is_spoken and not is_doubtful and word not in word_list("common")
 
 
