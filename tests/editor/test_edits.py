@@ -62,7 +62,7 @@ def test_good_english_is_left_alone(text: str) -> None:
         ("Look at the the list.", "Look at the list."),
         ("Look at the\nthe list.", "Look at the\nlist."),
         ("Make sure that that the door is shut.", "Make sure that the door is shut."),
-        ("It takes a hour.", "It takes an hour."),
+        ("It takes a hour in an unit.", "It takes an hour in a unit."),
         ("It has a unary operator, here an below.", "It has a unary operator, here an below."),
         ("The might of the storm is great.", "The might of the storm is great."),
         ("We could of left.", "We could have left."),

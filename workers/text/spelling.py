@@ -135,7 +135,7 @@ def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
     is_spoken = word in known_words() or (
         len(word) > 3 and word[0] in "aeiouh" and _PLAIN_START.match(word) is not None
     )
-    is_doubtful = first.lower == "an" or word.startswith("u")
+    is_doubtful = word[0] not in "aeiou" if first.lower == "an" else word.startswith("u")
     return is_alone and is_spoken and not is_doubtful and word not in word_list("common")
 
 
