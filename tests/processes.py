@@ -1,9 +1,22 @@
 """Other processes as Linux shows them (proc(5))."""
 
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 PROC = Path("/proc")
+
+
+@contextmanager
+def killed_at_the_end(process: subprocess.Popen[Any]) -> Iterator[None]:
+    """Kill it however the test ends: after a failed assertion, Popen alone would wait for good."""
+    with process:
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 def is_alive(pid: int) -> bool:

@@ -24,6 +24,7 @@ from app.local.embedded import (
     default_maxmemory,
     find_redis,
 )
+from tests.processes import killed_at_the_end
 from tests.servers import oldest_server
 from tests.waiting import eventually
 
@@ -109,11 +110,10 @@ def test_the_server_dies_with_its_parent(tmp_path: Path) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE
     )
-    with parent:
+    with killed_at_the_end(parent):
         assert parent.stdout is not None
         assert int(parent.stdout.readline()) > 0
         assert not _can_start(tmp_path)
-        parent.kill()
     assert eventually(lambda: _can_start(tmp_path))
 
 

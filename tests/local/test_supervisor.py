@@ -11,7 +11,7 @@ from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
 from app.local.supervisor import Backoff, Keeper, Program, Supervisor
-from tests.processes import is_alive
+from tests.processes import is_alive, killed_at_the_end
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parent.parent.parent
@@ -37,17 +37,18 @@ from app.local.supervisor import Program
 from app.local.supervisor import Supervisor
 import os, sys
 program = Program("sleeper", (sys.executable, "-c", {SLEEPER!r}), os.environ)
-with Supervisor([program], print) as supervisor:
-    print("pid", supervisor.children[0].pid, flush=True)
+with Supervisor([program], lambda *_: None) as supervisor:
+    print(f"pid {{supervisor.children[0].pid}}", flush=True)
     supervisor.run()
 """
 
-FORKING = f"""
+FORKING = """
 from app.local.supervisor import ForkedProgram, Supervisor
+import time
 def sleep():
-    {SLEEPER}
-with Supervisor([ForkedProgram("sleeper", sleep)], print) as supervisor:
-    print("pid", supervisor.children[0].pid, flush=True)
+    time.sleep(600)
+with Supervisor([ForkedProgram("sleeper", sleep)], lambda *_: None) as supervisor:
+    print(f"pid {supervisor.children[0].pid}", flush=True)
     supervisor.run()
 """
 
@@ -206,9 +207,9 @@ def test_programs_die_with_a_supervisor_that_is_killed(supervising: str) -> None
     supervisor = subprocess.Popen(
         [sys.executable, "-c", supervising], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
-    with supervisor:
+    with killed_at_the_end(supervisor):
         assert supervisor.stdout is not None
-        child = int(next(line for line in supervisor.stdout if line.startswith("pid")).split()[1])
+        line = next(line for line in supervisor.stdout if line.startswith("pid"))
+        child = int(line.split()[1])
         assert is_alive(child)
-        supervisor.kill()
     assert eventually(lambda: not is_alive(child))

@@ -14,6 +14,7 @@ from benchmarks.model_replies import draft, improving
 from benchmarks.model_server import RateLimit, ScriptedModelServer
 from benchmarks.rate_limits import KINDS, FixedWindow, Kind, RefillingBucket, SlidingWindow
 from tests.models.calls import TASK, call, serving
+from tests.processes import killed_at_the_end
 from workers.engine.judging import critique_reader
 from workers.engine.prompts import Judge, Revise
 from workers.engine.replies.likeness import likeness
@@ -71,7 +72,8 @@ async def test_a_reset_counts_from_zero_and_keeps_the_connections() -> None:
 
 def test_it_is_started_as_a_process_and_asked_for_its_counters() -> None:
     command = [sys.executable, "-m", "benchmarks.model_server", "--latency-ms", "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with killed_at_the_end(process):
         assert process.stdout
         origin = f"http://127.0.0.1:{int(process.stdout.readline())}"
         body = json.dumps({"messages": [{"role": "user", "content": "Write."}]}).encode()
@@ -79,7 +81,6 @@ def test_it_is_started_as_a_process_and_asked_for_its_counters() -> None:
         answer, _ = fetched(asked), fetched(asked)
         stats, keys = fetched(f"{origin}/stats"), fetched(f"{origin}/keys")
         again = fetched(Request(f"{origin}/reset", b""))
-        process.terminate()
     assert answer["choices"][0]["message"]["content"] == draft(1)
     assert (stats["calls"], stats["answered"], stats["repeated"]) == (2, 2, 1)
     assert keys == {"ref_1": 2}
