@@ -26,7 +26,7 @@ LETTER = r"[\w'\u2019-]"
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A phrase, its replacement, and the words that must or must not stand beside it."""
+    """A phrase, its replacement, and the words that must not stand beside it."""
 
     kind: IssueKind
     source: str
@@ -34,7 +34,6 @@ class Phrase:
     not_after: frozenset[str]
     not_soon_after: frozenset[str]
     """Words that must not be among the `SOON` before."""
-    before: frozenset[str]
     not_before: frozenset[str]
     unless: frozenset[str]
     """Words that must not stand elsewhere in the sentence."""
@@ -46,9 +45,7 @@ class Phrase:
 
     def fits(self, previous: str, following: str) -> bool:
         """Return whether the phrase may stand between these words (lower case, or empty)."""
-        if previous in self.not_after or following in self.not_before:
-            return False
-        return not self.before or following in self.before or _plural(following, self.before)
+        return previous not in self.not_after and following not in self.not_before
 
 
 @cache
@@ -70,7 +67,7 @@ def _read(kind: IssueKind, line: str) -> Phrase:
     source, _, replacement = (part.strip() for part in rule.partition("=>"))
     words: dict[str, frozenset[str]] = {}
     for condition in conditions:
-        name = re.match("not soon after|not after|not before|before|unless", condition)
+        name = re.match("not soon after|not after|not before|unless", condition)
         if name is None:
             raise ValueError(f"unknown condition: {line}")
         words[name[0]] = _condition(condition[name.end() :])
@@ -80,7 +77,6 @@ def _read(kind: IssueKind, line: str) -> Phrase:
         replacement=replacement,
         not_after=words.get("not after", frozenset()),
         not_soon_after=words.get("not soon after", frozenset()),
-        before=words.get("before", frozenset()),
         not_before=words.get("not before", frozenset()),
         unless=words.get("unless", frozenset()),
     )
@@ -106,10 +102,6 @@ def _pattern(phrase: str) -> str:
     return phrase.replace(" ", r"\s+") + f"(?!{LETTER})"
 
 
-def _plural(word: str, before: frozenset[str]) -> bool:
-    return "-s" in before and word.endswith("s") and not word.endswith(("ss", "us", "is", "'s"))
-
-
 def wordiness(document: Document) -> Iterator[TextIssue]:
     """Report the phrases of `phrases.txt` that have a replacement where they stand."""
     for word in document.words:
@@ -117,7 +109,7 @@ def wordiness(document: Document) -> Iterator[TextIssue]:
             match = phrase.pattern.match(document.masked, word.start)
             if match is None or not _fits(document, phrase, match):
                 continue
-            new = match.expand(phrase.replacement)
+            new = phrase.replacement
             edit = substitute(document, *match.span(), new)
             if edit is not None:
                 old = " ".join(match[0].split())

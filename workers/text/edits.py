@@ -63,7 +63,7 @@ def _is_plain(word: str) -> bool:
 
 
 _CONSONANT = re.compile(
-    r"(?:uni(?!n|m|de)|us[aeiu]|ut[ei]|ur[aeiou]|uk|ub[ie]|ufo|u-|eu|ew|on(?:e|ce)\b)"
+    r"(?:uni(?!n|m|de)|us[aeiu]|ut[ei]|ur[aeiou]|uk|ubi|ufo|u-|eu|ew|on(?:e|ce)\b)"
 )
 _VOWEL = re.compile(r"(?:[aeiou]|hon(?:est|or|our)|hour|heir)")
 

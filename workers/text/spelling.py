@@ -55,7 +55,7 @@ def repetitions(document: Document) -> Iterator[TextIssue]:
         )
         if not is_close or second.text[0].isupper() or len(first.text) < 2:
             continue
-        if not _is_repeated_in_vain(document, first, second):
+        if not _is_repeated_in_vain(document, first):
             continue
         is_common = first.lower in word_list("common") | word_list("repeated across lines")
         yield TextIssue(
@@ -68,20 +68,15 @@ def repetitions(document: Document) -> Iterator[TextIssue]:
         )
 
 
-def _is_repeated_in_vain(document: Document, first: Word, second: Word) -> bool:
-    """Tell whether a repeated word is a slip, by the words beside it if it may be none."""
-    if first.lower not in word_list("may repeat"):
-        return True
-    before, after = document.word_before(first.start), document.word_after(second.end)
-    if first.lower == "is":  # "the file is is", but "what it is is" and "all there is is"
-        sentence = document.sentence_at(first.start)
-        opening = sentence.words if sentence else ()
-        return word_list("before is is").isdisjoint(
-            word.lower for word in opening if word.end < first.start
-        )
-    if first.lower in {"in", "on"}:  # "in in", but "log in in time"
-        return before is not None and before.lower not in word_list("takes a particle")
-    return first.lower == "that" and after is not None and after.lower in word_list("after that")
+def _is_repeated_in_vain(document: Document, first: Word) -> bool:
+    """Tell whether a repeated word is a slip, which "the file is is" and no "what it is is" has."""
+    if first.lower != "is":
+        return first.lower not in word_list("may repeat")
+    sentence = document.sentence_at(first.start)
+    opening = sentence.words if sentence else ()
+    return word_list("before is is").isdisjoint(
+        word.lower for word in opening if word.end < first.start
+    )
 
 
 def _may_be_misspelled(document: Document, word: Word) -> bool:
