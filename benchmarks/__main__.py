@@ -2,7 +2,8 @@
 
 `peers` compares the contenders; its last line is JSON, by latency or by refinements in flight.
 `scale` measures what grows with what. `write` does all of it, with Hone's variants, and puts tables
-and plots into docs/data, docs/plots and docs/operations.md; so does `--write` for the other forms.
+and plots into docs/data, docs/plots, docs/performance.md and docs/operations.md; so does `--write`
+for the other forms.
 All processes that it starts are ended.
 """
 
@@ -37,12 +38,14 @@ from benchmarks.table import (
     CAPACITY,
     COMPARED,
     GROWN,
+    HEADLINE,
     PLOT,
     SCALE,
     VARIED,
     carried,
     draw,
     grown,
+    headline,
     held,
     peers_table,
     varied,
@@ -150,9 +153,11 @@ def main() -> None:
             chosen += [(it, REPLY_MS) for it in REPLY_TO_WATCHER]
         runs, left_out = in_turn(chosen, arguments.rounds, arguments.count)
         rounds = f"{arguments.count} refinements each; medians of {arguments.rounds} rounds"
-        publish(COMPARED, peers_table(runs, [*facts, rounds, *left_out]))
+        told = [*facts, rounds, *left_out]
+        publish(COMPARED, peers_table(runs, told))
         if not arguments.only:
-            publish(CAPACITY, carried(runs, facts))
+            publish(HEADLINE, headline(runs, told))
+            publish(CAPACITY, carried(runs))
             publish(GROWN, grown(runs))
             if is_written:
                 draw(runs, PLOT)

@@ -28,7 +28,8 @@ from benchmarks.measuring import MeasuredRun
 
 DOCS = Path(__file__).parent.parent / "docs"
 VARIED = (DOCS / "data" / "performance.txt", "printed by the benchmark")
-COMPARED = (DOCS / "performance.md", "printed by the benchmark")
+COMPARED = (DOCS / "data" / "peers.txt", "printed by the benchmark")
+HEADLINE = (DOCS / "performance.md", "printed by the benchmark")
 SCALE = (DOCS / "data" / "growth.txt", "printed by the sweeps")
 CAPACITY = (DOCS / "operations.md", "printed by the benchmark")
 GROWN = (DOCS / "operations.md", "calculated by the benchmark")
@@ -68,6 +69,34 @@ def peers_table(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
     parts = ["\n".join(f"- {fact}" for fact in facts)]
     parts += [_compared(each, runs) for each in latencies]
     return "\n\n".join([*parts, _replies(runs), _left_by_a_crash(runs)])
+
+
+def headline(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
+    """Return what a call costs each contender, of the least latency: medians."""
+    latency_ms = min(run.latency_ms for run in runs)
+    lines = [
+        *(f"- {fact}" for fact in facts),
+        f"- a model call takes {latency_ms} ms, {AT_ONCE} refinements in flight",
+        "",
+        "| | CPU ms/call | of SAQ's | refinements/s | p50 s | p99 s | reply to watcher, ms |",
+        "|---|" + "--:|" * 6,
+    ]
+    for contender in CONTENDERS:
+        if not _of(contender.name, runs, latency_ms):
+            continue
+        spent = _medians_of(runs, contender.name, latency_ms)
+        of_saq = _ratios(runs, "cpu_ms/all", contender.name, SAQ, latency_ms)
+        cells = [
+            contender.name,
+            f"{spent['cpu_ms/all']:.2f}",
+            f"{median(of_saq):.2f}" if of_saq else "-",
+            f"{spent['per_s']:.0f}",
+            f"{spent['p50_s']:.2f}",
+            f"{spent['p99_s']:.2f}",
+            _since_reply(spent),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def held(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, float]]:
@@ -143,12 +172,12 @@ def varied(runs: Sequence[MeasuredRun]) -> str:
     return "\n".join(lines)
 
 
-def carried(runs: Sequence[MeasuredRun], facts: Sequence[str]) -> str:
+def carried(runs: Sequence[MeasuredRun]) -> str:
     """Return what a core carries of each process, by the CPU time that it takes."""
     latency_ms, spent_ms = _spent_ms(runs)
     head = f"CPU ms per refinement of {CALLS} calls"
     lines = [
-        "\n".join(f"- {fact}" for fact in (*facts, f"a model call takes {latency_ms} ms")),
+        f"A model call takes {latency_ms} ms:",
         "",
         f"| process | {head} | refinements/s with {SHARE:.0%} of a core | a day |",
         "|---|--:|--:|--:|",

@@ -29,10 +29,12 @@ from benchmarks.scale import Plot, Sweep, multiply, section
 from benchmarks.table import (
     CAPACITY,
     COMPARED,
+    HEADLINE,
     SCALE,
     VARIED,
     carried,
     draw,
+    headline,
     held,
     peers_table,
     varied,
@@ -111,6 +113,15 @@ def test_tables_have_every_contender_its_processes_and_what_a_crash_leaves() -> 
         assert f"| {it.name} | 1 | 1.25 (1.25 to 1.25) | worker 0.70, api 0.30, redis 0.25" in table
         assert f"| {it.name} | {' | '.join(AFTER_A_CRASH[it.name])} |" in table
     assert f"| {REPLY_TO_WATCHER[0].name} | 3 / 5 |" in table
+
+
+def test_the_page_has_the_medians_of_the_quickest_calls_in_a_table_of_twelve_lines() -> None:
+    dear = {**FIGURES, "cpu_ms/all": 9.0}
+    runs = [MeasuredRun(it.name, *run) for run in ((200, dear), (0, FIGURES)) for it in CONTENDERS]
+    table = headline(runs, ["a fact"]).splitlines()
+    rows = [line for line in table if line.startswith("|")]
+    assert len(rows) <= 12
+    assert rows[2].startswith(f"| {CONTENDERS[0].name} | 1.25 | 1.00 |")
 
 
 def test_variants_are_compared_with_hone_in_the_same_run() -> None:
@@ -198,11 +209,11 @@ def test_peers_in_other_languages_send_the_same_bodies() -> None:
 
 def test_what_a_core_carries_follows_from_its_cpu_time() -> None:
     slower = MeasuredRun(REPLY_TO_WATCHER[0].name, 400, {**FIGURES, "cpu_ms/redis": 9.0})
-    table = carried([MeasuredRun(HONE, 200, FIGURES), slower], ["a fact"])
+    table = carried([MeasuredRun(HONE, 200, FIGURES), slower])
     assert "| Redis | 2.0 | 350 | 30 million |" in table
 
 
-@pytest.mark.parametrize("place", [COMPARED, VARIED, SCALE, CAPACITY])
+@pytest.mark.parametrize("place", [COMPARED, HEADLINE, VARIED, SCALE, CAPACITY])
 def test_pages_have_the_marks_between_which_tables_are_written(
     place: tuple[Path, str], tmp_path: Path
 ) -> None:
