@@ -94,7 +94,7 @@ def create_app(
             open_store(settings, RefinementQueue(settings.queue)) as store,
             open_wakeups(settings, texts.receive) as wakeups,
             Directory(store.access, settings) as directory,
-            Metering(store.access, settings.streams_max) as metering,
+            Metering(store.access) as metering,
         ):
             watching = Watching(store, wakeups, shutdown, texts=texts)
             selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret

@@ -385,19 +385,10 @@ class Settings(_WithProviders):
     )
     grace_s: float = Field(20, ge=0, description="Grace period after SIGTERM in seconds.")
     max_body_bytes: int = Field(
-        8 * 1024 * 1024, ge=1024, description="Maximum size of a request body in bytes."
-    )
-    batch_max_bytes: int = Field(
-        256 * 1024 * 1024,
+        8 * 1024 * 1024,
         ge=1024,
-        description="Maximum size of the body of a batch in bytes; each of its lines may have as"
-        " many as another body.",
-    )
-    streams_max: int = Field(
-        1_000,
-        ge=1,
-        description="Event streams that a tenant may have open at one API process, unless its quota"
-        " `watchers` says how many.",
+        description="Maximum size of a request body, and of a line of a batch, in bytes; the body"
+        " of a batch may have 32 times as many.",
     )
     allowed_hosts: Annotated[str, AfterValidator(_are_host_names)] = Field(
         "",
@@ -442,12 +433,6 @@ class Settings(_WithProviders):
         ge=0,
         description="Seconds after the end of a refinement after which its record is packed, so"
         " that it takes a third of the memory.",
-    )
-    usage_days: int = Field(
-        400,
-        ge=1,
-        le=3_650,
-        description="Days for which `GET /v1/statistics?of=usage` has sums, today included.",
     )
     keep_prompts: bool = Field(
         True, description="Keep the text of every prompt with its refinement, for `/steps`."

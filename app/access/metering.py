@@ -21,6 +21,9 @@ COUNTED_S = 1.0
 
 RETRY_AFTER_S = 5
 
+MOST_STREAMS = 1_000
+"""Event streams that a tenant without the quota `watchers` may have open at one API process."""
+
 
 @dataclass(frozen=True, slots=True)
 class RequestsLeft:
@@ -54,7 +57,7 @@ class RequestsLeft:
 class Metering:
     """Counts for all API processes together."""
 
-    def __init__(self, store: AccessStore, most_streams: int) -> None:
+    def __init__(self, store: AccessStore, most_streams: int = MOST_STREAMS) -> None:
         self._store = store
         self._most_streams = most_streams
         self._open: Counter[str] = Counter()
@@ -93,7 +96,7 @@ class Metering:
         if self._open[tenant] >= self._most_streams:
             raise QuotaExceeded(
                 f"{self._most_streams} event streams may be open at a time at one API process:"
-                " close one; HONE_STREAMS_MAX and the quota `watchers` set how many",
+                " close one; the quota `watchers` sets how many",
                 retry_after_s=RETRY_AFTER_S,
             )
         self._open[tenant] += 1

@@ -66,6 +66,9 @@ BATCHES = "/v1/batches"
 MOST_KNOWN = 1_000
 LARGEST_AT_ONCE = 8
 """Bodies of the greatest size that may arrive at the same time, or more that are smaller."""
+BODIES_OF_A_BATCH = 32
+"""How many times the greatest size of another body the body of a batch may have."""
+
 SMALL = 65_536
 RETRY_AFTER_S = 1
 
@@ -162,8 +165,7 @@ def _read(headers: Headers) -> _Head:
 class _Arriving:
     """The bodies that have not been read yet: how large one may be, and all of them together."""
 
-    def __init__(self, setting: str, max_bytes: int, most_at_once: float | None = None) -> None:
-        self._setting = setting
+    def __init__(self, max_bytes: int, most_at_once: float | None = None) -> None:
         self._max_bytes = max_bytes
         self._most_at_once = LARGEST_AT_ONCE * max_bytes if most_at_once is None else most_at_once
         self._total = 0
@@ -172,7 +174,8 @@ class _Arriving:
         """Raise BodyTooLarge if no body may have that size."""
         if size > self._max_bytes:
             raise BodyTooLarge(
-                f"the body must have at most {self._max_bytes} bytes; {self._setting} sets how many"
+                f"the body must have at most {self._max_bytes} bytes;"
+                " HONE_MAX_BODY_BYTES sets how many"
             )
 
     def add(self, size: int, of: int) -> None:
@@ -239,8 +242,8 @@ class Boundary:
         self._origins = frozenset(settings.cors_origins.lower().encode().split())
         self._root = settings.root_path
         self._opening = asyncio.Semaphore(OPENED_IN_A_TURN)
-        self._arriving = _Arriving("HONE_MAX_BODY_BYTES", settings.max_body_bytes)
-        self._batches = _Arriving("HONE_BATCH_MAX_BYTES", settings.batch_max_bytes, inf)
+        self._arriving = _Arriving(settings.max_body_bytes)
+        self._batches = _Arriving(BODIES_OF_A_BATCH * settings.max_body_bytes, inf)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

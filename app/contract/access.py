@@ -132,8 +132,7 @@ class Quotas(Contract):
     watchers: int | None = Field(
         None,
         ge=1,
-        description="Event streams that are open at a time; if null, HONE_STREAMS_MAX for each API"
-        " process.",
+        description="Event streams that are open at a time; if null, 1,000 for each API process.",
     )
     queued: int | None = Field(None, ge=1, description="Refinements in the status `queued`.")
     in_flight: int | None = Field(

@@ -209,12 +209,10 @@ class PreconditionFailed(HoneError):
 
 
 class BodyTooLarge(HoneError):
-    """The body is larger than HONE_MAX_BODY_BYTES, or that of a batch than HONE_BATCH_MAX_BYTES."""
+    """The body is larger than HONE_MAX_BODY_BYTES, or that of a batch than 32 times as much."""
 
     code, status, title = "too_large", 413, "The body is too large"
-    fix = (
-        "Send a smaller body, or raise `HONE_MAX_BODY_BYTES` (`HONE_BATCH_MAX_BYTES` for batches)."
-    )
+    fix = "Send a smaller body, or raise `HONE_MAX_BODY_BYTES`."
 
 
 class TooManyRequests(HoneError):

@@ -190,7 +190,6 @@ async def open_worker_store(
                 Enqueuer(queue, committer, lease_ms),
                 name=name,
                 lease_ms=lease_ms,
-                usage_days=settings.usage_days,
                 pack_after_ms=_milliseconds(settings.pack_after_s),
                 sealer=sealer_of(settings),
             )

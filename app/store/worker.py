@@ -59,6 +59,7 @@ COUNTED_AT_ONCE = 50
 COUNT_AFTER_MS = 1_000
 PACKED_AT_ONCE = 10
 PACK_AGAIN_MS = 60_000
+USAGE_DAYS = 400  # for which there are sums of usage, today included
 MOST_QUEUED = 200  # refinements of a tenant with which none of its batches begin
 MOST_LIVE = 2_000  # refinements of one batch that have begun and not ended
 
@@ -94,7 +95,7 @@ class WorkerStore:
         *,
         name: str,
         lease_ms: int,
-        usage_days: int,
+        usage_days: int = USAGE_DAYS,
         pack_after_ms: int,
         sealer: Sealer = NO_SEALER,
     ) -> None:

@@ -561,7 +561,7 @@ async def test_a_line_that_is_too_long_is_refused_wherever_it_is_cut() -> None:
 async def test_the_body_of_a_batch_may_be_larger_than_others_up_to_a_limit_of_its_own(
     settings: Settings, redis: Redis, worker: WorkerStore
 ) -> None:
-    small = settings.model_copy(update={"max_body_bytes": 1_024, "batch_max_bytes": 20_000})
+    small = settings.model_copy(update={"max_body_bytes": 1_024})
     lines = [line(f"{it}", draft="x" * 700) for it in range(200)]
     with running(small) as url:
         async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:

@@ -10,13 +10,14 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from app.access import Keyring, Tenants
+from app.access import Keyring, Metering, Tenants
 from app.contract.access import OPERATOR, KeyRequest, Quotas, Scope
+from app.contract.errors import QuotaExceeded
 from app.settings import Settings
 from app.store import Store, WorkerStore
 from app.store.redis import keys
 from tests.api.api_client import REQUEST, ManualWorker, ended, problem, submitted, watching
-from tests.api.conftest import requiring_keys, running
+from tests.api.conftest import requiring_keys
 from tests.waiting import TIMEOUT_S
 
 JSON = {"Accept": "application/json"}
@@ -236,22 +237,16 @@ async def test_open_event_streams_are_bounded(api: httpx.AsyncClient, store: Sto
             await asyncio.sleep(0.05)
 
 
-async def test_event_streams_are_bounded_without_a_quota(
-    api: httpx.AsyncClient, settings: Settings
-) -> None:
-    path = f"/v1/refinements/{await submitted(api)}"
-    with running(settings.model_copy(update={"streams_max": 1})) as url:
-        headers = {"Authorization": api.headers["Authorization"]}
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_S) as here:
-            async with watching(here, path.rpartition("/")[2]) as events:
-                await anext(events)
-                refused = problem(await here.get(f"{path}/events"), 429, "quota_exceeded")
-                assert "HONE_STREAMS_MAX" in refused["detail"]
-                assert (await here.get(f"{path}/events", headers=JSON)).status_code == 200
-            await api.post(f"{path}/cancel")
-            async with asyncio.timeout(TIMEOUT_S):
-                while (await here.get(f"{path}/events")).status_code != 200:  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
+async def test_event_streams_are_bounded_without_a_quota(store: Store) -> None:
+    async with Metering(store.access, most_streams=1) as metering:
+        async with metering.stream("acme", None):
+            with pytest.raises(QuotaExceeded, match="quota `watchers`"):
+                async with metering.stream("acme", None):
+                    pass
+            async with metering.stream("another", None):
+                pass
+        async with metering.stream("acme", None):
+            pass
 
 
 async def test_a_tenant_uses_the_models_that_it_may(api: httpx.AsyncClient, store: Store) -> None:

@@ -392,11 +392,6 @@ class Document:
         large = sum(match[0].isupper() for match in _CAPITAL_PLACE.finditer(self.masked))
         return small >= FEWEST_SMALL and small > large
 
-    def opens_sentence(self, position: int) -> bool:
-        """Return whether nothing but brackets and marks stands before a position in a sentence."""
-        sentence = self.sentence_at(position)
-        return sentence is not None and not self.masked[sentence.start : position].strip(_MARKS)
-
     def is_free(self, start: int, end: int) -> bool:
         """Return whether nothing between two positions is protected."""
         after = bisect_left(self._starts, end)

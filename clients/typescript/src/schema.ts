@@ -2705,7 +2705,7 @@ export interface components {
             requests_per_minute?: number | null;
             /**
              * Watchers
-             * @description Event streams that are open at a time; if null, HONE_STREAMS_MAX for each API process.
+             * @description Event streams that are open at a time; if null, 1,000 for each API process.
              */
             watchers?: number | null;
             /**
