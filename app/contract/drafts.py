@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
@@ -30,6 +31,7 @@ def marks(number: str) -> tuple[str, str]:
     return f"<text-{number}>", f"</text-{number}>"
 
 
+@lru_cache(maxsize=16)
 def draft_of(reply: str) -> str:
     """Return the draft in a model's reply: without outer white space, and without the marks or the
     one code fence that enclose it.

@@ -86,6 +86,8 @@ class Scored:
 
         A check that did not run is a caveat.
         """
+        if not (findings or caveats or self.findings) and self.valid:
+            return self
         every = (*self.findings, *findings)
         skipped = (
             Caveat(

@@ -120,7 +120,9 @@ def flaw_of(text: str, ending: str | None, good: Collection[str]) -> ModelError 
 
     Only an ending in `good` is a good one; without any, its wire format says whether it is.
     """
-    name = re.sub(r"[\W\d_]+", "", (ending or "").lower()) or (ending or "").strip()
+    name = ending or ""
+    if name not in good:
+        name = re.sub(r"[\W\d_]+", "", name.lower()) or name.strip()
     if name in good:
         return None if text.strip() else EmptyReply("the reply is empty")
     if WITHHELD.search(name):

@@ -161,6 +161,7 @@ def result_of(
         score_from=scored.score_from,
         sha256=scored.draft.sha256,
         estimate=estimate,
+        outputs={},  # pydantic would copy the default
         caveats=unique_caveats(
             (
                 *(Caveat(code=TEXT_MISSING, path=at, detail=NO_TEXT) for at in missing),

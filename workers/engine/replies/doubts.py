@@ -116,13 +116,13 @@ def _without_delimiters(text: str, asked: TextRequest, base: str) -> str:
     first, _, rest = text.partition("\n")
     body, _, last = rest.rpartition("\n")
     first, last = first.strip(), last.strip()
-    lines = {line.strip() for line in base.splitlines()}
-    if not body.strip() or first in lines or last in lines:
+    is_pair = DELIMITER.fullmatch(first) and DELIMITER.fullmatch(last) and _are_a_pair(first, last)
+    if not (is_pair and body.strip()) or not {first, last}.isdisjoint(
+        line.strip() for line in base.splitlines()
+    ):
         return _without_last_fence(text, base)
-    if DELIMITER.fullmatch(first) and DELIMITER.fullmatch(last) and _are_a_pair(first, last):
-        is_markup = base.lstrip().startswith("<") or asked.is_about(MARKUP)
-        return text if first.startswith("<") and is_markup else body.strip("\n")
-    return _without_last_fence(text, base)
+    is_markup = base.lstrip().startswith("<") or asked.is_about(MARKUP)
+    return text if first.startswith("<") and is_markup else body.strip("\n")
 
 
 def _are_a_pair(first: str, last: str) -> bool:
@@ -150,9 +150,9 @@ def _without_quote_marks(text: str, asked: TextRequest, base: str) -> str:
 
     A blockquote of several blocks that is most of a first draft is its text.
     """
-    lines = [line for line in text.split("\n") if line.strip()]
-    if any(line.lstrip().startswith(">") for line in base.split("\n")):
+    if ">" not in text or any(line.lstrip().startswith(">") for line in base.split("\n")):
         return text
+    lines = [line for line in text.split("\n") if line.strip()]
     runs = () if base else [run[0] for run in QUOTED_LINES.finditer(text)]
     if longest := max((run for run in runs if 2 * len(run) > len(text)), default=""):
         lines, text = longest.split("\n"), longest
