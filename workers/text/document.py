@@ -174,7 +174,8 @@ _LISTED = re.compile(r"[ \t]*(?:[-*+\u2022\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])[ 
 
 _LEGAL_TITLE = re.compile(
     r"(?:\A|<title>)\W*[^\n]{0,60}\b(?:licen[sc]es?|copying|copyrights?|agreement"
-    r"|terms of (?:use|service)|terms and conditions|disclaimer|certificate of origin"
+    r"|terms of (?:use|service)|terms (?:and conditions|for)|acceptable use|privacy"
+    r"|disclaimer|certificate of origin"
     r"|(?P<alone>constitution|by-?laws|code of conduct))\b[^\n]{0,60}(?:\n|\Z)",
     re.IGNORECASE,
 )

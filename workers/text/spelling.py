@@ -81,7 +81,7 @@ def _is_repeated_in_vain(document: Document, first: Word) -> bool:
 
 def _may_be_misspelled(document: Document, word: Word) -> bool:
     """Tell whether a word could be a slip: no name, no part of a term, and among English words."""
-    if word.text in document.names or not (word.text[1:].islower()):
+    if word.text in document.names or not word.text.islower():
         return False
     before = document.masked[max(0, word.start - 1) : word.start]
     after = document.masked[word.end : word.end + 1]
@@ -120,8 +120,8 @@ def _articles(document: Document) -> Iterator[TextIssue]:
 def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
     """Tell whether "a" is an article here, and how the word after it is spoken.
 
-    In "$a is" and "branch a or b" it is a name, and "an" may be "and" with a letter too few; how
-    a word with "u" is spoken its letters do not say.
+    In "$a is", "branch a or b" and "a equals 1" it is a name, and "an" may be "and" with a letter
+    too few; how a word with "u" is spoken its letters do not say.
     """
     before = document.masked[max(0, first.start - 1) : first.start]
     after = document.masked[second.end : second.end + 1]
@@ -131,7 +131,8 @@ def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
         len(word) > 3 and word[0] in "aeiouh" and _PLAIN_START.match(word) is not None
     )
     is_doubtful = word[0] not in "aeiou" if first.lower == "an" else word.startswith("u")
-    return is_alone and is_spoken and not is_doubtful and word not in word_list("common")
+    is_of_a_noun = word not in word_list("common") | word_list("after a name")
+    return is_alone and is_spoken and not is_doubtful and is_of_a_noun
 
 
 def _misspelled(start: int, end: int, wrong: str, right: str, edit: Edit | None) -> TextIssue:
