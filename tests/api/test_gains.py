@@ -25,8 +25,7 @@ from app.contract.limits import Limits
 from app.contract.outcome import Caveat
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
-from app.service.report import Story
-from app.service.report.gains import gains_in
+from app.service.report import Story, gains_in
 from app.store.redis.codec import decoded_event
 from tests.api.test_report_sections import QUEUED, sections, snapshot
 

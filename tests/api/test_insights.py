@@ -18,7 +18,7 @@ from app.contract.statistics import (
     t_95,
 )
 from app.contract.status import Status
-from app.service.report.gains import gains_in
+from app.service.report import gains_in
 from app.store import WorkerStore, insight_additions
 from app.store.redis import keys
 from tests.api.api_client import problem, submitted
