@@ -128,7 +128,7 @@ class SimulatedProvider:
 
 def call(progress: int = 0, tenant: str = "t", tries: int = 0) -> ModelCall:
     """Return a call of a refinement that has recorded so many steps."""
-    request = Write(Task("x", None, ()))
+    request = Write(Task("x", None, (), "482913"))
     prompt = Prompt("write", 1, "", "", None)
     return ModelCall("m", prompt, request, "k", progress=progress, tenant=tenant, tries=tries)
 

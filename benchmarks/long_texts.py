@@ -61,7 +61,7 @@ def _ended(drafts: Iterator[str], scores: Iterable[float] = SAME, **stop: int) -
     request = RefinementRequest.model_validate(
         {"task": "-", "threshold": 0.94, "max_iterations": FAULTS + 1, "stop": stop}
     )
-    strategy, said, judged, last = strategy_for(request), iter(scores), 0, ""
+    strategy, said, judged, last = strategy_for(request, "482913"), iter(scores), 0, ""
     reply: Any = None
     while True:
         try:

@@ -106,7 +106,7 @@ def _worded(prompt_request: PromptRequest) -> tuple[str, str]:
     return prompt.system, prompt.user
 
 
-_TASK = Task(instruction=INSTRUCTION, draft=None, criteria=(QUALITY,))
+_TASK = Task(instruction=INSTRUCTION, draft=None, criteria=(QUALITY,), nonce="482913")
 _VERDICT = Critique(scores=(CriterionScore(criterion="quality", score=0.5),))
 WRITE = _worded(Write(_TASK))
 JUDGE = _worded(Judge(_TASK, DRAFT))

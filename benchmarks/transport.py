@@ -139,7 +139,7 @@ def adapter_on(client: HttpClient) -> SendRequest:
     """Return the whole adapter on an HTTP client."""
     messages = json.loads(BODY)["messages"]
     prompt = Prompt("write", 1, messages[0]["content"], messages[1]["content"])
-    prompt_request = Write(Task(None, None, ()))
+    prompt_request = Write(Task(None, None, (), "482913"))
     follower = TextWatcher() if IS_STREAMED in os.environ else None
     call = ModelCall("bench", prompt, prompt_request, "ref_1/iterations/1/draft", follower=follower)
     transport = Transport(client, RetryPolicy(total_s=120), 4 * 1024 * 1024)

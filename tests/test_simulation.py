@@ -100,7 +100,7 @@ def test_of_two_drafts_with_the_same_exact_score_the_later_is_revised_the_earlie
     None
 ):
     model, body = driver_scoring(0.5, 0.5, 0.4), RefinementRequest(task="-")
-    outcome = model.run(strategy_for(body, is_exact=True), body.limits())
+    outcome = model.run(strategy_for(body, "482913", is_exact=True), body.limits())
     parents = [
         move.judgement.scored.draft.parent for move in model.moves if isinstance(move, Judged)
     ]

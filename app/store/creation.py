@@ -160,7 +160,7 @@ class Creation:
             "summary": summary,
         }
         return refinement_id, (
-            *encode_submitted(Submitted(new.request, new.models)),
+            *encode_submitted(Submitted(new.request, new.models, new.prompt_nonce)),
             new.prompt_nonce,
             self.sealer.seal(new.request.secrets(), refinement_id),
             to_json(staged),
@@ -182,7 +182,7 @@ class Creation:
             "" if idempotency_key is None else keys.idempotency(new.tenant, idempotency_key),
             REMEMBERED_S,
             new.body_sha256,
-            *encode_submitted(Submitted(new.request, new.models)),
+            *encode_submitted(Submitted(new.request, new.models, new.prompt_nonce)),
             encode_queued(new.queued),
             encode_metadata(new.request.metadata),
             new.prompt_nonce,

@@ -176,8 +176,8 @@ class Submitted:
 
     request: RefinementRequest
     models: Mapping[str, ModelChoice]
+    prompt_nonce: str  # in the tags around texts in prompts, and shown nowhere else
     engine_version: int = ENGINE_VERSION  # that it was made for
-    prompt_nonce: str | None = None  # in the tags around texts in prompts, and shown nowhere else
 
 
 @value(slots=True)

@@ -197,8 +197,8 @@ class WorkerStore:
         submitted = Submitted(
             decode_request(request, self._sealer.open(secrets, refinement_id)),
             decode_models(models),
+            prompt_nonce.decode(),
             int(version),
-            None if prompt_nonce is None else prompt_nonce.decode(),
         )
         events = (decoded_event(number, entry, b"") for number, entry in entries if not ends(entry))
         return Loaded(

@@ -177,7 +177,7 @@ def hone(
 ) -> PolicyResult:
     """Play the strategy that the request names, exactly as shipped."""
     player = _Player(world, request.limits())
-    outcome: Outcome = player.play(strategy_for(request, learnt=learnt))
+    outcome: Outcome = player.play(strategy_for(request, "482913", learnt=learnt))
     scored = outcome.best.scored
     return PolicyResult(
         world.quality(scored.draft.text),

@@ -36,5 +36,5 @@ def test_a_document_is_repaired_or_stays_as_it_is(draft: str, expected: str) -> 
             "validators": [{"kind": "json_schema", "schema": SCHEMA}],
         }
     )
-    asked = Revise(task_of(request), draft, (), Critique(scores=()), (BAD,))
+    asked = Revise(task_of(request, "482913"), draft, (), Critique(scores=()), (BAD,))
     assert ReplyReader(editor_reply(asked), asked).document() == expected

@@ -26,7 +26,7 @@ DRAFT = "In order to go, we recieve it."
 
 
 def task(*criteria: Criterion) -> Task:
-    return Task(None, DRAFT, criteria or (QUALITY,))
+    return Task(None, DRAFT, criteria or (QUALITY,), "482913")
 
 
 def revise(draft: str, *findings: Finding) -> Revise:
@@ -77,7 +77,7 @@ async def test_a_validator_that_wants_fewer_words_is_heard() -> None:
 async def test_the_criteria_it_lists_are_those_that_it_can_measure(
     instruction: str | None, draft: str, bound: str | None
 ) -> None:
-    reply = await answer(ListCriteria(Task(instruction, draft, ())))
+    reply = await answer(ListCriteria(Task(instruction, draft, (), "482913")))
     criteria = criteria_in(replied(reply.text))
     assert all(map(measure_for, criteria))
     assert [it.description for it in criteria[:-5]] == ([bound] if bound else [])

@@ -55,7 +55,7 @@ def test_a_number_beyond_all_bounds_is_left_as_it_is() -> None:
 
 
 def revise(draft: str) -> Revise:
-    return Revise(Task(None, draft, (QUALITY,)), draft, (), Critique(scores=()), ())
+    return Revise(Task(None, draft, (QUALITY,), "482913"), draft, (), Critique(scores=()), ())
 
 
 def test_a_text_that_takes_too_long_is_refused_and_the_next_is_edited() -> None:

@@ -67,7 +67,7 @@ class EngineDriver:
         return [move for move in self.moves if isinstance(move, Ask) and move.role == role]
 
     def play(self, request: RefinementRequest) -> Outcome:
-        return self.run(strategy_for(request), request.limits())
+        return self.run(strategy_for(request, "482913"), request.limits())
 
     def run(self, strategy: MoveCoroutine[Reply], limits: Limits) -> Reply:
         """Play to the end; strategies side by side are played one after another."""

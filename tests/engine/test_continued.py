@@ -41,7 +41,7 @@ def test_every_strategy_goes_on_from_the_result_of_every_other_one(of: str, to: 
         return
     request = continuation_of(parent, RESULT, going_on_as(to)).request()
     model = judged_by(lambda path, name: 0.5, (f"1. {it}" for it in drafts()))
-    outcome = model.run(strategy_for(request), request.limits())
+    outcome = model.run(strategy_for(request, "482913"), request.limits())
     judged = [it for it in model.moves if isinstance(it, Judged)]
     assert judged[0].judgement.scored.draft.sha256 == sha256_of(RESULT)
     assert (judged[0].path, judged[0].judgement.iteration) == ("iterations/0", 0)
@@ -54,4 +54,4 @@ def test_without_a_strategy_it_goes_on_as_it_was_or_as_the_default(of: str) -> N
     gives_way = of in TAKES_NO_DRAFT or (of == "nested" and asked_of(of).draft is None)
     assert request.strategy.kind == ("iterative" if gives_way else of)
     model = judged_by(lambda path, name: 0.5, (f"1. {it}" for it in drafts()))
-    assert model.run(strategy_for(request), request.limits()).best.scored.draft.text
+    assert model.run(strategy_for(request, "482913"), request.limits()).best.scored.draft.text

@@ -34,7 +34,7 @@ def asking(**fields: Any) -> RefinementRequest:
 
 
 def revision(draft: str = DRAFT, **fields: Any) -> Revise:
-    return Revise(task_of(asking(**fields)), draft, (), Critique(scores=()), ())
+    return Revise(task_of(asking(**fields), "482913"), draft, (), Critique(scores=()), ())
 
 
 def played(*texts: str | StepError, scores: Iterable[float] = (0.4, 0.95), **fields: Any) -> Any:
@@ -44,7 +44,7 @@ def played(*texts: str | StepError, scores: Iterable[float] = (0.4, 0.95), **fie
 
 def test_a_draft_is_asked_for_in_the_format_of_the_schema_which_the_words_do_not_repeat() -> None:
     checks = [schema_check(on_fail="revise"), {"kind": "length", "max_words": 9}]
-    for asked in (Write(task_of(asking(validators=checks))), revision(validators=checks)):
+    for asked in (Write(task_of(asking(validators=checks), "482913")), revision(validators=checks)):
         prompt = asked.prompt()
         assert (prompt.schema, prompt.is_document) == (SCHEMA, True)
         assert "additionalProperties" not in prompt.user
@@ -65,7 +65,7 @@ def test_a_draft_is_asked_for_in_the_format_of_the_schema_which_the_words_do_not
     ids=["only warns", "two schemas", "open", "an array", "no schema", "nothing"],
 )
 def test_other_schemas_stay_in_words(checks: list[dict[str, Any]]) -> None:
-    task = task_of(asking(validators=checks))
+    task = task_of(asking(validators=checks), "482913")
     prompt = Write(task).prompt()
     assert prompt.schema is None
     for words in task.checks:
@@ -74,11 +74,11 @@ def test_other_schemas_stay_in_words(checks: list[dict[str, Any]]) -> None:
 
 def test_a_second_schema_that_only_warns_does_not_matter() -> None:
     checks = [schema_check(schema=OTHER, on_fail="warn"), schema_check()]
-    assert Write(task_of(asking(validators=checks))).prompt().schema == SCHEMA
+    assert Write(task_of(asking(validators=checks), "482913")).prompt().schema == SCHEMA
 
 
 def test_answers_after_reasoning_and_numbered_steps_have_no_format() -> None:
-    task = task_of(asking())
+    task = task_of(asking(), "482913")
     redo = Redo(task, "", "1. a", 1, (), Critique(scores=()))
     for asked in (Solve(task), Reason(task), redo):
         assert asked.prompt().schema is None
@@ -238,7 +238,7 @@ def test_a_draft_that_violates_the_schema_is_revised_in_the_same_format() -> Non
     )
     model = driver_scoring(0.9, 0.9, writer=['{"total": "x", "note": ""}', DRAFT])
     model.check = lambda draft: (finding,) if '"x"' in draft else ()
-    outcome = model.run(strategy_for(asking(max_iterations=2)), asking().limits())
+    outcome = model.run(strategy_for(asking(max_iterations=2), "482913"), asking().limits())
     assert outcome.best.scored.draft.text == DRAFT
     revise = model.asked("generator")[-1]
     assert isinstance(revise, Ask)

@@ -36,7 +36,7 @@ def played(
         iter(writer) if writer else drafts(),
         check=lambda _: next(given),
     )
-    return model.run(strategy_for(of), of.limits())
+    return model.run(strategy_for(of, "482913"), of.limits())
 
 
 def test_of_drafts_with_6_2_and_5_errors_the_one_with_2_is_returned() -> None:

@@ -25,7 +25,7 @@ def played(
     """Play with a critic without noise: the highest score is the best draft."""
     model = driver_scoring(*scores, writer=writer)
     asked = request(**{"max_iterations": 9, **fields})
-    return model, model.run(strategy_for(asked, is_exact=True), asked.limits())
+    return model, model.run(strategy_for(asked, "482913", is_exact=True), asked.limits())
 
 
 def ways(model: EngineDriver) -> list[str]:

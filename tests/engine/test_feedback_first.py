@@ -67,7 +67,7 @@ def test_a_passage_that_was_deleted_can_be_written_again() -> None:
     outcome = play(model, **CASH)
     texts = ["", "Cash takes 336 hours"]
     assert judged(model) == [DRAFT.replace("Cash takes 14 days", it) for it in texts]
-    assert "Passage p1:" in model.asked("generator")[1].prompt.user
+    assert "<passage p1 " in model.asked("generator")[1].prompt.user
     assert outcome.best.iteration == 2
 
 

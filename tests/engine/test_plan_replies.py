@@ -141,6 +141,6 @@ def test_evidence_is_three_words_or_a_whole_line(text: str, quote: str, is_met: 
 
 def is_proven(text: str, quote: str) -> bool:
     seen = (Observation(1, PlannedStep("Look."), ok=True, text=text),)
-    asked = Write(Task("Explain refunds.", None, ()))
+    asked = Write(Task("Explain refunds.", None, (), "482913"))
     read = revision_reader(TOOLS, seen)
     return read(replied(revised(met=True, evidence=((1, quote),)), asked)).is_met

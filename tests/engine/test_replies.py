@@ -92,7 +92,7 @@ def test_a_text_that_is_read_is_read_the_same_again(text: str) -> None:
 
 
 def test_half_a_line_end_of_windows_is_not_left_at_the_end() -> None:
-    task = Task("Keep these lines:\r\nAsk us.\r\n", None, ())
+    task = Task("Keep these lines:\r\nAsk us.\r\n", None, (), "482913")
     assert text_in(ReplyReader("Ask us.\r\nOr call.\r\n", Write(task))) == "Ask us.\r\nOr call."
 
 
@@ -173,7 +173,7 @@ def test_a_verdict_in_exactly_the_form_asked_for_is_read_like_one_with_another_m
         "suggestions": [],
         "findings": findings,
     }
-    task = Task("Explain.", None, CRITERIA)
+    task = Task("Explain.", None, CRITERIA, "482913")
     exact, other = (
         ReplyReader(json.dumps(it), Judge(task, DRAFT)) for it in (said, {**said, "note": "so"})
     )

@@ -31,11 +31,11 @@ from workers.models.openai import OpenAI
 
 DRAFT = "Refunds take 14 days."
 CRITERIA = tuple(Criterion(name=f"criterion {n}", description="Is it so?") for n in range(1, 4))
-ABOUT = Task(TASK, None, CRITERIA)
+ABOUT = Task(TASK, None, CRITERIA, "482913")
 SEEN = (Observation(1, PlannedStep("Look."), True, "14 days"),)
 ASKED: Mapping[str, PromptRequest] = {
     "critique": Judge(ABOUT, DRAFT),
-    "critique of one criterion": Judge(Task(TASK, None, CRITERIA[:1]), DRAFT),
+    "critique of one criterion": Judge(Task(TASK, None, CRITERIA[:1], "482913"), DRAFT),
     "vote": Vote(ABOUT, ("a", "b", "c")),
     "weigh": Weigh(ABOUT, ("a", "b", "c"), ("x", "", "z")),
     "steps": CheckSteps(ABOUT, "1. a\n2. b", 2),
@@ -169,7 +169,7 @@ def test_every_criterion_has_a_member_that_names_it() -> None:
 
 def test_a_criterion_that_is_named_like_a_key_is_never_taken_for_another() -> None:
     criteria = (Criterion(name="c2"), Criterion(name="C1"))
-    schema = Judge(Task(TASK, None, criteria), DRAFT).prompt().schema
+    schema = Judge(Task(TASK, None, criteria, "482913"), DRAFT).prompt().schema
     assert schema is not None
     keys = list(schema["properties"]["scores"]["properties"])  # type: ignore[index]
     assert keys == ["criterion_1", "criterion_2"]

@@ -30,7 +30,7 @@ KNOWN = Learnt(bank=BANK, refinements=CALIBRATED_FROM, evidence=NO_EVIDENCE, pre
 
 
 def play(model: EngineDriver, body: RefinementRequest, **known: Any) -> Outcome:
-    return model.run(strategy_for(body, **known), body.limits())
+    return model.run(strategy_for(body, "482913", **known), body.limits())
 
 
 def judged(model: EngineDriver) -> list[Judged]:

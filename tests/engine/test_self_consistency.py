@@ -289,7 +289,7 @@ def test_the_text_is_what_stands_between_the_last_marks(reply: str, text: str) -
 
 @pytest.mark.parametrize("reply", ["42", "<answer>42", "42</answer>", "<answer> \n</answer>"])
 def test_a_reply_without_a_marked_answer_is_asked_for_again(reply: str) -> None:
-    asked = question("draft", "generator", Solve(task_of(consistent(2))))
+    asked = question("draft", "generator", Solve(task_of(consistent(2), "482913")))
     assert asked.prompt.user.count("<answer>") == 1
     with pytest.raises(Unreadable):
         last_marked_text(replied(reply))

@@ -16,6 +16,7 @@ TASK = Task(
     "Explain refunds.",
     None,
     (Criterion(name="quality"),),
+    "482913",
     (ContextDocument(name="policy", text="Läuft 14 Tage."),),
 )
 FINDING = Finding(source="critic", kind="quality", message="Too long.", fix="Cut it.")

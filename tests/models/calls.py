@@ -14,7 +14,7 @@ from workers.models.port import ModelCall
 from workers.models.remote import Remote, SharedRejections, WireFormat
 from workers.outbound.transport import RetryPolicy, Transport, open_transport
 
-TASK = Task("Explain the refund policy.", None, (QUALITY,))
+TASK = Task("Explain the refund policy.", None, (QUALITY,), "482913")
 RETRY_POLICY = RetryPolicy(total_s=120.0, backoff_s=0.01, tries=1)
 REPLY_BYTES = 256 * 1024
 

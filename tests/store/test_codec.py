@@ -119,7 +119,7 @@ def test_what_was_submitted(task: str, temperature: float, schema: dict[str, int
         {"task": task, "validators": [{"kind": "json_schema", "schema": {"properties": schema}}]}
     )
     models = {"critic": ModelChoice(model="openai:gpt", temperature=temperature)}
-    stored_request, stored_models = encode_submitted(Submitted(request, models))
+    stored_request, stored_models = encode_submitted(Submitted(request, models, "482913"))
     assert decode_request(stored_request) == request
     assert decode_models(stored_models) == models
 

@@ -50,14 +50,6 @@ async def test_refinements_of_a_tenant_whose_long_beginning_a_provider_caches_sh
     assert await of("seventh", context=DOCUMENTS) == "seventh"
 
 
-async def test_a_record_of_an_earlier_release_has_no_nonce(
-    store: Store, worker: WorkerStore, redis: Redis
-) -> None:
-    created = await store.create(new(), None)
-    await redis.hdel(keys.REQUEST + created.id, "prompt_nonce")
-    assert (await worker.load(created.id)).submitted.prompt_nonce is None
-
-
 def test_nonces_are_eight_random_letters() -> None:
     nonces = {new().prompt_nonce for _ in range(50)}
     assert len(nonces) == 50

@@ -23,7 +23,7 @@ KNOWN = Learnt(
 )
 
 
-def knowing(request: RefinementRequest, nonce: str | None, **_: Any) -> MoveCoroutine[Outcome]:
+def knowing(request: RefinementRequest, nonce: str, **_: Any) -> MoveCoroutine[Outcome]:
     """Play as ever, as if enough refinements had ended before."""
     return strategy_for(request, nonce, learnt=KNOWN)
 

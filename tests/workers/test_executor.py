@@ -18,7 +18,7 @@ from workers.models.scripted import Scripted
 from workers.play.executor import StepExecutor
 from workers.validators.running import compile_validators
 
-TASK = Task("Explain refunds.", None, (QUALITY,))
+TASK = Task("Explain refunds.", None, (QUALITY,), "482913")
 
 
 async def performed(*validators: AnyValidator) -> StepCompleted | StepFailed:

@@ -37,7 +37,7 @@ class TeachingEngine:
     def __call__(
         self,
         request: RefinementRequest,
-        nonce: str | None,
+        nonce: str,
         *,
         learnt: Learnt | None = None,
         is_exact: bool = False,

@@ -157,7 +157,7 @@ def request(**fields: Any) -> RefinementRequest:
 
 
 def revision(draft: str) -> Revise:
-    return Revise(Task("Explain.", draft, ()), draft, (), Critique(scores=()), ())
+    return Revise(Task("Explain.", draft, (), "482913"), draft, (), Critique(scores=()), ())
 
 
 def limit_of(ask: Ask, choice: ModelChoice, unknown: int = 16_384) -> int | None:
@@ -188,7 +188,7 @@ def test_a_cut_off_reply_of_an_unknown_model_gets_more_room_than_the_settings_sa
     ask, local = asking(revision("word " * 20_000)), ModelChoice(model="local:llama")
     assert limit_of(replace(ask, room=1), local) == 2 * 16_384
     assert limit_of(replace(ask, room=2), local, unknown=20_000) == 80_000
-    verdict = asking(Judge(Task("Explain.", None, ()), "word " * 20_000))
+    verdict = asking(Judge(Task("Explain.", None, (), "482913"), "word " * 20_000))
     assert limit_of(replace(verdict, room=2), local) == 16_384
     chosen = ModelChoice(model="local:llama", max_output_tokens=900)
     assert limit_of(replace(ask, room=2), chosen) == 900
@@ -204,7 +204,7 @@ def test_the_schema_of_a_draft_counts_as_input() -> None:
     }
     checks = [{"kind": "json_schema", "schema": schema}]
     asked = request(validators=checks, stop={"max_tokens": 20_000})
-    document = task_of(asked)
+    document = task_of(asked, "482913")
     prompt_request = Write(document)
     bare = Write(replace(document, whole=JsonDocument({"type": "object"})))
     models = {"generator": CHOICE, "critic": CHOICE}
@@ -236,13 +236,13 @@ def test_a_first_draft_is_as_long_as_validators_ask(
     validator: dict[str, int], expected: int
 ) -> None:
     asked = request(validators=[{"kind": "length", **validator}])
-    size = reply_size(Write(Task("Explain.", None, ())), asked)
+    size = reply_size(Write(Task("Explain.", None, (), "482913")), asked)
     assert size.expected == expected
     assert size.most > 2 * expected
 
 
 def test_a_model_that_thinks_gets_room_for_it_and_one_that_does_not_gets_none() -> None:
-    size = reply_size(Write(Task("Explain.", None, ())), request())
+    size = reply_size(Write(Task("Explain.", None, (), "482913")), request())
     assert bounds("openai:gpt-4o") == OutputBounds(size.expected, size.most)
     assert bounds(GPT).most == size.most + 25_000
     assert bounds(GPT, reasoning_effort="none").expected == size.expected
@@ -252,7 +252,7 @@ def test_a_model_that_thinks_gets_room_for_it_and_one_that_does_not_gets_none() 
 
 
 def bounds(model: str, **fields: Any) -> OutputBounds:
-    size = reply_size(Write(Task("Explain.", None, ())), request())
+    size = reply_size(Write(Task("Explain.", None, (), "482913")), request())
     return output_bounds(ModelChoice(model=model, **fields), size)
 
 

@@ -23,7 +23,7 @@ REQUEST = RefinementRequest(task="Explain refunds.", max_iterations=2)
 
 async def halves() -> Outcome:
     """Play the same strategy twice, side by side, and return the better half."""
-    parts = tuple(within(name, strategy_for(REQUEST)) for name in ("left", "right"))
+    parts = tuple(within(name, strategy_for(REQUEST, "482913")) for name in ("left", "right"))
     outcomes = await Together("halves", parts)
     return max(outcomes, key=lambda outcome: outcome.best.rank)  # type: ignore[no-any-return]
 

@@ -25,15 +25,13 @@ from workers.models.port import ModelCall
 def changed(**fields: Any) -> StrategyFactory:
     """Return an engine that plays a request as if it had these fields."""
 
-    def engine(request: RefinementRequest, nonce: str | None, **_: Any) -> MoveCoroutine[Outcome]:
+    def engine(request: RefinementRequest, nonce: str, **_: Any) -> MoveCoroutine[Outcome]:
         return strategy_for(request.model_copy(update=fields), nonce)
 
     return engine
 
 
-def in_other_words(
-    request: RefinementRequest, nonce: str | None, **_: Any
-) -> MoveCoroutine[Outcome]:
+def in_other_words(request: RefinementRequest, nonce: str, **_: Any) -> MoveCoroutine[Outcome]:
     """Play as ever, with other words in every prompt."""
 
     def outward(move: Move[Any]) -> Move[Any]:

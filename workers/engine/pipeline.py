@@ -299,7 +299,7 @@ def _module(kind: str) -> ModuleType:
 
 def task_of(
     request: RefinementRequest,
-    nonce: str | None = None,
+    nonce: str,
     engine_version: int = ENGINE_VERSION,
     *,
     learnt: Learnt | None = None,
@@ -353,7 +353,7 @@ def document_of(request: RefinementRequest) -> JsonDocument | None:
 
 def strategy_for(
     request: RefinementRequest,
-    nonce: str | None = None,
+    nonce: str,
     engine_version: int = ENGINE_VERSION,
     *,
     learnt: Learnt | None = None,
@@ -420,7 +420,7 @@ class StrategyFactory(Protocol):
     def __call__(
         self,
         request: RefinementRequest,
-        nonce: str | None,
+        nonce: str,
         *,
         learnt: Learnt | None = None,
         is_exact: bool = False,

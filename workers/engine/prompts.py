@@ -101,6 +101,8 @@ class Task:
     instruction: str | None
     draft: str | None
     criteria: tuple[Criterion, ...]
+    nonce: str
+    """The number in the tags around texts."""
     context: tuple[ContextDocument, ...] = ()
     has_validators: bool = False
     """Whether the request's validators check its drafts."""
@@ -133,8 +135,6 @@ class Task:
     """Whether a reviewer sees every draft of the outermost search."""
     engine_version: int = ENGINE_VERSION
     """The version of the engine that plays it; code that two versions do differently reads it."""
-    nonce: str | None = None
-    """The number in the tags around texts; None for refinements that were submitted without one."""
     grounding: Grounding = "context"
     """Which facts may be used."""
     instructions: RoleInstructions = RoleInstructions()
@@ -168,8 +168,6 @@ class Task:
     @cached_property
     def system(self) -> str:
         """The system message of every prompt."""
-        if self.nonce is None:  # submitted before there were nonces
-            return filled(FRAGMENTS["hashed_system"])
         return filled(FRAGMENTS["system"], nonce=self.nonce)
 
     @cached_property
@@ -408,12 +406,8 @@ def assembled(
 def tagged_text(task: Task, label: str, text: str) -> str:
     """Return a text between tags that no text can contain, named by `label`.
 
-    The tags carry the nonce of the refinement, which the text then has in no form. Without a nonce
-    they carry the SHA-256 of the text.
+    The tags carry the nonce of the refinement, which the text then has in no form.
     """
-    if task.nonce is None:
-        tag = f"data-{sha256_of(text)}"
-        return f"{label.capitalize()}:\n<{tag}>\n{text}\n</{tag}>"
     return f"<{label} {task.nonce}>\n{harmless(text, task.nonce)}\n</{label} {task.nonce}>"
 
 

@@ -42,13 +42,13 @@ class UnclosedMark(Exception):
     """A reply whose text begins at a mark and does not end at one."""
 
 
-def number_for(nonce: str | None, name: str, texts: Sequence[str], prompt: str) -> str:
+def number_for(nonce: str, name: str, texts: Sequence[str], prompt: str) -> str:
     """Return the number of the marks of a step: six digits that its prompt does not contain.
 
     The number follows from the nonce and the step's own texts, so that a prompt that is sent again
     has the same.
     """
-    seed = "\n".join((nonce or "", name, *texts)).encode(errors="surrogatepass")
+    seed = "\n".join((nonce, name, *texts)).encode(errors="surrogatepass")
     while True:
         seed = sha256(seed).digest()
         number = f"{int.from_bytes(seed[:4], 'big') % 1_000_000:06}"
