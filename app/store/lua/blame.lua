@@ -2,8 +2,7 @@
 -- on a refinement is blamed, and the error, or '' if other refinements may have caused the death.
 -- Returns the status. Without effect once another worker has claimed it.
 local id, name, lease_ms, attempts, failure = unpack(ARGV)
-local key = SUMMARY .. id
-local status, holder, attempt, last, tenant, retention_ms = unpack(redis.call('HMGET', key,
+local status, holder, attempt, last, tenant, retention_ms = unpack(redis.call('HMGET', SUMMARY .. id,
   'status', 'holder', 'attempt', 'last_event', 'tenant', 'retention_ms'))
 if holder ~= name then return status end
 
@@ -14,8 +13,6 @@ if failure == '' or status ~= 'running' or tonumber(attempt) < tonumber(attempts
   redis.call('ZADD', DUE, status == 'canceling' and at or at + lease_ms, id)
   return status
 end
-write(id, last + 1, at, end_of('failed'))
-redis.call('HSET', key, 'last_event', last + 1, 'stop_reason', 'error', 'error', failure,
-  end_refinement(id, tenant, status, 'failed', at, retention_ms))
+end_now(id, tenant, status, at, last + 1, retention_ms, failure)
 publish(id)
 return 'failed'

@@ -44,8 +44,7 @@ local function begin(batch, tenant, id)
   redis.call('HINCRBY', STORED, tenant, 0 - bytes)
   redis.call('HINCRBY', BATCH .. batch, 'bytes', 0 - bytes)
   redis.call('HDEL', request, 'staged')
-  create(id, tenant, at, staged.deadline, staged.metadata, staged.queued, prompt_nonce,
-    staged.begins or '', staged.summary)
+  create(id, tenant, at, staged.deadline, staged.metadata, staged.queued, prompt_nonce, staged.begins, staged.summary)
   redis.call('ZADD', LIST .. tenant .. BY_BATCH .. batch, 0, id)
   redis.call('SADD', BATCH_LIVE .. batch, id)
   redis.call('ZADD', WAITING, at + lease_ms, id)  -- found again if its job is not enqueued

@@ -45,9 +45,7 @@ local function overdue(id, tenant, status, last, retention_ms, limit)
     stop(id, last, at, 'deadline', limit)
   end
   if not started then  -- there is nothing to play
-    write(id, last + 1, at, end_of('failed'))
-    redis.call('HSET', SUMMARY .. id, 'last_event', last + 1, 'stop_reason', 'error', 'error', NEVER_STARTED,
-      end_refinement(id, tenant, status, 'failed', at, retention_ms))
+    end_now(id, tenant, status, at, last + 1, retention_ms, NEVER_STARTED)
     publish(id)
     return
   end
@@ -78,7 +76,7 @@ local function take(id)
     local job = timed_out(id, tenant, last + 1)
     if job then found[#found + 1] = id; found[#found + 1] = job end
   elseif status == 'canceling' then
-    cancel_now(id, tenant, status, at, last + 1, retention_ms)
+    end_now(id, tenant, status, at, last + 1, retention_ms)
     publish(id)
   elseif redis.call('HEXISTS', SUMMARY .. id, 'parked') == 1 then
     local longest = waits_until(id)

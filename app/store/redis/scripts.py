@@ -16,7 +16,6 @@ from redis.exceptions import NoScriptError
 
 from app.contract.batches import BATCH_COMPLETED
 from app.contract.events import EventType
-from app.contract.limits import Stop
 from app.contract.statistics import OTHER
 from app.contract.status import MOVES, TERMINAL, Status, verdicts
 from app.contract.values import value
@@ -45,7 +44,6 @@ JOB_OF, JOB_NUMBER = "00REFINEMENT00", "00NUMBER00"  # stand for those of a job 
 LOW_PLACE = 10**13  # added to the place of a `batch`: more than any time in ms
 MOST_COUNTED = 10_000  # entries of a tenant that count actions
 MOST_LISTED = 1_000  # hashes in one list; the one that was not added to for longest goes
-MAX_WAIT_S = Stop().max_wait_seconds  # of limits that were stored before there was such a limit
 
 END = {
     Status.SUCCEEDED: EventType.COMPLETED,
@@ -80,7 +78,6 @@ CONSTANTS: dict[str, str | int | float] = {
     "MOST_RATINGS": MOST_RATINGS,
     "MOST_PUBLISHED": MOST_PUBLISHED,
     "MOST_STEPS": MOST_STEPS,
-    "MAX_WAIT_S": MAX_WAIT_S,
     "DEADLINE_MS": DEADLINE_MS,
     "FULL": FULL,
     "FIRST_RELEASE": FIRST_RELEASE,

@@ -29,11 +29,13 @@ local function end_refinement(id, tenant, from, to, at, retention_ms, given)
   return 'status', to, 'phase', '[]', 'ended_at', at, 'expires_at', expires
 end
 
--- Cancels a refinement that no worker holds; `n` is the number of the entry.
-local function cancel_now(id, tenant, from, at, n, retention_ms)
-  write(id, n, at, end_of('canceled'))
-  redis.call('HSET', SUMMARY .. id, 'last_event', n, 'stop_reason', 'canceled',
-    end_refinement(id, tenant, from, 'canceled', at, retention_ms))
+-- Ends a refinement that no worker holds: with an error (JSON) it fails, else it is canceled; `n` is the number of the entry.
+local function end_now(id, tenant, from, at, n, retention_ms, failure)
+  local to = failure and 'failed' or 'canceled'
+  if failure then redis.call('HSET', SUMMARY .. id, 'error', failure) end
+  write(id, n, at, end_of(to))
+  redis.call('HSET', SUMMARY .. id, 'last_event', n, 'stop_reason', failure and 'error' or 'canceled',
+    end_refinement(id, tenant, from, to, at, retention_ms))
 end
 
 -- Cancels a refinement that has not ended: at once, or as soon as the worker that holds it has stopped.
@@ -50,7 +52,7 @@ local function cancel(id, at)
   end
   -- There is no need to wait for a worker whose lease has expired: if it still runs, it is fenced.
   if status ~= 'canceling' or not is_held(holder, at) then
-    cancel_now(id, tenant, status, at, last + 1, retention_ms)
+    end_now(id, tenant, status, at, last + 1, retention_ms)
   end
   publish(id)
   notify(id, holder)

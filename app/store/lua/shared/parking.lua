@@ -5,7 +5,7 @@
 local function waits_until(id)
   local parked_at, waited_ms, limits = unpack(
     redis.call('HMGET', SUMMARY .. id, 'parked_at', 'waited_ms', 'limits'))
-  local most_s = cjson.decode(limits).max_wait_seconds or MAX_WAIT_S
+  local most_s = cjson.decode(limits).max_wait_seconds
   return math.floor((parked_at or clock()) + most_s * 1000 - (waited_ms or 0))
 end
 
