@@ -172,11 +172,13 @@ def _least_indent(text: str) -> int:
 
 def _with_lines_of(before: str, after: str, line_end: str | None) -> str:
     """Return a text with the bytes of those lines that another has too."""
-    ends = set(LINE_END.findall(before))
-    usual = line_end or _usual_line_end(before)
+    ends = Counter(LINE_END.findall(before))
+    usual = line_end or max(ends, key=ends.__getitem__, default=None)
     if usual is None:
         return after
-    is_plain = ends <= {usual} and not TRAILING.search(before) and is_normalized("NFC", before)
+    is_plain = (
+        ends.keys() <= {usual} and not TRAILING.search(before) and is_normalized("NFC", before)
+    )
     if is_plain:
         return LINE_END.sub(usual, after)
     old, new = _lines(before), _lines(after)

@@ -705,8 +705,9 @@ class Driver:
     def _is_pausing(self) -> bool:
         """Return whether a requested pause is due: what ends anyway does not pause."""
         state = self._writer.state
-        ends = self._replay.stopping or state.finish_requested or state.status is Status.CANCELING
-        return state.pause is not None and not ends
+        if state.pause is None or self._replay.stopping:
+            return False
+        return not state.finish_requested and state.status is not Status.CANCELING
 
     def _heed(self, state: State) -> None:
         """Apply what the API has decided meanwhile."""

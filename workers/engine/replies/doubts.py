@@ -334,7 +334,7 @@ def _is_object(text: str) -> bool:
 
 
 def _is_diff(text: str, base: KnownText) -> bool:
-    if CONFLICT.search(text) is not None:
+    if "<<<<<" in text and CONFLICT.search(text) is not None:
         return True
     if "\n+" not in f"\n{text}":
         return False

@@ -613,13 +613,12 @@ def remark_in(text: str, asked: TextRequest) -> str | None:
         reason = f"it leaves out a part of the text that is to stay: give the whole {whole}"
     elif SEVERAL.match(text) and not asked.has(A_CHOICE):
         reason = "it gives more than one text: give one"
-    elif ADDED_LINE.search(text) and _removes_lines(text, asked.base):
+    elif "\n+" in f"\n{text}" and _removes_lines(text, asked.base):
         reason = f"it is a list of differences: give the whole {whole}"
     return reason
 
 
 PASSAGE = re.compile(r"\bpassage\b", re.IGNORECASE)
-ADDED_LINE = re.compile(r"^\+", re.MULTILINE)
 
 
 def _removes_lines(text: str, base: str) -> bool:
