@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import from_json, to_json
 from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from app.api.dependencies import EXCERPT_CHARACTERS, JSON
 from app.contract import Contract
@@ -222,14 +222,16 @@ class EventStream(StreamingResponse):
         async with aclosing(self._feed.later) as later:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
-            await send(_body(RETRY + encoded(self._feed.first, excerpts=self._excerpts)))
-            last = self._feed.first
-            async for batch in later:
-                await send(_body(encoded(batch, excerpts=self._excerpts) or COMMENT))
-                last = batch
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-        events = [event for event in last if isinstance(event, StoredEvent)]
-        if task := self._task_after(delivers_unstored_result(events)):
+            content = RETRY + encoded(self._feed.first, excerpts=self._excerpts)
+            last: Sequence[StoredEvent] = _ended(self._feed.first)
+            while not last:
+                await send({"type": "http.response.body", "body": content, "more_body": True})
+                if (batch := await anext(later, None)) is None:
+                    content = b""
+                    break
+                content, last = encoded(batch, excerpts=self._excerpts) or COMMENT, _ended(batch)
+        await send({"type": "http.response.body", "body": content, "more_body": False})
+        if task := self._task_after(delivers_unstored_result(last)):
             await task()
 
 
@@ -240,8 +242,9 @@ async def _disconnect(receive: Receive) -> None:
     raise ClientDisconnect
 
 
-def _body(content: bytes) -> Message:
-    return {"type": "http.response.body", "body": content, "more_body": True}
+def _ended(batch: Sequence[StoredEvent | StepDelta]) -> list[StoredEvent]:
+    """Return the event that is the last of a stream, if the batch ends with one."""
+    return [event for event in batch[-1:] if isinstance(event, StoredEvent) and event.is_last]
 
 
 def encoded(batch: Sequence[StoredEvent | StepDelta], *, excerpts: bool) -> bytes:

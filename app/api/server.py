@@ -41,13 +41,36 @@ LINGERS_S = 5.0
 sends to a closed socket resets the connection, and the client never reads the answer."""
 
 
+class _HeadFirst(asyncio.Transport):
+    """Stands in for the transport of a response, and writes the head with what follows it.
+
+    Each write wakes the client, which may take the core.
+    """
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self._transport = cycle.transport
+        self._parts: list[Any] = []
+
+    def write(self, data: Any) -> None:
+        self._parts.append(data)
+        if len(self._parts) > 1:
+            self._cycle.transport = self._transport
+            self._transport.writelines(self._parts)
+
+    def close(self) -> None:
+        self._transport.close()
+
+
 class Cycle(RequestResponseCycle):
     """Leaves it to the connection to close where the body of the request is still arriving."""
 
     lingers = False
 
     async def send(self, message: Any) -> None:
-        """Send a part of the response."""
+        """Send a part of the response; its head is written with the first part of its body."""
+        if message["type"] == "http.response.start" and self.scope["method"] != "HEAD":
+            self.transport = _HeadFirst(self)
         is_last = message["type"] == "http.response.body" and not message.get("more_body")
         if is_last and self.more_body and not self.keep_alive:
             self.keep_alive = self.lingers = True

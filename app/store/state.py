@@ -8,7 +8,6 @@ StaleLimits       an append relied on limits that a PATCH has replaced; nothing 
 """
 
 import secrets
-import string
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
@@ -190,7 +189,7 @@ class Loaded:
     origin: str = ""  # as it was stored with the refinement
 
 
-NONCE_LENGTH = 8
+NONCE_LENGTH, FIRST_LETTER = 8, ord("a")
 
 CACHED_FROM = 1_500
 """Bytes of texts below which no provider has the beginning of a prompt in its cache: it has fewer
@@ -199,7 +198,7 @@ than 512 tokens, the system message included."""
 
 def new_prompt_nonce() -> str:
     """Return eight random letters: 38 bits, in about four tokens of a language model."""
-    return "".join(secrets.choice(string.ascii_lowercase) for _ in range(NONCE_LENGTH))
+    return bytes([FIRST_LETTER + byte % 26 for byte in secrets.token_bytes(NONCE_LENGTH)]).decode()
 
 
 def beginning_of(request: RefinementRequest) -> str:
