@@ -134,7 +134,9 @@ def create_app(
     app.add_middleware(Boundary, settings=settings)
     app.add_middleware(Observed, traces=traces)
     problems.install(app)
-    for router in (*ROUTERS, *map(load_entry, installed("hone.routes"))):
+    for router in ROUTERS:
+        app.router.routes.extend(router.routes)  # an included router is searched twice
+    for router in map(load_entry, installed("hone.routes")):
         app.include_router(router)
     return app
 

@@ -1,13 +1,14 @@
 """The routes: each has named dependencies, one service call and one return."""
 
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.routing import APIRoute
 from starlette.background import BackgroundTask
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access import Caller, Metering
 from app.api import examples
@@ -141,16 +142,18 @@ class FastRoute(APIRoute):
     for. It answers the requests for which a plain form returns None.
     """
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers a request."""
-        declared, plain = super().get_route_handler(), _plain_forms.get(self.endpoint)
-        if plain is None:
-            return declared
+    def __init__(self, path: str, endpoint: Callable[..., Any], **declared: Any) -> None:
+        super().__init__(path, endpoint, **declared)
+        if plain := _plain_forms.get(endpoint):
+            self.app = _plainly(plain, self.app)
 
-        async def answer(request: Request) -> Response:
-            return await plain(request) or await declared(request)
 
-        return answer
+def _plainly(plain: Plain, declared: ASGIApp) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await plain(Request(scope, receive, send))
+        await (response or declared)(scope, receive, send)
+
+    return answer
 
 
 async def _submit(request: Request) -> Response | None:

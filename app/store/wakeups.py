@@ -146,7 +146,7 @@ class Wakeups:
         self._watchers: dict[str, set[ChangeSignal]] = {}  # channel -> watchers
         self._subscribed: set[str] = set()
         self._to_send: dict[str, bool] = {}  # True to subscribe, False to unsubscribe
-        self._has_to_send = asyncio.Event()
+        self._has_to_send = ChangeSignal()
         self._is_away = True
         self._unanswered = 0
         self._listening: asyncio.Task[None] | None = None
@@ -243,17 +243,13 @@ class Wakeups:
         ping_at = loop.time() + self._ping_s
         while True:
             asked, self._to_send = self._to_send, {}
-            self._has_to_send.clear()
             if new := [channel for channel, subscribe in asked.items() if subscribe]:
                 await connection.send_command("SUBSCRIBE", *new)
             if old := [channel for channel, subscribe in asked.items() if not subscribe]:
                 await connection.send_command("UNSUBSCRIBE", *old)
-            try:
-                async with asyncio.timeout_at(ping_at):
-                    await self._has_to_send.wait()
-            except TimeoutError:
+            if not await self._has_to_send.wait(ping_at - loop.time()):
                 if self._unanswered == MOST_UNANSWERED:
-                    raise RedisConnectionError("no answer to PING") from None
+                    raise RedisConnectionError("no answer to PING")
                 self._unanswered += 1
                 ping_at = loop.time() + self._ping_s
                 await connection.send_command("PING")
