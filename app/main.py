@@ -63,6 +63,7 @@ ROUTERS = (
     pages.router,
     console.router,
 )
+"""Their routes are added one by one: FastAPI searches an included router twice for a request."""
 
 _log = logging.getLogger(__name__)
 
@@ -101,10 +102,8 @@ def create_app(
             admission = Admission(model_roles, off, settings.longest_retention_s)
             asked = (directory.quotas_of, directory.not_reviewing)
             service = Service(store, watching, admission, selection, *asked)
-            beside = [
-                asyncio.create_task(coroutine)
-                for coroutine in (metrics.measure_lag(), _look_around(store))
-            ]
+            running = metrics.measure_lag(), _look_around(store)
+            beside = [asyncio.create_task(coroutine) for coroutine in running]
             yield {
                 "store": store,
                 "watching": watching,
@@ -134,8 +133,7 @@ def create_app(
     app.add_middleware(Boundary, settings=settings)
     app.add_middleware(Observed, traces=traces)
     problems.install(app)
-    for router in ROUTERS:
-        app.router.routes.extend(router.routes)  # an included router is searched twice
+    app.router.routes.extend(route for router in ROUTERS for route in router.routes)
     for router in map(load_entry, installed("hone.routes")):
         app.include_router(router)
     return app
