@@ -58,7 +58,7 @@ def test_good_english_is_left_alone(text: str) -> None:
     ("rough", "good"),
     [
         ("We recieve teh mail.", "We receive the mail."),
-        ("Recieve it.", "Recieve it."),  # a name
+        ("Recieve it.", "Receive it."),
         ("We see a equals 1.", "We see a equals 1."),
         ("Look at the the list.", "Look at the list."),
         ("Look at the\nthe list.", "Look at the\nlist."),

@@ -81,7 +81,7 @@ def _is_repeated_in_vain(document: Document, first: Word) -> bool:
 
 def _may_be_misspelled(document: Document, word: Word) -> bool:
     """Tell whether a word could be a slip: no name, no part of a term, and among English words."""
-    if word.text in document.names or not word.text.islower():
+    if word.text in document.names or not (word.text[1:].islower()):
         return False
     before = document.masked[max(0, word.start - 1) : word.start]
     after = document.masked[word.end : word.end + 1]
@@ -125,7 +125,7 @@ def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
     """
     before = document.masked[max(0, first.start - 1) : first.start]
     after = document.masked[second.end : second.end + 1]
-    is_alone = (not before or before in " \n(") and after not in set("_/\\@&=(")
+    is_alone = (not before or before in " \n") and after not in set("_/\\@&=(")
     word = second.text.partition("-")[0]
     is_spoken = word in known_words() or (
         len(word) > 3 and word[0] in "aeiouh" and _PLAIN_START.match(word) is not None
