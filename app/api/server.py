@@ -59,6 +59,7 @@ class _HeadFirst(asyncio.Transport):
             self._transport.writelines(self._parts)
 
     def close(self) -> None:
+        self._transport.writelines(self._parts)
         self._transport.close()
 
 
