@@ -283,6 +283,19 @@ async def cpu_us(registry: ModelRegistry) -> float:
     return best * 100
 
 
+def exchange_us(redis: Redis, workers: int) -> float:
+    """Return the time that Redis takes for an exchange with so many workers, in microseconds."""
+    redis.flushall()
+    report = PermitReport(wanted=1, caps={"in_flight": 1e6})
+    for n in range(workers):
+        redis.eval(PERMITS.text, 0, *permit_words("p:m", "p", f"w{n}", report))
+    redis.config_resetstat()
+    for n in range(1_000):
+        again = replace(report, number=n + 1)
+        redis.eval(PERMITS.text, 0, *permit_words("p:m", "p", f"w{n % workers}", again))
+    return float(redis.info("commandstats")["cmdstat_eval"]["usec_per_call"])
+
+
 class _Answers:
     async def complete(self, _call: ModelCall) -> ModelReply:
         return REPLY
@@ -295,13 +308,17 @@ def main() -> None:
     print(
         f"CPU of a call without a known limit: {through:.1f} us, {without:.1f} us without limiter"
     )
-    print()
-    print(HEAD, "|---|---|---|---|--:|--:|--:|--:|--:|", sep="\n")
     with (
         TemporaryDirectory() as directory,
         EmbeddedRedis.start(Path(directory)) as server,
         Redis.from_url(server.url) as redis,
     ):
+        for workers in (10, 500):
+            print(
+                f"Redis, an exchange with {workers} workers: {exchange_us(redis, workers):.0f} us"
+            )
+        print()
+        print(HEAD, "|---|---|---|---|--:|--:|--:|--:|--:|", sep="\n")
         for scene in scenes():
             redis.flushall()
             print(row(scene, run_skipping(play(scene, redis))), flush=True)

@@ -164,13 +164,13 @@ def _provider_of(name: str, states: Mapping[str, tuple[dict[str, str], int]]) ->
 
 async def _state(committer: Committer, name: str, now_ms: float) -> tuple[dict[str, str], int]:
     """Return the fields of a limit, and the calls under way of workers that still report."""
-    fields, workers = await asyncio.gather(
-        committer.execute("HGETALL", keys.LIMIT + name),
-        committer.execute("HGETALL", f"{keys.LIMIT}{name}:workers"),
+    key = keys.LIMIT + name
+    fields, reporting = await asyncio.gather(
+        committer.execute("HGETALL", key),
+        committer.execute("ZRANGE", f"{key}:expiries", f"({now_ms}", "+inf", "BYSCORE"),
     )
-    # Under `=` and a worker's name stands what it was answered last.
-    reports = (report.split() for worker, report in workers.items() if not worker.startswith(b"="))
-    in_flight = sum(int(calls) for calls, expires in reports if float(expires) > now_ms)
+    calls = await committer.execute("HMGET", f"{key}:workers", *reporting) if reporting else ()
+    in_flight = sum(int(count) for count in calls if count is not None)
     return {key.decode(): value.decode() for key, value in fields.items()}, in_flight
 
 

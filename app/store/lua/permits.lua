@@ -66,7 +66,7 @@ local function probe(state)
 end
 
 -- redis-py sends a command again when its answer is late: that must not count twice.
-local mine = LIMIT .. model .. ':workers'
+local mine, expiries = LIMIT .. model .. ':workers', LIMIT .. model .. ':expiries'
 local answered = redis.call('HGET', mine, '=' .. worker)
 if answered and string.match(answered, '^%d+') == string.format('%d', report.number) then
   return string.match(answered, '^%d+ (.*)$')
@@ -223,19 +223,21 @@ local function hold_all()
   end
 end
 
--- Returns how many calls all workers have under way, and how many workers there are.
-local function under_way()
-  local total, count = report.in_flight, 1
-  local seen = redis.call('HGETALL', mine)
-  for i = 1, #seen, 2 do
-    local calls, expires = string.match(seen[i + 1], '^(%d+) (%d+)$')
-    if expires and tonumber(expires) <= at then
-      redis.call('HDEL', mine, seen[i], '=' .. seen[i])
-    elseif expires and seen[i] ~= worker then
-      total, count = total + calls, count + 1
-    end
+-- Forgets the calls of workers that report no more, and returns how many calls the others have under
+-- way without this worker's, and how many others there are. The sum is kept, not made of all workers.
+local function others_under_way()
+  if not m.calls then  -- the first report of all for an hour
+    m.calls = 0
+    redis.call('DEL', mine, expiries)
   end
-  return total, count
+  local gone = redis.call('ZRANGE', expiries, '-inf', at, 'BYSCORE')
+  gone[#gone + 1] = worker
+  for _, name in ipairs(gone) do
+    m.calls = m.calls - (tonumber(redis.call('HGET', mine, name)) or 0)
+    redis.call('HDEL', mine, name, '=' .. name)
+    redis.call('ZREM', expiries, name)
+  end
+  return m.calls, redis.call('ZCARD', expiries)
 end
 
 -- Returns the number of calls allowed now, and the number allowed by the end of the next second.
@@ -280,7 +282,7 @@ learn_breakers()
 learn_rate()
 if m.rate_max and m.leased_until then rise() end
 hold_all()
-local in_flight, workers = under_way()
+local others, workers = others_under_way()
 local is_leased = (m.leased_until and m.leased_until > at) or report.caps ~= nil
 local opened = m.open_at and m
 local granted, parked
@@ -289,13 +291,15 @@ if opened then
   parked = is_probe and report.wanted == report.parked and 1 or 0
   granted = is_probe and 1 - parked or 0
 elseif is_leased then
-  granted, parked = shared_out(allowed(in_flight))
+  granted, parked = shared_out(allowed(others + report.in_flight))
   take(granted + parked)
   m.short = granted + parked < report.wanted and 1 or nil
 else
   m.rate, m.rate_max, m.level, m.tau, m.ramp, m.blocked, m.paused_until = nil, nil, nil, nil, nil, nil, nil
   granted, parked = report.wanted - report.parked, report.parked
 end
+local calls = report.in_flight + granted + parked
+m.calls = others + calls
 save(model, m)
 if next(p) then save(provider, p) end
 
@@ -311,7 +315,7 @@ local answer = {
   leased = is_leased,
   epoch = m.epoch or 0,
   rate = rate,
-  workers = workers,
+  workers = workers + 1,
   paused_ms = math.max(0, (m.paused_until or at) - at),
 }
 if opened then
@@ -320,7 +324,8 @@ if opened then
   answer.of_provider = p.open_at ~= nil
 end
 answer = cjson.encode(answer)
-local calls = string.format('%d %d', report.in_flight + granted + parked, at + WORKER_MS)
 redis.call('HSET', mine, worker, calls, '=' .. worker, string.format('%d %s', report.number, answer))
+redis.call('ZADD', expiries, at + WORKER_MS, worker)
 redis.call('PEXPIRE', mine, EXPIRES_MS)
+redis.call('PEXPIRE', expiries, EXPIRES_MS)
 return answer

@@ -66,10 +66,12 @@ hone:1:statistics:OF:TENANT:DAY hash: sums over the refinements that ended on a 
 hone:1:learnt:TENANT            sorted set: the hashes below -> when they were last added to
 hone:1:learnt:TENANT:KIND       hash: sums over the refinements of a kind, see statistics.py
 hone:1:trust:TENANT             hash: sums `pairs C`, `ratings C` of critic C
-hone:1:limit:MODEL@F            hash: rate and breaker of a model; F: keyed hash of key and URL
+hone:1:limit:MODEL@F            hash: rate and breaker of a model, and its calls under way; F: keyed
+                                hash of key and URL
 hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its credit
-hone:1:limit:MODEL@F:workers    hash: worker -> `CALLS EXPIRES`, its calls under way; `=` worker ->
-                                its last report's number and answer
+hone:1:limit:MODEL@F:workers    hash: worker -> its calls under way; `=` worker -> its last report's
+                                number and answer
+hone:1:limit:MODEL@F:expiries   sorted set: worker -> when its calls are forgotten, without a report
 hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last used; no endpoints
 hone:1:rejected:MODEL@F         set: parts of requests that the server rejects for a model, and the
                                 most output tokens that it allows; for a day
