@@ -1,13 +1,20 @@
-"""Tenants: what each may use, and what it uses."""
+"""Tenants: what each may use and uses, and the export and the erasure of all that one has."""
 
+import asyncio
+import json
 import re
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from datetime import date
+from typing import Any
 
 from app.contract.access import OPERATOR, TENANT_NAME, AuditPage, Quotas, TenantList, TenantOverview
-from app.contract.errors import Forbidden, NotFound
-from app.store import AccessStore, refusals
+from app.contract.errors import BatchNotFound, Forbidden, NotFound, NotStored, RefinementNotFound
+from app.contract.statistics import UsageGrouping, UsageGroups
+from app.store import AccessStore, Store, refusals
 
-AUDITED_AT_ONCE = 1_000
+AT_ONCE = 1_000
+"""Actions or events that are read at a time."""
 
 
 class TenantNotFound(NotFound):
@@ -89,7 +96,7 @@ class Tenants:
     ) -> AsyncIterator[bytes]:
         """Yield JSON Lines of who did what in a tenant, the newest first; raise TenantNotFound."""
         while True:
-            page = await self.audited(admin, name, before, AUDITED_AT_ONCE)
+            page = await self.audited(admin, name, before, AT_ONCE)
             yield b"".join(entry.model_dump_json().encode() + b"\n" for entry in page.data)
             before = page.next_cursor
             if before is None:
@@ -97,3 +104,115 @@ class Tenants:
 
     async def _overview(self, name: str, quotas: Quotas) -> TenantOverview:
         return TenantOverview(name=name, quotas=quotas, use=await self._store.use(name))
+
+
+REVOKED_S = 2.0
+"""Longer than an API process lets in a key that was revoked."""
+
+PAGE = 100
+
+
+async def exported_tenant(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+    """Yield all that is stored of a tenant, ready for JSON: refinements first, oldest last.
+
+    Each has `kind`: `refinement` with `snapshot`, `request` and `events` unless its
+    text was erased, `batch`, `pending_request` of a batch, `endpoint`, `preset`, `provider_key`,
+    `usage`, `calibration`, `key` or `action`. Secrets are left out. Raises Unavailable.
+    """
+    cursor, has_more = None, True
+    while has_more:
+        page = await store.page(tenant, limit=PAGE, cursor=cursor)
+        for snapshot in page.data:
+            entry = {"kind": "refinement", "snapshot": snapshot.model_dump(mode="json")}
+            try:
+                yield entry | {
+                    "request": (await store.request(tenant, snapshot.id)).model_dump(mode="json"),
+                    "events": [event async for event in _events(store, tenant, snapshot.id)],
+                }
+            except NotStored:
+                yield entry
+            except RefinementNotFound:  # its retention ended meanwhile
+                continue
+        cursor, has_more = page.next_cursor, page.has_more
+    async for entry in _batches(store, tenant):
+        yield entry
+    for endpoint in await store.webhooks.endpoints(tenant):
+        yield {"kind": "endpoint", **endpoint.model_dump(mode="json")}
+    async for entry in _defaults(store, tenant):
+        yield entry
+    async for entry in _sums(store, tenant):
+        yield entry
+    with refusals():
+        keys = [key for key in await store.access.all() if key.tenant == tenant]
+    for key in keys:
+        yield {"kind": "key", "id": key.id, "name": key.name, "scopes": key.scopes}
+    before = None
+    while True:
+        with refusals():
+            actions = await store.access.audited(tenant, before, AT_ONCE)
+        for action in actions.data:
+            yield {"kind": "action", **action.model_dump(mode="json")}
+        before = actions.next_cursor
+        if before is None:
+            return
+
+
+async def _batches(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+    for batch_id in await store.batches.ids(tenant):
+        with suppress(BatchNotFound):  # it is being received, or was erased
+            batch = await store.batches.get(tenant, batch_id)
+            yield {"kind": "batch", **batch.model_dump(mode="json")}
+            async for pending in store.batches.pending(tenant, batch_id):
+                yield {"kind": "pending_request", "batch": batch_id, **pending}
+
+
+async def _defaults(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+    for preset in await store.presets.all(tenant):
+        yield {"kind": "preset", **preset.model_dump(mode="json")}
+    for provider, set_at in (await store.provider_keys.all(tenant)).items():
+        yield {"kind": "provider_key", "provider": provider, "set_at": set_at.isoformat()}
+
+
+async def _sums(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+    """Yield what was learnt, and what models consumed day by day, as finely as it is known."""
+    for kind in await store.statistics.calibrations(tenant, PAGE * 10):
+        yield {"kind": "calibration", **kind.model_dump(mode="json")}
+    by = [grouping for grouping in UsageGrouping if grouping is not UsageGrouping.TENANT]
+    *_, days = await store.statistics.days(tenant, date.min, date.max, 1)
+    for day in days:
+        groups = UsageGroups(by)
+        groups.add(await store.statistics.usage_of([day]))
+        for row in groups.rows():
+            yield {"kind": "usage", **row.model_dump(mode="json", exclude={"not_passed"})}
+
+
+async def _events(store: Store, tenant: str, refinement_id: str) -> AsyncIterator[Any]:
+    after = 0
+    while events := await store.events(tenant, refinement_id, after, AT_ONCE):
+        for event in events:
+            yield json.loads(event.json)
+        after = events[-1].number
+
+
+async def erase_tenant(store: Store, tenant: str) -> int:
+    """Erase everything of a tenant but its audit log; return how many refinements there were.
+
+    Its keys are revoked first. Raises Unavailable: called again, it goes on.
+    """
+    with refusals():
+        await store.access.forget_keys(tenant)
+    await asyncio.sleep(REVOKED_S)
+    for batch_id in await store.batches.ids(tenant):
+        with suppress(BatchNotFound):
+            await store.batches.erase(tenant, batch_id)
+    erased = 0
+    while (page := await store.page(tenant, limit=PAGE)).data:
+        for snapshot in page.data:
+            try:
+                await store.erase(tenant, snapshot.id)
+            except RefinementNotFound:
+                continue
+            erased += 1
+    with refusals():
+        await store.access.forget_tenant(tenant)
+    return erased

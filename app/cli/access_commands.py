@@ -252,7 +252,7 @@ def set_quotas(
 @tenants.command()
 def export(tenant: TenantArgument) -> None:
     """Print everything that is stored of a tenant, as JSON Lines."""
-    from app.access.erasure import exported_tenant  # noqa: PLC0415
+    from app.access.tenants import exported_tenant  # noqa: PLC0415
 
     async def print_all(store: "Store") -> None:
         async for entry in exported_tenant(store, tenant):
@@ -267,7 +267,7 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Erase a tenant: its keys, refinements, quotas and all that was learnt; not its audit log."""
-    from app.access.erasure import erase_tenant as erase_all  # noqa: PLC0415
+    from app.access.tenants import erase_tenant as erase_all  # noqa: PLC0415
 
     if not yes:
         typer.confirm(f"Erase everything of the tenant {tenant}?", abort=True)
