@@ -17,7 +17,11 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, entry_points, version
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel
+
+Declared = TypeVar("Declared", bound=BaseModel)
 
 CONTRACT, PLAY = "hone.contract", "hone.play"
 ROOMS = {
@@ -83,6 +87,34 @@ def modules(package: str, path: Sequence[str], room: str) -> Iterator[tuple[str,
             (entry,) = installed(CONTRACT).select(name=f"{room}.{name}")
             raise PluginFailed(entry, f"{package} has a module of this name")
         yield name, module
+
+
+def kind_of(declared: type[BaseModel]) -> str:
+    """Return the kind that a strategy or validator declares; raise TypeError if there is none."""
+    kinds = get_args(declared.model_fields["kind"].annotation)
+    if len(kinds) != 1:
+        raise TypeError(f"{declared.__name__} does not declare kind: Literal[...]")
+    if not declared.__doc__ or declared.__doc__ == declared.__base__.__doc__:
+        raise TypeError(f"{declared.__name__} has no docstring, which describes it in the API")
+    return str(kinds[0])
+
+
+def declared_kinds(
+    package: str, path: Sequence[str], room: str, base: type[Declared]
+) -> Iterator[tuple[str, str, type[Declared]]]:
+    """Yield what the modules of a package declare: name of the module, kind and class.
+
+    They come by module and then in the order of definition. Raises TypeError for two of one kind.
+    """
+    kinds: set[str] = set()
+    for name, module in modules(package, path, room):
+        for member in vars(module).values():
+            is_class = isinstance(member, type) and issubclass(member, base)
+            if is_class and member.__module__ == module.__name__:
+                if (kind := kind_of(member)) in kinds:
+                    raise TypeError(f"two {room} have the kind {kind!r}: {member.__name__} is one")
+                kinds.add(kind)
+                yield name, kind, member
 
 
 def playing_module(package: str, room: str, name: str) -> ModuleType:

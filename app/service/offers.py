@@ -1,8 +1,8 @@
 """The offers of this server, described by the models that validate requests."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from inspect import cleandoc
-from typing import Any, get_args
+from typing import Any
 
 from app.contract import Contract
 from app.contract.models import ModelChoice
@@ -15,22 +15,14 @@ from app.contract.offers import (
     PricedModel,
     Readiness,
 )
+from app.contract.plugins import kind_of
 from app.contract.providers import Provider, price_list
 from app.contract.strategies import STRATEGIES
 from app.contract.validators import VALIDATORS
-from app.contract.waiting import WaitReason
+from app.contract.waiting import REFUSALS
 from app.service.model_roles import ModelRoles
 from app.store import LATER, StoredLimit
 
-FACTS: Mapping[WaitReason, str] = {
-    "unauthorized": "the key is refused",
-    "quota_exhausted": "the credit is exhausted",
-    "tenant_quota": "a tenant's quota is used up",
-    "unreachable": "the server is not reached",
-    "overloaded": "the server is overloaded",
-    "rate_limited": "calls are refused because of a limit",
-    "error": "calls fail",
-}
 UNREADABLE = "refinements of a later release wait: workers that were asked could not read them"
 NO_WORKER = "no worker is running: submitted refinements wait for one"
 
@@ -83,9 +75,9 @@ def _broken(limits: Sequence[ModelLimit]) -> Iterator[str]:
     }
     for limit in limits:
         if limit.breaker and (":" not in limit.name or limit.breaker.reason not in of_provider):
-            why = FACTS[limit.breaker.reason]
             since = limit.breaker.since.strftime("%Y-%m-%dT%H:%M:%SZ")
-            yield f"{limit.name}: {why} since {since}: {limit.breaker.detail}"
+            why = f"it {REFUSALS[limit.breaker.reason]}: {limit.breaker.detail}"
+            yield f"{limit.name} takes no calls since {since}: {why}"
 
 
 def _unplayed(version: str) -> str:
@@ -114,9 +106,8 @@ def _models_of(
 
 
 def _offer(contract: type[Contract]) -> Offer:
-    (kind,) = get_args(contract.model_fields["kind"].annotation)
     return Offer(
-        kind=kind,
+        kind=kind_of(contract),
         description=cleandoc(contract.__doc__ or ""),
         defaults=_defaults(contract),
         schema=contract.model_json_schema(),

@@ -18,7 +18,7 @@ from app.contract.calls import Rates
 from app.contract.errors import FieldConflict
 from app.contract.judgement import Criterion, Critics
 from app.contract.models import ROLES, Role
-from app.contract.plugins import modules
+from app.contract.plugins import declared_kinds
 from app.contract.reviews import ReviewPlan
 from app.contract.tools import Tool
 from app.contract.validators import ItemValidators
@@ -249,26 +249,10 @@ def _kinds_that(able: Callable[[type[Strategy]], bool]) -> str:
     return " or ".join(kind for kind, strategy in STRATEGIES.items() if able(strategy))
 
 
-def strategy_kind(strategy: type[Strategy]) -> str:
-    """Return the kind that a strategy declares."""
-    kind: str = get_args(strategy.model_fields["kind"].annotation)[0]
-    return kind
-
-
-def _declared() -> dict[str, type[Strategy]]:
-    """Return every strategy, by module and then in the order of definition."""
-    found: dict[str, type[Strategy]] = {}
-    for _, module in modules(__name__, __path__, "strategies"):
-        for member in vars(module).values():
-            is_class = isinstance(member, type) and issubclass(member, Strategy)
-            if is_class and member.__module__ == module.__name__:
-                if (kind := strategy_kind(member)) in found:
-                    raise TypeError(f"two strategies have the kind {kind!r}")
-                found[kind] = member
-    return found
-
-
-STRATEGIES: Mapping[str, type[Strategy]] = _declared()
+STRATEGIES: Mapping[str, type[Strategy]] = {
+    kind: declared
+    for _, kind, declared in declared_kinds(__name__, __path__, "strategies", Strategy)
+}
 """Every strategy that a request can name, by its kind."""
 
 if TYPE_CHECKING:

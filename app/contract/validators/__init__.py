@@ -6,17 +6,17 @@ group `hone.contract`, is a family of validators. A module of the same name runs
 `workers/validators`, or an entry point of the group `hone.play`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from json import dumps
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from app.contract import Contract
 from app.contract.judgement import Criterion, Name, OnFail
-from app.contract.plugins import modules
+from app.contract.plugins import declared_kinds
 from app.contract.resources import Resource
 
 Schema = dict[str, Any] | bool
@@ -151,36 +151,11 @@ class ItemValidators(NamedTuple):
         return f"validators/{self.scope}/{index}"
 
 
-def _declared() -> Iterator[tuple[str, type[Validator]]]:
-    """Yield every kind with its class, family by family, in alphabetical order."""
-    for name, module in modules(__name__, __path__, "validators"):
-        _FAMILIES[module.__name__] = name
-        for each in vars(module).values():
-            is_class = isinstance(each, type) and issubclass(each, Validator)
-            if is_class and each.__module__ == module.__name__:
-                yield _kind(each), each
-
-
-def _kind(declared: type[Validator]) -> str:
-    kinds = get_args(declared.model_fields["kind"].annotation)
-    if len(kinds) != 1:
-        raise TypeError(f"{declared.__name__} does not declare kind: Literal[...]")
-    if not declared.__doc__ or declared.__doc__ == declared.__base__.__doc__:
-        raise TypeError(f"{declared.__name__} has no docstring, which describes it in the API")
-    return str(kinds[0])
-
-
-def _by_kind() -> Mapping[str, type[Validator]]:
-    by_kind: dict[str, type[Validator]] = {}
-    for kind, declared in _declared():
-        if kind in by_kind:
-            raise TypeError(f"two validators have the kind {kind!r}: {declared.__name__} is one")
-        by_kind[kind] = declared
-    return by_kind
-
-
-VALIDATORS = _by_kind()
+VALIDATORS: dict[str, type[Validator]] = {}
 """Every validator by its kind."""
+
+for _family, _kind, _declared in declared_kinds(__name__, __path__, "validators", Validator):
+    VALIDATORS[_kind], _FAMILIES[_declared.__module__] = _declared, _family
 
 if TYPE_CHECKING:
     AnyValidator = Validator
