@@ -12,7 +12,7 @@ from app.contract.limits import Limits
 from app.contract.outcome import Caveat
 from app.contract.requests import ContextDocument
 from app.contract.reviews import PlannedCall
-from app.contract.strategies.planning import PlanExecuteStrategy
+from app.contract.strategies.reasoning import PlanExecuteStrategy
 from app.contract.tools import MAX_RESULT
 from app.contract.values import value
 from workers.engine.asking import ask, question, require_arguments_that_fit, text_in
