@@ -29,7 +29,14 @@ from app.contract.judgement import CRITIC
 from app.contract.statistics import CalibrationList
 from app.legible import on_one_line
 from hone_extras.compare.comparison import SAME, ComparedSettings, PairedDifference, texts_text
-from hone_extras.compare.comparison_page import page_of_comparison
+from hone_extras.compare.comparison_page import (
+    criteria_table,
+    differences_table,
+    own_estimates,
+    page_of_comparison,
+    people_table,
+    settings_table,
+)
 from hone_extras.compare.comparison_run import (
     ComparisonCost,
     ComparisonPlan,
@@ -44,13 +51,6 @@ from hone_extras.compare.comparison_run import (
     read_texts,
     refined_texts,
     sum_of,
-)
-from hone_extras.compare.comparison_tables import (
-    criteria_table,
-    differences_table,
-    own_estimates,
-    people_table,
-    settings_table,
 )
 
 INCOMPLETE = 3
