@@ -1,10 +1,11 @@
 """Validators of texts: their length, what they contain, readability and spelling."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
+from app.contract import Contract
 from app.contract.regexes import compile_pattern, instructions_of
 from app.contract.validators import Regex, Validator, quoted_list
 
@@ -19,28 +20,42 @@ MeanWords = Annotated[float, Field(gt=0, le=1_000)]
 Texts = tuple[Annotated[str, Field(min_length=1, max_length=2_000)], ...]
 
 
-MEASURED: Mapping[ReadabilityMeasure, str] = {
-    "reading_ease": "as Flesch reading ease",
-    "grade": "as Flesch-Kincaid grade",
-    "sentence_words": "words to a sentence on average",
-}
+class _Bounded(Contract):
+    """What validators have in common that bound figures from below and from above."""
 
+    figures: ClassVar[Mapping[str, str]]
+    """What can be bounded, in words, by the ends of the names of two fields."""
+    example: ClassVar[str]
 
-def _set(validator: "LengthValidator | ReadabilityValidator", names: tuple[Any, ...]) -> list[Any]:
-    """Return the units or measures that have a bound."""
-    return [name for name in names if validator.bounds(name) != (None, None)]
+    @model_validator(mode="after")
+    def _bounds_can_be_met(self) -> Self:
+        pairs = {name: self.bounds(name) for name in self.figures}
+        if all(bound is None for pair in pairs.values() for bound in pair):
+            raise ValueError(f"at least one bound is required, such as {self.example}")
+        for name, (least, most) in pairs.items():
+            if least is not None and most is not None and least > most:
+                raise ValueError(f"min_{name} must be at most max_{name}")
+        return self
+
+    def bounds(self, name: str) -> tuple[float | None, float | None]:
+        """Return the minimum and the maximum of a figure; `None` means no bound."""
+        return getattr(self, f"min_{name}"), getattr(self, f"max_{name}")
+
+    def in_words(self) -> str:
+        words = (_bounded(*self.bounds(name), what) for name, what in self.figures.items())
+        return f"has {', '.join(filter(None, words))}"
 
 
 def _bounded(least: float | None, most: float | None, what: str) -> str:
-    """Return bounds in words."""
     given = (
         f"at least {least}" if least is not None else "",
         f"at most {most}" if most is not None else "",
     )
-    return f"{' and '.join(bound for bound in given if bound)} {what}"
+    bounds = " and ".join(filter(None, given))
+    return bounds and f"{bounds} {what}"
 
 
-class LengthValidator(Validator):
+class LengthValidator(_Bounded, Validator):
     """Bounds on characters, words and sentences, each inclusive.
 
     A character is a Unicode code point. A word is a run of letters, digits and marks, joined by
@@ -57,23 +72,12 @@ class LengthValidator(Validator):
     min_sentences: Count | None = None
     max_sentences: Count | None = None
 
-    @model_validator(mode="after")
-    def _bounds_can_be_met(self) -> Self:
-        bounds = [self.bounds(unit) for unit in UNITS]
-        if all(bound is None for pair in bounds for bound in pair):
-            raise ValueError("at least one bound is required, such as max_words")
-        for unit, (least, most) in zip(UNITS, bounds, strict=True):
-            if least is not None and most is not None and least > most:
-                raise ValueError(f"min_{unit} must be at most max_{unit}")
-        return self
+    figures: ClassVar[Mapping[str, str]] = {unit: unit for unit in UNITS}
+    example: ClassVar[str] = "max_words"
 
-    def bounds(self, unit: Unit) -> tuple[int | None, int | None]:
+    def bounds(self, name: str) -> tuple[int | None, int | None]:
         """Return the minimum and the maximum of a unit; `None` means no bound."""
-        return getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
-
-    def in_words(self) -> str:
-        """Return the bounds."""
-        return f"has {', '.join(_bounded(*self.bounds(unit), unit) for unit in _set(self, UNITS))}"
+        return getattr(self, f"min_{name}"), getattr(self, f"max_{name}")
 
     def is_quick(self, draft: str) -> bool:
         """Return whether counting takes a few milliseconds: 300 ns per character (measured)."""
@@ -158,7 +162,7 @@ class RegexValidator(Validator):
         return len(draft) * instructions_of(compiled) <= 500_000
 
 
-class ReadabilityValidator(Validator):
+class ReadabilityValidator(_Bounded, Validator):
     """Bounds on the readability of an English draft, each inclusive.
 
     `reading_ease` is Flesch's (60 to 70 is plain English), `grade` Flesch and Kincaid's US school
@@ -173,26 +177,12 @@ class ReadabilityValidator(Validator):
     min_sentence_words: MeanWords | None = None
     max_sentence_words: MeanWords | None = None
 
-    @model_validator(mode="after")
-    def _bounds_can_be_met(self) -> Self:
-        bounds = [self.bounds(measure) for measure in MEASURES]
-        if all(bound is None for pair in bounds for bound in pair):
-            raise ValueError("at least one bound is required, such as max_grade")
-        for measure, (least, most) in zip(MEASURES, bounds, strict=True):
-            if least is not None and most is not None and least > most:
-                raise ValueError(f"min_{measure} must be at most max_{measure}")
-        return self
-
-    def bounds(self, measure: ReadabilityMeasure) -> tuple[float | None, float | None]:
-        """Return the minimum and the maximum of a measure; `None` means no bound."""
-        return getattr(self, f"min_{measure}"), getattr(self, f"max_{measure}")
-
-    def in_words(self) -> str:
-        """Return the bounds."""
-        bounds = (
-            _bounded(*self.bounds(measure), MEASURED[measure]) for measure in _set(self, MEASURES)
-        )
-        return f"has {', '.join(bounds)}"
+    figures: ClassVar[Mapping[str, str]] = {
+        "reading_ease": "as Flesch reading ease",
+        "grade": "as Flesch-Kincaid grade",
+        "sentence_words": "words to a sentence on average",
+    }
+    example: ClassVar[str] = "max_grade"
 
 
 class SpellingValidator(Validator):
