@@ -20,7 +20,6 @@ class CitationsValidator(Validator):
     reads_documents = True
 
     def in_words(self) -> str:
-        """Return how to cite and to quote."""
         must = "cites at least one document" if self.required else "may cite documents"
         return (
             f"{must}, by name in square brackets, such as [policy.md]; a quotation of"

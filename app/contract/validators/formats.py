@@ -17,7 +17,6 @@ class YamlValidator(Validator):
     kind: Literal["yaml"]
 
     def in_words(self) -> str:
-        """Return the format."""
         return "as a whole is YAML 1.1: mappings or sequences without duplicate keys and own tags"
 
 
@@ -27,7 +26,6 @@ class TomlValidator(Validator):
     kind: Literal["toml"]
 
     def in_words(self) -> str:
-        """Return the format."""
         return "as a whole is one TOML document"
 
 
@@ -37,7 +35,6 @@ class XmlValidator(Validator):
     kind: Literal["xml"]
 
     def in_words(self) -> str:
-        """Return the format."""
         return "as a whole is one well-formed XML document without a DTD"
 
 
@@ -59,7 +56,6 @@ class MarkdownValidator(Validator):
     )
 
     def in_words(self) -> str:
-        """Return the format, and the headings."""
         words = (
             "is Markdown: code blocks are closed, headings go down one level at a time, every row"
             " of a table has as many cells as its header"

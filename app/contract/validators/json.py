@@ -18,7 +18,6 @@ class JsonValidator(Validator):
     kind: Literal["json"]
 
     def in_words(self) -> str:
-        """Return the format."""
         return "as a whole is one JSON document without duplicate names in an object"
 
     def can_fix(self) -> bool:
@@ -33,7 +32,6 @@ class JsonSchemaValidator(Validator):
     schema_: Schema = Field(alias="schema")
 
     def in_words(self) -> str:
-        """Return the schema."""
         schema = json.dumps(self.schema_, ensure_ascii=False)
         return f"as a whole is one JSON document that satisfies this JSON Schema: {schema}"
 
@@ -42,5 +40,4 @@ class JsonSchemaValidator(Validator):
         return True
 
     def json_schemas(self) -> Mapping[str, Schema]:
-        """Return the schema."""
         return {"/schema": self.schema_}

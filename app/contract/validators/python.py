@@ -25,7 +25,6 @@ class PythonValidator(Validator):
     )
 
     def in_words(self) -> str:
-        """Return the version and the rules."""
         words = f"as a whole is Python that compiles on {self.version}"
         return f"{words} and obeys the rules {', '.join(self.ruff)} of Ruff" if self.ruff else words
 
@@ -116,7 +115,6 @@ class PythonCasesValidator(ScoringValidator):
         return self
 
     def in_words(self) -> str:
-        """Return the cases, if they are visible."""
         what = "a program" if self.function is None else f"a function `{self.function}`"
         words = f"as a whole is Python, with the standard library only: {what}"
         if not self.visible:
@@ -163,7 +161,6 @@ class PythonTestsValidator(ScoringValidator):
         return self
 
     def in_words(self) -> str:
-        """Return the tests, if they are visible."""
         words = (
             "as a whole is Python; imported as `draft` it passes tests, with the standard library"
         )

@@ -73,7 +73,6 @@ class SqlValidator(Validator):
         return self
 
     def in_words(self) -> str:
-        """Return the dialect, and the tables."""
         words = f"as a whole is SQL for {self.dialect}"
         if self.rows is not None:
             words += " that runs"

@@ -92,7 +92,6 @@ class ContainsValidator(Validator):
     case_sensitive: bool = True
 
     def in_words(self) -> str:
-        """Return the texts."""
         case = "" if self.case_sensitive else " in any letter case"
         return f"contains{case} {quoted_list(self.texts)}"
 
@@ -128,7 +127,6 @@ class ExcludesValidator(Validator):
         return set(self.texts) <= self.replacements.keys()
 
     def in_words(self) -> str:
-        """Return the texts."""
         whole = " as whole words" if self.whole_words else ""
         case = "" if self.case_sensitive else ", in any letter case"
         return f"contains nowhere{whole}{case} {quoted_list(self.texts)}"
@@ -147,13 +145,11 @@ class RegexValidator(Validator):
     case_sensitive: bool = True
 
     def in_words(self) -> str:
-        """Return the pattern."""
         verb = "matches" if self.expect == "match" else "matches nowhere"
         case = "" if self.case_sensitive else ", without regard to case"
         return f"{verb} the regular expression (RE2{case}) {self.pattern}"
 
     def regexes(self) -> Mapping[str, Regex]:
-        """Return the pattern."""
         return {"/pattern": Regex(self.pattern, self.case_sensitive)}
 
     def is_quick(self, draft: str) -> bool:
@@ -198,7 +194,6 @@ class SpellingValidator(Validator):
     )
 
     def in_words(self) -> str:
-        """Return that spelling counts, and the words to accept."""
         words = "has no misspelt and no repeated word"
         return f"{words}; accepted are {', '.join(self.allow)}" if self.allow else words
 
