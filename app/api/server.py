@@ -88,7 +88,6 @@ class CycleWithoutChunks(Cycle):
     has_length = True
 
     async def send(self, message: Any) -> None:
-        """Send a part of the response."""
         if message["type"] == "http.response.start":
             names = {name.lower() for name, _ in message.get("headers", ())}
             self.has_length = b"content-length" in names

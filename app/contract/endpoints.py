@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -124,6 +124,9 @@ def signing_key(secret: str) -> bytes:
 class Endpoint(Contract):
     """An endpoint of the client; what is secret is stored encrypted, and shown nowhere."""
 
+    is_cut: ClassVar[bool] = False
+    """Whether the beginning of an answer that is too long is used."""
+
     url: Url
     headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(_differ)] = Field(
         {},
@@ -142,11 +145,6 @@ class Endpoint(Contract):
     def tries(self) -> int:
         """How often one call is sent at most, with the same key."""
         return 3
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the beginning of an answer that is too long is used."""
-        return False
 
     def secrets(self) -> dict[str, str]:
         """Return what is secret in it, by JSON Pointer."""

@@ -1,7 +1,7 @@
 """The caller's endpoints that a server can call."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
@@ -32,6 +32,8 @@ class Tool(Endpoint):
     in HONE_OUTBOUND_ALLOW are called, and redirects are not followed.
     """
 
+    is_cut: ClassVar[bool] = True
+
     name: PartName
     description: str = Field(
         min_length=1, max_length=2_000, description="What it does and when to use it."
@@ -57,10 +59,4 @@ class Tool(Endpoint):
 
     @property
     def tries(self) -> int:
-        """How often one call is sent at most, with the same key."""
         return super().tries if self.is_repeatable else 1
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the beginning of an answer that is too long is used."""
-        return True

@@ -103,7 +103,6 @@ class SdkTraces(Traces):
         *,
         trace_id: int | None = None,
     ) -> AbstractContextManager[TraceSpan]:
-        """Go on with the trace of a request, or begin one."""
         given = _context_of(origin.trace)
         around, links = (Context(), [trace.Link(_place(given))]) if origin.is_link else (given, [])
         token = wanted_id.set(trace_id)
@@ -128,7 +127,6 @@ class RecordedSpan(TraceSpan):
     def child(
         self, name: str, kind: Kind = "internal", *attributes: Attributes
     ) -> AbstractContextManager[TraceSpan]:
-        """Begin a span inside this one."""
         around = trace.set_span_in_context(self._span, Context())
         span = self._tracer.start_span(name, around, KINDS[kind], _known(*attributes))
         return _shown(span, self._tracer, has_content=self.has_content)
@@ -138,17 +136,14 @@ class RecordedSpan(TraceSpan):
         self._span.end()
 
     def set(self, attributes: Attributes, *, error: str | None = None) -> None:
-        """Add attributes, and the code of an error."""
         self._span.set_attributes(_known(attributes, {"error.type": error}))
         if error:
             self._span.set_status(trace.Status(trace.StatusCode.ERROR, error))
 
     def rename(self, name: str) -> None:
-        """Give the span another name."""
         self._span.update_name(name)
 
     def event(self, name: str, attributes: Attributes = NO_ATTRIBUTES) -> None:
-        """Add something that happened at this moment."""
         self._span.add_event(name, _known(attributes))
 
 

@@ -60,11 +60,6 @@ class TraceContext:
         return bool(int(self.traceparent[-2:], 16) & 1)
 
     @property
-    def parent_id(self) -> str:
-        """The 16 hexadecimal digits of the span above."""
-        return self.traceparent[36:52]
-
-    @property
     def trace_id(self) -> str:
         """The 32 hexadecimal digits that all spans of the trace share."""
         return self.traceparent[3:35]

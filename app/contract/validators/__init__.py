@@ -124,14 +124,12 @@ class ScoringValidator(Validator):
     )
 
     def counts_as(self) -> Criterion | None:
-        """Return the name and weight of `score`."""
         if self.score is None:
             return None
         return Criterion(name=self.score.name or self.kind, weight=self.score.weight)
 
     @property
     def decides(self) -> bool:
-        """Whether its score is the draft's, whatever critics say."""
         return self.score is not None and self.score.as_ == "decides"
 
 

@@ -76,7 +76,6 @@ class LengthValidator(_Bounded, Validator):
     example: ClassVar[str] = "max_words"
 
     def bounds(self, name: str) -> tuple[int | None, int | None]:
-        """Return the minimum and the maximum of a unit; `None` means no bound."""
         return getattr(self, f"min_{name}"), getattr(self, f"max_{name}")
 
     def is_quick(self, draft: str) -> bool:
