@@ -1,6 +1,6 @@
 """The OpenAPI document, with the bodies, headers and errors that FastAPI cannot derive."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any
 
@@ -14,14 +14,7 @@ from app.api import problems as refusals
 from app.api.access import NOT_FOR_TOKENS, scope_needed
 from app.api.problems import MEDIA_TYPE, problem_of
 from app.contract import Contract, errors
-from app.contract.access import (
-    KeyRequest,
-    ProviderKeyRequest,
-    Quotas,
-    Rotation,
-    Scope,
-    TokenRequest,
-)
+from app.contract.access import Scope
 from app.contract.batches import (
     BATCH_COMPLETED,
     Batch,
@@ -30,19 +23,10 @@ from app.contract.batches import (
     BatchMessage,
     BatchResult,
 )
-from app.contract.errors import HoneError, Problem
-from app.contract.events import DATA_OF, EventPage, StepDelta
-from app.contract.limits import LimitsChange
-from app.contract.overlays import PartialRequest
-from app.contract.ratings import RatingRequest
-from app.contract.requests import RefinementRequest
-from app.contract.reviews import PauseRequest, ReviewDecision
+from app.contract.errors import HoneError
+from app.contract.events import DATA_OF
 from app.contract.snapshot import Snapshot
-from app.contract.webhooks import (
-    WEBHOOK_EVENTS,
-    EndpointRequest,
-    WebhookMessage,
-)
+from app.contract.webhooks import WEBHOOK_EVENTS, WebhookMessage
 
 Responses = dict[int | str, dict[str, Any]]
 IN_VAIN = (errors.Conflict, errors.PreconditionFailed)
@@ -226,29 +210,8 @@ STATISTICS: Responses = {
 }
 
 
-UNSEEN = (
-    Problem,
-    EventPage,
-    StepDelta,
-    WebhookMessage,
-    BatchHead,
-    BatchItem,
-    BatchMessage,
-    BatchResult,
-    EndpointRequest,
-    RefinementRequest,
-    LimitsChange,
-    ReviewDecision,
-    PauseRequest,
-    RatingRequest,
-    PartialRequest,
-    KeyRequest,
-    Rotation,
-    TokenRequest,
-    ProviderKeyRequest,
-    Quotas,
-)
-"""Schemas that FastAPI does not see, because bodies and errors are handled without it."""
+OF_LINES = (BatchHead, BatchItem, BatchResult)
+"""Schemas of lines of JSON, to which nothing in the document refers."""
 
 FOREIGN = {"HTTPValidationError", "ValidationError", "EventType"}
 """Schemas that no response has: FastAPI's own validation errors, and the types that events name."""
@@ -296,11 +259,12 @@ def document(app: FastAPI) -> dict[str, Any]:
         servers=app.servers,
         tags=[{"name": name, "description": meaning} for name, meaning in TAGS.items()],
     )
-    _, unseen = models_json_schema(
-        [(contract, "validation") for contract in UNSEEN],
-        ref_template="#/components/schemas/{model}",
-    )
-    schemas = _inherited(unseen["$defs"] | document["components"]["schemas"])
+    webhooks = {kind: {"post": _webhook(kind)} for kind in (*WEBHOOK_EVENTS, BATCH_COMPLETED)}
+    contracts = {contract.__name__: contract for contract in _subclasses(Contract)}
+    # FastAPI does not see them: bodies and errors are handled without it.
+    named = {*_names_in([document["paths"], webhooks])} & contracts.keys()
+    unseen = _schemas_of((*OF_LINES, *(contracts[name] for name in named)))
+    schemas = _inherited(unseen | document["components"]["schemas"], contracts)
     schemas |= _typed_events(schemas["Event"])
     bodies = [
         operation.get("requestBody")
@@ -332,24 +296,27 @@ def document(app: FastAPI) -> dict[str, Any]:
             of_one = path.startswith("/v1/refinements/{refinement_id}")
             if method == "get" and of_one and not path.endswith(NOT_FOR_TOKENS):
                 operation["security"].append({"token": []})
-    document["webhooks"] = {
-        kind: {"post": _webhook(kind)} for kind in (*WEBHOOK_EVENTS, BATCH_COMPLETED)
-    }
+    document["webhooks"] = webhooks
     return document
 
 
-def _inherited(schemas: dict[str, Any]) -> dict[str, Any]:
+def _schemas_of(contracts: Iterable[type[Contract]]) -> dict[str, Any]:
+    """Return the schemas of contracts, and of what they refer to, by name."""
+    _, found = models_json_schema(
+        [(contract, "validation") for contract in contracts],
+        ref_template="#/components/schemas/{model}",
+    )
+    schemas: dict[str, Any] = found.get("$defs", {})
+    return schemas
+
+
+def _inherited(schemas: dict[str, Any], classes: Mapping[str, type[Contract]]) -> dict[str, Any]:
     """Return the schemas, in which a class refers to its bases for the fields it has of them.
 
     A base is any contract with fields; what a class says otherwise than its base stays its own.
     """
-    classes = {contract.__name__: contract for contract in _subclasses(Contract)}
     above = {base for name in schemas.keys() & classes.keys() for base in classes[name].__mro__}
-    _, found = models_json_schema(
-        [(contract, "validation") for contract in classes.values() if contract in above],
-        ref_template="#/components/schemas/{model}",
-    )
-    known = found.get("$defs", {}) | schemas
+    known = _schemas_of(each for each in classes.values() if each in above) | schemas
     for schema in known.values():
         for field in schema.get("properties", {}).values():
             if field.get("default", "") is None:  # the framework drops it from some of them
@@ -430,29 +397,34 @@ def _referred(schema: Any, schemas: Mapping[str, Any]) -> set[str]:
     found: set[str] = set()
     pending = [schema]
     while pending:
-        part = pending.pop()
-        if isinstance(part, list):
-            pending += part
-        elif isinstance(part, dict):
-            pending += part.values()
-            name = str(part.get("$ref", "")).rpartition("/")[2]
-            if name in schemas and name not in found:
-                found.add(name)
-                pending.append(schemas[name])
+        new = {*_names_in(pending.pop())} & schemas.keys() - found
+        found |= new
+        pending += [schemas[name] for name in new]
     return found
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """Yield the names of the schemas to which a part of the document refers itself."""
+    for part in _objects_in(value):
+        if "$ref" in part:
+            yield str(part["$ref"]).rpartition("/")[2]
+
+
+def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object at any depth."""
+    if isinstance(value, dict):
+        yield value
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _objects_in(inner)
 
 
 def _discriminated(schema: Any) -> Iterator[tuple[str, str]]:
     """Yield the name of each schema of a union, and the property that tells them apart."""
-    if isinstance(schema, dict):
-        if isinstance(found := schema.get("discriminator"), dict) and "mapping" in found:
-            for reference in found["mapping"].values():
+    for part in _objects_in(schema):
+        if isinstance(found := part.get("discriminator"), dict):
+            for reference in found.get("mapping", {}).values():
                 yield reference.rpartition("/")[2], found["propertyName"]
-        for each in schema.values():
-            yield from _discriminated(each)
-    elif isinstance(schema, list):
-        for each in schema:
-            yield from _discriminated(each)
 
 
 def _typed_events(event: Mapping[str, Any]) -> dict[str, Any]:
