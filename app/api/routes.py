@@ -104,6 +104,7 @@ from app.contract.errors import (
     RefinementNotFound,
     TooManyRequests,
 )
+from app.contract.events import StepPage
 from app.contract.limits import Limits, LimitsChange
 from app.contract.offers import Health, ModelList, OfferList, Readiness
 from app.contract.overlays import PartialRequest
@@ -111,7 +112,6 @@ from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
-from app.contract.steps import StepPage
 from app.service import offers
 from app.store import Store, StoredLimit
 

@@ -18,7 +18,7 @@ from app.contract.errors import (
     NotStored,
     RefinementNotFound,
 )
-from app.contract.resources import ENDPOINTS
+from app.contract.validators import ENDPOINTS
 from app.contract.webhooks import DeliveryList, EndpointList, EndpointRequest, RegisteredEndpoint
 
 deliveries = APIRouter(prefix="/v1/refinements/{refinement_id}/webhooks", tags=["webhooks"])

@@ -76,13 +76,13 @@ from app.cli.root import (
 from app.cli.silence import Silence
 from app.contract.batches import Batch
 from app.contract.drafts import MAX_TEXT
+from app.contract.events import Step, StepPage
 from app.contract.judgement import AUTO, FindingsReply
 from app.contract.outcome import RefinementOutcome
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
 from app.contract.snapshot import Diff, IterationList, Snapshot, SnapshotPage
 from app.contract.statistics import CalibrationList, Dimension, InsightList
 from app.contract.status import Status
-from app.contract.steps import Step, StepPage
 from app.legible import on_one_line
 from hone import ApiError, HoneError, ServerUnreachable
 

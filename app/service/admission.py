@@ -24,9 +24,8 @@ from app.contract.models import ROLES, ModelChoice, ModelName
 from app.contract.providers import capacity_of, cost_usd
 from app.contract.regexes import PatternError, compile_pattern
 from app.contract.requests import RefinementRequest
-from app.contract.resources import ENDPOINTS, RESOURCES, Resource
 from app.contract.tools import Tool
-from app.contract.validators import AnyValidator, Regex, Schema
+from app.contract.validators import ENDPOINTS, RESOURCES, AnyValidator, Regex, Resource, Schema
 from app.contract.values import value
 from app.service.model_roles import Choices, ModelRoles, model_keys
 from app.settings import Settings

@@ -7,7 +7,7 @@ from app.contract.batches import MAX_REFUSED, Batch, BatchOptions, BatchRefusal,
 from app.contract.errors import FieldError, HoneError, InvalidRequest, Overloaded
 from app.contract.overlays import Overlay
 from app.contract.requests import RefinementRequest
-from app.contract.resources import ENDPOINTS
+from app.contract.validators import ENDPOINTS
 from app.service.service import Service, origin_of_request
 from app.store import BatchUpload, Store
 

@@ -15,8 +15,10 @@ from app.contract.events import (
     Event,
     IterationCompleted,
     PromptRef,
+    Step,
     StepCompleted,
     StepFailed,
+    StepPrompt,
     TextReply,
     unvoided,
 )
@@ -25,7 +27,6 @@ from app.contract.judgement import Finding, Issue, IssueNote, Usage
 from app.contract.ratings import Rated, Rating
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Diff, DiffOperation, Iteration
-from app.contract.steps import Step, StepPrompt
 from app.store import KeptPrompt
 from app.store.prompts import step_name
 

@@ -22,7 +22,7 @@ from app.contract.errors import (
     InvalidRequest,
     PreconditionFailed,
 )
-from app.contract.events import Event, Queued
+from app.contract.events import Event, Queued, StepPage
 from app.contract.limits import Limits, LimitsChange
 from app.contract.overlays import OF_THE_PARENT, Overlay, PartialRequest, RequestLayer
 from app.contract.ratings import Rating, RatingRequest
@@ -30,7 +30,6 @@ from app.contract.requests import RefinementRequest, default_grounding
 from app.contract.reviews import PendingReview, ReviewDecision
 from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapshot
 from app.contract.status import TERMINAL, Status
-from app.contract.steps import StepPage
 from app.contract.strategies.loops import DEFAULT
 from app.service.admission import Admission, Admitted
 from app.service.estimates import estimated

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 from app.contract.errors import Conflict, FieldError, InvalidRequest, NotFound
 from app.contract.overlays import PartialRequest, Preset
 from app.contract.requests import DEFAULT_PRESET
-from app.contract.resources import ENDPOINTS
+from app.contract.validators import ENDPOINTS
 from app.store.redis import keys
 from app.store.redis.codec import UNKNOWN_FIELDS, moment, reading, with_secrets
 from app.store.redis.committer import Committer

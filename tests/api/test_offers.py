@@ -241,7 +241,9 @@ async def test_limits_in_force_and_open_breakers_are_shown(
     (warning,) = (
         it for it in (await api.get("/readyz")).json()["warnings"] if it.startswith("openai")
     )
-    assert re.fullmatch(r"openai takes no calls since \S+Z: it refused the API key: wrong key", warning)
+    assert re.fullmatch(
+        r"openai takes no calls since \S+Z: it refused the API key: wrong key", warning
+    )
 
 
 async def test_the_breaker_of_a_model_is_not_shown_once_its_provider_is_known_to_work(

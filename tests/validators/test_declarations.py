@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.contract.resources import RESOURCES
-from app.contract.validators import VALIDATORS
+from app.contract.validators import RESOURCES, VALIDATORS
 from app.settings import Settings
 from workers.validators import check_of
 from workers.validators.running import ServerResources

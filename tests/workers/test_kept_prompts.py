@@ -7,8 +7,7 @@ import pytest
 from redis.asyncio import Redis
 
 from app.contract.errors import RefinementNotFound
-from app.contract.events import TextReply
-from app.contract.steps import Step
+from app.contract.events import Step, TextReply
 from app.service.iterations import ended_steps, replies_of, step_of
 from app.store.prompts import MASK
 from app.store.redis import keys

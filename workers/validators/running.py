@@ -19,8 +19,7 @@ from app.contract.judgement import (
     TextChange,
 )
 from app.contract.regexes import PatternError
-from app.contract.resources import SANDBOX, Resource
-from app.contract.validators import AnyValidator, ItemValidators
+from app.contract.validators import SANDBOX, AnyValidator, ItemValidators, Resource
 from app.settings import Settings
 from app.store import open_signing
 from workers.outbound.guarded_client import EndpointClient, EndpointWaits, open_endpoints

@@ -17,12 +17,31 @@ from pydantic import Field, model_validator
 from app.contract import Contract
 from app.contract.judgement import Criterion, Name, OnFail
 from app.contract.plugins import declared_kinds
-from app.contract.resources import Resource
+from app.contract.values import value
 
 Schema = dict[str, Any] | bool
 
 _FAMILIES: dict[str, str] = {}
 """The name of each family by the module that declares it."""
+
+
+@value(slots=True)
+class Resource:
+    """A resource that a worker opens under this name if the setting is on."""
+
+    name: str
+    setting: str
+    missing: str
+    """The message for a request that needs the resource while the setting is off."""
+
+
+SANDBOX = Resource(
+    "sandbox", "python_tests", "this server cannot run drafts: HONE_PYTHON_TESTS is off"
+)
+ENDPOINTS = Resource(
+    "endpoints", "secret_key", "this server cannot call endpoints: HONE_SECRET_KEY is not set"
+)
+RESOURCES = (SANDBOX, ENDPOINTS)
 
 
 class Regex(NamedTuple):

@@ -3,8 +3,7 @@
 from typing import Literal
 
 from app.contract.endpoints import Endpoint
-from app.contract.resources import ENDPOINTS
-from app.contract.validators import ScoringValidator
+from app.contract.validators import ENDPOINTS, ScoringValidator
 
 
 class HttpValidator(ScoringValidator, Endpoint):

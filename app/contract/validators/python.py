@@ -9,8 +9,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from app.contract import Contract, patterns
 from app.contract.errors import FieldConflict, pointer_to
-from app.contract.resources import SANDBOX
-from app.contract.validators import ScoringValidator, Validator
+from app.contract.validators import SANDBOX, ScoringValidator, Validator
 
 
 class PythonValidator(Validator):
