@@ -31,6 +31,7 @@ from app.contract.events import (
     StepStarted,
     Stopping,
 )
+from app.contract.gains import search_of
 from app.contract.judgement import CriterionScore, Usage
 from app.contract.outcome import BLOCKING, TEXT_MISSING, RefinementOutcome
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
@@ -492,7 +493,7 @@ def _mean_gain(gain: MeanGain) -> tuple[str, str]:
 def _show_changes(
     client: ContractClient, refinement_id: str, result: Result, console: Console
 ) -> None:
-    search = result.path.rpartition("iterations/")[0].rstrip("/")
+    search = search_of(result.path)
     if (search, result.iteration) == ("", 0):
         say(console, "\nThe submitted draft is the best one.")
         return

@@ -17,7 +17,7 @@ from math import inf
 from app.contract.access import Quotas
 from app.contract.budget import Rewriting, first_judgement, least_tokens, rewriting
 from app.contract.editor import EDITOR, measure_for
-from app.contract.errors import FieldError, InvalidRequest
+from app.contract.errors import FieldError, InvalidRequest, pointer_to
 from app.contract.json_schemas import MAX_VALUES, Error, schema_errors
 from app.contract.judgement import AUTO, CRITIC, PanelMember
 from app.contract.models import ROLES, ModelChoice, ModelName
@@ -87,12 +87,7 @@ def _regex_error(pointer: str, regex: Regex) -> Iterator[FieldError]:
 
 def _at(pointer: str, errors: Sequence[Error]) -> Iterator[FieldError]:
     for path, detail in errors:
-        where = "".join(f"/{_escaped(str(part))}" for part in path)
-        yield FieldError(pointer=f"{pointer}{where}", detail=detail)
-
-
-def _escaped(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")
+        yield FieldError(pointer=pointer + pointer_to(*path), detail=detail)
 
 
 def pointer_of(request: RefinementRequest, seat: str) -> str:

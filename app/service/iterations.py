@@ -27,6 +27,7 @@ from app.contract.judgement import Finding, Issue, IssueNote, Usage
 from app.contract.ratings import Rated, Rating
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Diff, DiffOperation, Iteration
+from app.service.ratings import rating_of
 from app.store import KeptPrompt
 from app.store.prompts import step_name
 
@@ -87,12 +88,6 @@ def iterations_of(events: Sequence[Event], request: RefinementRequest) -> tuple[
         )
         for one in judged
     )
-
-
-def rating_of(event: Event) -> Rating:
-    """Return the rating that an event records."""
-    assert isinstance(event.data, Rated)
-    return Rating(**event.data.model_dump(), event=event.event, at=event.at)
 
 
 def _is_of(rating: Rating, judged: IterationCompleted) -> bool:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.events import Event, IterationCompleted, Queued, unvoided
-from app.contract.ratings import Rated, RatingRequest
+from app.contract.gains import search_of
+from app.contract.ratings import Rated, Rating, RatingRequest
 from app.contract.requests import RefinementRequest
 from app.store import Addition
 from app.store.statistics import (
@@ -17,6 +18,12 @@ from app.store.statistics import (
 )
 
 Judged = Mapping[str, IterationCompleted]
+
+
+def rating_of(event: Event) -> Rating:
+    """Return the rating that an event records."""
+    assert isinstance(event.data, Rated)
+    return Rating(**event.data.model_dump(), event=event.event, at=event.at)
 
 
 def rated_of(rating: RatingRequest, journal: Sequence[Event]) -> Rated:
@@ -104,11 +111,7 @@ def _agreement(rated: Rated, before: Sequence[Rated], judged: Judged) -> Agreeme
 
 def _apparent(judged: Judged, path: str, other: str) -> float | None:
     """Return by how much a draft scores more than another one of the same search."""
-    if _search_of(path) != _search_of(other) or not {path, other} <= judged.keys():
+    if search_of(path) != search_of(other) or not {path, other} <= judged.keys():
         return None
     score, others = judged[path].score, judged[other].score
     return None if score is None or others is None else score - others
-
-
-def _search_of(path: str) -> str:
-    return path.rpartition("iterations/")[0]

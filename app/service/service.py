@@ -40,12 +40,11 @@ from app.service.iterations import (
     iterations_at,
     iterations_of,
     numbered,
-    rating_of,
     replies_of,
     step_of,
 )
 from app.service.model_roles import Selection, model_keys
-from app.service.ratings import rated_of, rating_additions
+from app.service.ratings import rated_of, rating_additions, rating_of
 from app.service.report import markdown_of, story_of
 from app.service.watching import Watching
 from app.store import NewRefinement, Store
