@@ -19,7 +19,7 @@ from app.contract.budget import Rewriting, first_judgement, least_tokens, rewrit
 from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest, pointer_to
 from app.contract.json_schemas import MAX_VALUES, Error, schema_errors
-from app.contract.judgement import AUTO, CRITIC, PanelMember
+from app.contract.judgement import AUTO, CRITIC
 from app.contract.models import ROLES, ModelChoice, ModelName
 from app.contract.providers import capacity_of, cost_usd
 from app.contract.regexes import PatternError, compile_pattern
@@ -98,24 +98,13 @@ def pointer_of(request: RefinementRequest, seat: str) -> str:
     return f"{at}/model" if isinstance(named, ModelChoice) else at
 
 
-def pointer_of_fallback(request: RefinementRequest, seat: str, index: int) -> str:
-    """Return the JSON Pointer of the name of a fallback."""
-    at, _ = _named_at(request, seat)
-    return f"{at}/fallbacks/{index}"
-
-
 def _named_at(request: RefinementRequest, seat: str) -> tuple[str, ModelName | ModelChoice | None]:
     """Return the JSON Pointer of a choice, and the choice; by default a critic has the role's."""
-    member = _member(request, seat)
-    if member is not None and member[1].model is not None:
-        return f"/critics/panel/{member[0]}/model", member[1].model
-    role = CRITIC if member is not None else seat
+    for index, member in enumerate(request.critics.panel):
+        if member.seat == seat and member.model is not None:
+            return f"/critics/panel/{index}/model", member.model
+    role = seat.partition("/")[0]
     return f"/models/{role}", getattr(request.models, role)
-
-
-def _member(request: RefinementRequest, seat: str) -> tuple[int, PanelMember] | None:
-    members = enumerate(request.critics.panel)
-    return next(((index, member) for index, member in members if member.seat == seat), None)
 
 
 def unfit_judges(request: RefinementRequest, models: Mapping[str, str]) -> Iterator[FieldError]:
@@ -191,11 +180,10 @@ def named_models(request: RefinementRequest, choices: Choices) -> Iterator[Named
             yield NamedModel(pointer_of(request, role), role, choice)
     for role, choice in used.items():
         field, candidates = drawn_from.get(role, ("", ()))
+        at = f"/models/{field}" if candidates else f"{_named_at(request, role)[0]}/fallbacks"
         for index, model in enumerate(candidates or choice.fallbacks):
-            at = f"/models/{field}/{index}"
-            pointer = at if candidates else pointer_of_fallback(request, role, index)
             stand_in = choice.model_copy(update={"model": model, "fallbacks": ()})
-            yield NamedModel(pointer, role, stand_in, stands_in=True)
+            yield NamedModel(f"{at}/{index}", role, stand_in, stands_in=True)
 
 
 class Admission:
