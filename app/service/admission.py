@@ -171,9 +171,8 @@ class NamedModel:
     """Whether it is a fallback, or a candidate that may be drawn."""
 
 
-def named_models(request: RefinementRequest, choices: Choices) -> Iterator[NamedModel]:
+def named_models(request: RefinementRequest, used: Choices) -> Iterator[NamedModel]:
     """Yield every model that a request may call, fallbacks and candidates last."""
-    used = {seat: choices[seat] for seat in model_keys(request) if seat in choices}
     drawn_from = request.models.drawn_from()
     for role, choice in used.items():
         if role not in drawn_from:
@@ -208,10 +207,11 @@ class Admission:
         `quotas` say which models the tenant may use.
         """
         choices = self._model_roles.choices(request)
-        models = tuple(named_models(request, choices))
+        used = {seat: choices[seat] for seat in model_keys(request)}
+        models = tuple(named_models(request, used))
         why_not = self._model_roles.why_not
         keys = await own_keys() if any(why_not(named.choice.model) for named in models) else ()
-        found = dict.fromkeys(self._errors(request, choices, models, keys))
+        found = dict.fromkeys(self._errors(request, used, models, keys))
         errors = tuple(found) or await _compiled(request) or tuple(_forbidden(models, quotas))
         if errors:
             raise InvalidRequest.at(*errors)
@@ -230,7 +230,7 @@ class Admission:
     def _errors(
         self,
         request: RefinementRequest,
-        choices: Choices,
+        used: Choices,
         models: Sequence[NamedModel],
         own_keys: Collection[str],
     ) -> Iterator[FieldError]:
@@ -247,8 +247,14 @@ class Admission:
         if (kept_s := request.retention_s) is not None and kept_s > self._retention_max_s:
             detail = f"this server keeps refinements for {self._retention_max_s} seconds at most"
             yield FieldError(pointer="/retention_s", detail=detail)
-        used = {seat: choices[seat] for seat in model_keys(request)}
-        uncallable = [*_unselectable(request, used), *self._uncallable(models, own_keys)]
+        uncallable = [
+            *_unselectable(request, used),
+            *(
+                FieldError(pointer=named.pointer, detail=why_not)
+                for named in models
+                if (why_not := self._model_roles.why_not(named.choice.model, own_keys))
+            ),
+        ]
         yield from uncallable
         if not uncallable:
             yield from _unable(request, models)
@@ -256,13 +262,6 @@ class Admission:
             yield from _over_budget(request, used, models)
             if request.edits == "full" and not request.spans and "generator" in used:
                 yield from self._unfit_to_rewrite(request, used)
-
-    def _uncallable(
-        self, models: Iterable[NamedModel], own_keys: Collection[str]
-    ) -> Iterator[FieldError]:
-        for named in models:
-            if why_not := self._model_roles.why_not(named.choice.model, own_keys):
-                yield FieldError(pointer=named.pointer, detail=why_not)
 
     def _settled(self, request: RefinementRequest, choices: Choices) -> RefinementRequest:
         """Return the request with the settings that depend on the models.
