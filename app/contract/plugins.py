@@ -89,7 +89,7 @@ def modules(package: str, path: Sequence[str], room: str) -> Iterator[tuple[str,
         yield name, module
 
 
-def kind_of(declared: type[BaseModel]) -> str:
+def declared_kind(declared: type[BaseModel]) -> str:
     """Return the kind that a strategy or validator declares; raise TypeError if there is none."""
     kinds = get_args(declared.model_fields["kind"].annotation)
     if len(kinds) != 1:
@@ -111,7 +111,7 @@ def declared_kinds(
         for member in vars(module).values():
             is_class = isinstance(member, type) and issubclass(member, base)
             if is_class and member.__module__ == module.__name__:
-                if (kind := kind_of(member)) in kinds:
+                if (kind := declared_kind(member)) in kinds:
                     raise TypeError(f"two {room} have the kind {kind!r}: {member.__name__} is one")
                 kinds.add(kind)
                 yield name, kind, member

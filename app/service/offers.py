@@ -15,7 +15,7 @@ from app.contract.offers import (
     PricedModel,
     Readiness,
 )
-from app.contract.plugins import kind_of
+from app.contract.plugins import declared_kind
 from app.contract.providers import Provider, price_list
 from app.contract.strategies import STRATEGIES
 from app.contract.validators import VALIDATORS
@@ -107,7 +107,7 @@ def _models_of(
 
 def _offer(contract: type[Contract]) -> Offer:
     return Offer(
-        kind=kind_of(contract),
+        kind=declared_kind(contract),
         description=cleandoc(contract.__doc__ or ""),
         defaults=_defaults(contract),
         schema=contract.model_json_schema(),

@@ -7,13 +7,24 @@ from resource import RUSAGE_SELF, getrusage
 from typing import Any, NamedTuple
 
 from app.api.bodies import MAX_MEMBERS, parsed
-from app.api.openapi import UNSEEN
 from app.contract import Contract
-from app.contract.errors import InvalidRequest, Problem
+from app.contract.access import KeyRequest, ProviderKeyRequest, Quotas, Rotation, TokenRequest
+from app.contract.batches import BatchHead, BatchItem, BatchMessage, BatchResult
+from app.contract.errors import InvalidRequest
+from app.contract.events import EventPage, StepDelta
+from app.contract.limits import LimitsChange
+from app.contract.overlays import PartialRequest
+from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
+from app.contract.reviews import PauseRequest, ReviewDecision
+from app.contract.webhooks import EndpointRequest, WebhookMessage
 from app.settings import Settings
 
-CONTRACTS = [each for each in UNSEEN if each is not Problem]
+CONTRACTS = (
+    *(BatchHead, BatchItem, BatchMessage, BatchResult, EndpointRequest, EventPage, KeyRequest),
+    *(LimitsChange, PartialRequest, PauseRequest, ProviderKeyRequest, Quotas, RatingRequest),
+    *(RefinementRequest, ReviewDecision, Rotation, StepDelta, TokenRequest, WebhookMessage),
+)
 LARGEST: int = Settings.model_fields["max_body_bytes"].default
 
 LONG_S = 0.3

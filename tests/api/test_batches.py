@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 from standardwebhooks import Webhook as Verifier
 
-from app.access.erasure import erase_tenant, exported_tenant
+from app.access.tenants import erase_tenant, exported_tenant
 from app.api.batches import BatchBody
 from app.contract.batches import RefusedLine
 from app.queue import RefinementQueue

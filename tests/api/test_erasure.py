@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 from app.access import Keyring, Tenants
-from app.access.erasure import erase_tenant, exported_tenant
+from app.access.tenants import erase_tenant, exported_tenant
 from app.contract.access import OPERATOR, KeyRequest, Quotas
 from app.settings import Settings
 from app.store import Store, WorkerStore

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from app.access import Keyring
-from app.access.erasure import exported_tenant
+from app.access.tenants import exported_tenant
 from app.contract.access import OPERATOR, Scope
 from app.contract.statistics import ModelUse, UsageCell, UsageGrouping, UsageGroups
 from app.contract.status import Status

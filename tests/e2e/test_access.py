@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.access import Keyring, Tenants
-from app.access.erasure import erase_tenant
+from app.access.tenants import erase_tenant
 from app.contract.access import OPERATOR, KeyRequest, Quotas
 from app.queue import RefinementQueue
 from app.store import open_store

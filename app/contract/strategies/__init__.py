@@ -251,7 +251,7 @@ def _kinds_that(able: Callable[[type[Strategy]], bool]) -> str:
 
 STRATEGIES: Mapping[str, type[Strategy]] = {
     kind: declared
-    for _, kind, declared in declared_kinds(__name__, __path__, "strategies", Strategy)
+    for _, kind, declared in declared_kinds(__name__, __path__, "strategies", Strategy)  # type: ignore[type-abstract]
 }
 """Every strategy that a request can name, by its kind."""
 
