@@ -98,7 +98,6 @@ def _origin_of(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, TraceContex
 def _describe(span: TraceSpan, scope: Scope, status: int, made: bytes) -> None:
     """Name a span as OpenTelemetry's conventions for HTTP servers ask."""
     route = _route(scope)
-    span.rename(f"{scope['method']} {route}")
     caller, parameters = scope.get("state", {}).get("caller"), scope.get("path_params", {})
     span.set(
         {
@@ -107,6 +106,7 @@ def _describe(span: TraceSpan, scope: Scope, status: int, made: bytes) -> None:
             "hone.tenant": getattr(caller, "tenant", None),
             "hone.refinement.id": parameters.get("refinement_id") or _id_in(made),
         },
+        name=f"{scope['method']} {route}",
         error=str(status) if status >= 500 else None,
     )
 

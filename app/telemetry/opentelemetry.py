@@ -135,13 +135,14 @@ class RecordedSpan(TraceSpan):
         current.reset(self._ambient)
         self._span.end()
 
-    def set(self, attributes: Attributes, *, error: str | None = None) -> None:
+    def set(
+        self, attributes: Attributes, *, name: str | None = None, error: str | None = None
+    ) -> None:
+        if name:
+            self._span.update_name(name)
         self._span.set_attributes(_known(attributes, {"error.type": error}))
         if error:
             self._span.set_status(trace.Status(trace.StatusCode.ERROR, error))
-
-    def rename(self, name: str) -> None:
-        self._span.update_name(name)
 
     def event(self, name: str, attributes: Attributes = NO_ATTRIBUTES) -> None:
         self._span.add_event(name, _known(attributes))

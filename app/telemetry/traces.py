@@ -140,11 +140,13 @@ class TraceSpan:
         del name, kind, attributes
         return nullcontext(self)
 
-    def set(self, attributes: Attributes, *, error: str | None = None) -> None:
-        """Add attributes, or replace them; `error` is a code that says that the span failed."""
+    def set(
+        self, attributes: Attributes, *, name: str | None = None, error: str | None = None
+    ) -> None:
+        """Add attributes, or replace them and its name.
 
-    def rename(self, name: str) -> None:
-        """Give the span another name."""
+        `error` is a code that says that the span failed.
+        """
 
     def event(self, name: str, attributes: Attributes = NO_ATTRIBUTES) -> None:
         """Add something that happened at this moment."""

@@ -175,8 +175,8 @@ class Strategy(Contract):
         return 1
 
     def writes_anew(self) -> bool:
-        """Return whether it writes a text from nothing even when a draft is given."""
-        return False
+        """Return whether it, or one within it, writes anew even when a draft is given."""
+        return any(body.writes_anew() for body in self.inner())
 
     def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
         """Return whether the result can be another draft than the first one judged as a whole."""

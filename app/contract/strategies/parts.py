@@ -320,7 +320,7 @@ class StepwiseStrategy(_InOrder, Strategy):
         return max(written, super().replies_in_prompt(draft))
 
     def writes_anew(self) -> bool:
-        return any(stage.mode == "write" for stage in self.stages)
+        return any(stage.mode == "write" for stage in self.stages) or super().writes_anew()
 
 
 class Part(Contract):
@@ -549,9 +549,6 @@ class NestedStrategy(Strategy):
         inner = _lacks_within(f"parts/{name}", path, self.body, None)
         others = tuple(f"parts/{part.name}" for part in self.named() if part.name != name)
         return (*inner, *others)
-
-    def writes_anew(self) -> bool:
-        return self.body.writes_anew()
 
     def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
         return has_draft
