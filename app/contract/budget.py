@@ -379,11 +379,6 @@ def _first_prepared(request: RefinementRequest, models: Models) -> tuple[Estimat
     return (*before, *to_write(request, models, sizes[-1], replied))
 
 
-def least_tokens(request: RefinementRequest, models: Models) -> int:
-    """Return the tokens of the calls up to the first judged draft."""
-    return sum(call.tokens for call in first_judgement(request, models))
-
-
 REWRITTEN_BYTES_PER_TOKEN = 4
 """UTF-8 bytes per token that prose has about, for a draft that is rewritten whole."""
 

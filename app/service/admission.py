@@ -15,10 +15,10 @@ from itertools import chain, islice
 from math import inf
 
 from app.contract.access import Quotas
-from app.contract.budget import Rewriting, first_judgement, least_tokens, rewriting
+from app.contract.budget import Rewriting, first_judgement, rewriting
 from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest, pointer_to
-from app.contract.json_schemas import MAX_VALUES, Error, schema_errors
+from app.contract.json_schemas import MAX_VALUES, schema_errors
 from app.contract.judgement import AUTO, CRITIC
 from app.contract.models import ROLES, ModelChoice, ModelName
 from app.contract.providers import capacity_of, cost_usd
@@ -34,6 +34,9 @@ UNLIMITED = Quotas()
 MAX_ERRORS = 10
 COMPILE_S = 2.0  # CPU time to compile the patterns and schemas of one request
 
+Wrong = tuple[str, str]
+"""The JSON Pointer of a value, and what is wrong with it."""
+
 
 def check_validators(
     validators: Sequence[tuple[str, AnyValidator]],
@@ -47,24 +50,33 @@ def check_validators(
     A hostile request takes up to a second of CPU time: call it in a thread. What would begin after
     `cpu_s` seconds is an error; a busy machine is none.
     """
-    return tuple(islice(_errors(validators, tools, cpu_s), MAX_ERRORS))
+    return _field_errors(islice(_errors(validators, tools, cpu_s), MAX_ERRORS))
+
+
+def _field_errors(wrong: Iterable[Wrong]) -> tuple[FieldError, ...]:
+    """Return each error once."""
+    once = dict.fromkeys(wrong)
+    return tuple(FieldError(pointer=pointer, detail=detail) for pointer, detail in once)
 
 
 def _errors(
     validators: Sequence[tuple[str, AnyValidator]], tools: Sequence[Tool], cpu_s: float
-) -> Iterator[FieldError]:
+) -> Iterator[Wrong]:
     allowed, began = MAX_VALUES, time.thread_time()
     for pointer, given in _given(validators, tools):
         if time.thread_time() - began > cpu_s:
             detail = f"patterns and schemas took more than {cpu_s:g} seconds to compile"
-            yield FieldError(pointer="/validators", detail=detail)
+            yield "/validators", detail
             return
         if isinstance(given, Regex):
-            yield from _regex_error(pointer, given)
+            try:
+                compile_pattern(given.pattern, case_sensitive=given.case_sensitive)
+            except PatternError as error:
+                yield pointer, str(error)
         else:
             errors, size = schema_errors(given, allowed)
             allowed -= size
-            yield from _at(pointer, errors)
+            yield from ((pointer + pointer_to(*path), detail) for path, detail in errors)
 
 
 def _given(
@@ -76,18 +88,6 @@ def _given(
             yield f"{pointer}{at}", given
     for index, tool in enumerate(tools):
         yield f"/tools/{index}/parameters", tool.parameters
-
-
-def _regex_error(pointer: str, regex: Regex) -> Iterator[FieldError]:
-    try:
-        compile_pattern(regex.pattern, case_sensitive=regex.case_sensitive)
-    except PatternError as error:
-        yield FieldError(pointer=pointer, detail=str(error))
-
-
-def _at(pointer: str, errors: Sequence[Error]) -> Iterator[FieldError]:
-    for path, detail in errors:
-        yield FieldError(pointer=pointer + pointer_to(*path), detail=detail)
 
 
 def pointer_of(request: RefinementRequest, seat: str) -> str:
@@ -107,38 +107,38 @@ def _named_at(request: RefinementRequest, seat: str) -> tuple[str, ModelName | M
     return f"/models/{role}", getattr(request.models, role)
 
 
-def unfit_judges(request: RefinementRequest, models: Mapping[str, str]) -> Iterator[FieldError]:
-    """Yield an error for each judgement that the editor cannot make; `models` is by role."""
+def _unfit_judges(request: RefinementRequest, models: Mapping[str, str]) -> Iterator[Wrong]:
+    """Yield each judgement that the editor cannot make; `models` is by role."""
     judging = [key for key in request.critics.seats() if models.get(key) == EDITOR]
     if judging and not all(any(map(measure_for, rubric)) for rubric in request.rubrics()):
-        yield FieldError(
-            pointer="/criteria",
-            detail=f"{EDITOR} can measure none of these criteria: use criteria such as clarity,"
+        detail = (
+            f"{EDITOR} can measure none of these criteria: use criteria such as clarity,"
             " conciseness or spelling, or name a language model as critic, in models.critic or in"
-            " critics.panel",
+            " critics.panel"
         )
+        yield "/criteria", detail
     for index, member in enumerate(request.critics.panel):
         if member.seat in judging and (member.perspective or member.adversarial):
-            yield FieldError(
-                pointer=f"/critics/panel/{index}",
-                detail=f"{EDITOR} does not support perspective and adversarial: omit them, or name"
-                " a language model in `model`",
+            detail = (
+                f"{EDITOR} does not support perspective and adversarial: omit them, or name a"
+                " language model in `model`"
             )
+            yield f"/critics/panel/{index}", detail
 
 
-def unfit_for_a_checklist(
+def _unfit_for_a_checklist(
     request: RefinementRequest, choices: Mapping[str, ModelChoice]
-) -> Iterator[FieldError]:
-    """Yield an error for each place where the editor would judge on another model's criteria."""
+) -> Iterator[Wrong]:
+    """Yield each place where the editor would judge on another model's criteria."""
     if request.criteria != AUTO or set(choices[CRITIC].names()) == {EDITOR}:
         return
+    detail = (
+        f"{EDITOR} may be unable to measure the criteria of a language model's checklist: use it"
+        " for all critics or for none, or list the criteria yourself"
+    )
     for seat in dict.fromkeys((CRITIC, *request.critics.seats())):
         if EDITOR in choices[seat].names():
-            yield FieldError(
-                pointer=pointer_of(request, seat),
-                detail=f"{EDITOR} may be unable to measure the criteria of a language model's"
-                " checklist: use it for all critics or for none, or list the criteria yourself",
-            )
+            yield pointer_of(request, seat), detail
 
 
 def switched_off(settings: Settings) -> frozenset[Resource]:
@@ -211,21 +211,19 @@ class Admission:
         models = tuple(named_models(request, used))
         why_not = self._model_roles.why_not
         keys = await own_keys() if any(why_not(named.choice.model) for named in models) else ()
-        found = dict.fromkeys(self._errors(request, used, models, keys))
-        errors = tuple(found) or await _compiled(request) or tuple(_forbidden(models, quotas))
+        errors = _field_errors(self._errors(request, used, models, keys))
+        errors = errors or await _compiled(request) or _field_errors(_forbidden(models, quotas))
         if errors:
             raise InvalidRequest.at(*errors)
         return Admitted(self._settled(request, choices), choices)
 
     def require_prices(self, models: Iterable[str]) -> None:
         """Raise InvalidRequest unless every model has a price: a limit could not be enforced."""
-        errors = tuple(
-            FieldError(pointer="/max_cost_usd", detail=_unpriced(model))
-            for model in models
-            if cost_usd(model, 0, 0) is None
-        )
-        if errors:
-            raise InvalidRequest.at(*errors)
+        unpriced = [model for model in models if cost_usd(model, 0, 0) is None]
+        if unpriced:
+            raise InvalidRequest.at(
+                *_field_errors(("/max_cost_usd", _unpriced(model)) for model in unpriced)
+            )
 
     def _errors(
         self,
@@ -233,32 +231,29 @@ class Admission:
         used: Choices,
         models: Sequence[NamedModel],
         own_keys: Collection[str],
-    ) -> Iterator[FieldError]:
+    ) -> Iterator[Wrong]:
         for pointer, validator in request.all_validators():
             if (needed := validator.needs) and needed in self._off:
-                yield FieldError(pointer=f"{pointer}/kind", detail=needed.missing)
-        if request.tools and ENDPOINTS in self._off:
-            yield FieldError(pointer="/tools", detail=ENDPOINTS.missing)
-        if request.webhook and ENDPOINTS in self._off:
-            yield FieldError(pointer="/webhook", detail=ENDPOINTS.missing)
-        for name, text in (("task", request.task), ("draft", request.draft)):
+                yield f"{pointer}/kind", needed.missing
+        for field in ("tools", "webhook"):
+            if getattr(request, field) and ENDPOINTS in self._off:
+                yield f"/{field}", ENDPOINTS.missing
+        for field in ("task", "draft"):
+            text = getattr(request, field)
             if text is not None and not text.strip():
-                yield FieldError(pointer=f"/{name}", detail="has only white space")
+                yield f"/{field}", "has only white space"
         if (kept_s := request.retention_s) is not None and kept_s > self._retention_max_s:
             detail = f"this server keeps refinements for {self._retention_max_s} seconds at most"
-            yield FieldError(pointer="/retention_s", detail=detail)
+            yield "/retention_s", detail
+        why_not = self._model_roles.why_not
         uncallable = [
             *_unselectable(request, used),
-            *(
-                FieldError(pointer=named.pointer, detail=why_not)
-                for named in models
-                if (why_not := self._model_roles.why_not(named.choice.model, own_keys))
-            ),
+            *((of.pointer, why) for of in models if (why := why_not(of.choice.model, own_keys))),
         ]
         yield from uncallable
         if not uncallable:
             yield from _unable(request, models)
-            yield from unfit_for_a_checklist(request, used)
+            yield from _unfit_for_a_checklist(request, used)
             yield from _over_budget(request, used, models)
             if request.edits == "full" and not request.spans and "generator" in used:
                 yield from self._unfit_to_rewrite(request, used)
@@ -277,64 +272,57 @@ class Admission:
             changes["stop"] = request.stop.model_copy(update={"escape": False})
         return request.model_copy(update=changes) if changes else request
 
-    def _unfit_to_rewrite(
-        self, request: RefinementRequest, choices: Choices
-    ) -> Iterator[FieldError]:
-        """Yield an error for each model that cannot rewrite the whole draft in one reply."""
+    def _unfit_to_rewrite(self, request: RefinementRequest, choices: Choices) -> Iterator[Wrong]:
+        """Yield each model that cannot rewrite the whole draft in one reply."""
         generator = choices["generator"]
         for model in generator.names():
             chosen = generator.max_output_tokens
             found = rewriting(request, model, chosen, self._model_roles.max_output_tokens)
             if found and not found.fits:
-                is_chosen = chosen is not None
-                yield FieldError(pointer="/edits", detail=_too_long(model, found, is_chosen))
+                yield "/edits", _too_long(model, found, is_chosen=chosen is not None)
 
 
-def _forbidden(models: Iterable[NamedModel], quotas: Quotas) -> Iterator[FieldError]:
-    """Yield an error for each model that the tenant may not use."""
-    for named in models if quotas.models is not None else ():
+def _forbidden(models: Iterable[NamedModel], quotas: Quotas) -> Iterator[Wrong]:
+    """Yield each model that the tenant may not use."""
+    for named in models:
         if not quotas.allows(model := named.choice.model):
-            yield FieldError(pointer=named.pointer, detail=f"this tenant may not use {model}")
+            yield named.pointer, f"this tenant may not use {model}"
 
 
-def _unable(request: RefinementRequest, models: Sequence[NamedModel]) -> Iterator[FieldError]:
-    """Yield an error for each thing that a model cannot do; of a stand-in, at its own name."""
+def _unable(request: RefinementRequest, models: Sequence[NamedModel]) -> Iterator[Wrong]:
+    """Yield each thing that a model cannot do; of a stand-in, at its own name."""
     first = {named.role: named.choice for named in models if not named.stands_in}
     yield from _unable_as(request, first)
     for named in models:
         if named.stands_in:
-            for error in _unable_as(request, {named.role: named.choice}):
-                yield FieldError(pointer=named.pointer, detail=error.detail)
+            for _, detail in _unable_as(request, {named.role: named.choice}):
+                yield named.pointer, detail
 
 
-def _language_error(request: RefinementRequest, choices: Choices) -> FieldError | None:
+def _language_error(request: RefinementRequest, choices: Choices) -> Wrong | None:
     editing = {role for role, choice in choices.items() if choice.model == EDITOR}
     for strategy in request.strategy.every():
         need = strategy.language_need()
         roles = [role for role in need.roles if role in editing] if need else []
         if need and roles:
             named = " and ".join(f"models.{role}" for role in roles)
-            return FieldError(
-                pointer=pointer_of(request, roles[0]),
-                detail=f"{strategy.kind} {need.does}, which {EDITOR} cannot do: name a language"
-                f" model in {named}, such as openai:gpt-5-mini",
+            return pointer_of(request, roles[0]), (
+                f"{strategy.kind} {need.does}, which {EDITOR} cannot do: name a language model in"
+                f" {named}, such as openai:gpt-5-mini"
             )
     return None
 
 
-def _unable_as(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
+def _unable_as(request: RefinementRequest, choices: Choices) -> Iterator[Wrong]:
     if error := _language_error(request, choices):
         yield error
         return
     models = {role: choice.model for role, choice in choices.items()}
     for role, pointer, cannot, instead in _needing_language(request):
         if models.get(role) == EDITOR:
-            yield FieldError(
-                pointer=pointer,
-                detail=f"{EDITOR} {cannot}: {instead}, or name a language model in models.{role},"
-                " such as openai:gpt-5-mini",
-            )
-    yield from unfit_judges(request, models)
+            named = f"name a language model in models.{role}, such as openai:gpt-5-mini"
+            yield pointer, f"{EDITOR} {cannot}: {instead}, or {named}"
+    yield from _unfit_judges(request, models)
 
 
 def _needing_language(request: RefinementRequest) -> Iterator[tuple[str, str, str, str]]:
@@ -350,19 +338,19 @@ def _needing_language(request: RefinementRequest) -> Iterator[tuple[str, str, st
             yield role, f"/instructions/{role}", "cannot follow instructions", "omit them"
 
 
-def _unselectable(request: RefinementRequest, choices: Choices) -> Iterator[FieldError]:
+def _unselectable(request: RefinementRequest, choices: Choices) -> Iterator[Wrong]:
     for role, (field, candidates) in request.models.drawn_from().items():
         if role not in choices:
             has = "a panel of critics" if request.critics.panel and role == CRITIC else f"no {role}"
             detail = f"`{field}` is not supported: {request.strategy.kind} has {has} here"
-            yield FieldError(pointer=f"/models/{field}", detail=detail)
+            yield f"/models/{field}", detail
         for index, model in enumerate(candidates):
             if request.models.select == "auto" and cost_usd(model, 0, 0) is None:
                 detail = (
                     f"the price of {model} is unknown, so it cannot be compared by gain per dollar:"
                     " use `select: gain`"
                 )
-                yield FieldError(pointer=f"/models/{field}/{index}", detail=detail)
+                yield f"/models/{field}/{index}", detail
 
 
 def _unpriced(model: str) -> str:
@@ -372,7 +360,7 @@ def _unpriced(model: str) -> str:
     )
 
 
-def _too_long(model: str, found: Rewriting, is_chosen: bool) -> str:
+def _too_long(model: str, found: Rewriting, *, is_chosen: bool) -> str:
     limit = f"`max_output_tokens` allows {model}" if is_chosen else f"{model} has room for"
     raised = ""
     if is_chosen:
@@ -388,31 +376,31 @@ def _too_long(model: str, found: Rewriting, is_chosen: bool) -> str:
 
 def _over_budget(
     request: RefinementRequest, choices: Choices, models: Sequence[NamedModel]
-) -> Iterator[FieldError]:
-    """Yield an error for each budget that is too small to judge a first draft."""
+) -> Iterator[Wrong]:
+    """Yield each budget that is too small to judge a first draft."""
     max_tokens, max_cost_usd = request.stop.max_tokens, request.stop.max_cost_usd
     if max_tokens is None and max_cost_usd is None:
         return
-    least = least_tokens(request, choices)
+    calls = first_judgement(request, choices)
+    least = sum(call.tokens for call in calls)
     if max_tokens is not None and max_tokens < least:
         detail = (
             f"writing and judging one draft is expected to take {least} tokens; max_tokens must be"
             " at least that"
         )
-        yield FieldError(pointer="/stop/max_tokens", detail=detail)
+        yield "/stop/max_tokens", detail
     if max_cost_usd is None:
         return
-    cost = sum(call.cost_usd for call in first_judgement(request, choices))
     for named in models:
         if cost_usd(named.choice.model, 0, 0) is None:
             pointer = named.pointer if named.stands_in else "/stop/max_cost_usd"
-            yield FieldError(pointer=pointer, detail=_unpriced(named.choice.model))
-    if max_cost_usd < cost < inf:
+            yield pointer, _unpriced(named.choice.model)
+    if max_cost_usd < (cost := sum(call.cost_usd for call in calls)) < inf:
         detail = (
             f"writing and judging one draft is expected to cost {cost:.6f} dollars; max_cost_usd"
             " must be at least that"
         )
-        yield FieldError(pointer="/stop/max_cost_usd", detail=detail)
+        yield "/stop/max_cost_usd", detail
 
 
 async def _compiled(request: RefinementRequest) -> tuple[FieldError, ...]:

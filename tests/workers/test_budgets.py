@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from app.contract.budget import least_tokens, tokens_in
+from app.contract.budget import first_judgement, tokens_in
 from app.contract.events import Event, StepCompleted, StepStarted
 from app.contract.judgement import Usage
 from app.contract.models import ModelChoice
@@ -69,7 +69,8 @@ def spent(snapshot: Snapshot) -> int:
 def least_for(request: RefinementRequest, choice: ModelChoice = TEST_MODEL) -> int:
     """Return the least budget that is admitted."""
     seats = ("generator", "critic", *request.critics.seats())
-    return least_tokens(request, dict.fromkeys(seats, choice))
+    models = dict.fromkeys(seats, choice)
+    return sum(call.tokens for call in first_judgement(request, models))
 
 
 def budgets(least: int, most: int) -> Iterator[int]:

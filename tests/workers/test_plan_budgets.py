@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.contract.budget import least_tokens, tokens_in
+from app.contract.budget import first_judgement, tokens_in
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.models import ModelChoice
@@ -111,12 +111,13 @@ def test_a_judged_text_comes_of_it(
 ) -> None:
     models = {"generator": choice, "critic": choice}
     asked = request(strategy={"kind": "plan_execute"}, tools=tools, max_iterations=1)
+    least = sum(call.tokens for call in first_judgement(asked, models))
     model = BudgetedDriver(
         iter(()),
         iter(()),
         tool=long_result,
         budget_guard=BudgetGuard(asked, models),
-        max_tokens=least_tokens(asked, models) + extra,
+        max_tokens=least + extra,
         calls_tool=[it and bool(tools) for it in calls_tool],
         needs=needs,
     )
