@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
-from app.contract import Contract
 from app.contract.regexes import compile_pattern, instructions_of
 from app.contract.validators import Regex, Validator, quoted_list
 
@@ -20,7 +19,7 @@ MeanWords = Annotated[float, Field(gt=0, le=1_000)]
 Texts = tuple[Annotated[str, Field(min_length=1, max_length=2_000)], ...]
 
 
-class _Bounded(Contract):
+class _Bounded(BaseModel):
     """What validators have in common that bound figures from below and from above."""
 
     figures: ClassVar[Mapping[str, str]]
