@@ -65,7 +65,7 @@ def machine() -> list[str]:
     build = ", ".join(f"{'with' if flag in built else 'without'} {it}" for it, flag in ways.items())
     with (
         TemporaryDirectory() as directory,
-        EmbeddedRedis.start(Path(directory)) as server,
+        EmbeddedRedis(Path(directory)) as server,
         Redis.from_url(server.url) as redis,
     ):
         facts = redis.info("server")

@@ -159,7 +159,7 @@ async def playing_process(latency_ms: float = 0.0) -> AsyncIterator[PlayingProce
     """Start Redis and the model server, and connect to them as a worker does."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="hone-bench-")))
-        redis = stack.enter_context(EmbeddedRedis.start(directory))
+        redis = stack.enter_context(EmbeddedRedis(directory))
         command = ("benchmarks.stamped", "--latency-ms", latency_ms)
         model = stack.enter_context(ServiceProgram("model server", *command, log_dir=directory))
         server: dict[str, Any] = {"openai_base_url": f"http://127.0.0.1:{model.heard()['port']}/v1"}

@@ -310,7 +310,7 @@ def main() -> None:
     )
     with (
         TemporaryDirectory() as directory,
-        EmbeddedRedis.start(Path(directory)) as server,
+        EmbeddedRedis(Path(directory)) as server,
         Redis.from_url(server.url) as redis,
     ):
         for workers in (10, 500):

@@ -54,7 +54,7 @@ def started(
     """
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="hone-bench-")))
-        redis = stack.enter_context(EmbeddedRedis.start(directory))
+        redis = stack.enter_context(EmbeddedRedis(directory))
         certificate = self_signed(directory) if contender.is_tls else None
         speaks = ("--certificate", certificate) if certificate else ()
         command = ("benchmarks.stamped", "--latency-ms", latency_ms, *speaks)

@@ -126,7 +126,7 @@ async def stores() -> AsyncIterator[tuple[Store, WorkerStore, Redis]]:
     """Open both sides of the store on an empty Redis."""
     with (
         TemporaryDirectory() as directory,
-        EmbeddedRedis.start(Path(directory) / "redis") as server,
+        EmbeddedRedis(Path(directory) / "redis") as server,
     ):
         settings = Settings(redis_url=server.url, redis_timeout_s=60, pack_after_s=0)
         queue = RefinementQueue(settings.queue)

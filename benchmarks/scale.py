@@ -104,7 +104,7 @@ def service(latency_ms: int = 0, at_once: int = 500) -> Iterator[RunningHone]:
     """Start a service."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="hone-bench-")))
-        embedded = stack.enter_context(EmbeddedRedis.start(directory))
+        embedded = stack.enter_context(EmbeddedRedis(directory))
         command = ("benchmarks.stamped", "--climbing", "--latency-ms", latency_ms)
         model = stack.enter_context(ServiceProgram("model server", *command, log_dir=directory))
         url = f"http://127.0.0.1:{model.heard()['port']}/v1"

@@ -114,7 +114,7 @@ def redis_server(
 ) -> Iterator[EmbeddedRedis]:
     """One server per test process, its AOF off for speed; a parameter is what finds its binary."""
     binary = getattr(request, "param", find_redis)()
-    with EmbeddedRedis.start(tmp_path_factory.mktemp("redis"), aof=False, binary=binary) as server:
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis"), aof=False, binary=binary) as server:
         yield server
 
 

@@ -89,7 +89,7 @@ def on_store(
         )
     if not settings.redis_url:
         with suppress(DataDirInUse):
-            redis = EmbeddedRedis.start(settings.data_dir)
+            redis = EmbeddedRedis(settings.data_dir)
     with redis or nullcontext():
         url = settings.redis_url or (redis.url if redis else url_of_running(settings.data_dir))
         try:

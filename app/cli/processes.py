@@ -136,7 +136,7 @@ REWRITE_AFTER_S = 3_600.0
 def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[Supervisor]:
     """Run an API and a worker, and a Redis unless the settings have one; end them on exit.
 
-    Raises ServiceFailed if the port is taken, and what EmbeddedRedis.start raises.
+    Raises ServiceFailed if the port is taken, and what EmbeddedRedis raises.
     """
     # Importing them takes time, which every other command would spend too.
     from redis import Redis  # noqa: PLC0415
@@ -144,7 +144,7 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
     from app.store.administration import LogRewriter  # noqa: PLC0415
 
     check_port(settings.host, settings.port)
-    redis = None if settings.redis_url else EmbeddedRedis.start(settings.data_dir)
+    redis = None if settings.redis_url else EmbeddedRedis(settings.data_dir)
     with redis or contextlib.nullcontext(), contextlib.ExitStack() as stack:
         url = redis.url if redis else settings.redis_url
         _check_redis(url)

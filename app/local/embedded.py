@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
@@ -192,6 +191,7 @@ class RedisHome:
                 probe.unlink(missing_ok=True)
         self.log = self.path / "redis.log"
         self.socket = _short_enough(self.path) / "redis.sock"
+        self.url = f"unix://{quote(str(self.socket))}"
 
     def lock(self) -> int:
         """Lock the directory and return the descriptor; raise DataDirInUse if it is locked.
@@ -291,7 +291,7 @@ def default_maxmemory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
 
 def url_of_running(data_dir: Path) -> str:
     """Return the URL of the server that another process runs on a data directory."""
-    return f"unix://{quote(str(RedisHome(data_dir).socket))}"
+    return RedisHome(data_dir).url
 
 
 def _short_enough(home: Path) -> Path:
@@ -318,30 +318,13 @@ class EmbeddedRedis:
 
     def __init__(
         self,
-        home: RedisHome,
-        binary: RedisBinary,
-        *,
-        aof: bool,
-        maxmemory: int,
-        ready_timeout_s: float,
-    ) -> None:
-        self._home = home
-        self._binary = binary
-        self._aof = aof
-        self._maxmemory = maxmemory
-        self._ready_timeout_s = ready_timeout_s
-        self._process = self._launch()
-
-    @classmethod
-    def start(
-        cls,
         data_dir: Path,
         *,
         aof: bool = True,
         binary: RedisBinary | None = None,
         maxmemory: int | None = None,
         ready_timeout_s: float = 60.0,
-    ) -> Self:
+    ) -> None:
         """Start a server that keeps its files in `data_dir`/redis and return once it responds.
 
         Call it from the main thread. The server's process holds an exclusive lock on the directory
@@ -349,20 +332,17 @@ class EmbeddedRedis:
         `default_maxmemory`. Raises RedisNotFound, UnwritableDataDir, DataDirInUse,
         DataFromNewerServer, or EmbeddedRedisError with the end of the server's log.
         """
-        home = RedisHome(Path(data_dir))
-        server = binary or find_redis(files_of=home.written_by())
-        return cls(
-            home,
-            server,
-            aof=aof,
-            maxmemory=default_maxmemory() if maxmemory is None else maxmemory,
-            ready_timeout_s=ready_timeout_s,
-        )
+        self._home = RedisHome(Path(data_dir))
+        self._binary = binary or find_redis(files_of=self._home.written_by())
+        self._aof = aof
+        self._maxmemory = default_maxmemory() if maxmemory is None else maxmemory
+        self._ready_timeout_s = ready_timeout_s
+        self._process = self._launch()
 
     @property
     def url(self) -> str:
         """The URL for redis-py's `from_url`; the same for the same data directory."""
-        return f"unix://{quote(str(self._home.socket))}"
+        return self._home.url
 
     @property
     def pid(self) -> int:
@@ -380,7 +360,7 @@ class EmbeddedRedis:
         return self._process.poll()
 
     def revive(self) -> None:
-        """Restart it with the same data and address; raises what `start` raises."""
+        """Restart it with the same data and address; raises what the constructor raises."""
         if not self.is_running:
             self._process = self._launch()
 
@@ -396,12 +376,7 @@ class EmbeddedRedis:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _launch(self) -> "subprocess.Popen[bytes]":

@@ -24,7 +24,7 @@ BUSY = [("GET", "/v1/refinements"), ("GET", "/readyz"), ("POST", "/v1/refinement
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[EmbeddedRedis]:
     """A Redis that a test may stop."""
-    with EmbeddedRedis.start(tmp_path, aof=True) as server:
+    with EmbeddedRedis(tmp_path, aof=True) as server:
         yield server
 
 

@@ -44,7 +44,7 @@ def now_ms() -> int:
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[EmbeddedRedis]:
-    with EmbeddedRedis.start(tmp_path, aof=True) as server:
+    with EmbeddedRedis(tmp_path, aof=True) as server:
         yield server
 
 

@@ -64,7 +64,7 @@ def test_a_key_can_be_written_to_a_file_once(hone: Run, tmp_path: Path) -> None:
         assert hone("keys", "create", "--admin", "--out", str(file), **where).exit_code == 0
     assert re.fullmatch(f"{KEY}\n", file.read_text())
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    with EmbeddedRedis.start(tmp_path / "data"):
+    with EmbeddedRedis(tmp_path / "data"):
         listed = hone("keys", "list", **where, COLUMNS="200").stdout
     assert len(re.findall(r"key_\w{12}", listed)) == 1
 

@@ -41,7 +41,7 @@ def data_dir(tmp_path: Path) -> Path:
 @pytest.fixture
 def old(data_dir: Path) -> Iterator[Redis]:
     """The Redis of that directory."""
-    with EmbeddedRedis.start(data_dir) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(data_dir) as server, Redis.from_url(server.url) as client:
         yield client
 
 

@@ -149,7 +149,7 @@ async def running_service(
 
     `route` gives the address of Redis; `code` is the folder of another version to begin with.
     """
-    with EmbeddedRedis.start(path / "data") as redis, route(redis) as redis_url:
+    with EmbeddedRedis(path / "data") as redis, route(redis) as redis_url:
         async with ScriptedModelServer(behaviour) as models:
             made = Settings(
                 redis_url=redis_url,

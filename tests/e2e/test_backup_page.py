@@ -41,7 +41,7 @@ async def snapshot_of(redis: EmbeddedRedis, data: Path, to: Path) -> None:
 
 async def begin_append_only_file(data: Path) -> None:
     """Start from a snapshot, and write an append-only file, as docs/operations.md says."""
-    with EmbeddedRedis.start(data, aof=False) as redis, Redis.from_url(redis.url) as client:
+    with EmbeddedRedis(data, aof=False) as redis, Redis.from_url(redis.url) as client:
         client.config_set("appendonly", "yes")
         while client.info("persistence")["aof_rewrite_in_progress"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -61,7 +61,7 @@ async def test_other_services_go_on_from_copies_of_a_busy_one(tmp_path: Path) ->
         await snapshot_of(service.redis, data, snapshot)
         after = await service.submit()
     shutil.copytree(snapshot, tmp_path / "alone")
-    with EmbeddedRedis.start(tmp_path / "alone") as redis, Redis.from_url(redis.url) as client:
+    with EmbeddedRedis(tmp_path / "alone") as redis, Redis.from_url(redis.url) as client:
         assert client.dbsize() == 0  # as the page warns
     await begin_append_only_file(snapshot)
     for path in (copy.parent, snapshot.parent):

@@ -421,7 +421,7 @@ def _with_redis(
     if setup.moves_clocks:
         clock = MovableClock(directory, "redis")
         binary = clock.wrapped(binary)
-    redis = stack.enter_context(EmbeddedRedis.start(settings.data_dir, binary=binary))
+    redis = stack.enter_context(EmbeddedRedis(settings.data_dir, binary=binary))
     settings = settings.model_copy(update={"redis_url": redis.url})
     cluster = Cluster(settings, redis, redis.url, models, chance, directory)
     if clock:

@@ -34,28 +34,28 @@ PARENT = """
 import sys, time
 from pathlib import Path
 from app.local.embedded import EmbeddedRedis
-print(EmbeddedRedis.start(Path(sys.argv[1])).pid, flush=True)
+print(EmbeddedRedis(Path(sys.argv[1])).pid, flush=True)
 time.sleep(600)
 """
 
 
 def _can_start(data_dir: Path) -> bool:
     try:
-        with EmbeddedRedis.start(data_dir):
+        with EmbeddedRedis(data_dir):
             return True
     except DataDirInUse:
         return False
 
 
 def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
-    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
         client.set("kept", "yes")
-    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
         assert client.get("kept") == b"yes"
 
 
 def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
-    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
         client.set("kept", "yes")
         os.kill(server.pid, signal.SIGKILL)
         assert eventually(lambda: not server.is_running)
@@ -64,7 +64,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
 
 
 def test_it_runs_with_the_settings_that_durability_needs(tmp_path: Path) -> None:
-    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
         settings = client.config_get("*")
     assert settings["appendonly"] == "yes"
     assert settings["appendfsync"] == "everysec"
@@ -73,35 +73,35 @@ def test_it_runs_with_the_settings_that_durability_needs(tmp_path: Path) -> None
 
 
 def test_only_its_owner_can_reach_it(tmp_path: Path) -> None:
-    with EmbeddedRedis.start(tmp_path):
+    with EmbeddedRedis(tmp_path):
         assert stat.S_IMODE((tmp_path / "redis").stat().st_mode) == 0o700
         assert stat.S_IMODE((tmp_path / "redis" / "redis.sock").stat().st_mode) == 0o700
 
 
 def test_a_second_server_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
     with (
-        EmbeddedRedis.start(tmp_path) as first,
+        EmbeddedRedis(tmp_path) as first,
         pytest.raises(DataDirInUse, match=rf"\(pid {first.pid}\)"),
     ):
-        EmbeddedRedis.start(tmp_path)
+        EmbeddedRedis(tmp_path)
 
 
 def test_a_path_too_long_for_a_socket_still_works(tmp_path: Path) -> None:
     data_dir = tmp_path / ("x" * 120)
-    with EmbeddedRedis.start(data_dir) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(data_dir) as server, Redis.from_url(server.url) as client:
         assert client.ping()
     assert not Path(server.url.removeprefix("unix://")).parent.exists()
 
 
 def test_stopping_twice_is_harmless(tmp_path: Path) -> None:
-    server = EmbeddedRedis.start(tmp_path)
+    server = EmbeddedRedis(tmp_path)
     server.stop()
     server.stop()
     assert not server.is_running
 
 
 def test_the_lock_is_free_after_kill_9_of_the_server(tmp_path: Path) -> None:
-    with EmbeddedRedis.start(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         os.kill(server.pid, signal.SIGKILL)
         assert eventually(lambda: _can_start(tmp_path))
 
@@ -118,18 +118,18 @@ def test_the_server_dies_with_its_parent(tmp_path: Path) -> None:
 
 
 def test_a_directory_written_by_a_newer_server_is_refused(tmp_path: Path) -> None:
-    with EmbeddedRedis.start(tmp_path):
+    with EmbeddedRedis(tmp_path):
         pass
     (tmp_path / "redis" / "version").write_text("redis 99.1.0\n")
     with pytest.raises(DataFromNewerServer, match=r"written by redis 99\.1\.0"):
-        EmbeddedRedis.start(tmp_path)
+        EmbeddedRedis(tmp_path)
 
 
 def test_the_refusal_names_both_servers_and_the_one_that_is_needed(tmp_path: Path) -> None:
     RedisHome(tmp_path).record(Version.parse("redis 7.4.1"))
     here = RedisBinary(Path("/usr/bin/valkey-server"), Version.parse("valkey 9.1.2"))
     with pytest.raises(DataFromNewerServer) as refusal:
-        EmbeddedRedis.start(tmp_path, binary=here)
+        EmbeddedRedis(tmp_path, binary=here)
     assert "was written by redis 7.4.1" in str(refusal.value)
     assert "valkey 9.1.2 (/usr/bin/valkey-server) cannot read its files" in str(refusal.value)
     assert "Put redis-server 7.4 or newer first on PATH" in str(refusal.value)
@@ -142,7 +142,7 @@ def test_the_files_of_the_oldest_server_are_taken_over(
 ) -> None:
     oldest = oldest_server()
     with (
-        EmbeddedRedis.start(tmp_path, binary=oldest) as server,
+        EmbeddedRedis(tmp_path, binary=oldest) as server,
         Redis.from_url(server.url) as client,
     ):
         client.xadd("journal", {"entry": "first"})
@@ -152,21 +152,21 @@ def test_the_files_of_the_oldest_server_are_taken_over(
         client.xadd("journal", {"entry": "second"})
     if not recorded:
         (tmp_path / "redis" / "version").unlink()
-    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
         assert client.xlen("journal") == 2
 
 
 def test_a_server_that_would_start_empty_beside_newer_files_is_refused(tmp_path: Path) -> None:
     oldest, newer = oldest_server(), find_redis(search_path="")
     with (
-        EmbeddedRedis.start(tmp_path, binary=newer) as server,
+        EmbeddedRedis(tmp_path, binary=newer) as server,
         Redis.from_url(server.url) as client,
     ):
         client.set("kept", "yes")
     RedisHome(tmp_path).record(oldest.version)  # as if killed while it took the directory over
     with pytest.raises(DataFromNewerServer):
-        EmbeddedRedis.start(tmp_path, binary=oldest)
-    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+        EmbeddedRedis(tmp_path, binary=oldest)
+    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
         assert client.get("kept") == b"yes"
 
 
@@ -174,11 +174,11 @@ def test_a_server_that_would_start_empty_beside_newer_files_is_refused(tmp_path:
 def test_a_directory_without_a_whole_record_is_taken_over(
     tmp_path: Path, record: str | None
 ) -> None:
-    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
         client.set("kept", "yes")
     version = tmp_path / "redis" / "version"
     version.unlink() if record is None else version.write_text(record)
-    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
         assert client.get("kept") == b"yes"
     assert Version.parse(version.read_text()) == find_redis().version
 
@@ -210,12 +210,12 @@ def test_files_without_a_record_say_who_wrote_them(
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     home = tmp_path / "redis"
-    with EmbeddedRedis.start(tmp_path):
+    with EmbeddedRedis(tmp_path):
         pass
     for file in [*home.glob("appendonly.aof"), *home.glob("appendonlydir/*.aof")]:
         file.write_bytes(b"not an AOF")
     with pytest.raises(EmbeddedRedisError, match="Bad file format"):
-        EmbeddedRedis.start(tmp_path)
+        EmbeddedRedis(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -328,26 +328,26 @@ def test_a_data_directory_that_is_a_file_is_refused_with_what_to_do(tmp_path: Pa
     (tmp_path / "file").touch()
     for data_dir in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(UnwritableDataDir, match=r"Not a directory .*another HONE_DATA_DIR"):
-            EmbeddedRedis.start(data_dir)
+            EmbeddedRedis(data_dir)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere: run the tests as a user")
 def test_a_data_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(UnwritableDataDir, match="Permission denied"):
-        EmbeddedRedis.start(tmp_path)
+        EmbeddedRedis(tmp_path)
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs a directory that takes no files")
 def test_a_directory_in_which_nothing_can_be_created_is_refused() -> None:
     with pytest.raises(UnwritableDataDir, match="cannot be used"):
-        EmbeddedRedis.start(Path("/proc/hone"))
+        EmbeddedRedis(Path("/proc/hone"))
 
 
 @pytest.mark.parametrize(("given", "limit"), [(64 * 2**20, str(64 * 2**20)), (0, "0")])
 def test_its_memory_is_limited_as_asked(tmp_path: Path, given: int, limit: str) -> None:
     with (
-        EmbeddedRedis.start(tmp_path, maxmemory=given) as server,
+        EmbeddedRedis(tmp_path, maxmemory=given) as server,
         Redis.from_url(server.url) as client,
     ):
         assert client.config_get("maxmemory")["maxmemory"] == limit
@@ -359,5 +359,5 @@ def test_its_memory_is_limited_to_a_quarter_of_the_container(tmp_path: Path) -> 
     assert default_maxmemory(tmp_path) == unlimited
     (tmp_path / "memory.max").write_text("400000000\n")
     assert default_maxmemory(tmp_path) == 100_000_000
-    with EmbeddedRedis.start(tmp_path) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
         assert int(client.config_get("maxmemory")["maxmemory"]) == default_maxmemory()

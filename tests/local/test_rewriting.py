@@ -19,7 +19,7 @@ RECORD = ["tenant", "default", "status", "queued", "metadata", "{}"]
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[EmbeddedRedis]:
-    with EmbeddedRedis.start(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         yield server
 
 

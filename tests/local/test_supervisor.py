@@ -113,7 +113,7 @@ def test_a_crashed_program_is_started_again() -> None:
 
 
 def test_a_dead_redis_is_started_again_with_its_data(tmp_path: Path) -> None:
-    redis = EmbeddedRedis.start(tmp_path)
+    redis = EmbeddedRedis(tmp_path)
     with (
         Redis.from_url(redis.url) as client,
         Supervisor([], CollectedOutput(), redis=redis, backoff=Backoff(first_s=0)) as supervisor,
@@ -163,7 +163,7 @@ def test_a_program_that_was_killed_often_does_not_wait_after_its_first_error() -
 
 
 def test_programs_are_asked_to_leave_and_redis_ends_last(tmp_path: Path) -> None:
-    redis = EmbeddedRedis.start(tmp_path)
+    redis = EmbeddedRedis(tmp_path)
     seen: list[tuple[str, bool]] = []
     with Supervisor(
         [python("api", POLITE)],

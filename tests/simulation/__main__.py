@@ -38,7 +38,7 @@ def main() -> int:
     gc.disable()  # the runs collect
     with (
         tempfile.TemporaryDirectory(prefix="hone-simulation-") as directory,
-        EmbeddedRedis.start(Path(directory), aof=False) as server,
+        EmbeddedRedis(Path(directory), aof=False) as server,
     ):
         redis = RealRedis(unquote(urlsplit(server.url).path))
         try:

@@ -20,7 +20,7 @@ async def test_a_busy_worker_outlives_redis(tmp_path: Path) -> None:
     async def refine(job_id: str, refinement_id: str) -> None:
         await (after if refinement_id == "ref_later" else before).refine(job_id, refinement_id)
 
-    with EmbeddedRedis.start(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         async with working(server.url, refine):
             with open_inspector(server.url) as inspector:
                 inspector.enqueue(["ref_1", "ref_2", "ref_3"])
@@ -39,7 +39,7 @@ async def test_a_busy_worker_outlives_redis(tmp_path: Path) -> None:
 
 async def test_a_worker_waits_for_a_redis_that_is_not_there_yet(tmp_path: Path) -> None:
     jobs = Jobs()
-    with EmbeddedRedis.start(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         await _kill(server)
         async with working(server.url, jobs.refine) as worker:
             await asyncio.sleep(0.2)
@@ -52,7 +52,7 @@ async def test_a_worker_waits_for_a_redis_that_is_not_there_yet(tmp_path: Path) 
 
 async def test_a_worker_leaves_while_redis_is_away(tmp_path: Path) -> None:
     jobs = Jobs(held=True)
-    with EmbeddedRedis.start(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         async with working(server.url, jobs.refine, leave=jobs.let_go.set):
             with open_inspector(server.url) as inspector:
                 inspector.enqueue(["ref_1"])

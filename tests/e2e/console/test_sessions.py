@@ -123,7 +123,7 @@ async def service_in_network(directory: Path, host: str) -> AsyncIterator[tuple[
 
     Browsers send `Sec-Fetch-Site` to loopback only.
     """
-    with EmbeddedRedis.start(directory) as redis:
+    with EmbeddedRedis(directory) as redis:
         settings = requiring_keys(Settings(redis_url=redis.url, host="0.0.0.0", port=0))
         with running(settings) as url:
             async with open_store(settings, RefinementQueue(settings.queue)) as store:
