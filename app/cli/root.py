@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from importlib.metadata import EntryPoint, version
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, get_args
+from typing import Annotated, Any, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -389,22 +389,13 @@ def complete_strategy(incomplete: str) -> list[str]:
     return [name for name in STRATEGIES if name.startswith(incomplete)]
 
 
-def complete_when(incomplete: str) -> list[str]:
-    """Return the times of a review whose name begins with a text."""
-    return [when for when in get_args(ReviewWhen) if when.startswith(incomplete)]
-
-
 StrategyOption = Annotated[
     str | None,
     typer.Option(help="Strategy of the refinement.", autocompletion=complete_strategy),
 ]
 ReviewWhenOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="WHEN",
-        help="Ask a reviewer: each_iteration or before_completion.",
-        autocompletion=complete_when,
-    ),
+    ReviewWhen | None,
+    typer.Option(metavar="WHEN", help="Ask a reviewer: each_iteration or before_completion."),
 ]
 RequestOption = Annotated[
     Path | None,
