@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from app.store.redis.codec import links
+
 Example = dict[str, Any]
 
 REFINEMENT_ID = "ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"
@@ -156,24 +158,7 @@ CONTINUATIONS: dict[str, Example] = {
 
 ENDPOINTS: dict[str, Example] = {"one that is called": {"url": "https://example.com/hook"}}
 
-OVERLAPS: dict[str, Example] = {
-    "at once": {"overlap_s": 0},
-    "within a week": {"overlap_s": 604_800},
-}
-
-LINKS = {
-    "self": f"/v1/refinements/{REFINEMENT_ID}",
-    "events": f"/v1/refinements/{REFINEMENT_ID}/events",
-    "iterations": f"/v1/refinements/{REFINEMENT_ID}/iterations",
-    "request": f"/v1/refinements/{REFINEMENT_ID}/request",
-    "cancel": f"/v1/refinements/{REFINEMENT_ID}/cancel",
-    "finish": f"/v1/refinements/{REFINEMENT_ID}/finish",
-    "pause": f"/v1/refinements/{REFINEMENT_ID}/pause",
-    "reviews": f"/v1/refinements/{REFINEMENT_ID}/reviews",
-    "retry": f"/v1/refinements/{REFINEMENT_ID}/retry",
-    "report": f"/v1/refinements/{REFINEMENT_ID}/report",
-    "continue": f"/v1/refinements/{REFINEMENT_ID}/continue",
-}
+LINKS = links(REFINEMENT_ID).model_dump()
 
 SNAPSHOT: Example = {
     "id": REFINEMENT_ID,

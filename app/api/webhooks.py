@@ -94,7 +94,7 @@ async def get(endpoint_id: EndpointId, tenant: Tenant, store: TheStore) -> Regis
     "/{endpoint_id}/rotate",
     operation_id="rotateSecret",
     responses=problems(MalformedHeader, NotFound, *UNREADABLE),
-    openapi_extra=body(Rotation, examples.OVERLAPS, is_required=False),
+    openapi_extra=body(Rotation, examples.ROTATIONS, is_required=False),
 )
 async def rotate(
     endpoint_id: EndpointId,
