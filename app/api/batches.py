@@ -98,11 +98,6 @@ async def lines_in(chunks: AsyncIterator[bytes], longest: int) -> AsyncIterator[
         yield None if is_long else bytes(held)
 
 
-async def no_preset(name: str) -> Mapping[str, Any]:
-    """Return no fields."""
-    return {}
-
-
 class BatchBody:
     """A body of JSON Lines: first its options, if it has any, then a request per line.
 
@@ -114,7 +109,7 @@ class BatchBody:
         self,
         chunks: AsyncIterator[bytes],
         max_line_bytes: int,
-        preset: Callable[[str], Awaitable[Mapping[str, Any]]] = no_preset,
+        preset: Callable[[str], Awaitable[Mapping[str, Any]]],
         default_preset: str | None = None,
     ) -> None:
         self._preset = preset

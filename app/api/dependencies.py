@@ -267,10 +267,7 @@ async def _after(
 async def event_media_type(
     accept: Annotated[list[str], Header(include_in_schema=False)] = [],  # noqa: B006
 ) -> str:
-    media_type = preferred_type(accept, (EVENT_STREAM, JSON))
-    if media_type is None:
-        raise NotAcceptable(f"events are available as {EVENT_STREAM} or {JSON}")
-    return media_type
+    return chosen_format(None, accept, {kind: kind for kind in (EVENT_STREAM, JSON)}, "events are")
 
 
 TheStore = Annotated[Store, Depends(shared("store"))]

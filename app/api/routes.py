@@ -3,7 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.routing import APIRoute
@@ -117,7 +117,8 @@ from app.store import Store, StoredLimit
 
 
 async def _receiver(request: Request) -> Receiver:
-    return _receiver_of(request)
+    state = request.scope["state"]
+    return Receiver(state["store"], state["caller"].tenant, bool(request.scope.get("is_head")))
 
 
 async def _stream(request: Request) -> AbstractAsyncContextManager[None]:
@@ -127,33 +128,8 @@ async def _stream(request: Request) -> AbstractAsyncContextManager[None]:
 
 
 REFINEMENT_ID = re.compile(patterns.REFINEMENT_ID.regex)
-Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 CountedStream = Annotated[AbstractAsyncContextManager[None], Depends(_stream)]
 TheReceiver = Annotated[Receiver, Depends(_receiver)]
-
-Plain = Callable[[Request], Awaitable[Response | None]]
-_plain_forms: dict[Callable[..., Any], Plain] = {}
-
-
-class FastRoute(APIRoute):
-    """A route that FastAPI declares, and whose plain form, if it has one, is called in its place.
-
-    FastAPI inspects the declarations for each request, which takes longer than what it is asked
-    for. It answers the requests for which a plain form returns None.
-    """
-
-    def __init__(self, path: str, endpoint: Callable[..., Any], **declared: Any) -> None:
-        super().__init__(path, endpoint, **declared)
-        if plain := _plain_forms.get(endpoint):
-            self.app = _plainly(plain, self.app)
-
-
-def _plainly(plain: Plain, declared: ASGIApp) -> ASGIApp:
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        response = await plain(Request(scope, receive, send))
-        await (response or declared)(scope, receive, send)
-
-    return answer
 
 
 async def _submit(request: Request) -> Response | None:
@@ -161,7 +137,7 @@ async def _submit(request: Request) -> Response | None:
     key = idempotency_key(request.headers.get("idempotency-key"))
     wait_s = preferred_wait_s(request.headers.getlist("prefer"))
     caller, service = request.scope["state"]["caller"], request.scope["state"]["service"]
-    receiver, head = _receiver_of(request), _head()
+    receiver, head = await _receiver(request), _head()
     called = caller.tenant, caller.key_id, service, receiver, head
     return _whole(head, await submit(submission, key, wait_s, *called))
 
@@ -170,7 +146,7 @@ async def _get(request: Request) -> Response | None:
     if (refinement_id := _id_alone(request)) is None:
         return None
     seen = seen_events(request.headers.getlist("if-none-match"))
-    receiver, head = _receiver_of(request), _head()
+    receiver, head = await _receiver(request), _head()
     watching = request.scope["state"]["watching"]
     return _whole(head, await get(refinement_id, receiver.tenant, watching, seen, receiver, head))
 
@@ -181,7 +157,7 @@ async def _events(request: Request) -> Response | None:
     last = request.headers.get("last-event-id")
     after = 0 if last is None else event_number(last)
     media_type = await event_media_type(request.headers.getlist("accept"))
-    receiver, watching = _receiver_of(request), request.scope["state"]["watching"]
+    receiver, watching = await _receiver(request), request.scope["state"]["watching"]
     sources = receiver.tenant, receiver.store, watching, request, receiver
     return await events(refinement_id, *sources, after, media_type, await _stream(request))
 
@@ -191,11 +167,6 @@ def _id_alone(request: Request) -> str | None:
     refinement_id: str = request.path_params["refinement_id"]
     is_plain = not request.scope["query_string"] and REFINEMENT_ID.fullmatch(refinement_id)
     return refinement_id if is_plain else None
-
-
-def _receiver_of(request: Request) -> Receiver:
-    state = request.scope["state"]
-    return Receiver(state["store"], state["caller"].tenant, bool(request.scope.get("is_head")))
 
 
 def _head() -> Response:
@@ -212,20 +183,8 @@ def _whole(head: Response, answer: Snapshot | Response) -> Response:
     return Response(content, head.status_code, head.headers, JSON)
 
 
-def with_plain_form(plain: Plain) -> Callable[[Endpoint], Endpoint]:
-    """Let `plain` answer for the endpoint where it can."""
-
-    def note(endpoint: Endpoint) -> Endpoint:
-        _plain_forms[endpoint] = plain
-        return endpoint
-
-    return note
-
-
-refinements = APIRouter(prefix="/v1/refinements", tags=["refinements"], route_class=FastRoute)
-journal = APIRouter(
-    prefix="/v1/refinements/{refinement_id}", tags=["journal"], route_class=FastRoute
-)
+refinements = APIRouter(prefix="/v1/refinements", tags=["refinements"])
+journal = APIRouter(prefix="/v1/refinements/{refinement_id}", tags=["journal"])
 server = APIRouter()
 
 
@@ -237,7 +196,6 @@ server = APIRouter()
     responses=SUBMITTED | problems(*OF_SUBMISSION),
     openapi_extra=body(RefinementRequest, examples.REQUESTS),
 )
-@with_plain_form(_submit)
 async def submit(
     submission: Submission,
     key: IdempotencyKey,
@@ -300,7 +258,6 @@ async def list_(
     response_model=Snapshot,
     responses=LOOKED_AT | problems(MalformedHeader, RefinementNotFound, InvalidRequest),
 )
-@with_plain_form(_get)
 async def get(
     refinement_id: RefinementId,
     tenant: Tenant,
@@ -579,7 +536,6 @@ async def continue_(
         QuotaExceeded,
     ),
 )
-@with_plain_form(_events)
 async def events(
     refinement_id: RefinementId,
     tenant: Tenant,
@@ -807,3 +763,24 @@ async def readiness(store: TheStore, model_roles: TheModelRoles, tenant: Tenant)
     limits, overdue = await _limits(store, tenant), await store.webhooks.overdue()
     waiting = await store.administration.waiting()
     return offers.readiness_of(workers, unplayable, model_roles, limits, overdue, waiting)
+
+
+Plain = Callable[[Request], Awaitable[Response | None]]
+PLAIN: dict[Callable[..., Any], Plain] = {submit: _submit, get: _get, events: _events}
+"""Forms of endpoints that are called in their place, and answer where they do not return None.
+
+FastAPI inspects the declarations for each request, which takes longer than what it is asked for.
+"""
+
+
+def _plainly(plain: Plain, declared: ASGIApp) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await plain(Request(scope, receive, send))
+        await (response or declared)(scope, receive, send)
+
+    return answer
+
+
+for _route in (*refinements.routes, *journal.routes):
+    if isinstance(_route, APIRoute) and (_plain := PLAIN.get(_route.endpoint)):
+        _route.app = _plainly(_plain, _route.app)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
 import httpx
@@ -499,6 +499,10 @@ async def test_batches_are_listed_in_pages_newest_first(api: httpx.AsyncClient) 
     assert not last.json()["has_more"]
 
 
+async def no_preset(_name: str) -> Mapping[str, Any]:
+    return {}
+
+
 async def chunks_of(lines: int, piece: int) -> AsyncIterator[bytes]:
     """Yield the body of a batch of lines of 200 kB in pieces, never whole."""
     rest = b""
@@ -513,7 +517,7 @@ async def chunks_of(lines: int, piece: int) -> AsyncIterator[bytes]:
 async def test_a_large_body_is_read_in_pieces_and_never_held_whole() -> None:
     tracemalloc.start()
     read = 0
-    async for it in BatchBody(chunks_of(200, 50_000), 300_000).received():
+    async for it in BatchBody(chunks_of(200, 50_000), 300_000, no_preset).received():
         read += isinstance(it, BatchLine)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -534,7 +538,7 @@ async def test_others_have_a_turn_between_the_lines() -> None:
         yield jsonl(*(line(f"{it}") for it in range(100)))
 
     task = asyncio.create_task(other())
-    read = [it async for it in BatchBody(whole(), 300_000).received()]
+    read = [it async for it in BatchBody(whole(), 300_000, no_preset).received()]
     task.cancel()
     assert len(read) == 102
     assert turns >= 99
@@ -548,7 +552,7 @@ async def test_a_line_that_is_too_long_is_refused_wherever_it_is_cut() -> None:
             yield body[start : start + size]
 
     for size in (1, 7, 100, 500, len(body)):
-        _, *read, end = [it async for it in BatchBody(cut(size), 500).received()]
+        _, *read, end = [it async for it in BatchBody(cut(size), 500, no_preset).received()]
         assert [(it.line, it.custom_id) for it in read if isinstance(it, BatchLine)] == [
             (1, "a"),
             (3, "c"),
