@@ -8,7 +8,7 @@ Each change is to be judged by a person: better, harmless or harmful.
 import sys
 from pathlib import Path
 
-from app.contract.requests import QUALITY
+from app.contract.judgement import QUALITY
 from workers.editor.reviser import revised
 from workers.engine.edits import between
 

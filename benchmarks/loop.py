@@ -7,8 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from app.contract.judgement import CriterionScore, Critique
-from app.contract.requests import QUALITY
+from app.contract.judgement import QUALITY, CriterionScore, Critique
 from workers.engine.prompts import Judge, PromptRequest, Revise, Task, Write
 
 INSTRUCTION = """Explain our refund policy to a customer who bought a pair of running shoes in our

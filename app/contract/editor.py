@@ -10,7 +10,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from app.contract import Contract
-from app.contract.requests import QUALITY, Criterion
+from app.contract.judgement import QUALITY, Criterion
 
 EDITOR = "offline:editor"
 """The name of the built-in editor: no language model, no key, no network."""

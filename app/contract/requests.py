@@ -24,7 +24,7 @@ from app.contract.errors import FieldConflict
 from app.contract.invalid_values import A_TIME
 from app.contract.judgement import AUTO, QUALITY, Criteria, Criterion, Critics, Name, OnFail, Span
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
-from app.contract.models import ModelChoice, ModelName, Models
+from app.contract.models import Models
 from app.contract.outcome import Blocking, Caveat
 from app.contract.reviews import MAX_FEEDBACK, ReviewPlan
 from app.contract.strategies import AnyStrategy
@@ -81,18 +81,6 @@ MetadataKey = Annotated[
     str, Field(min_length=1, max_length=64, pattern=patterns.METADATA_KEY.regex)
 ]
 MetadataValue = Annotated[str, Field(max_length=256)]
-
-__all__ = [
-    "MAX_CONTEXT",
-    "MAX_TEXT",
-    "QUALITY",
-    "ContextDocument",
-    "Criterion",
-    "ModelChoice",
-    "ModelName",
-    "Models",
-    "RefinementRequest",
-]
 
 MAX_CONTEXT = 1_000_000
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from app.contract.drafts import MAX_TEXT
 from app.contract.errors import InvalidRequest
-from app.contract.requests import MAX_TEXT, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.service import Admission, ModelRoles
 from app.settings import ModelServer, Settings
 

@@ -4,8 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.contract.judgement import Critique
-from app.contract.requests import QUALITY, Criterion
+from app.contract.judgement import QUALITY, Criterion, Critique
 from tests.editor.texts_to_edit import ROUGH, score_of
 from workers.editor.critic import MOST_FINDINGS, judged
 

@@ -9,8 +9,8 @@ from itertools import count
 import pytest
 
 from app.contract.editor import measure_for
-from app.contract.judgement import Critique, Finding
-from app.contract.requests import QUALITY, Criterion, RefinementRequest
+from app.contract.judgement import QUALITY, Criterion, Critique, Finding
+from app.contract.requests import RefinementRequest
 from tests.engine.engine_driver import EngineDriver
 from tests.engine.scripted_replies import replied
 from tests.models.calls import call
@@ -136,7 +136,7 @@ WATCHED = """
 import os, sys
 seen = []
 sys.addaudithook(lambda event, args: seen.append((event, args)))
-from app.contract.requests import QUALITY
+from app.contract.judgement import QUALITY
 from workers.editor.critic import judged
 from workers.editor.reviser import revised
 draft = "In order to recieve it at the end of the day, please note that it was done by the team."

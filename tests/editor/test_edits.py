@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.contract.requests import Criterion
+from app.contract.judgement import Criterion
 from tests.editor.texts_to_edit import end_of, score_of
 
 SENTENCES = Criterion(name="sentence length")

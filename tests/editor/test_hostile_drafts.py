@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.contract.judgement import Critique
-from app.contract.requests import QUALITY, Criterion
+from app.contract.judgement import QUALITY, Criterion, Critique
 from tests.models.calls import call
 from workers.editor import EditorCannot
 from workers.editor.critic import judged

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.contract.requests import QUALITY, Criterion
+from app.contract.judgement import QUALITY, Criterion
 from tests.editor.texts_to_edit import end_of, score_of
 from workers.editor.critic import judged
 from workers.text.json_documents import json_flaw, looks_like_json, repaired

@@ -3,7 +3,7 @@
 import pytest
 
 from app.contract.editor import Measure, MeasureKind, Scale, measure_for
-from app.contract.requests import QUALITY, Criterion
+from app.contract.judgement import QUALITY, Criterion
 
 
 def length(

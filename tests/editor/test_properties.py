@@ -7,7 +7,7 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.requests import QUALITY, Criterion
+from app.contract.judgement import QUALITY, Criterion
 from tests.editor.protected_facts import KEPT, mentions
 from tests.editor.texts_to_edit import end_of, path_of
 from workers.editor.critic import judged

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.contract.requests import QUALITY, Criterion
+from app.contract.judgement import QUALITY, Criterion
 from workers.editor.critic import judged
 from workers.editor.reviser import revised
 

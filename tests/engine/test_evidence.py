@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.judgement import CriterionScore, Critique, Finding, Quotation, Span
-from app.contract.requests import QUALITY
+from app.contract.judgement import QUALITY, CriterionScore, Critique, Finding, Quotation, Span
 from tests.engine.engine_driver import driver_scoring, request
 from tests.engine.scripted_replies import replied
 from workers.engine.judging import MOST_EVIDENCE, critique_reader

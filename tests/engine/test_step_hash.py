@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.contract.judgement import CriterionScore, Critique, Finding
-from app.contract.requests import ContextDocument, Criterion
+from app.contract.judgement import Criterion, CriterionScore, Critique, Finding
+from app.contract.requests import ContextDocument
 from app.contract.values import value
 from workers.engine.asking import again, question
 from workers.engine.moves import Ask, Call, Check, StepMove

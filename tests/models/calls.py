@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from app.contract.requests import QUALITY
+from app.contract.judgement import QUALITY
 from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply
 from benchmarks.model_server import ScriptedModelServer
 from workers.engine.prompts import Judge, PromptRequest, Task, Write

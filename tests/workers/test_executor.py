@@ -3,9 +3,8 @@
 import pytest
 
 from app.contract.events import StepCompleted, StepFailed
-from app.contract.judgement import FindingsReply
+from app.contract.judgement import QUALITY, FindingsReply
 from app.contract.models import ModelChoice
-from app.contract.requests import QUALITY
 from app.contract.validators import AnyValidator
 from app.contract.validators.http import HttpValidator
 from app.contract.validators.text import ContainsValidator

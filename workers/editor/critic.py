@@ -6,8 +6,15 @@ from dataclasses import dataclass, replace
 from math import exp
 
 from app.contract.editor import Measure, MeasureKind, Scale, measure_for
-from app.contract.judgement import Criterion, CriterionScore, Critique, Finding, Quotation, Span
-from app.contract.requests import QUALITY
+from app.contract.judgement import (
+    QUALITY,
+    Criterion,
+    CriterionScore,
+    Critique,
+    Finding,
+    Quotation,
+    Span,
+)
 from workers.editor.scoring import FEWEST_JUDGED, WEIGHTS, Analysis
 from workers.engine.judging import total
 from workers.text.document import Document

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.contract.editor import MeasureKind, measure_for
-from app.contract.judgement import Finding
-from app.contract.requests import Criterion
+from app.contract.judgement import Criterion, Finding
 from workers.editor.critic import Assessed, assess, worth
 from workers.editor.scoring import Analysis
 from workers.text.document import Document
