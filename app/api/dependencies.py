@@ -341,12 +341,6 @@ KNOWN = {
     *("status", "outcome", "strategy", "min_score", "max_score", "min_cost_usd", "max_cost_usd"),
     *("submitted_from", "submitted_to", "parent", "batch", "result", "limit", "cursor"),
 }
-WITHIN_SCORES = "Bound of the score of the best draft so far, inclusive."
-WITHIN_COSTS = "Bound of what it has cost so far, inclusive; an unknown cost is within no bounds."
-WITHIN_TIME = (
-    "Bound of the time of submission, inclusive, with an offset (RFC 3339): `created_at`, and in a"
-    " batch the time of the batch."
-)
 MAX_PAIRS = 16
 
 
@@ -381,6 +375,24 @@ def _instant(text: str) -> str:
 
 
 Instant = Annotated[AwareDatetime, BeforeValidator(_instant)]
+ScoreBound = Annotated[
+    Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | Absent,
+    Query(description="Bound of the score of the best draft so far, inclusive."),
+]
+CostBound = Annotated[
+    Annotated[float, Field(ge=0, allow_inf_nan=False)] | Absent,
+    Query(
+        description="Bound of what it has cost so far, inclusive; an unknown cost is within no"
+        " bounds."
+    ),
+]
+TimeBound = Annotated[
+    Instant | Absent,
+    Query(
+        description="Bound of the time of submission, inclusive, with an offset (RFC 3339):"
+        " `created_at`, and in a batch the time of the batch."
+    ),
+]
 
 
 async def _listed(
@@ -394,24 +406,12 @@ async def _listed(
     strategy: Annotated[
         list[str], Query(description="Only refinements of one of these strategies; repeatable.")
     ] = [],  # noqa: B006
-    min_score: Annotated[
-        Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | Absent,
-        Query(description=WITHIN_SCORES),
-    ] = None,
-    max_score: Annotated[
-        Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | Absent,
-        Query(description=WITHIN_SCORES),
-    ] = None,
-    min_cost_usd: Annotated[
-        Annotated[float, Field(ge=0, allow_inf_nan=False)] | Absent,
-        Query(description=WITHIN_COSTS),
-    ] = None,
-    max_cost_usd: Annotated[
-        Annotated[float, Field(ge=0, allow_inf_nan=False)] | Absent,
-        Query(description=WITHIN_COSTS),
-    ] = None,
-    submitted_from: Annotated[Instant | Absent, Query(description=WITHIN_TIME)] = None,
-    submitted_to: Annotated[Instant | Absent, Query(description=WITHIN_TIME)] = None,
+    min_score: ScoreBound = None,
+    max_score: ScoreBound = None,
+    min_cost_usd: CostBound = None,
+    max_cost_usd: CostBound = None,
+    submitted_from: TimeBound = None,
+    submitted_to: TimeBound = None,
     parent: Annotated[
         str | Absent,
         Query(max_length=100, description="Only refinements that continue the one with this id."),

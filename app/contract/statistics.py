@@ -103,16 +103,10 @@ class UsageSums(Contract):
     @classmethod
     def of(cls, refinements: int, use: ModelUse) -> Self:
         """Return the sums of a number of endings."""
-        calls, input_tokens, output_tokens, cached_tokens, nano_usd, unpriced_calls = use
-        return cls(
-            refinements=refinements,
-            calls=calls,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            cached_tokens=cached_tokens,
-            cost_usd=None if calls and calls == unpriced_calls else nano_usd / NANO,
-            unpriced_calls=unpriced_calls,
-        )
+        counted = use._asdict()
+        cost_usd = counted.pop("nano_usd") / NANO
+        is_unknown = use.calls > 0 and use.calls == use.unpriced_calls
+        return cls(refinements=refinements, cost_usd=None if is_unknown else cost_usd, **counted)
 
 
 class UsageTotal(UsageSums):
