@@ -86,8 +86,7 @@ class Tenants:
     ) -> AuditPage:
         """Return who did what in a tenant, the newest first; raise TenantNotFound."""
         name = name or admin
-        if admin not in (OPERATOR, name):
-            raise TenantNotFound(name)
+        self.require_own(admin, name)
         with refusals():
             return await self._store.audited(name, before, limit)
 

@@ -11,6 +11,7 @@ from math import inf
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.access.directory import is_loopback_host
 from app.api.problems import CrossSite, Misdirected, response_of
 from app.contract.errors import BodyTooLarge, HoneError, MalformedHeader, Overloaded
 from app.settings import Settings
@@ -111,15 +112,9 @@ class HostNames:
         if name in self.allowed or "*" in self.allowed or not self.allowed.isdisjoint(parents):
             return True
         try:
-            return ip_address(name).is_loopback or not self._is_on_loopback()
+            return ip_address(name).is_loopback or not is_loopback_host(self.host)
         except ValueError:
             return name == "localhost" or name.endswith(".localhost") or name == self.host.lower()
-
-    def _is_on_loopback(self) -> bool:
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
 
 
 @dataclass(slots=True)
