@@ -119,18 +119,30 @@ class Pass(WholeTextWork):
         return self
 
 
-class _InOrder(Contract):
-    """What strategies have in common whose inner searches follow each other: passes or stages."""
+class _OfItems(Contract):
+    """What strategies have in common that name inner searches: passes, stages or parts."""
 
     needs_language: ClassVar[LanguageNeed | None] = None
     judges_criteria: ClassVar[bool] = True
 
     items: ClassVar[str]
-    """The name of the field that holds its passes or stages."""
+    """The name of the field that holds them."""
 
-    def _items(self) -> "tuple[Pass | Stage, ...]":
-        found: tuple[Pass | Stage, ...] = getattr(self, self.items)
+    def _items(self) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = getattr(self, self.items)
         return found
+
+    def titles(self) -> Iterator[tuple[str, str]]:
+        yield from ((f"{self.items}/{item.name}", item.instructions) for item in self._items())
+
+    def thresholds(self) -> Iterator[tuple[str, float]]:
+        for item in self._items():
+            if item.threshold is not None:
+                yield f"{self.items}/{item.name}", item.threshold
+
+
+class _InOrder(_OfItems):
+    """What strategies have in common whose inner searches follow each other: passes or stages."""
 
     def _drafts(self, draft: str | None) -> "Iterator[tuple[Pass | Stage, str | None]]":
         """Yield each item with the text before it; `draft` is the client's."""
@@ -143,12 +155,6 @@ class _InOrder(Contract):
     def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
         inner = sum(item.calls(rates, before) for item, before in self._drafts(draft))
         return _as_a_whole(rates, draft) + inner
-
-    def titles(self) -> Iterator[tuple[str, str]]:
-        yield from _titles(self.items, self._items())
-
-    def thresholds(self) -> Iterator[tuple[str, float]]:
-        yield from _thresholds(self.items, self._items())
 
     def inner(self) -> tuple[Strategy, ...]:
         return tuple(item.body for item in self._items())
@@ -181,7 +187,7 @@ class _InOrder(Contract):
         return ()
 
     def replies_in_prompt(self, draft: str | None) -> int:
-        return max(item.body.replies_in_prompt(UNWRITTEN) for item in self._items())
+        return max(body.replies_in_prompt(UNWRITTEN) for body in self.inner())
 
     def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
         return has_draft
@@ -390,7 +396,7 @@ Until = Annotated[
 ]
 
 
-class NestedStrategy(Strategy):
+class NestedStrategy(_OfItems, Strategy):
     """Refine n parts, each with another strategy to its own threshold, and join them.
 
     Without `parts` they are the sections of the given draft. The joined text is judged as a whole.
@@ -424,9 +430,8 @@ class NestedStrategy(Strategy):
     review: OwnReview = None
     separator: str = Field("\n\n", max_length=100, description="Text between two parts.")
 
-    needs_language: ClassVar[LanguageNeed | None] = None
+    items: ClassVar[str] = "parts"
     rewrites: ClassVar[bool] = False
-    judges_criteria: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _parts_can_be_played(self) -> Self:
@@ -481,11 +486,8 @@ class NestedStrategy(Strategy):
         asked = rates.ask * self._asks_for_an_outline + summed_up
         return _as_a_whole(rates, draft) + asked + number * part
 
-    def titles(self) -> Iterator[tuple[str, str]]:
-        yield from _titles("parts", self.named())
-
-    def thresholds(self) -> Iterator[tuple[str, float]]:
-        yield from _thresholds("parts", self.named())
+    def _items(self) -> tuple[Part, ...]:
+        return self.named()
 
     def inner(self) -> tuple[Strategy, ...]:
         return (self.body,)
@@ -567,18 +569,6 @@ def _lacks_within(at: str, path: str, body: Strategy, draft: str | None) -> tupl
 def _as_a_whole(rates: Rates, draft: str | None) -> int:
     """Return the calls that judge the client's draft and the result of the inner searches."""
     return rates.judge * (1 if draft is None else 2)
-
-
-def _titles(items: str, named: Iterable["Pass | Stage | Part"]) -> Iterator[tuple[str, str]]:
-    """Yield the path of each item, and what it is to do."""
-    yield from ((f"{items}/{item.name}", item.instructions) for item in named)
-
-
-def _thresholds(items: str, named: Iterable["Pass | Stage | Part"]) -> Iterator[tuple[str, float]]:
-    """Yield the path and the threshold of each item that has one."""
-    for item in named:
-        if item.threshold is not None:
-            yield f"{items}/{item.name}", item.threshold
 
 
 def _reviews_of(
