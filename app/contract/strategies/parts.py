@@ -140,6 +140,9 @@ class _OfItems(Contract):
             if item.threshold is not None:
                 yield f"{self.items}/{item.name}", item.threshold
 
+    def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
+        return has_draft
+
 
 class _InOrder(_OfItems):
     """What strategies have in common whose inner searches follow each other: passes or stages."""
@@ -188,9 +191,6 @@ class _InOrder(_OfItems):
 
     def replies_in_prompt(self, draft: str | None) -> int:
         return max(body.replies_in_prompt(UNWRITTEN) for body in self.inner())
-
-    def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
-        return has_draft
 
 
 class MultiPassStrategy(_InOrder, Strategy):
@@ -551,9 +551,6 @@ class NestedStrategy(_OfItems, Strategy):
         inner = _lacks_within(f"parts/{name}", path, self.body, None)
         others = tuple(f"parts/{part.name}" for part in self.named() if part.name != name)
         return (*inner, *others)
-
-    def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
-        return has_draft
 
 
 def _is_in(path: str, at: str) -> bool:
