@@ -571,7 +571,7 @@ def refined_texts(
         complete.append({})
         firsts: dict[tuple[str, ...], str] = {}
         for name, refined in of_text.items():
-            keys_of_draft = tuple(_judgement_keys(plan, text, refined))
+            keys_of_draft = tuple(map(key_of, _judgement_bodies(plan, text, refined)))
             seen = _looked_up(runner, refined, [judged[key] for key in keys_of_draft])
             first = firsts.setdefault(keys_of_draft, name) if keys_of_draft else name
             complete[-1][name] = replace(seen, judged_with=None if first == name else first)
@@ -585,11 +585,10 @@ def _refined(ended: Snapshot | str) -> RefinedText:
         return RefinedText(None, ended)
     if ended.status == Status.PAUSED:
         return RefinedText(ended, f"it waits for a reviewer: hone review {ended.id}")
+    kept = "; its best draft is compared" if ended.result else ""
     if ended.error is not None:
-        kept = "; its best draft is compared" if ended.result else ""
         return RefinedText(ended, f"{ended.error.code}: {ended.error.detail}{kept}")
     if ended.status == Status.CANCELED:
-        kept = "; its best draft is compared" if ended.result else ""
         return RefinedText(ended, f"canceled{kept}")
     return RefinedText(ended, None if ended.result else "it has no result")
 
@@ -603,10 +602,6 @@ def _judgement_bodies(
     body = plan.judging(text, refined.draft)
     for number in range(1, plan.judgements + 1):
         yield {**body, "metadata": {**(body.get("metadata") or {}), "judgement": str(number)}}
-
-
-def _judgement_keys(plan: ComparisonPlan, text: ComparedText, refined: RefinedText) -> list[str]:
-    return [key_of(body) for body in _judgement_bodies(plan, text, refined)]
 
 
 def _judgements(
