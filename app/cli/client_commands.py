@@ -22,6 +22,7 @@ import typer
 from rich.console import Console
 
 from app.cli.contract_client import (
+    LIST_PAGE,
     CliError,
     ContractClient,
     WrongAddress,
@@ -80,7 +81,7 @@ from app.contract.events import Step, StepPage
 from app.contract.judgement import AUTO, FindingsReply
 from app.contract.outcome import RefinementOutcome
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
-from app.contract.snapshot import Diff, IterationList, Snapshot, SnapshotPage
+from app.contract.snapshot import Diff, IterationList, Snapshot
 from app.contract.statistics import CalibrationList, Dimension, InsightList
 from app.contract.status import Status
 from app.legible import on_one_line
@@ -428,8 +429,6 @@ def get(
         print_text(text)
 
 
-LIST_PAGE = 100
-
 OutcomeOption = Annotated[
     list[RefinementOutcome] | None,
     typer.Option(help="Only those that ended with this outcome; repeatable."),
@@ -492,10 +491,10 @@ def list_(
     )
     with connected(server) as client:
         if as_json:
-            for snapshot in islice(_snapshots(client, filters, min(limit, LIST_PAGE)), limit):
+            for snapshot in islice(client.snapshots(filters, min(limit, LIST_PAGE)), limit):
                 print_text(f"{snapshot.model_dump_json()}\n")
             return
-        found = _snapshots(client, filters | {"result": False}, min(limit, LIST_PAGE))
+        found = client.snapshots(filters | {"result": False}, min(limit, LIST_PAGE))
         show_list(islice(found, limit), console())
 
 
@@ -505,18 +504,6 @@ def _pairs(pairs: Sequence[str]) -> dict[str, Any]:
         if "=" not in pair:
             raise typer.BadParameter(f"--metadata {pair}: KEY=VALUE is expected")
     return {f"metadata.{key}": value for key, _, value in (pair.partition("=") for pair in pairs)}
-
-
-def _snapshots(client: ContractClient, filters: dict[str, Any], size: int) -> Iterator[Snapshot]:
-    """Yield what the filters select; each page is asked for when it is needed."""
-    cursor: dict[str, str] = {}
-    while True:
-        asked = filters | cursor | {"limit": size}
-        page = client.read(SnapshotPage, "/v1/refinements", params=asked)
-        yield from page.data
-        if page.next_cursor is None or not page.has_more:
-            return
-        cursor = {"cursor": page.next_cursor}
 
 
 @app.command()

@@ -22,7 +22,7 @@ from app.contract import Contract
 from app.contract.batches import Batch
 from app.contract.events import DATA_OF, DELTA, Event, EventType, StepDelta
 from app.contract.offers import Readiness
-from app.contract.snapshot import Snapshot
+from app.contract.snapshot import Snapshot, SnapshotPage
 from hone import ApiError, Hone, HoneError, NotHone, ServerUnreachable
 
 
@@ -58,6 +58,7 @@ def perhaps_submitted(key: str) -> str:
 
 
 BATCH_LOOK_S = 0.5
+LIST_PAGE = 100
 PATIENCE_S = 30.0
 RESUBMISSIONS = 14
 """How often a submission is repeated: it takes a minute."""
@@ -117,6 +118,17 @@ class ContractClient(Hone):
     def snapshot(self, refinement_id: str) -> Snapshot:
         """Return a refinement as it is now."""
         return self.read(Snapshot, path_of(refinement_id))
+
+    def snapshots(self, filters: Mapping[str, Any], size: int = LIST_PAGE) -> Iterator[Snapshot]:
+        """Yield what the filters select, newest first; each page is asked for when it is needed."""
+        cursor: dict[str, str] = {}
+        while True:
+            asked = {**filters, **cursor, "limit": size}
+            page = self.read(SnapshotPage, "/v1/refinements", params=asked)
+            yield from page.data
+            if page.next_cursor is None or not page.has_more:
+                return
+            cursor = {"cursor": page.next_cursor}
 
     def readiness(self) -> Readiness | int:
         """Return what the server says of itself, or the status with which it refuses; else 0."""

@@ -20,7 +20,7 @@ from app.contract.budget import BYTES_PER_TOKEN, Consumption, RefinementEstimate
 from app.contract.drafts import MAX_TEXT
 from app.contract.judgement import AUTO, CRITIC
 from app.contract.outcome import RefinementOutcome
-from app.contract.snapshot import Iteration, IterationList, Snapshot, SnapshotPage
+from app.contract.snapshot import Iteration, IterationList, Snapshot
 from app.contract.status import Status
 from app.legible import on_one_line
 from hone import ApiError, ServerUnreachable
@@ -335,21 +335,12 @@ class ComparisonRunner:
     def known(self) -> dict[str, Snapshot]:
         """Return the refinements of this comparison that there are, by key."""
         found: dict[str, Snapshot] = {}
-        for snapshot in self._patiently(self._with_this_name):
+        named = {"metadata.compare": self._plan.name}
+        for snapshot in self._patiently(lambda: [*self._client.snapshots(named)]):
             key = snapshot.metadata.get("compare_key")
             if key is not None and (key not in found or found[key].status == Status.CANCELED):
                 found[key] = snapshot
         return found
-
-    def _with_this_name(self) -> list[Snapshot]:
-        query = {"metadata.compare": self._plan.name, "limit": "100"}
-        found: list[Snapshot] = []
-        while True:
-            page = self._client.read(SnapshotPage, "/v1/refinements", params=query)
-            found += page.data
-            if page.next_cursor is None:
-                return found
-            query["cursor"] = page.next_cursor
 
     def run(
         self,
