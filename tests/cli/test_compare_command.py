@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -609,3 +610,53 @@ class Cells(HTMLParser):
         self.text += data
         if self._cells:
             self._cells[-1] += data
+
+
+@pytest.fixture
+def gate(api: ComparingApi, folder: Path) -> Compare:
+    """Compare one setting; the scores of setting b are stored as baseline.json."""
+
+    def run(setting: str, *more: str) -> Result:
+        files = ("--texts", f"{folder}/texts", "--a", f"{folder}/{setting}.json")
+        return CliRunner().invoke(app, ["compare", *files, *more], env={"HONE_SERVER": api.url})
+
+    stored = run("b", "--json")
+    assert stored.exit_code == 0, stored.output
+    (folder / "baseline.json").write_text(stored.stdout)
+    return lambda setting, *more: run(setting, "--baseline", f"{folder}/baseline.json", *more)
+
+
+def test_a_setting_that_is_worse_than_stored_scores_fails_the_gate(
+    gate: Compare, folder: Path
+) -> None:
+    reports = ("--summary", f"{folder}/out.md", "--junit", f"{folder}/out.xml")
+    worse = gate("a", "--max-drop", "0.02", *reports)
+    assert worse.exit_code == 4, worse.output
+    assert "a - baseline" in worse.stdout
+    assert "**Too much worse: a against baseline: worse (-0.3" in (folder / "out.md").read_text()
+    suite = ET.parse(folder / "out.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    assert gate("a", "--max-drop", "0.5").exit_code == 0
+    assert gate("b", *reports).exit_code == 0
+    assert "Too much worse" not in (folder / "out.md").read_text()
+
+
+def test_texts_that_the_baseline_does_not_have_are_left_out(gate: Compare, folder: Path) -> None:
+    (folder / "texts" / "mail-0.txt").write_text("Another text.")
+    done = gate("a")
+    assert "The baseline does not have 1 text, judged alike." in done.stdout
+    assert "0-5-0" in done.stdout
+    assert done.exit_code == 0  # five texts are too few for a verdict
+
+
+@pytest.mark.parametrize("stored", ["{", "[]", '{"settings": [], "texts": []}'])
+def test_a_baseline_that_is_none_is_refused(gate: Compare, folder: Path, stored: str) -> None:
+    (folder / "baseline.json").write_text(stored)
+    refused = gate("a")
+    assert (refused.exit_code, "is not what" in refused.stderr) == (1, True), refused.stderr
+
+
+def test_a_baseline_by_another_judge_is_refused(gate: Compare, folder: Path) -> None:
+    (folder / "judge.json").write_text(json.dumps({"criteria": [{"name": "tone"}]}))
+    refused = gate("a", "--judge", f"{folder}/judge.json")
+    assert (refused.exit_code, "judged alike" in refused.stderr) == (1, True), refused.stderr

@@ -28,7 +28,21 @@ from app.contract.budget import Consumption
 from app.contract.judgement import CRITIC
 from app.contract.statistics import CalibrationList
 from app.legible import on_one_line
-from hone_extras.compare.comparison import SAME, ComparedSettings, PairedDifference, texts_text
+from hone_extras.compare.comparison import (
+    SAME,
+    ComparedSettings,
+    PairedDifference,
+    Texts,
+    texts_text,
+)
+from hone_extras.compare.comparison_gate import (
+    BASELINE,
+    NOT_STORED,
+    failures,
+    junit_of,
+    markdown_of,
+    stored_outcomes,
+)
 from hone_extras.compare.comparison_page import (
     criteria_table,
     differences_table,
@@ -55,6 +69,9 @@ from hone_extras.compare.comparison_run import (
 
 INCOMPLETE = 3
 """Exit code if a text lacks a result or a judgement."""
+
+WORSE = 4
+"""Exit code if a setting is shown to be worse than the baseline."""
 
 MOST_SETTINGS = 8
 MOST_SHOWN = 3
@@ -97,6 +114,19 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what it 
 PageOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write a page with all texts, too.")
 ]
+BaselineOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Hold settings against what --json printed before."),
+]
+MaxDropOption = Annotated[
+    float, typer.Option(min=0, max=1, help="How far below the baseline a score may be.")
+]
+SummaryOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the findings as Markdown, too.")
+]
+JUnitOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the findings as JUnit XML, too.")
+]
 AsJsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -115,21 +145,29 @@ def compare(
     retry: RetryOption = False,
     dry_run: DryRunOption = False,
     html: PageOption = None,
+    baseline: BaselineOption = None,
+    max_drop: MaxDropOption = 0.0,
+    summary: SummaryOption = None,
+    junit: JUnitOption = None,
     json: AsJsonOption = False,
     server: ServerOption = None,
 ) -> None:
-    """Say which of two or more settings is worth its money.
+    """Say which of several settings is worth its money, or whether one is worse than a baseline.
 
     It refines the same texts with each. Every final draft is judged by the same judge on the same
     criteria. Run again with the same texts and settings, it goes on where it was: nothing is paid
-    twice. Exit code: 0; 1 if nothing could be compared; 3 if a text lacks a result or a judgement.
+    twice. Exit code: 0; 1 if nothing could be compared; 3 if a text lacks a result or a judgement;
+    4 if a setting is worse than the baseline by more than --max-drop.
     """
     # Loading scipy takes as long as the rest of the command line, whose help lists this command.
     from hone_extras.compare.paired_statistics import compare_settings  # noqa: PLC0415
 
     errors = Console(stderr=True)
-    check_writable(html)
+    for path in (html, summary, junit):
+        check_writable(path)
     given = _settings(a, b, setting or ())
+    if baseline is not None and BASELINE in given:
+        raise typer.BadParameter(f"with --baseline no setting can have the name {BASELINE}")
     judged_by = read_request(judge, sys.stdin.buffer) if judge else {}
     check_settings(given, judged_by)
     found, repeated = read_texts(texts)
@@ -145,35 +183,51 @@ def compare(
         if dry_run:
             _show_costs(_costs(plan, estimates), is_json=json)
             return
+        judge_models = estimates.judge[0].models
+        keys = [plan.judged_key(text, judge_models) for text in plan.texts]
+        before = None if baseline is None else stored_outcomes(baseline, keys)
         with _progress(plan, errors) as on_progress:
             refined = refined_texts(runner, plan, on_progress)
-        noise = _calibrated_noise(client, plan, estimates.judge[0].models)
+        noise = _calibrated_noise(client, plan, judge_models)
     outcomes = [{name: run.outcome() for name, run in text.items()} for text in refined]
-    result = compare_settings(list(given), outcomes, margin, noise)
-    _tell(_story(plan, estimates, refined, result), html, is_json=json)
+    if before is not None:
+        outcomes = [{BASELINE: old, **new} for old, new in zip(before, outcomes, strict=True)]
+    result = compare_settings([*outcomes[0]], outcomes, margin, noise)
+    story = _story(plan, estimates, refined, outcomes, result)
+    failed = failures(story, max_drop)
+    if summary is not None:
+        write_file(summary, [markdown_of(story, failed).encode()])
+    if junit is not None:
+        write_file(junit, [junit_of(story, failed)])
+    _tell(story, html, is_json=json)
+    raise typer.Exit(WORSE if failed else INCOMPLETE if story.gaps() else 0)
 
 
 def _story(
     plan: ComparisonPlan,
     estimates: PlanEstimates,
     refined: RefinedTexts,
+    outcomes: Texts,
     result: ComparedSettings,
 ) -> ComparisonStory:
     judge = estimates.judge[0].models
-    return ComparisonStory(plan, refined, result, judge, tuple(_remarks(plan, estimates, judge)))
+    remarks = [*_remarks(plan, estimates, judge)]
+    if count := sum(text.get(BASELINE) is NOT_STORED for text in outcomes):
+        remarks.append(f"The baseline does not have {texts_text(count)}, judged alike.")
+    return ComparisonStory(plan, refined, outcomes, result, judge, tuple(remarks))
 
 
 def _tell(story: ComparisonStory, html: Path | None, *, is_json: bool) -> None:
-    """Print a story, write it to a page, and exit with what it means."""
+    """Print a story and write it to a page; exit if nothing was compared."""
     if html is not None:
         write_file(html, [page_of_comparison(story).encode()])
     if is_json:
         print_text(f"{jsonlib.dumps(json_of(story), indent=2, ensure_ascii=False)}\n")
     else:
         show_comparison(story, console())
-    if all(difference.score is None for difference in story.result.differences):
+    differences = story.result.differences
+    if differences and all(difference.score is None for difference in differences):
         raise typer.Exit(1)
-    raise typer.Exit(INCOMPLETE if story.gaps() else 0)
 
 
 def _settings(a: Path | None, b: Path | None, others: Sequence[str]) -> dict[str, Fields]:
@@ -186,8 +240,8 @@ def _settings(a: Path | None, b: Path | None, others: Sequence[str]) -> dict[str
         if name in files:
             raise typer.BadParameter(f"two settings have the name {name}")
         files[name] = Path(path)
-    if not 2 <= len(files) <= MOST_SETTINGS:
-        raise typer.BadParameter(f"2 to {MOST_SETTINGS} settings are required: --a FILE --b FILE")
+    if not 1 <= len(files) <= MOST_SETTINGS:
+        raise typer.BadParameter(f"1 to {MOST_SETTINGS} settings are required: --a FILE --b FILE")
     return {name: read_request(path, sys.stdin.buffer) for name, path in files.items()}
 
 
@@ -361,6 +415,7 @@ def json_of(story: ComparisonStory) -> dict[str, Any]:
             "texts": [
                 {
                     "name": text.name,
+                    "key": story.plan.judged_key(text, story.judge),
                     "settings": {name: _json_of(refined) for name, refined in one.items()},
                 }
                 for text, one in zip(story.plan.texts, story.refined, strict=True)
@@ -386,6 +441,7 @@ def _json_of(refined: RefinedText) -> dict[str, Any]:
         "status": now and now.status,
         "failure": refined.failure,
         "score": outcome.score,
+        "passed": outcome.passed,
         "judged_with": refined.judged_with,
         "judgements": [] if refined.judged_with else [one.id for one in refined.judgements],
         "not_judged": [] if refined.judged_with else list(map(str, refined.not_judged)),

@@ -217,6 +217,10 @@ def _only_one(working: SettingSummary, failed: Sequence[SettingSummary]) -> Reco
     scored = working.score.count if working.score else 0
     mean = f"{working.score.mean:.3f}" if working.score else "unknown"
     its = f"it scored {mean} in the mean of {scored} of {texts_text(working.texts)}"
+    if not failed:
+        return Recommendation(
+            None, "open", (f"There is no other setting than {working.name}: {its}.",)
+        )
     if blamed:
         sentence = f"Use {working.name}: it alone works, and {named} failed on every text; {its}."
         return Recommendation(

@@ -29,6 +29,7 @@ from hone_extras.compare.comparison import (
     NoScore,
     PairedDifference,
     TextOutcome,
+    Texts,
     dollars,
 )
 
@@ -103,6 +104,10 @@ class ComparisonPlan:
             )
         unused: dict[str, Any] = {"review": None, "webhook": None, "outputs": [], "compare": False}
         return body | unused | {"draft": draft, "learn": False, "strategy": {"kind": "critique"}}
+
+    def judged_key(self, text: ComparedText, judge: Mapping[str, str]) -> str:
+        """Return the identity of a text and of what its drafts are judged by, models included."""
+        return key_of([dict(text.fields), self.judging(text, ""), dict(judge), self.judgements])
 
     def _agreed(
         self, text: ComparedText, name: str, member: str, found: Sequence[Fields]
@@ -655,6 +660,8 @@ class ComparisonStory:
 
     plan: ComparisonPlan
     refined: RefinedTexts
+    outcomes: Texts
+    """Those of the refined texts, and of a baseline."""
     result: ComparedSettings
     judge: Mapping[str, str]
     """The models of the judge, by role."""
@@ -679,9 +686,9 @@ class ComparisonStory:
         """Return the difference of score of each text that has both, with its name."""
         return [
             (one - other, text.name)
-            for text, found in zip(self.plan.texts, self.refined, strict=True)
-            if (one := found[pair.setting].outcome().score) is not None
-            and (other := found[pair.against].outcome().score) is not None
+            for text, found in zip(self.plan.texts, self.outcomes, strict=True)
+            if (one := found[pair.setting].score) is not None
+            and (other := found[pair.against].score) is not None
         ]
 
     def _about_noise(self) -> list[str]:
