@@ -30,6 +30,7 @@ from app.api.observing import Observed
 from app.api.server import ApiServer, configured
 from app.contract.errors import HoneError, Unavailable
 from app.contract.plugins import PluginFailed, installed, load_entry
+from app.openai import routes as openai_routes
 from app.queue import RefinementQueue
 from app.service import Admission, Batches, ModelRoles, Selection, Service, Shutdown, Watching
 from app.service.admission import switched_off
@@ -60,6 +61,7 @@ ROUTERS = (
     administration.tenants,
     administration.audit,
     administration.monitoring,
+    openai_routes.openai,
     pages.router,
     console.router,
 )

@@ -1,6 +1,6 @@
 """Access to this server: API keys, tenants, and their rights."""
 
-from app.access.directory import SESSION_S, Caller, Directory, KeyEnded
+from app.access.directory import SESSION_S, Caller, Directory, KeyEnded, may_be_key
 from app.access.keyring import Keyring
 from app.access.metering import Metering, RequestsLeft
 from app.access.signed import SESSION_COOKIE, session_in
@@ -17,5 +17,6 @@ __all__ = [
     "RequestsLeft",
     "TenantNotFound",
     "Tenants",
+    "may_be_key",
     "session_in",
 ]

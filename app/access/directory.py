@@ -75,6 +75,11 @@ def is_loopback_host(host: str) -> bool:
         return host == "localhost"
 
 
+def may_be_key(text: bytes) -> bool:
+    """Return whether a text is meant as a key or token of this service, right or wrong."""
+    return text.startswith(b"hone")
+
+
 class KeyEnded(Unauthenticated):
     """A key is right, and is revoked or has expired."""
 

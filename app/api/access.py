@@ -12,9 +12,17 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access import Caller, Directory, KeyEnded, Metering, RequestsLeft, session_in
+from app.access import (
+    Caller,
+    Directory,
+    KeyEnded,
+    Metering,
+    RequestsLeft,
+    may_be_key,
+    session_in,
+)
 from app.api.boundary import HOST, HostNames, Sender, sender_of
-from app.api.problems import RATE_LIMIT, CrossSite, response_of
+from app.api.problems import RATE_LIMIT, CrossSite, is_openai, response_of
 from app.contract import access
 from app.contract.errors import Forbidden, HoneError, Unauthenticated
 
@@ -145,8 +153,11 @@ async def _caller(directory: Directory, scope: Scope) -> Caller:
         _require_own_page(scope, sent.expected)
         if (caller := await directory.in_session(sent.session)) is not None:
             return _expected(caller, sent.expected)
-    caller = await directory.caller(sent.key, is_forwarded=sent.is_forwarded)
-    return caller if sent.key is not None else _expected(caller, sent.expected)
+    key = sent.key
+    if key and is_openai(scope) and directory.is_open and not may_be_key(key):
+        key = None  # OpenAI's libraries send one in any case
+    caller = await directory.caller(key, is_forwarded=sent.is_forwarded)
+    return caller if key is not None else _expected(caller, sent.expected)
 
 
 def _require_own_page(scope: Scope, key_id: bytes | None) -> None:

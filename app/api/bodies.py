@@ -54,7 +54,7 @@ async def submission_in(request: Request) -> RequestBody[RefinementRequest]:
     """
     state = request.scope["state"]
     presets, tenant = state["store"].presets, state["caller"].tenant
-    raw = await _json_body(request)
+    raw = await json_body(request)
     content, digest = raw, sha256(raw).hexdigest()
     usual = {"preset": DEFAULT_PRESET} if await presets.has_default(tenant) else {}
     if usual or b"preset" in raw or b"\\u" in raw:  # else it names none
@@ -73,7 +73,7 @@ def body_as(
     """Return a dependency that parses a body as `contract`; unless required, none is `{}`."""
 
     async def read(request: Request) -> RequestBody[C]:
-        raw = await _json_body(request, is_required=is_required)
+        raw = await json_body(request, is_required=is_required)
         if not raw and not is_required:
             return RequestBody(contract(), sha256().hexdigest())
         return RequestBody(parsed(contract, raw), sha256(raw).hexdigest())
@@ -81,7 +81,7 @@ def body_as(
     return read
 
 
-async def _json_body(request: Request, *, is_required: bool = True) -> bytes:
+async def json_body(request: Request, *, is_required: bool = True) -> bytes:
     """Return the body; it must say that it is JSON, unless it is empty and not required."""
     if is_required:
         _require_json(request)

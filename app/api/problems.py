@@ -1,9 +1,11 @@
 """Errors as application/problem+json (RFC 9457), and the errors that only the HTTP layer raises."""
 
+import re
 from collections.abc import Iterator, Mapping
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
@@ -12,6 +14,7 @@ from starlette.types import Scope
 from app.contract.errors import (
     FieldError,
     HoneError,
+    IdempotencyMismatch,
     InvalidRequest,
     MalformedHeader,
     NotFound,
@@ -95,6 +98,11 @@ RATE_LIMIT = "rate_limit"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MEDIA_TYPE = "application/problem+json"
 
+OPENAI = "/openai/v1"
+"""Below this path requests, answers and errors have OpenAI's form."""
+
+OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
 
 def problem_of(error: HoneError, instance: str, root_path: str = "") -> Problem:
     """Return the problem document of an error; `type` leads to its cause and what to do."""
@@ -116,9 +124,33 @@ def response_of(
     extra = dict(headers or {})
     if error.retry_after_s is not None:
         extra["Retry-After"] = str(error.retry_after_s)
+    if is_openai(scope):
+        is_bad = isinstance(error, InvalidRequest | IdempotencyMismatch)
+        status = 400 if is_bad else error.status
+        return Response(to_json(openai_error(error)), status, extra, "application/json")
     problem = problem_of(error, scope["path"], scope.get("root_path", ""))
     body = problem.model_dump_json(exclude_none=True)
     return Response(body, error.status, extra, MEDIA_TYPE)
+
+
+def is_openai(scope: Scope) -> bool:
+    """Return whether a request is for a path below `OPENAI`."""
+    path, root = scope["path"], scope.get("root_path", "")
+    return f"{path.removeprefix(root)}/".startswith(f"{OPENAI}/")
+
+
+def openai_error(error: HoneError) -> dict[str, dict[str, str | None]]:
+    """Return an error in OpenAI's form; `param` is the first value that is wrong."""
+    usual = "server_error" if error.status >= 500 else "invalid_request_error"
+    pointer = error.errors[0].pointer if error.errors else ""
+    return {
+        "error": {
+            "message": error.detail,
+            "type": OPENAI_TYPES.get(error.status, usual),
+            "param": re.sub(r"/(\d+)", r"[\1]", pointer[1:]).replace("/", ".") or None,
+            "code": error.code,
+        }
+    }
 
 
 def install(app: FastAPI) -> None:

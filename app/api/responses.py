@@ -20,7 +20,7 @@ from app.contract.batches import BatchPage
 from app.contract.errors import HoneError
 from app.contract.events import DELTA, StepDelta
 from app.contract.snapshot import Snapshot, SnapshotPage
-from app.service import Accepted, EventFeed, News
+from app.service import Accepted, Batch, EventFeed, News
 from app.store import Store, StoredEvent
 
 RETRY_AFTER_S = 1
@@ -222,32 +222,49 @@ class EventStream(StreamingResponse):
         async with aclosing(self._feed.later) as later:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
-            content = RETRY + encoded(self._feed.first, excerpts=self._excerpts)
+            content = self._opening() + self._written(self._feed.first)
             last: Sequence[StoredEvent] = _ended(self._feed.first)
             while not last:
                 await send({"type": "http.response.body", "body": content, "more_body": True})
                 if (batch := await anext(later, None)) is None:
-                    content = b""
+                    content = self._cut_off()
                     break
-                content, last = encoded(batch, excerpts=self._excerpts) or COMMENT, _ended(batch)
+                content, last = self._written(batch) or COMMENT, _ended(batch)
         await send({"type": "http.response.body", "body": content, "more_body": False})
         if task := self._task_after(delivers_unstored_result(last)):
             await task()
 
+    def _opening(self) -> bytes:
+        """Return what the stream begins with."""
+        return RETRY
+
+    def _written(self, batch: Batch) -> bytes:
+        """Return what is sent of a batch; a comment is sent for nothing."""
+        return encoded(batch, excerpts=self._excerpts)
+
+    def _cut_off(self) -> bytes:
+        """Return what the stream ends with where the events end before the last one."""
+        return b""
+
 
 async def _disconnect(receive: Receive) -> None:
     """Raise ClientDisconnect when the client disconnects."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    await disconnected(receive)
     raise ClientDisconnect
 
 
-def _ended(batch: Sequence[StoredEvent | StepDelta]) -> list[StoredEvent]:
+async def disconnected(receive: Receive) -> None:
+    """Return when the client has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _ended(batch: Batch) -> list[StoredEvent]:
     """Return the event that is the last of a stream, if the batch ends with one."""
     return [event for event in batch[-1:] if isinstance(event, StoredEvent) and event.is_last]
 
 
-def encoded(batch: Sequence[StoredEvent | StepDelta], *, excerpts: bool) -> bytes:
+def encoded(batch: Batch, *, excerpts: bool) -> bytes:
     """Return events in the format of a stream; their JSON has no line breaks."""
     written = []
     for event in batch:

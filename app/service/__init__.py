@@ -4,11 +4,12 @@ from app.service.admission import Admission
 from app.service.batches import Batches
 from app.service.model_roles import ModelRoles, Selection
 from app.service.service import Accepted, Service
-from app.service.watching import EventFeed, News, Shutdown, Watching
+from app.service.watching import Batch, EventFeed, News, Shutdown, Watching
 
 __all__ = [
     "Accepted",
     "Admission",
+    "Batch",
     "Batches",
     "EventFeed",
     "ModelRoles",

@@ -102,11 +102,12 @@ class ManualWorker:
             [Entry(EventType.PAUSED, asked)], Fields(), to=Status.PAUSED
         )
 
-    async def complete(self) -> None:
+    async def complete(self, *, passed: bool = True) -> None:
         """End as succeeded: one event."""
+        reason = StopReason.THRESHOLD_MET if passed else StopReason.MAX_ITERATIONS
         await self._journal.append(
             [Entry(EventType.COMPLETED)],
-            Fields(stop_reason=StopReason.THRESHOLD_MET, best_passed=True),
+            Fields(stop_reason=reason, best_passed=passed),
             to=Status.SUCCEEDED,
         )
 
@@ -210,10 +211,10 @@ async def paused(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> 
     return refinement_id
 
 
-async def first_listed(api: httpx.AsyncClient) -> str:
+async def first_listed(api: httpx.AsyncClient, **query: str) -> str:
     """Return the id of a refinement as soon as there is one."""
     for _ in range(1_000):
-        if listed := (await api.get("/v1/refinements")).json()["data"]:
+        if listed := (await api.get("/v1/refinements", params=query)).json()["data"]:
             return str(listed[0]["id"])
         await asyncio.sleep(0.01)
     raise AssertionError("no refinement came")

@@ -11,11 +11,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from benchmarks.environments import CannotInstall
-from tests.interop import contract, litellm, llama_cpp
+from tests.interop import contract, litellm, llama_cpp, openai_clients
 
 SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "llama.cpp": llama_cpp.play,
     "LiteLLM": litellm.play,
+    "openai": openai_clients.play,
+    "openai-node": openai_clients.play_on_node,
+    "LiteLLM in front": openai_clients.play_through_litellm,
     "openapi-python-client": contract.play,
     "openapi-ts": contract.play_in_typescript,
     "openapi-typescript": contract.compile_types,

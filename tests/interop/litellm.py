@@ -42,10 +42,12 @@ class Played:
 
 
 @asynccontextmanager
-async def proxy(python: Path, folder: Path, upstream: str) -> AsyncIterator[tuple[str, str]]:
+async def proxy(
+    python: Path, folder: Path, upstream: str, model: str = MODEL
+) -> AsyncIterator[tuple[str, str]]:
     """Run the proxy in front of a server; yield its base URL and its key."""
     key, port = f"sk-{secrets.token_hex(16)}", free_port("127.0.0.1")
-    process = started(python, folder, upstream, key, port)
+    process = started(python, folder, upstream, key, port, model)
     try:
         await _is_alive(process, f"http://127.0.0.1:{port}", folder)
         yield f"http://127.0.0.1:{port}/v1", key
@@ -55,15 +57,15 @@ async def proxy(python: Path, folder: Path, upstream: str) -> AsyncIterator[tupl
 
 
 def started(
-    python: Path, folder: Path, upstream: str, key: str, port: int
+    python: Path, folder: Path, upstream: str, key: str, port: int, model: str
 ) -> subprocess.Popen[bytes]:
     """Start the proxy, without its list of prices from the network."""
-    served = {"model": f"openai/{MODEL}", "api_base": upstream, "api_key": "none"}
+    served = {"model": f"openai/{model}", "api_base": upstream, "api_key": "none"}
     config = folder / "litellm.yaml"  # JSON is YAML
     config.write_text(
         json.dumps(
             {
-                "model_list": [{"model_name": MODEL, "litellm_params": served}],
+                "model_list": [{"model_name": model, "litellm_params": served}],
                 "general_settings": {"master_key": key},
             }
         )

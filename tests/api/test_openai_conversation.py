@@ -1,0 +1,172 @@
+"""The table of docs/openai.md: what a conversation in OpenAI's form becomes."""
+
+from typing import Any
+
+import pytest
+
+from app.contract.errors import InvalidRequest
+from app.openai.conversation import (
+    FOR_THE_CRITIC,
+    Asked,
+    ModelNotFound,
+    chat_asked,
+    response_asked,
+)
+
+Json = dict[str, Any]
+SCHEMA: Json = {"type": "object", "properties": {"total": {"type": "integer"}}}
+IMAGE: Json = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
+
+
+def said(role: str, content: Any, **more: Any) -> Json:
+    return {"role": role, "content": content, **more}
+
+
+def chat(*messages: Json, **more: Any) -> Asked:
+    return chat_asked({"model": "hone", "messages": [*messages], **more})
+
+
+def fields(asked: Asked, preset: Json | None = None) -> Json:
+    """The fields of the request but the hash of the body."""
+    found = asked.over(preset or {}, "openai:gpt-5", "0" * 64)
+    assert found["metadata"].pop("openai_body") == "0" * 64
+    return {name: value for name, value in found.items() if value}
+
+
+def styled(text: str) -> Json:
+    return {"generator": text, "critic": f"{FOR_THE_CRITIC}{text}"}
+
+
+def earlier(text: str) -> Json:
+    return {"context": [{"name": "conversation", "text": text}], "grounding": "open"}
+
+
+ASK, TOLD, MAIL = said("user", "Be kind."), said("system", "Sign as Ann."), "Pay now."
+CONVERSATIONS: list[tuple[list[Json], Json]] = [
+    ([ASK], {"task": "Be kind."}),
+    ([TOLD, ASK], {"task": "Be kind.", "instructions": styled("Sign as Ann.")}),
+    ([said("developer", "A."), said("system", " "), ASK],
+     {"task": "Be kind.", "instructions": styled("A.")}),
+    ([said("system", ""), ASK], {"task": "Be kind."}),
+    ([said("system", "x" * 4_000), ASK], {"task": f"{'x' * 4_000}\n\nBe kind."}),
+    ([said("user", "Write."), said("assistant", MAIL), ASK],
+     {"task": "Be kind.", **earlier("user: Write.\n\nassistant: Pay now.")}),
+    ([said("assistant", MAIL, name="draft"), ASK], {"task": "Be kind.", "draft": MAIL}),
+    ([said("user", "Old."), said("assistant", MAIL, name="draft"), ASK],
+     {"task": "Be kind.", "draft": MAIL, **earlier("user: Old.")}),
+    ([ASK, said("assistant", MAIL)], {"task": "Be kind.", "draft": MAIL}),
+    ([said("assistant", MAIL)], {"draft": MAIL}),
+    ([said("user", f"Be kind.\n<draft>\n{MAIL}\n</draft>")], {"task": "Be kind.", "draft": MAIL}),
+    ([said("user", f"<draft>{MAIL}</draft>")], {"draft": MAIL}),
+    ([said("user", [{"type": "text", "text": "Be"}, {"type": "text", "text": "kind."}])],
+     {"task": "Be\nkind."}),
+    ([ASK, said("assistant", None)], {"task": "Be kind."}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("messages", "expected"), CONVERSATIONS)
+def test_a_conversation_becomes_task_draft_instructions_and_context(
+    messages: list[Json], expected: Json
+) -> None:
+    assert fields(chat(*messages)) == expected
+
+
+PARAMETERS: list[tuple[Json, Json]] = [
+    ({"response_format": {"type": "text"}}, {}),
+    ({"response_format": {"type": "json_object"}}, {"validators": [{"kind": "json"}]}),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
+        {"validators": [{"kind": "json_schema", "schema": SCHEMA}]},
+    ),
+    ({"max_tokens": 100}, {"validators": [{"kind": "length", "max_characters": 400}]}),
+    ({"temperature": 1, "n": 1, "tools": [], "stop": None, "user": "ann", "logprobs": False}, {}),
+    (
+        {"temperature": 0, "reasoning_effort": "low"},
+        {"models": {"generator": {"model": "openai:gpt-5", "temperature": 0,
+                                  "reasoning_effort": "low"}}},
+    ),
+    ({"metadata": {"ticket": "1"}, "store": True}, {"metadata": {"ticket": "1"}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "expected"), PARAMETERS)
+def test_a_parameter_becomes_fields_or_nothing(given: Json, expected: Json) -> None:
+    assert fields(chat(ASK, **given)) == {"task": "Be kind."} | expected
+
+
+def test_what_preset_and_conversation_both_have_adds_up() -> None:
+    preset: Json = {
+        "task": "Answer.",
+        "instructions": {"generator": "British spelling."},
+        "context": [{"name": "policy", "text": "14 days."}],
+        "validators": [{"kind": "markdown"}],
+        "metadata": {"must_pass": "true"},
+        "models": {"critic": "openai:gpt-5", "generator": {"model": "x:y", "fallbacks": ["x:z"]}},
+    }
+    asked = chat(TOLD, said("user", "Old."), ASK, max_tokens=1, temperature=0)
+    assert fields(asked, preset) == {
+        "task": "Answer.\n\nBe kind.",
+        "instructions": {
+            "generator": "British spelling.\n\nSign as Ann.",
+            "critic": f"{FOR_THE_CRITIC}Sign as Ann.",
+        },
+        "context": [
+            {"name": "policy", "text": "14 days."},
+            {"name": "conversation", "text": "user: Old."},
+        ],
+        "validators": [{"kind": "markdown"}, {"kind": "length", "max_characters": 4}],
+        "metadata": {"must_pass": "true"},
+        "models": {
+            "critic": "openai:gpt-5",
+            "generator": {"model": "x:y", "fallbacks": ["x:z"], "temperature": 0},
+        },
+    }
+
+
+def test_a_response_is_asked_for_in_its_own_words() -> None:
+    body = {
+        "model": "hone:mail",
+        "instructions": "Sign as Ann.",
+        "input": [{"role": "user", "content": [{"type": "input_text", "text": "Be kind."}]}],
+        "text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA, "strict": True}},
+        "reasoning": {"effort": "low"},
+        "max_output_tokens": 2,
+    }
+    asked = response_asked(body)
+    assert (asked.model, asked.preset, asked.is_json) == ("hone:mail", "mail", True)
+    found = fields(asked)
+    assert found["task"] == "Be kind."
+    assert found["instructions"] == styled("Sign as Ann.")
+    assert [validator["kind"] for validator in found["validators"]] == ["json_schema", "length"]
+    assert fields(response_asked({"model": "hone", "input": "Be kind."})) == {"task": "Be kind."}
+
+
+WRONG: list[tuple[Json, str]] = [
+    ({"messages": []}, "/messages"),
+    ({"messages": [said("user", " ")]}, "/messages"),
+    ({"messages": [said("user", [IMAGE])]}, "/messages/0/content/0"),
+    ({"messages": [said("tool", "42")]}, "/messages/0"),
+    ({"messages": [ASK, said("assistant", None, tool_calls=[{"id": "1"}])]}, "/messages/1"),
+    ({"n": 2}, "/n"),
+    ({"tools": [{"type": "function"}]}, "/tools"),
+    ({"top_k": 4}, "/top_k"),
+    ({"max_tokens": 0}, "/max_tokens"),
+    ({"response_format": {"type": "grammar"}}, "/response_format"),
+    ({"response_format": {"type": "json_schema", "json_schema": {}}}, "/response_format"),
+    ({"stream": "yes"}, "/stream"),
+    ({"hone": {"preset": "mail"}}, "/hone/preset"),
+    ({"metadata": []}, "/metadata"),
+]
+
+
+@pytest.mark.parametrize(("given", "pointer"), WRONG)
+def test_what_has_no_meaning_is_refused_where_it_stands(given: Json, pointer: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        chat_asked({"model": "hone", "messages": [ASK], **given})
+    assert refused.value.errors[0].pointer == pointer
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "hone:", "hone:Mail", "hone/mail", "", None, 4])
+def test_a_model_is_hone_or_a_preset(model: Any) -> None:
+    with pytest.raises(ModelNotFound):
+        chat_asked({"model": model, "messages": [ASK]})
