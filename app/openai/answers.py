@@ -230,7 +230,7 @@ class ResponseForm:
 
     def _response(self, status: str, **more: Any) -> dict[str, Any]:
         head = {"id": self.id, "object": "response", "created_at": self.created}
-        about = {
+        about: dict[str, Any] = {
             "status": status,
             "model": self.asked.model,
             "output": [],

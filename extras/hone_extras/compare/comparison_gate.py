@@ -140,4 +140,4 @@ def junit_of(story: ComparisonStory, failed: Sequence[PairedDifference]) -> byte
     if gaps:
         error = ET.SubElement(case, "error", message=f"{len(gaps)} missing")
         error.text = legible("\n".join(gaps))
-    return ET.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
