@@ -34,7 +34,10 @@ const prompt = 'Explain refunds.';
 const schema = z.object({ days: z.number().int() });
 for (const [name, provider] of [
   ['@ai-sdk/openai', createOpenAI({ baseURL, apiKey })],
-  ['@ai-sdk/openai-compatible', createOpenAICompatible({ name: 'hone', baseURL, apiKey, supportsStructuredOutputs: true })],
+  [
+    '@ai-sdk/openai-compatible',
+    createOpenAICompatible({ name: 'hone', baseURL, apiKey, includeUsage: true, supportsStructuredOutputs: true }),
+  ],
 ]) {
   saysDraft(name, (await generateText({ model: provider(model), system: 'Be kind.', prompt })).text);
   const streamed = streamText({ model: provider(model), prompt, onError: ({ error }) => { throw error; } });
