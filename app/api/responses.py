@@ -200,6 +200,7 @@ class EventStream(StreamingResponse):
     ) -> None:
         own = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is nginx's
         super().__init__((), headers=own | NEGOTIATED)
+        self._opening = RETRY
         self._feed = feed
         self._has_ended = has_ended
         self._task_after = task_after
@@ -222,7 +223,7 @@ class EventStream(StreamingResponse):
         async with aclosing(self._feed.later) as later:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
-            content = self._opening() + self._written(self._feed.first)
+            content = self._opening + self._written(self._feed.first)
             last: Sequence[StoredEvent] = _ended(self._feed.first)
             while not last:
                 await send({"type": "http.response.body", "body": content, "more_body": True})
@@ -233,10 +234,6 @@ class EventStream(StreamingResponse):
         await send({"type": "http.response.body", "body": content, "more_body": False})
         if task := self._task_after(delivers_unstored_result(last)):
             await task()
-
-    def _opening(self) -> bytes:
-        """Return what the stream begins with."""
-        return RETRY
 
     def _written(self, batch: Batch) -> bytes:
         """Return what is sent of a batch; a comment is sent for nothing."""

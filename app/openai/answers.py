@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from pydantic_core import to_json
 
@@ -68,25 +68,6 @@ def _told(snapshot: Snapshot) -> dict[str, Any]:
         "cost_usd": snapshot.usage.cost_usd,
         "outputs": snapshot.result.outputs if snapshot.result else {},
     }
-
-
-class AnswerForm(Protocol):
-    """One of the two forms of answers, for one refinement."""
-
-    def whole(self, snapshot: Snapshot, text: str) -> dict[str, Any]:
-        """Return the answer."""
-
-    def opening(self) -> bytes:
-        """Return the events with which a stream begins."""
-
-    def piece(self, text: str) -> bytes:
-        """Return the event of a piece of the text."""
-
-    def ending(self, snapshot: Snapshot, text: str) -> bytes:
-        """Return the events with which a stream ends, after all pieces of the text."""
-
-    def failing(self, error: HoneError) -> bytes:
-        """Return the events with which a stream ends that has no answer."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +224,10 @@ class ResponseForm:
         numbered = {"type": kind, "sequence_number": self._number, **data}
         self._number += 1
         return b"event: %b\n%b" % (kind.encode(), _data(numbered))
+
+
+AnswerForm = ChatForm | ResponseForm
+"""Either form, for one refinement."""
 
 
 def _part(text: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from app.contract.errors import FieldError, InvalidRequest, NotFound, pointer_to
 from app.contract.requests import PRESET_NAME
 
 MODEL = "hone"
-"""The model of requests that name no preset; `hone:NAME` names one."""
+"""The model of requests that name no preset; the name of one follows it after a colon."""
 
 DRAFT = "draft"
 """The `name` that marks an assistant's message as the draft."""
@@ -228,7 +228,7 @@ def _asked(
         del settings["temperature"]  # OpenAI's default
     own = _object(given.get("hone", {}), "/hone")
     if "preset" in own:
-        raise _wrong("/hone/preset", "name the preset in `model`, as hone:NAME")
+        raise _wrong("/hone/preset", f"name the preset in `model`, as {MODEL}:NAME")
     stream = given.get("stream", False)
     if not isinstance(stream, bool):
         raise _wrong("/stream", "must be true or false")
@@ -273,7 +273,7 @@ def _model(model: Any) -> tuple[str, str | None]:
         return MODEL, None
     if name != MODEL or not PRESET_NAME.fullmatch(preset):
         raise ModelNotFound(
-            f"there is no model {str(model)[:100]!r}: name a preset as hone:NAME, or hone"
+            f"there is no model {str(model)[:100]!r}: {MODEL} is one, and a preset is {MODEL}:NAME"
         )
     return model, preset
 

@@ -58,16 +58,16 @@ openai = APIRouter(prefix=OPENAI, include_in_schema=False)
 
 
 @openai.get("/models")
-async def models(tenant: Tenant, store: TheStore) -> dict[str, Any]:
-    """Return `hone`, and every preset of the tenant as `hone:NAME`."""
+async def preset_models(tenant: Tenant, store: TheStore) -> dict[str, Any]:
+    """Return `hone`, and every preset of the tenant as a model of its name."""
     listed = [_model(MODEL), *map(_preset_model, await store.presets.all(tenant))]
     return {"object": "list", "data": listed}
 
 
 @openai.get("/models/{model}")
-async def model(model: str, tenant: Tenant, store: TheStore) -> dict[str, Any]:
+async def preset_model(model: str, tenant: Tenant, store: TheStore) -> dict[str, Any]:
     """Return one of the models."""
-    for known in (await models(tenant, store))["data"]:
+    for known in (await preset_models(tenant, store))["data"]:
         if known["id"] == model:
             return dict(known)
     raise ModelNotFound(f"there is no model {model[:100]!r}")
@@ -253,6 +253,7 @@ class AnswerStream(EventStream):
         self.headers["Location"] = begun.snapshot.links.self
         self._begun = begun
         self._form = form
+        self._opening = form.opening()
         self._asked = asked
         self._receiver = receiver
         self._is_over = False
@@ -264,9 +265,6 @@ class AnswerStream(EventStream):
             store, tenant = self._receiver.store, self._receiver.tenant
             with suppress(HoneError):
                 await store.cancel(tenant, self._begun.snapshot.id, None, None)
-
-    def _opening(self) -> bytes:
-        return self._form.opening()
 
     def _written(self, batch: Batch) -> bytes:
         return b"".join(map(self._written_of, batch))

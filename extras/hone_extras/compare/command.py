@@ -40,7 +40,7 @@ from hone_extras.compare.comparison_gate import (
     NOT_STORED,
     failures,
     junit_of,
-    markdown_of,
+    markdown_summary,
     stored_outcomes,
 )
 from hone_extras.compare.comparison_page import (
@@ -196,7 +196,7 @@ def compare(
     story = _story(plan, estimates, refined, outcomes, result)
     failed = failures(story, max_drop)
     if summary is not None:
-        write_file(summary, [markdown_of(story, failed).encode()])
+        write_file(summary, [markdown_summary(story, failed).encode()])
     if junit is not None:
         write_file(junit, [junit_of(story, failed)])
     _tell(story, html, is_json=json)

@@ -91,7 +91,7 @@ def _told(difference: PairedDifference) -> str:
     return f"{difference.setting} against {difference.against}: {difference.verdict}{scored}"
 
 
-def markdown_of(story: ComparisonStory, failed: Sequence[PairedDifference]) -> str:
+def markdown_summary(story: ComparisonStory, failed: Sequence[PairedDifference]) -> str:
     """Return the findings in GitHub's Markdown, for the summary of a job."""
     result = story.result
     blocks = [
