@@ -1,6 +1,5 @@
 """The rule by which a request in OpenAI's form becomes a refinement: `docs/openai.md`. Pure."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,9 @@ MODEL = "hone"
 DRAFT = "draft"
 """The `name` that marks an assistant's message as the draft."""
 
-TAGGED = re.compile(r"<draft>[ \t]*\n?(?P<draft>.*?)\n?[ \t]*</draft>", re.DOTALL)
+TAGS = "<draft>", "</draft>"
+"""What a draft stands between in the message of a user."""
+
 MOST_INSTRUCTIONS = 4_000
 FOR_THE_CRITIC = "The writer had these instructions, and a draft that ignores them is bad:\n"
 CONVERSATION = "conversation"
@@ -181,18 +182,20 @@ def chat_asked(body: Any) -> Asked:
     """Return what the body of a chat completion asks for; raise InvalidRequest or ModelNotFound."""
     known = {"max_tokens", "max_completion_tokens", "reasoning_effort", "response_format"}
     given = _given(body, CHAT, known)
+    named = _model(given.get("model"))
     format_ = _object(given.get("response_format", {}), "/response_format")
     schema = format_.get("json_schema") or {}
     messages = list(_messages(given.get("messages"), "/messages"))
     options = _object(given.get("stream_options", {}), "/stream_options")
     efforts = {"reasoning_effort": given.get("reasoning_effort")}
     has_usage = options.get("include_usage") is True
-    return _asked(given, CHAT, messages, format_, schema, efforts, has_usage=has_usage)
+    return _asked(given, CHAT, named, messages, format_, schema, efforts, has_usage=has_usage)
 
 
 def response_asked(body: Any) -> Asked:
     """Return what the body of a response asks for; raise InvalidRequest or ModelNotFound."""
     given = _given(body, RESPONSES, {"instructions", "max_output_tokens", "reasoning", "text"})
+    named = _model(given.get("model"))
     text = _object(given.get("text", {}), "/text")
     if text.get("verbosity") not in (None, "medium"):
         raise _wrong("/text/verbosity", "is not supported")
@@ -204,12 +207,13 @@ def response_asked(body: Any) -> Asked:
         messages.insert(0, Message("system", lead, None, "/instructions"))
     reasoning = _object(given.get("reasoning", {}), "/reasoning")
     efforts = {"reasoning_effort": reasoning.get("effort")}
-    return _asked(given, RESPONSES, messages, format_, format_, efforts, has_usage=True)
+    return _asked(given, RESPONSES, named, messages, format_, format_, efforts, has_usage=True)
 
 
 def _asked(
     given: Fields,
     interface: Interface,
+    named: tuple[str, str | None],
     messages: Sequence[Message],
     format_: Fields,
     schema: Any,
@@ -232,11 +236,9 @@ def _asked(
     stream = given.get("stream", False)
     if not isinstance(stream, bool):
         raise _wrong("/stream", "must be true or false")
-    model, preset = _model(given.get("model"))
     return Asked(
         interface,
-        model,
-        preset,
+        *named,
         is_stream=stream,
         has_usage=has_usage,
         is_json=format_.get("type") in ("json_object", "json_schema"),
@@ -355,11 +357,11 @@ def _draft(said: Sequence[Message]) -> Message | None:
 
 def _task(text: str) -> tuple[str, str]:
     """Return the task and the draft that a user has written into one message."""
-    found = TAGGED.search(text)
-    if found is None:
+    before, opening, rest = text.partition(TAGS[0])
+    draft, closing, after = rest.rpartition(TAGS[1])
+    if not (opening and closing and draft.strip()):
         return text, ""
-    around = (text[: found.start()].strip(), text[found.end() :].strip())
-    return _joined(*around), found["draft"]
+    return _joined(before.strip(), after.strip()), draft.strip("\n")
 
 
 def _format(format_: Fields, named: Any, interface: Interface) -> Iterator[dict[str, Any]]:

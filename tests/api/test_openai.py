@@ -14,6 +14,7 @@ from app.settings import Settings
 from app.store import WorkerStore
 from tests.api.api_client import ManualWorker, first_listed
 from tests.api.conftest import running
+from tests.api.test_storing import MARK, all_erased
 from tests.waiting import TIMEOUT_S
 
 CHAT, RESPONSES, MODELS = "/openai/v1/chat/completions", "/openai/v1/responses", "/openai/v1/models"
@@ -77,8 +78,7 @@ async def test_a_chat_is_answered_with_the_best_draft(
 async def test_a_stream_has_the_draft_the_outcome_and_the_usage(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
-    options = {"stream": True, "stream_options": {"include_usage": True}}
-    answer = await asked(api, worker, **options)
+    answer = await asked(api, worker, stream=True, stream_options={"include_usage": True})
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.text.endswith("data: [DONE]\n\n")
     assert answer.text.startswith("data: ")
@@ -145,6 +145,39 @@ async def test_a_client_that_leaves_is_waited_for_unless_it_reads_a_stream(
     left = await api.get(f"/v1/refinements/{streamed}", params={"wait": 60})
     assert left.json()["status"] == "canceled"
     assert (await api.get(f"/v1/refinements/{whole}")).json()["status"] == "queued"
+
+
+async def test_a_draft_that_no_other_can_replace_is_sent_while_it_is_written(
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore
+) -> None:
+    wanted = {"models": {"generator": "openai:gpt-5"}, "max_iterations": 1}
+    await keyed_api.put("/v1/presets/quick", json=wanted)
+    body = {"model": "hone:quick", "messages": BODY["messages"][:1], "stream": True}
+    async with keyed_api.stream("POST", CHAT, json=body) as response:
+        lines = response.aiter_lines()
+        await anext(lines)
+        refinement_id = response.headers["location"].rpartition("/")[2]
+        manual = await ManualWorker.claim(keyed_worker, refinement_id)
+        await keyed_worker.publish_text(refinement_id, "iterations/1/draft", 0, "Please ")
+        sent = ""
+        async for line in lines:
+            if "Please" in line and not sent:
+                await manual.judge(1, "Please pay.", 0.9)
+                await manual.complete()
+            if line.startswith("data: {"):
+                delta = json.loads(line.removeprefix("data: "))["choices"][0]["delta"]
+                sent += delta.get("content", "")
+    assert sent == "Please pay."
+
+
+async def test_text_that_is_not_to_be_stored_is_erased_once_it_was_sent(
+    api: httpx.AsyncClient, worker: WorkerStore, redis_url: str
+) -> None:
+    for stream in (False, True):
+        said = [{"role": "assistant", "content": f"{MARK} is the draft."}]
+        answer = await asked(api, worker, store=False, stream=stream, messages=said)
+        assert "Please pay." in answer.text
+        await all_erased(redis_url)
 
 
 async def test_models_are_presets(api: httpx.AsyncClient) -> None:

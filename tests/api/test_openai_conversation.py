@@ -58,6 +58,7 @@ CONVERSATIONS: list[tuple[list[Json], Json]] = [
     ([said("assistant", MAIL)], {"draft": MAIL}),
     ([said("user", f"Be kind.\n<draft>\n{MAIL}\n</draft>")], {"task": "Be kind.", "draft": MAIL}),
     ([said("user", f"<draft>{MAIL}</draft>")], {"draft": MAIL}),
+    ([said("user", "What is </draft> <draft>?")], {"task": "What is </draft> <draft>?"}),
     ([said("user", [{"type": "text", "text": "Be"}, {"type": "text", "text": "kind."}])],
      {"task": "Be\nkind."}),
     ([ASK, said("assistant", None)], {"task": "Be kind."}),
