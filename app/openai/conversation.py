@@ -286,15 +286,15 @@ def _messages(listed: Any, pointer: str) -> Iterator[Message]:
     for index, given in enumerate(listed):
         at = f"{pointer}/{index}"
         message = _object(given, at)
-        role = message.get("role")
+        role = ROLES.get(str(message.get("role")))
         if message.get("tool_calls") or message.get("function_call"):
             raise _wrong(at, "calls of tools are not supported: send texts only")
-        if message.get("type", "message") != "message" or role not in ROLES:
-            what = message.get("type") if role is None else f"role {role}"
-            raise _wrong(at, f"{what} is not supported: {', '.join(ROLES)} are the roles")
+        if message.get("type", "message") != "message" or role is None:
+            roles = ", ".join(ROLES)
+            raise _wrong(at, f"only messages are supported, and of these roles: {roles}")
         name = message.get("name")
         text = _text(message.get("content"), f"{at}/content")
-        yield Message(ROLES[role], text, name if isinstance(name, str) else None, at)
+        yield Message(role, text, name if isinstance(name, str) else None, at)
 
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}

@@ -1,8 +1,11 @@
 """The table of docs/openai.md: what a conversation in OpenAI's form becomes."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.contract.errors import InvalidRequest
 from app.openai.conversation import (
@@ -171,3 +174,30 @@ def test_what_has_no_meaning_is_refused_where_it_stands(given: Json, pointer: st
 def test_a_model_is_hone_or_a_preset(model: Any) -> None:
     with pytest.raises(ModelNotFound):
         chat_asked({"model": model, "messages": [ASK]})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=6,
+)
+PARTS = st.fixed_dictionaries({}, optional={"type": st.just("text") | JSON, "text": JSON})
+SAID = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "system", "tool"]) | JSON},
+    optional={"content": JSON | st.lists(PARTS, max_size=2), "name": JSON, "tool_calls": JSON},
+)
+OPTIONAL = ("stream", "metadata", "hone", "tools", "n", "max_tokens", "temperature", "store")
+FORMATS = st.fixed_dictionaries({"type": st.just("json_schema") | JSON}, optional={"schema": JSON})
+BODIES = st.fixed_dictionaries(
+    {"model": st.just("hone")},
+    optional=dict.fromkeys((*OPTIONAL, "reasoning", "stream_options", "instructions"), JSON)
+    | {"messages": st.lists(SAID, max_size=3) | JSON, "input": st.lists(SAID, max_size=3) | JSON}
+    | {"response_format": FORMATS | JSON, "text": st.fixed_dictionaries({"format": FORMATS})},
+)
+
+
+@given(BODIES | JSON)
+def test_any_body_is_read_or_refused(body: Any) -> None:
+    for read in (chat_asked, response_asked):
+        with suppress(InvalidRequest, ModelNotFound):
+            read(body).over({}, "openai:gpt-5", "0" * 64)
