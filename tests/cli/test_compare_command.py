@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 from app.cli import app
@@ -20,6 +22,7 @@ from hone_extras.compare.comparison import dollars, with_sign
 from hone_extras.compare.comparison_run import ComparedText, ComparisonPlan, ComparisonRunner
 from tests.cli.comparing_api import Body, ComparingApi, comparing_api, problem
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 CRITERIA = {"criteria": [{"name": "clarity"}]}
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>&lt;b&gt;\u202e\x1b[31m"
 
@@ -660,3 +663,21 @@ def test_a_baseline_by_another_judge_is_refused(gate: Compare, folder: Path) -> 
     (folder / "judge.json").write_text(json.dumps({"criteria": [{"name": "tone"}]}))
     refused = gate("a", "--judge", f"{folder}/judge.json")
     assert (refused.exit_code, "judged alike" in refused.stderr) == (1, True), refused.stderr
+
+
+def test_the_workflow_to_copy_runs_the_gate(gate: Compare, api: ComparingApi, folder: Path) -> None:
+    workflow = yaml.safe_load((EXAMPLES / "compare" / "workflow.yml").read_text())
+    (command,) = [
+        step["run"]
+        for step in workflow["jobs"]["compare"]["steps"]
+        if step.get("name") == "Compare"
+    ]
+    (folder / "judge.json").write_text(json.dumps(CRITERIA))
+    (folder / "settings.json").write_text((folder / "a.json").read_text())
+    given = command.replace("hone/", f"{folder}/").replace("$GITHUB_STEP_SUMMARY", f"{folder}/s.md")
+    reports = [f"{folder}/{name}" for name in ("junit.xml", "comparison.html")]
+    for name in ("junit.xml", "comparison.html"):
+        given = given.replace(f" {name}", f" {folder}/{name}")
+    done = CliRunner().invoke(app, shlex.split(given)[1:], env={"HONE_SERVER": api.url})
+    assert done.exit_code == 4, done.output
+    assert all(Path(report).read_text() for report in (*reports, f"{folder}/s.md"))
