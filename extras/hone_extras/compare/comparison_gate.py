@@ -19,14 +19,14 @@ from hone_extras.compare.comparison import (
     interval_text,
     texts_text,
 )
-from hone_extras.compare.comparison_run import ComparisonInvalid, ComparisonStory
-from hone_extras.compare.comparison_tables import (
+from hone_extras.compare.comparison_page import (
     Rows,
     criteria_table,
     differences_table,
     pair_of,
     settings_table,
 )
+from hone_extras.compare.comparison_run import ComparisonInvalid, ComparisonStory
 
 BASELINE = "baseline"
 NOT_STORED = TextOutcome(
