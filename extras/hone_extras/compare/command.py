@@ -32,6 +32,7 @@ from hone_extras.compare.comparison import (
     SAME,
     ComparedSettings,
     PairedDifference,
+    TextOutcome,
     Texts,
     texts_text,
 )
@@ -165,9 +166,7 @@ def compare(
     errors = Console(stderr=True)
     for path in (html, summary, junit):
         check_writable(path)
-    given = _settings(a, b, setting or ())
-    if baseline is not None and BASELINE in given:
-        raise typer.BadParameter(f"with --baseline no setting can have the name {BASELINE}")
+    given = _settings(a, b, setting or (), baseline)
     judged_by = read_request(judge, sys.stdin.buffer) if judge else {}
     check_settings(given, judged_by)
     found, repeated = read_texts(texts)
@@ -183,24 +182,14 @@ def compare(
         if dry_run:
             _show_costs(_costs(plan, estimates), is_json=json)
             return
-        judge_models = estimates.judge[0].models
-        keys = [plan.judged_key(text, judge_models) for text in plan.texts]
-        before = None if baseline is None else stored_outcomes(baseline, keys)
+        before = _stored(baseline, plan, estimates)
         with _progress(plan, errors) as on_progress:
             refined = refined_texts(runner, plan, on_progress)
-        noise = _calibrated_noise(client, plan, judge_models)
-    outcomes = [{name: run.outcome() for name, run in text.items()} for text in refined]
-    if before is not None:
-        outcomes = [{BASELINE: old, **new} for old, new in zip(before, outcomes, strict=True)]
-    result = compare_settings([*outcomes[0]], outcomes, margin, noise)
+        noise = _calibrated_noise(client, plan, estimates.judge[0].models)
+    outcomes = [_outcomes(text) | old for text, old in zip(refined, before, strict=True)]
+    result = compare_settings([*before[0], *given], outcomes, margin, noise)
     story = _story(plan, estimates, refined, outcomes, result)
-    failed = failures(story, max_drop)
-    if summary is not None:
-        write_file(summary, [markdown_summary(story, failed).encode()])
-    if junit is not None:
-        write_file(junit, [junit_of(story, failed)])
-    _tell(story, html, is_json=json)
-    raise typer.Exit(WORSE if failed else INCOMPLETE if story.gaps() else 0)
+    _tell(story, failures(story, max_drop), (html, summary, junit), is_json=json)
 
 
 def _story(
@@ -217,10 +206,35 @@ def _story(
     return ComparisonStory(plan, refined, outcomes, result, judge, tuple(remarks))
 
 
-def _tell(story: ComparisonStory, html: Path | None, *, is_json: bool) -> None:
-    """Print a story and write it to a page; exit if nothing was compared."""
+def _outcomes(text: Mapping[str, RefinedText]) -> dict[str, TextOutcome]:
+    return {name: refined.outcome() for name, refined in text.items()}
+
+
+def _stored(
+    baseline: Path | None, plan: ComparisonPlan, estimates: PlanEstimates
+) -> list[dict[str, TextOutcome]]:
+    """Return the stored outcome of each text; none without a baseline."""
+    if baseline is None:
+        return [{} for _ in plan.texts]
+    keys = [plan.judged_key(text, estimates.judge[0].models) for text in plan.texts]
+    return [{BASELINE: outcome} for outcome in stored_outcomes(baseline, keys)]
+
+
+def _tell(
+    story: ComparisonStory,
+    failed: Sequence[PairedDifference],
+    reports: tuple[Path | None, Path | None, Path | None],
+    *,
+    is_json: bool,
+) -> None:
+    """Print a story, write the page, summary and JUnit file, and exit with what it means."""
+    html, summary, junit = reports
     if html is not None:
         write_file(html, [page_of_comparison(story).encode()])
+    if summary is not None:
+        write_file(summary, [markdown_summary(story, failed).encode()])
+    if junit is not None:
+        write_file(junit, [junit_of(story, failed)])
     if is_json:
         print_text(f"{jsonlib.dumps(json_of(story), indent=2, ensure_ascii=False)}\n")
     else:
@@ -228,9 +242,12 @@ def _tell(story: ComparisonStory, html: Path | None, *, is_json: bool) -> None:
     differences = story.result.differences
     if differences and all(difference.score is None for difference in differences):
         raise typer.Exit(1)
+    raise typer.Exit(WORSE if failed else INCOMPLETE if story.gaps() else 0)
 
 
-def _settings(a: Path | None, b: Path | None, others: Sequence[str]) -> dict[str, Fields]:
+def _settings(
+    a: Path | None, b: Path | None, others: Sequence[str], baseline: Path | None
+) -> dict[str, Fields]:
     """Return the fields of each setting by name; raise BadParameter for anything else."""
     files = {name: path for name, path in (("a", a), ("b", b)) if path is not None}
     for other in others:
@@ -240,6 +257,8 @@ def _settings(a: Path | None, b: Path | None, others: Sequence[str]) -> dict[str
         if name in files:
             raise typer.BadParameter(f"two settings have the name {name}")
         files[name] = Path(path)
+    if baseline is not None and BASELINE in files:
+        raise typer.BadParameter(f"with --baseline no setting can have the name {BASELINE}")
     if not 1 <= len(files) <= MOST_SETTINGS:
         raise typer.BadParameter(f"1 to {MOST_SETTINGS} settings are required: --a FILE --b FILE")
     return {name: read_request(path, sys.stdin.buffer) for name, path in files.items()}
