@@ -38,9 +38,9 @@ OF_SUBMISSION = (*REPEATABLE, errors.TooManyRequests, errors.QuotaExceeded, erro
 
 KINDS: tuple[type[HoneError], ...] = tuple(
     sorted(
-        (
+        dict.fromkeys(
             kind
-            for module in (errors, refusals)
+            for module in (errors, refusals)  # which imports some of the others
             for kind in vars(module).values()
             if isinstance(kind, type) and issubclass(kind, HoneError) and "code" in vars(kind)
         ),
