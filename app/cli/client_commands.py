@@ -31,7 +31,6 @@ from app.cli.contract_client import (
 )
 from app.cli.display import (
     coloured,
-    is_animated,
     plain_text,
     say,
     show_calibration,
@@ -228,8 +227,8 @@ class Following:
             raise CliError(
                 f"{error}\nWhat was submitted is kept: hone watch {refinement_id}"
             ) from error
-        with_changes = is_animated(shown) and sys.stdout.isatty()
-        show_ending(client, ended, shown, with_changes=with_changes)
+        changes = console() if sys.stdout.isatty() and not self.quiet else None
+        show_ending(client, ended, shown, changes)
         if self.quiet and ended.error:
             say(errors(), f"Error: {ended.error.code}: {ended.error.detail}", "red")
         self._deliver(client, ended, draft)

@@ -324,17 +324,20 @@ def watch_batch(client: ContractClient, batch: Batch, console: Console) -> Batch
 
 
 def show_ending(
-    client: ContractClient, ended: Snapshot, console: Console, *, with_changes: bool
+    client: ContractClient, ended: Snapshot, console: Console, changes: Console | None
 ) -> None:
-    """Print why a refinement ended and the notes on its result, not the result itself."""
+    """Print why a refinement ended and the notes on its result, not the result itself.
+
+    What changed from the draft is printed to `changes`, if there is one.
+    """
     if ended.error:
         line = f"\nIt failed: {ended.error.code}: {ended.error.detail}"
         say(console, line, "red", wraps=True)
     if ended.result is None:
         say(console, "\nNo draft was judged, so there is no result.")
         return
-    if with_changes:
-        _show_changes(client, ended.id, ended.result, console)
+    if changes:
+        _show_changes(client, ended.id, ended.result, changes)
     show_follow_ups(ended.result, console)
     style = "bold green" if ended.outcome is RefinementOutcome.PASSED else "bold yellow"
     say(console, f"\nResult: {_headline(ended, ended.result)}\n", style, wraps=True)

@@ -78,7 +78,7 @@ def demo(settings: Settings, console: Console) -> Snapshot:
             )
             client.meanwhile = lambda: crashes.look(supervisor)
             ended = watch(client, submitted.id, console)
-            show_ending(client, ended, console, with_changes=True)
+            show_ending(client, ended, console, console)
             if ended.result:
                 say(console, ended.result.draft, wraps=True)
             say(console, f"\nWebhook: {receiver.news()}")

@@ -1,7 +1,8 @@
-// Builds static/console.js and static/console.css, with the licences of what is bundled in LICENSES.txt. The same sources and lock file give the same
-// bytes; the first line names the hash of the sources, by which a test sees that a build is stale.
+// Builds static/console.js and static/console.css, the scripts of the pages that console.js loads when they are shown, and the licences of what
+// is bundled in LICENSES.txt. The same sources and lock file give the same bytes; the first line of the two names the hash of the sources, by
+// which a test sees that a build is stale. The names of the other scripts have the hash of their content.
 import { createHash } from 'node:crypto';
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
@@ -18,12 +19,14 @@ const scripts = [...filesOf(join(here, 'src')), ...filesOf(client)].filter((it) 
 const sources = [...scripts, join(here, 'package-lock.json')];
 const hash = createHash('sha256');
 for (const file of sources) hash.update(readFileSync(file));
-const banner = `/* Built from app/console/src by build.mjs; sources ${hash.digest('hex').slice(0, 16)} */`;
+const banner = `/* Built from app/console/src by build.mjs; sources ${hash.digest('hex').slice(0, 16)} */\n`;
 
 const { outputFiles, metafile } = await build({
   entryPoints: [join(here, 'src/console.tsx')],
   absWorkingDir: here,
   outdir: join(here, 'static'),
+  chunkNames: '[name]-[hash]',
+  splitting: true,
   bundle: true,
   minify: true,
   format: 'esm',
@@ -32,11 +35,11 @@ const { outputFiles, metafile } = await build({
   jsx: 'automatic',
   jsxImportSource: 'preact',
   legalComments: 'inline',
-  banner: { js: banner, css: banner },
   metafile: true,
   write: false,
 });
-for (const { path, text } of outputFiles) writeFileSync(path, text);
+for (const file of filesOf(join(here, 'static'))) if (/\.(js|css)$/.test(file)) rmSync(file);
+for (const { path, text } of outputFiles) writeFileSync(path, /console\.(js|css)$/.test(path) ? banner + text : text);
 
 const packages = new Set(Object.keys(metafile.inputs).flatMap((it) => it.match(/.*node_modules\/((?:@[^/]+\/)?[^/]+)/)?.[1] ?? []));
 const licences = [...packages].sort().map((name) => {

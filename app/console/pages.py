@@ -4,6 +4,7 @@ Every path leads to the same page: its script shows what the path names, by the 
 """
 
 import gzip
+import re
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -20,11 +21,15 @@ from app.contract.errors import BodyTooLarge, FieldError, InvalidRequest, NotFou
 from app.contract.requests import RefinementRequest
 
 MEDIA_TYPES = {
-    "console.js": "text/javascript; charset=utf-8",
-    "console.css": "text/css; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-    "LICENSES.txt": "text/plain; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
 }
+STATIC = resources.files("app.console") / "static"
+NAMED = re.compile(r"-[0-9A-Z]{8}\.js")
+"""A script whose name has the hash of its content, which the build gives it."""
+
 PAGE = """\
 <!doctype html>
 <html lang="en" data-root="{root}">
@@ -36,7 +41,7 @@ PAGE = """\
 <title>Hone</title>
 <link rel="icon" href="{root}/console/static/icon.svg">
 <link rel="stylesheet" href="{root}/console/static/console.css?{css}">
-<script type="module" src="{root}/console/static/console.js?{js}"></script>
+{preloads}<script type="module" src="{root}/console/static/console.js?{js}"></script>
 </head>
 <body>
 <noscript>The console needs JavaScript. <a href="{root}/docs">The API</a> does not.</noscript>
@@ -141,14 +146,17 @@ async def schema(request: Request) -> Response:
 @router.get("/console/static/{name}")
 async def static(name: str, request: Request) -> Response:
     """Return a file of the console."""
-    if name not in MEDIA_TYPES:
+    if name not in _names():
         raise NotFound(f"no resource at /console/static/{name}")
-    return _response(request, _file(name), MEDIA_TYPES[name])
+    media_type = MEDIA_TYPES[name.rpartition(".")[2]]
+    return _response(request, _file(name), media_type, is_named=bool(NAMED.search(name)))
 
 
-def _response(request: Request, file: "_File", media_type: str) -> Response:
+def _response(
+    request: Request, file: "_File", media_type: str, *, is_named: bool = False
+) -> Response:
     # The page names the content by its hash, so that a file never changes under its address.
-    is_named = request.url.query == file.tag
+    is_named = is_named or request.url.query == file.tag
     headers = {
         "Cache-Control": "max-age=31536000, immutable" if is_named else "no-cache",
         "ETag": f'"{file.tag}"',
@@ -170,7 +178,11 @@ async def page(request: Request) -> HTMLResponse:
     """Return the page, whatever it is to show."""
     root = request.scope.get("root_path", "")
     tags = {"js": _file("console.js").tag, "css": _file("console.css").tag}
-    return HTMLResponse(PAGE.format(root=root, **tags), headers={"Content-Security-Policy": POLICY})
+    preloads = "".join(
+        f'<link rel="modulepreload" href="{root}/console/static/{name}">\n' for name in _imported()
+    )
+    content = PAGE.format(root=root, preloads=preloads, **tags)
+    return HTMLResponse(content, headers={"Content-Security-Policy": POLICY})
 
 
 def _set(response: Response, request: Request, text: str, seconds: int) -> None:
@@ -195,8 +207,20 @@ class _File:
 
 
 @cache
+def _names() -> frozenset[str]:
+    return frozenset(file.name for file in STATIC.iterdir())
+
+
+@cache
+def _imported() -> tuple[str, ...]:
+    """Return the scripts that every page needs beside its first: the browser loads them at once."""
+    script = (STATIC / "console.js").read_text(encoding="utf-8")
+    return tuple(dict.fromkeys(re.findall(r'(?:from|import)"\./([^"]+)"', script)))
+
+
+@cache
 def _file(name: str) -> _File:
-    return _packed((resources.files("app.console") / "static" / name).read_bytes())
+    return _packed((STATIC / name).read_bytes())
 
 
 @cache

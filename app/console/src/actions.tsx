@@ -1,13 +1,14 @@
 /** Commands to a refinement: those that its status, and the scopes of the session, allow. */
 import type { schema, Snapshot } from 'hone';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { hone, mayDecide, readToken, type Session } from './api.js';
 import { Ask, Dialog } from './dialog.js';
 import type { Live } from './live.js';
 import { Copy, Failure, scoreText } from './parts.js';
 import { readObject } from './review.js';
 import { hrefOf, Link, navigate, useRoute } from './router.js';
+import { areKeysOff, goTo, switchKeysOff, useShortcuts } from './shortcuts.js';
 
 /** What every command is given. */
 interface Commanded {
@@ -82,7 +83,6 @@ const COMMANDS: Command[] = [
     dialog: (of) => <RateDialog {...of} />,
   },
   { name: 'Read link', scope: 'read', isPossible: () => !readToken, dialog: (of) => <LinkDialog {...of} /> },
-  { name: 'Erase', scope: 'submit', isDanger: true, isPossible: () => true, dialog: (of) => <EraseDialog {...of} /> },
 ];
 
 /** The keys that lead into an open review: the elements have them as `data-key`. */
@@ -93,12 +93,14 @@ const REVIEW_KEYS: [string, string][] = [
   ['x', 'go to “Reject”'],
 ];
 
-const DRAFTS_KEYS: [string, string][] = [
+const CHANGES_KEYS: [string, string][] = [
   ['n', 'next change'],
   ['p', 'previous change'],
 ];
-
-const KEYS_OFF = 'hone.keys_off';
+const TEXT_KEYS: [string, string][] = [
+  ['Enter', 'accept the change that has the focus'],
+  ['Backspace', 'undo it'],
+];
 
 interface Steered {
   snapshot: Snapshot;
@@ -109,7 +111,7 @@ interface Steered {
 
 export function Actions({ snapshot, live, session, say }: Steered) {
   const [open, setOpen] = useState<string>();
-  const isDrafts = useRoute().path[2] === 'drafts';
+  const part = useRoute().path[2] ?? 'overview';
   const isEnded = ENDED.includes(snapshot.status);
   const possible = COMMANDS.filter((it) => session.scopes.includes(it.scope) && it.isPossible(snapshot, isEnded));
   const isReviewer = session.scopes.includes('review') && (snapshot.reviews ?? []).some((it) => mayDecide(session, it.reviewers ?? []));
@@ -147,40 +149,28 @@ export function Actions({ snapshot, live, session, say }: Steered) {
         ?
       </button>
       {chosen?.dialog({ snapshot, live, done, close })}
-      {open === '?' && <ShortcutsDialog of={[...reviewKeys, ...shortcuts, ...(isDrafts ? DRAFTS_KEYS : [])]} close={close} />}
+      {open === '?' && <ShortcutsDialog of={[...reviewKeys, ...shortcuts, ...(['overview', 'drafts'].includes(part) ? CHANGES_KEYS : []), ...(part === 'overview' && isEnded ? TEXT_KEYS : [])]} close={close} />}
     </section>
   );
 }
 
-/**
- * Call a function with each single key that is pressed outside of fields and dialogs, unless shortcuts
- * are switched off. It returns whether the key means something to it.
- */
-export function useShortcuts(pressed: (key: string) => boolean): void {
-  useEffect(() => {
-    const look = (event: KeyboardEvent) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || localStorage.getItem(KEYS_OFF)) return;
-      if ((event.target as Element).closest('input, textarea, select') || document.querySelector('dialog[open]')) return;
-      if (pressed(event.key)) event.preventDefault(); // or a field that has the focus now would have the letter
-    };
-    addEventListener('keydown', look);
-    return () => removeEventListener('keydown', look);
-  });
-}
-
-/** Focus what has this key; the button of the editor opens it, with the focus in its text. */
-function goTo(key: string): boolean {
-  const element = document.querySelector<HTMLElement>(`[data-key="${key}"]`);
-  if (key === 'e' && element instanceof HTMLButtonElement) element.click();
-  else element?.focus();
-  return element !== null;
+/** The way to erase a refinement: it stands away from the everyday commands. */
+export function EraseButton({ snapshot }: { snapshot: Snapshot }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <button class="link" aria-haspopup="dialog" onClick={() => setOpen(true)}>
+        Erase…
+      </button>
+      {isOpen && <EraseDialog snapshot={snapshot} close={() => setOpen(false)} />}
+    </>
+  );
 }
 
 function ShortcutsDialog({ of, close }: { of: [string, string][]; close: () => void }) {
-  const [isOff, setOff] = useState(Boolean(localStorage.getItem(KEYS_OFF)));
+  const [isOff, setOff] = useState(areKeysOff);
   const change = (next: boolean) => {
-    if (next) localStorage.setItem(KEYS_OFF, '1');
-    else localStorage.removeItem(KEYS_OFF);
+    switchKeysOff(next);
     setOff(next);
   };
   return (
@@ -476,17 +466,17 @@ function LinkDialog({ snapshot, close }: Commanded) {
   );
 }
 
-function EraseDialog({ snapshot, done, close }: Commanded) {
+function EraseDialog({ snapshot, close }: Pick<Commanded, 'snapshot' | 'close'>) {
   const end = snapshot.id.slice(-4);
   const [typed, setTyped] = useState('');
   const run = async () => {
     await hone.erase(snapshot.id);
-    navigate(hrefOf());
+    navigate(hrefOf('refinements'));
     return '';
   };
   const missing = typed.trim().toUpperCase() === end ? undefined : `To erase it, type the last four characters of its id: ${end}.`;
   return (
-    <Ask title="Erase it?" label="Erase for ever" isDanger missing={missing} run={run} done={done} close={close}>
+    <Ask title="Erase it?" label="Erase for ever" isDanger missing={missing} run={run} done={() => undefined} close={close}>
       <p>Its texts, events and everything derived from it are gone for ever. If it is in progress, work stops.</p>
       <label>
         Type the last four characters of its id: {end}

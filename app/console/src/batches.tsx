@@ -96,7 +96,7 @@ export function BatchPage({ id, session }: { id: string; session: Session }) {
         <Progress of={batch} />
       </p>
       <p>
-        <Link href={`${hrefOf()}?batch=${id}`}>Its refinements</Link>
+        <Link href={`${hrefOf('refinements')}?batch=${id}`}>Its refinements</Link>
         {batch.waiting && <span class="quiet"> The next ones wait: {batch.waiting.reason.replaceAll('_', ' ')}</span>}
       </p>
       {batch.errors.length > 0 && (

@@ -2,21 +2,19 @@
 import type { schema } from 'hone';
 import type { VNode } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { useShortcuts } from './actions.js';
-import { hone, readDraft } from './api.js';
+import { readDraft } from './api.js';
 import { difference, type Hunk, offsetsOf, type Word } from './differences.js';
 import { Copy, costText, download, Failure, Loading, Name, scoreText, Text, useLoaded } from './parts.js';
 import type { View } from './refinement.js';
 import { setQuery, useRoute } from './router.js';
+import { useShortcuts, walk } from './shortcuts.js';
 
 type Draft = schema.IterationList['data'][number];
 type Issue = NonNullable<Draft['issues']>[number];
 
 const STATES = ['new', 'carried', 'returned', 'resolved'] as const;
 
-export function Drafts({ id, snapshot }: View) {
-  const judged = snapshot.scores.length;
-  const { value, failure } = useLoaded(() => hone.iterations(id, { excerpts: true }), [id, judged, snapshot.status]);
+export function Drafts({ id, snapshot, drafts: { value, failure } }: View) {
   const { query } = useRoute();
   if (!value) return failure === undefined ? <Loading /> : <Failure of={failure} />;
   const drafts = value.data;
@@ -149,12 +147,8 @@ function Difference({ from, to }: { from: Draft; to: Draft }) {
   }, []);
   const go = (step: 1 | -1) => {
     const changes = [...(box.current?.querySelectorAll<HTMLElement>('[data-change]') ?? [])];
-    if (!changes.length) return setSaid('No changes.');
-    const now = changes.indexOf(document.activeElement as HTMLElement);
-    const next = (now + (now < 0 && step < 0 ? 0 : step) + changes.length) % changes.length;
-    changes[next]?.focus();
-    changes[next]?.scrollIntoView({ block: 'center' });
-    setSaid(`Change ${next + 1} of ${changes.length}`);
+    const at = walk(changes, step);
+    setSaid(at < 0 ? 'No changes.' : `Change ${at + 1} of ${changes.length}`);
   };
   useShortcuts((key) => {
     if (key === 'n') go(1);

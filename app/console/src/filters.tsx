@@ -17,7 +17,7 @@ const TIMES: [string, string][] = [
   ['submitted_from', 'Submitted from'],
   ['submitted_to', 'Submitted to'],
 ];
-const NAMES = ['status', 'outcome', 'strategy', 'metadata', 'batch', ...NUMBERS.map(([it]) => it), ...TIMES.map(([it]) => it)];
+const NAMES = ['q', 'status', 'outcome', 'strategy', 'metadata', 'batch', ...NUMBERS.map(([it]) => it), ...TIMES.map(([it]) => it)];
 const ID = /\bref_[0-9A-HJKMNP-TV-Z]{26}\b/;
 
 export const isFiltered = (query: URLSearchParams): boolean => [...NAMES, 'cursor'].some((it) => query.get(it));
@@ -32,13 +32,25 @@ interface Offers {
   data: { kind: string }[];
 }
 
-export function Filters({ query }: { query: URLSearchParams }) {
-  const { value: strategies } = useLoaded((signal) => hone.request<Offers>('/v1/strategies', { signal }), []);
-  const more = [...NUMBERS, ...TIMES].some(([it]) => query.get(it)) || query.get('batch');
-  const change = (name: string) => (value: string) => setQuery({ [name]: value, cursor: '' });
+export function Filters({ query, isRead }: { query: URLSearchParams; isRead: boolean }) {
+  const [isOpen, setOpen] = useState(() => NAMES.some((it) => it !== 'q' && query.get(it)));
   return (
     <search class="filters">
-      <Search />
+      <Search query={query} />
+      {isFiltered(query) && <button onClick={() => navigate(hrefOf('refinements'))}>Show all</button>}
+      <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>Filters</summary>
+        {isOpen && isRead && <Fields query={query} />}
+      </details>
+    </search>
+  );
+}
+
+function Fields({ query }: { query: URLSearchParams }) {
+  const { value: strategies } = useLoaded((signal) => hone.request<Offers>('/v1/strategies', { signal }), []);
+  const change = (name: string) => (value: string) => setQuery({ [name]: value, cursor: '' });
+  return (
+    <>
       <fieldset class="choices">
         <legend>Status</legend>
         {STATUSES.map((it) => (
@@ -66,27 +78,23 @@ export function Filters({ query }: { query: URLSearchParams }) {
           commit={(pairs) => setQuery({ metadata: pairs.trim().split(/\s+/), cursor: '' })}
         />
       </label>
-      <details open={Boolean(more)}>
-        <summary>Score, cost, time, batch</summary>
-        {NUMBERS.map(([name, title, step]) => (
-          <label>
-            {title}
-            <Committed type="number" min="0" step={step} value={query.get(name) ?? ''} commit={change(name)} />
-          </label>
-        ))}
-        {TIMES.map(([name, title]) => (
-          <label>
-            {title}
-            <Committed type="datetime-local" value={query.get(name) ?? ''} commit={change(name)} />
-          </label>
-        ))}
+      {NUMBERS.map(([name, title, step]) => (
         <label>
-          Batch
-          <Committed value={query.get('batch') ?? ''} placeholder="batch_…" commit={change('batch')} />
+          {title}
+          <Committed type="number" min="0" step={step} value={query.get(name) ?? ''} commit={change(name)} />
         </label>
-      </details>
-      {isFiltered(query) && <button onClick={() => navigate(hrefOf())}>Show all</button>}
-    </search>
+      ))}
+      {TIMES.map(([name, title]) => (
+        <label>
+          {title}
+          <Committed type="datetime-local" value={query.get(name) ?? ''} commit={change(name)} />
+        </label>
+      ))}
+      <label>
+        Batch
+        <Committed value={query.get('batch') ?? ''} placeholder="batch_…" commit={change('batch')} />
+      </label>
+    </>
   );
 }
 
@@ -101,27 +109,21 @@ function Choice({ name, value, chosen }: { name: string; value: string; chosen: 
   );
 }
 
-/** Jumps to a refinement by its id, or by any text that holds it, such as an address. */
-function Search() {
-  const [isWrong, setWrong] = useState(false);
+/** Finds refinements by words of their titles, ids and metadata. A text with a whole id in it, such as an address, leads there. */
+function Search({ query }: { query: URLSearchParams }) {
   const look = (event: SubmitEvent) => {
     event.preventDefault();
-    const form = event.currentTarget as HTMLFormElement;
-    const id = ID.exec(String(new FormData(form).get('id')));
-    setWrong(!id);
+    const sought = String(new FormData(event.currentTarget as HTMLFormElement).get('q')).trim();
+    const id = ID.exec(sought);
     if (id) navigate(hrefOf('refinements', id[0]));
+    else setQuery({ q: sought, cursor: '' }, false);
   };
   return (
     <form onSubmit={look}>
       <label>
-        Id or address
-        <input name="id" placeholder="ref_…" aria-invalid={isWrong} aria-describedby={isWrong ? 'no-id' : undefined} />
+        Search
+        <input key={query.get('q')} type="search" name="q" defaultValue={query.get('q') ?? ''} placeholder="Title, id, metadata" data-key="/" />
       </label>
-      {isWrong && (
-        <span id="no-id" role="alert">
-          An id is <code>ref_</code> and 26 digits or letters.
-        </span>
-      )}
     </form>
   );
 }

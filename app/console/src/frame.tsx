@@ -1,20 +1,47 @@
 /** The frame of every page: who is signed in, where one can go, and what the address names. */
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, ComponentType } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { actAs, type Connection, hone, readToken, root, type Session, session, signOut, watchConnection, watchTabs } from './api.js';
 import { useKeptFocus } from './focus.js';
-import { BatchList, BatchPage } from './batches.js';
+import { SubmitPage } from './home.js';
 import { RefinementList } from './list.js';
-import { Failure, Loading, Name } from './parts.js';
+import { Failure, Loading, Name, useLoaded } from './parts.js';
 import { reading, watchReturns } from './reading.js';
-import { RefinementPage } from './refinement.js';
 import { hrefOf, Link, type Route, useRoute } from './router.js';
 import { SignIn } from './sign_in.js';
-import { SubmitPage } from './submit.js';
 import { useTitle } from './title.js';
+
+/** The scripts of pages that are loaded when they are shown, or once nothing else is to be done. */
+const SCRIPTS = {
+  batches: () => import('./batches.js'),
+  form: () => import('./form.js'),
+  inbox: () => import('./inbox.js'),
+  refinement: () => import('./refinement.js'),
+};
+const BatchList = lazily(SCRIPTS.batches, (it) => it.BatchList);
+const BatchPage = lazily(SCRIPTS.batches, (it) => it.BatchPage);
+const Inbox = lazily(SCRIPTS.inbox, (it) => it.Inbox);
+const RefinementPage = lazily(SCRIPTS.refinement, (it) => it.RefinementPage);
+const IDLE_MS = 5_000;
+
+/** Return a component that loads its script first; a failure is told, and the script asked for again. */
+function lazily<Script, Properties extends object>(load: () => Promise<Script>, pick: (from: Script) => ComponentType<Properties>) {
+  let script: Script | undefined;
+  return function Loaded(properties: Properties) {
+    const { value = script, failure } = useLoaded(async () => (script ??= await load()), []);
+    if (!value) return failure === undefined ? <Loading /> : <Failure of={failure} />;
+    const Picked = pick(value);
+    return <Picked {...properties} />;
+  };
+}
 
 export function Console() {
   useKeptFocus();
+  useEffect(() => {
+    // A server that is away later has sent what the other pages need.
+    const timer = setTimeout(() => Object.values(SCRIPTS).forEach((load) => void load().catch(() => undefined)), IDLE_MS);
+    return () => clearTimeout(timer);
+  }, []);
   const route = useRoute();
   const [signedIn, setSignedIn] = useState<Session | null>();
   const [failure, setFailure] = useState<unknown>();
@@ -62,7 +89,7 @@ export function Console() {
       </a>
       <header>
         <Link class="brand" href={hrefOf()}>
-          Hone
+          <Mark /> <span>Hone</span>
         </Link>
         {signedIn && !readToken && <Navigation at={route.path[0] ?? ''} />}
         {signedIn?.key_id && (
@@ -78,7 +105,7 @@ export function Console() {
         <p role="status" class={connection === 'away' ? 'notice' : 'unseen'}>
           {connection === 'away' && 'The server does not answer. What you see may be old; the page goes on by itself.'}
         </p>
-        {signedIn?.is_open && <NoKeys />}
+        {signedIn?.is_open && isElsewhere && <NoKeys />}
         {isExpired && other && <Other of={other} former={signedIn?.key_id} />}
         {isExpired && <SignIn done={looks.ask} isAgain={other ? 'replaced' : 'ended'} />}
         {signedIn && (
@@ -86,8 +113,19 @@ export function Console() {
             <Page route={route} session={signedIn} />
           </div>
         )}
+        {signedIn?.is_open && !isElsewhere && <NoKeys />}
       </main>
     </>
+  );
+}
+
+/** The mark: a rough line that becomes smooth. */
+function Mark() {
+  return (
+    <svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true">
+      <rect width="32" height="32" rx="8" />
+      <path d="M4 16l2.6-7 3.6 14 3.4-11 2.4 6.5 1.8-2.5H28" />
+    </svg>
   );
 }
 
@@ -104,11 +142,13 @@ export function BrokenLink() {
 
 const LOOPBACK = /^(localhost|.*\.localhost|127\..*|\[::1\])$/;
 
-/** Tells that anybody can use the server; the browser alone knows by which name it is reached. */
+/** Whether the server has another name than that of this machine, which the browser alone knows. */
+const isElsewhere = !LOOPBACK.test(location.hostname);
+
+/** Tells that anybody can use the server. */
 function NoKeys() {
-  const isElsewhere = !LOOPBACK.test(location.hostname);
   return (
-    <p class={isElsewhere ? 'notice' : 'quiet'} role={isElsewhere ? 'alert' : undefined}>
+    <p class={isElsewhere ? 'notice' : 'quiet keyless'} role={isElsewhere ? 'alert' : undefined}>
       This server has no API keys
       {isElsewhere ? `, and is reached as ${location.hostname}: everybody on that network can use it.` : ': nothing may stand before it, no proxy and no tunnel.'} Make
       one on its machine: <code>hone keys create --admin</code>
@@ -150,9 +190,10 @@ function useConnection(): Connection {
 }
 
 const PLACES: [string, string][] = [
-  ['', 'Refinements'],
+  ['', 'New'],
+  ['refinements', 'Refinements'],
+  ['reviews', 'Reviews'],
   ['batches', 'Batches'],
-  ['new', 'New'],
 ];
 
 function Navigation({ at }: { at: string }) {
@@ -161,12 +202,14 @@ function Navigation({ at }: { at: string }) {
       {PLACES.map(([path, title]) => (
         <Link
           href={path ? hrefOf(path) : hrefOf()}
-          aria-current={at === path || (path === '' && at === 'refinements') ? 'page' : undefined}
+          aria-current={at === path || (path === '' && at === 'new') ? 'page' : undefined}
         >
           {title}
         </Link>
       ))}
-      <a href={`${root}/docs`}>API</a>
+      <a class="api" href={`${root}/docs`}>
+        API
+      </a>
     </nav>
   );
 }
@@ -181,6 +224,7 @@ interface Kind {
 /** What has a page by its id. */
 const KINDS: Kind[] = [
   { place: 'refinements', name: 'refinement', prefix: 'ref_', id: /^ref_[0-9A-HJKMNP-TV-Z]{26}$/ },
+  { place: 'reviews', name: 'refinement', prefix: 'ref_', id: /^ref_[0-9A-HJKMNP-TV-Z]{26}$/ },
   { place: 'batches', name: 'batch', prefix: 'batch_', id: /^batch_[0-9A-HJKMNP-TV-Z]{26}$/ },
 ];
 
@@ -191,10 +235,12 @@ function Page({ route, session }: { route: Route; session: Session }) {
   // Other characters than those of an id would change the address that is asked.
   if (kind && id && !kind.id.test(id)) return <Misnamed kind={kind} id={id} />;
   if (place === 'refinements' && id) return <RefinementPage key={id} id={id} part={part ?? ''} session={session} />;
-  if (place === '' || place === 'refinements') return <RefinementList query={route.query} session={session} />;
+  if (place === 'refinements') return <RefinementList query={route.query} session={session} />;
+  if (place === 'reviews') return <Inbox id={id} session={session} />;
   if (place === 'batches' && id) return <BatchPage key={id} id={id} session={session} />;
   if (place === 'batches') return <BatchList query={route.query} />;
-  if (place === 'new') return <SubmitPage from={route.query.get('from')} session={session} />;
+  if (place === '' || place === 'new')
+    return <SubmitPage key={place} from={route.query.get('from')} session={session} isHome={place === ''} />;
   return <Nothing />;
 }
 
@@ -223,7 +269,7 @@ function Nothing({ children }: { children?: ComponentChildren }) {
       <h1>Nothing here</h1>
       {children}
       <p>
-        The console has no page at this address. <Link href={hrefOf()}>All refinements</Link>
+        The console has no page at this address. <Link href={hrefOf('refinements')}>All refinements</Link>
       </p>
     </>
   );

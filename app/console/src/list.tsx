@@ -1,16 +1,22 @@
-/** The list of refinements, newest first, and what waits for a person or a provider on top. */
+/** The list of refinements, newest first, what waits for a person or a provider on top, and what was found. */
 import type { Snapshot } from 'hone';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
 import { hone, mayDecide, type Session } from './api.js';
 import { Filters, isFiltered, titlesOf } from './filters.js';
 import { costText, Failure, Loading, Name, scoreText, Status, useLoaded, useRepeated, When, words } from './parts.js';
+import { isLasting, recovered } from './reading.js';
 import { hrefOf, Link, setQuery } from './router.js';
-import { useTitle } from './title.js';
+import { useShortcuts, walk } from './shortcuts.js';
+import { TITLE, titleOf, useTitle } from './title.js';
 import { waitOf } from './words.js';
 
 const PAGE = 25;
-const SHOWN_WAITING = 5;
+/** Rows that are read first: a screen of them comes soon over a slow connection, and the others after them. */
+const FIRST = 8;
+const SHOWN_WAITING = 3;
 const TIME_FIELDS = ['submitted_from', 'submitted_to'];
-const IGNORED = ['metadata', 'token'];
+const IGNORED = ['metadata', 'token', 'q'];
 
 interface Page {
   data: Snapshot[];
@@ -21,33 +27,80 @@ interface Page {
 type Query = Record<string, string | string[] | undefined>;
 
 export function RefinementList({ query, session }: { query: URLSearchParams; session: Session }) {
+  const [isRead, setRead] = useState(false); // what is less urgent waits for the first rows
+  const sought = query.get('q') ?? '';
   useTitle('Refinements', ...titlesOf(query));
+  useShortcuts((key) => {
+    if (key === '/') document.querySelector<HTMLElement>('input[type="search"]')?.focus();
+    if (key !== 'j' && key !== 'k') return key === '/';
+    return walk([...document.querySelectorAll<HTMLElement>('table.rows td:first-child > a')], key === 'j' ? 1 : -1) >= 0;
+  });
+  const isWhole = isRead && !isFiltered(query);
   return (
     <>
       <h1>Refinements</h1>
-      <Health />
-      {!isFiltered(query) && <WaitingForMe session={session} />}
-      {!isFiltered(query) && <WaitingForProviders />}
-      <Filters query={query} />
-      <Pages query={query} />
+      {isRead && <Health />}
+      {isWhole && <WaitingForMe session={session} />}
+      {isWhole && <WaitingForProviders />}
+      <Filters query={query} isRead={isRead} />
+      {sought ? (
+        <Found key={query.toString()} query={query} sought={sought} read={() => setRead(true)} />
+      ) : (
+        <Pages query={query} read={() => setRead(true)} />
+      )}
     </>
   );
 }
 
-function Pages({ query }: { query: URLSearchParams }) {
+/** The titles of what was submitted last. */
+export function Recent() {
+  const { value, repeat } = useLoaded((signal) => read({ limit: `${FIRST}` }, signal), []);
+  useRepeated(repeat);
+  if (!value?.data.length) return null;
+  return (
+    <section>
+      <h2>Your last texts</h2>
+      <Rows of={value.data} />
+      <p>
+        <Link href={hrefOf('refinements')}>All refinements</Link>
+      </p>
+    </section>
+  );
+}
+
+function Pages({ query, read: isRead }: { query: URLSearchParams; read: () => void }) {
   const asked = queryOf(query);
-  const { value, failure, reload } = useLoaded((signal) => read(asked, signal), [query.toString()]);
-  useRepeated(reload);
+  const [limit, setLimit] = useState(FIRST);
+  const { value, failure, repeat } = useLoaded((signal) => read({ ...asked, limit: `${limit}` }, signal), [query.toString(), limit]);
+  useRepeated(repeat);
+  useEffect(() => {
+    if (!value) return;
+    isRead();
+    setLimit(PAGE);
+  }, [value]);
   if (failure !== undefined) return <Failure of={failure} />;
   if (!value) return <Loading />;
   return (
     <>
-      <Rows of={value.data} isFiltered={isFiltered(query)} />
+      {value.data.length ? <Rows of={value.data} /> : isFiltered(query) ? <p class="quiet">No refinement is like that.</p> : <Empty />}
       <p class="pages">
         {query.get('cursor') && <button onClick={() => history.back()}>Newer</button>}
-        {value.has_more && <button onClick={() => setQuery({ cursor: value.next_cursor ?? '' }, false)}>Older</button>}
+        {value.has_more && limit === PAGE && <button onClick={() => setQuery({ cursor: value.next_cursor ?? '' }, false)}>Older</button>}
       </p>
     </>
+  );
+}
+
+function Empty() {
+  return (
+    <div class="empty">
+      <p>
+        <strong>Nothing was refined yet.</strong> A refinement is one text, made better step by step and judged after each.
+      </p>
+      <p>
+        <Link href={hrefOf()}>Paste a text</Link>, or send one from a shell: <code>hone submit FILE</code>
+      </p>
+    </div>
   );
 }
 
@@ -56,7 +109,7 @@ const read = (query: Query, signal?: AbortSignal) =>
 
 /** Return the query of the API for that of the page. */
 function queryOf(query: URLSearchParams): Query {
-  const asked: Query = { limit: `${PAGE}` };
+  const asked: Query = {};
   for (const name of new Set(query.keys())) {
     const values = query.getAll(name).filter(Boolean);
     if (IGNORED.includes(name) || !values.length) continue;
@@ -70,25 +123,75 @@ function queryOf(query: URLSearchParams): Query {
   return asked;
 }
 
-function Rows({ of, isFiltered }: { of: Snapshot[]; isFiltered: boolean }) {
-  if (!of.length) {
-    if (isFiltered) return <p class="quiet">No refinement is like that.</p>;
-    return (
-      <p class="quiet">
-        No refinements yet. <Link href={hrefOf('new')}>Submit a text</Link>, or send one from a shell with{' '}
-        <code>hone submit FILE</code>.
+const MOST_FOUND = 50;
+const MOST_LOOKED_AT = 1_000;
+
+interface Search {
+  found: Snapshot[];
+  lookedAt: number;
+  cursor: string | null;
+  isDone: boolean;
+  failure?: unknown;
+}
+
+/** The refinements whose title, id or metadata have all words that are sought, as they are found: newest first. */
+function Found({ query, sought, read: isRead }: { query: URLSearchParams; sought: string; read: () => void }) {
+  const [state, setState] = useState<Search>({ found: [], lookedAt: 0, cursor: null, isDone: false });
+  const [most, setMost] = useState(MOST_LOOKED_AT);
+  useEffect(() => {
+    const ending = new AbortController();
+    const look = async (now: Search): Promise<void> => {
+      while (!now.isDone && now.lookedAt < most && now.found.length < MOST_FOUND && !ending.signal.aborted) {
+        try {
+          const page = await read({ ...queryOf(query), limit: '100', cursor: now.cursor ?? undefined }, ending.signal);
+          const found = page.data.filter((it) => hasWords(it, sought));
+          const lookedAt = now.lookedAt + page.data.length;
+          now = { found: [...now.found, ...found], lookedAt, cursor: page.next_cursor, isDone: !page.has_more };
+          setState(now);
+        } catch (failure) {
+          if (ending.signal.aborted) return;
+          setState({ ...now, failure });
+          if (isLasting(failure)) return;
+          await recovered(2_000, ending.signal);
+        }
+      }
+      isRead();
+    };
+    void look(state);
+    return () => ending.abort();
+  }, [most]);
+  const { found, lookedAt, isDone, failure } = state;
+  const isLooking = !isDone && lookedAt < most && found.length < MOST_FOUND;
+  return (
+    <>
+      {failure !== undefined && <Failure of={failure} />}
+      <p role="status" class="quiet">
+        {isLooking ? 'Looking' : `${found.length} found`} in titles, ids and metadata, not in the texts themselves:{' '}
+        {isDone ? 'all' : 'the newest'} {lookedAt.toLocaleString('en')} refinements.
       </p>
-    );
-  }
+      {found.length > 0 && <Rows of={found} />}
+      {!isLooking && !isDone && found.length < MOST_FOUND && (
+        <button onClick={() => setMost(most + MOST_LOOKED_AT)}>Look further back</button>
+      )}
+    </>
+  );
+}
+
+function hasWords(of: Snapshot, sought: string): boolean {
+  const pairs = Object.entries(of.metadata).map(([name, value]) => `${name}=${value}`);
+  const text = [of.id, of.excerpt, of.custom_id, ...pairs].join(' ').toLowerCase();
+  return sought.toLowerCase().split(/\s+/).every((it) => text.includes(it));
+}
+
+function Rows({ of }: { of: Snapshot[] }) {
   return (
     <table class="rows">
       <thead>
         <tr>
-          <th>Refinement</th>
-          <th>Status</th>
-          <th>Score</th>
-          <th>Strategy</th>
-          <th>Cost</th>
+          <th>Text</th>
+          <th>Outcome</th>
+          <th class="number">Score</th>
+          <th class="number">Cost</th>
           <th>Submitted</th>
         </tr>
       </thead>
@@ -101,27 +204,40 @@ function Rows({ of, isFiltered }: { of: Snapshot[]; isFiltered: boolean }) {
   );
 }
 
+/** A link to a refinement by its title, with what else tells it apart in small print. */
+export function Titled({ of, href, children }: { of: Snapshot; href?: string; children?: ComponentChildren }) {
+  return (
+    <>
+      <Link class="title" href={href ?? hrefOf('refinements', of.id)}>
+        <Name of={titleOf(of)} />
+      </Link>
+      <small class="id">
+        {of.id}
+        {children}
+      </small>
+    </>
+  );
+}
+
 function Row({ of }: { of: Snapshot }) {
-  const named = Object.entries(of.metadata);
+  const named = Object.entries(of.metadata).filter(([name]) => name !== TITLE);
   return (
     <tr>
       <td>
-        <Link href={hrefOf('refinements', of.id)}>{of.id}</Link>
-        {of.excerpt && (
-          <span class="excerpt">
-            <Name of={of.excerpt} />
-          </span>
-        )}
-        {of.custom_id && (
-          <span class="quiet">
-            {' '}
-            <Name of={of.custom_id} />
-          </span>
-        )}
+        <Titled of={of}>
+          {' '}
+          · {words(of.strategy)}
+          {of.custom_id && (
+            <>
+              {' '}
+              · <Name of={of.custom_id} />
+            </>
+          )}
+        </Titled>
         {named.length > 0 && (
           <span class="tags">
             {named.map(([name, value]) => (
-              <Link href={`${hrefOf()}?metadata=${encodeURIComponent(`${name}=${value}`)}`}>
+              <Link href={`${hrefOf('refinements')}?metadata=${encodeURIComponent(`${name}=${value}`)}`}>
                 <Name of={name} />=<Name of={value} />
               </Link>
             ))}
@@ -130,18 +246,17 @@ function Row({ of }: { of: Snapshot }) {
       </td>
       <td>
         <Status of={of.outcome ?? of.status} />
-        {of.waiting && <WaitText of={of} />}
+        {of.waiting && <span class="quiet"> waits for {waitOf(of.waiting)}</span>}
         {of.outcome === 'best_effort' && (
-          <span class="quiet">
+          <small class="quiet">
             {' '}
             <Name of={of.reason ?? ''} />
-          </span>
+          </small>
         )}
-        {of.error && <span class="quiet"> {words(of.error.code)}</span>}
+        {of.error && <small class="quiet"> {words(of.error.code)}</small>}
       </td>
-      <td>{scoreText(of.best?.score)}</td>
-      <td>{of.strategy}</td>
-      <td>{costText(of.usage.cost_usd)}</td>
+      <td class="number">{scoreText(of.best?.score)}</td>
+      <td class="number">{costText(of.usage.cost_usd)}</td>
       <td>
         <When at={of.created_at} />
       </td>
@@ -149,22 +264,12 @@ function Row({ of }: { of: Snapshot }) {
   );
 }
 
-function WaitText({ of: { waiting } }: { of: Snapshot }) {
-  if (!waiting) return null;
-  return (
-    <span class="quiet">
-      {' '}
-      waits for {waitOf(waiting)}
-    </span>
-  );
-}
-
-/** Whether this service works at all: what `/readyz` warns of. */
+/** What keeps this service from working as it should: what `/readyz` warns of. */
 function Health() {
-  const { value, failure, reload } = useLoaded((signal) => hone.request<Readiness>('/readyz', { signal }), []);
-  useRepeated(reload);
+  const { value, failure, repeat } = useLoaded((signal) => hone.request<Readiness>('/readyz', { signal }), []);
+  useRepeated(repeat);
   if (failure !== undefined) return <Failure of={failure} />;
-  if (!value) return null;
+  if (!value || (value.workers && !value.waiting && !value.warnings.length)) return null;
   return (
     <p class="quiet">
       {value.workers} {value.workers === 1 ? 'worker' : 'workers'}, {value.waiting} waiting to begin
@@ -182,44 +287,51 @@ interface Readiness {
   warnings: string[];
 }
 
-/** The reviews that this person may decide, those that end first on top. */
-function WaitingForMe({ session }: { session: Session }) {
-  const { value, reload } = useLoaded((signal) => read({ status: 'paused', limit: '100' }, signal), []);
-  useRepeated(reload);
-  const mine = (value?.data ?? []).filter((it) => (it.reviews ?? []).some((review) => mayDecide(session, review.reviewers ?? [])));
-  if (!mine.length || !session.scopes.includes('review')) return null;
-  mine.sort((one, other) => (one.review?.deadline ?? '').localeCompare(other.review?.deadline ?? ''));
+/** The reviews that this person may decide, those that end first on top; whether there are more. */
+export function useMyReviews(session: Session): { mine?: Snapshot[]; hasMore: boolean; failure?: unknown; repeat: () => void } {
+  const { value, failure, repeat } = useLoaded((signal) => read({ status: 'paused', limit: '100' }, signal), []);
+  const may = (it: Snapshot) => (it.reviews ?? []).some((review) => mayDecide(session, review.reviewers ?? []));
+  const mine = session.scopes.includes('review') ? value?.data.filter(may) : [];
+  mine?.sort((one, other) => (one.review?.deadline ?? '').localeCompare(other.review?.deadline ?? ''));
+  return { ...(mine ? { mine } : {}), hasMore: value?.has_more ?? false, failure, repeat };
+}
+
+/** The first of the reviews that wait for this person, or only their number, and the way to all of them. */
+export function WaitingForMe({ session, isShort = false }: { session: Session; isShort?: boolean }) {
+  const { mine = [], hasMore, repeat } = useMyReviews(session);
+  useRepeated(repeat);
+  if (!mine.length) return null;
   return (
     <section class="waiting">
       <h2>
         Waiting for your review: {mine.length}
-        {value?.has_more && '+'}
+        {hasMore && '+'}
       </h2>
-      <ul>
+      <ul hidden={isShort}>
         {mine.slice(0, SHOWN_WAITING).map((it) => (
           <li key={it.id}>
-            <Link href={hrefOf('refinements', it.id)}><Name of={it.review?.question || it.id} /></Link>
-            <span class="quiet">
-              {' '}
-              {it.id}, score {scoreText(it.best?.score)}
+            <Titled of={it} href={hrefOf('reviews', it.id)}>
               {it.review && (
                 <>
-                  , asked <When at={it.review.asked_at} />, {words(it.review.on_timeout)} <When at={it.review.deadline} />
+                  {' '}
+                  · asked <When at={it.review.asked_at} />, due <When at={it.review.deadline} />
                 </>
               )}
-            </span>
+            </Titled>
           </li>
         ))}
       </ul>
-      {mine.length > SHOWN_WAITING && <Link href={`${hrefOf()}?status=paused`}>All that are paused</Link>}
+      <p>
+        <Link href={hrefOf('reviews')}>Review them one after the other</Link>
+      </p>
     </section>
   );
 }
 
 /** What waits for a model's provider, by model and reason. */
 function WaitingForProviders() {
-  const { value, reload } = useLoaded((signal) => read({ status: 'running', limit: '100' }, signal), []);
-  useRepeated(reload);
+  const { value, repeat } = useLoaded((signal) => read({ status: 'running', limit: '100' }, signal), []);
+  useRepeated(repeat);
   const groups = new Map<string, Snapshot[]>();
   for (const it of value?.data ?? []) {
     if (!it.waiting) continue;
@@ -234,12 +346,14 @@ function WaitingForProviders() {
         {[...groups].map(([name, waiting]) => (
           <li key={name}>
             {name} ({waiting.length}
-            {value?.has_more && ' or more'}){' '}
-            {waiting.slice(0, SHOWN_WAITING).map((it) => (
-              <>
-                <Link href={hrefOf('refinements', it.id)}>{it.id}</Link>{' '}
-              </>
-            ))}
+            {value?.has_more && ' or more'})
+            <ul>
+              {waiting.slice(0, SHOWN_WAITING).map((it) => (
+                <li key={it.id}>
+                  <Titled of={it} />
+                </li>
+              ))}
+            </ul>
           </li>
         ))}
       </ul>

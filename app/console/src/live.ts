@@ -18,6 +18,8 @@ export interface Live {
   latest: number;
   /** How often it was retried. */
   retries: number;
+  /** Whether all events that there were at first are known. */
+  isCaughtUp: boolean;
   failure?: unknown;
   /** Read the snapshot again, after something was done to it. */
   refresh: () => void;
@@ -36,11 +38,15 @@ function pointsIn(text: string): number {
 /** Follow a refinement until the component leaves. A retry or a new decision is followed too. */
 export function useRefinement(id: string): Live {
   const [, show] = useState(0);
-  const live = useRef<Live>({ events: [], texts: new Map(), latest: 0, retries: 0, refresh: () => undefined });
+  const live = useRef<Live>({ events: [], texts: new Map(), latest: 0, retries: 0, isCaughtUp: false, refresh: () => undefined });
   useEffect(() => {
     const ending = new AbortController();
     const state = live.current;
-    const draw = () => show((it) => it + 1);
+    let last = 0; // the number of the last event that is known
+    const draw = () => {
+      state.isCaughtUp ||= state.snapshot !== undefined && last >= state.snapshot.last_event;
+      show((it) => it + 1);
+    };
     const read = async (signal: AbortSignal) => {
       const seen = state.snapshot && `"${state.snapshot.last_event}"`;
       return hone.request<Snapshot | null>(`/v1/refinements/${id}`, { headers: { 'If-None-Match': seen }, signal });
@@ -83,13 +89,13 @@ export function useRefinement(id: string): Live {
             changed(false);
             continue;
           }
-          after = event.event;
+          after = last = event.event;
           state.events.push(event);
           state.latest = Date.parse(event.at);
           if (event.type === 'refinement.retried') state.retries++;
           const data = event.data as { key?: string };
           if (data.key) state.texts.delete(data.key);
-          changed(true);
+          changed(event.event > (state.snapshot?.last_event ?? 0)); // the snapshot knows of what was before it
         }
         await ended(after);
       }

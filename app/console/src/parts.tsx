@@ -134,7 +134,7 @@ export function Text({ of, isEnd = false, draw = (it) => it }: Shown) {
 }
 
 /** A button that copies a text. */
-export function Copy({ text, label = 'Copy' }: { text: string; label?: ComponentChildren }) {
+export function Copy({ text, label = 'Copy', isMain = false }: { text: string; label?: ComponentChildren; isMain?: boolean }) {
   const [said, setSaid] = useState('');
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
@@ -145,7 +145,10 @@ export function Copy({ text, label = 'Copy' }: { text: string; label?: Component
   };
   return (
     <span class="copy">
-      <button onClick={copy}>{label}</button> <span role="status">{said}</span>
+      <button class={isMain ? 'main' : ''} onClick={copy}>
+        {label}
+      </button>{' '}
+      <span role="status">{said}</span>
     </span>
   );
 }
@@ -209,7 +212,7 @@ export function Loading({ what = 'Loading' }: { what?: string }) {
 export function useLoaded<Value>(
   load: (signal: AbortSignal) => Promise<Value>,
   keys: unknown[],
-): { value?: Value; failure?: unknown; reload: () => void } {
+): { value?: Value; failure?: unknown; reload: () => void; repeat: () => void } {
   const [state, setState] = useState<{ value?: Value; failure?: unknown }>({});
   const current = useRef<Reading>(undefined);
   useEffect(() => {
@@ -226,7 +229,7 @@ export function useLoaded<Value>(
       reads.end();
     };
   }, keys);
-  return { ...state, reload: () => current.current?.ask() };
+  return { ...state, reload: () => current.current?.ask(), repeat: () => current.current?.repeat() };
 }
 
 const REPEATED_MS = 2_000;

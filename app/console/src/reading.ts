@@ -34,8 +34,12 @@ export function watchReturns(watcher: () => void): () => void {
 export interface Reading {
   /** Read, or once more after the read in progress. */
   ask: () => void;
+  /** Read again, unless it reads now or has just done so: a slow connection is left to other reads most of the time. */
+  repeat: () => void;
   end: () => void;
 }
+
+const RESTS = 4;
 
 /** Return what reads when it is asked to. A failure is told, and the read repeated until it succeeds or the failure is lasting. */
 export function reading<Value>(
@@ -46,13 +50,17 @@ export function reading<Value>(
   const ending = new AbortController();
   let isWanted = false;
   let isReading = false;
+  let rested = 0; // until when it rests after its last read
   const run = async () => {
     let pause = FIRST_PAUSE_MS;
     while (isWanted && !ending.signal.aborted) {
       isWanted = false;
+      const began = performance.now();
       try {
         const value = await read(ending.signal);
         pause = FIRST_PAUSE_MS;
+        const now = performance.now();
+        rested = now + RESTS * (now - began);
         if (!ending.signal.aborted) done(value);
       } catch (failure) {
         if (ending.signal.aborted) return;
@@ -71,5 +79,6 @@ export function reading<Value>(
     isReading = true;
     void run();
   };
-  return { ask, end: () => ending.abort() };
+  const repeat = () => isReading || performance.now() < rested || ask();
+  return { ask, repeat, end: () => ending.abort() };
 }

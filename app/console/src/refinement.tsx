@@ -1,17 +1,20 @@
-/** One refinement, live: how it stands, what can be done to it, and its parts. */
-import type { Snapshot } from 'hone';
+/** One refinement, live: its text and how it stands, what can be done to it, and its parts. */
+import type { schema, Snapshot } from 'hone';
 import type { ComponentType } from 'preact';
-import { hone, readToken, type Session } from './api.js';
+import { useState } from 'preact/hooks';
+import { Actions, EraseButton } from './actions.js';
+import { hone, mayDecide, readToken, type Session } from './api.js';
 import { Drafts } from './drafts.js';
 import { type Live, useRefinement } from './live.js';
 import { Events } from './events.js';
-import { Overview } from './overview.js';
-import { costText, Failure, Loading, Name, Names, scoreText, secondsText, Status, Unread, useLoaded, useNow, When, words } from './parts.js';
+import { Figures, TheText } from './overview.js';
+import { Failure, Loading, Name, Names, scoreText, Status, Unread, useLoaded, When, words } from './parts.js';
 import { RequestView } from './request.js';
 import { hrefOf, Link } from './router.js';
+import { showsDraft } from './review.js';
 import { Steer } from './steer.js';
 import { Steps } from './steps.js';
-import { isolated, useTitle } from './title.js';
+import { isolated, TITLE, titleOf, useTitle } from './title.js';
 import { CAVEATS, fixOf, STATUSES, TIMEOUTS, waitOf } from './words.js';
 
 /** What a view of a refinement is given. */
@@ -20,6 +23,8 @@ export interface View {
   snapshot: Snapshot;
   live: Live;
   session: Session;
+  /** The drafts that were judged, with the beginnings of their texts. */
+  drafts: { value?: schema.IterationList; failure?: unknown };
 }
 
 interface Tab {
@@ -33,7 +38,7 @@ interface Tab {
 
 /** The parts of the page, in order; the first one is shown where the address names none. */
 const TABS: Tab[] = [
-  { path: 'overview', title: 'Overview', view: Overview },
+  { path: 'overview', title: 'Overview', view: Figures },
   { path: 'drafts', title: 'Drafts', view: Drafts },
   { path: 'steps', title: 'Steps', view: Steps },
   { path: 'request', title: 'Request', view: RequestView, isForKeys: true },
@@ -43,26 +48,20 @@ const TABS: Tab[] = [
 export function RefinementPage({ id, part, session }: { id: string; part: string; session: Session }) {
   const live = useRefinement(id);
   const { snapshot, failure } = live;
+  const [said, say] = useState('');
   const tabs = TABS.filter((it) => !(readToken && it.isForKeys));
   const tab = tabs.find((it) => it.path === (part || 'overview'));
-  useTitle(snapshot && words(snapshot.outcome ?? snapshot.status), tab?.title, isolated(snapshot?.excerpt ?? ''), id);
+  const drafts = useLoaded(() => hone.iterations(id, { excerpts: true }), [id, snapshot?.scores.length, snapshot?.status]);
+  useTitle(snapshot && words(snapshot.outcome ?? snapshot.status), tab?.title, isolated(snapshot ? titleOf(snapshot) : ''), id);
   if (!snapshot) return failure === undefined ? <Loading /> : <Unread id={id} failure={failure} />;
-  const view = { id, snapshot, live, session };
+  const view = { id, snapshot, live, session, drafts };
+  const isReviewed = session.scopes.includes('review') && (snapshot.reviews ?? []).some((it) => mayDecide(session, it.reviewers ?? []) && showsDraft(it));
   return (
     <>
       <h1>
-        {id} <Status of={snapshot.outcome ?? snapshot.status} />{' '}
-        {snapshot.excerpt && (
-          <span class="excerpt">
-            <Name of={snapshot.excerpt} />
-          </span>
-        )}
+        <Name of={titleOf(snapshot)} /> <Status of={snapshot.outcome ?? snapshot.status} /> <small class="id">{id}</small>
       </h1>
       {failure !== undefined && <Failure of={failure} />}
-      <Origin of={snapshot} live={live} />
-      <Facts of={snapshot} live={live} />
-      <Standing of={snapshot} />
-      <Steer snapshot={snapshot} live={live} session={session} />
       <nav class="tabs" aria-label="Parts of the refinement">
         {tabs.map((it) => (
           <Link href={hrefOf('refinements', id, it.path)} aria-current={it === tab ? 'page' : undefined}>
@@ -70,18 +69,23 @@ export function RefinementPage({ id, part, session }: { id: string; part: string
           </Link>
         ))}
       </nav>
+      <Steer {...{ snapshot, live, session, said, say }} />
+      {tab?.view === Figures && !isReviewed && <TheText {...view} />}
+      <Standing of={snapshot} drafts={drafts.value?.data} />
+      <Actions {...{ snapshot, live, session, say }} />
       {tab ? <tab.view {...view} /> : <p>{readToken && part === 'request' ? 'A read link does not show the request: sign in with a key to see it.' : 'The refinement has no part with this name.'}</p>}
+      <Origin of={snapshot} live={live} session={session} />
     </>
   );
 }
 
 /** Where it comes from: strategy, submission, and what it continues. */
-function Origin({ of, live }: { of: Snapshot; live: Live }) {
+function Origin({ of, live, session }: { of: Snapshot; live: Live; session: Session }) {
   const began = of.continued_from;
-  const metadata = Object.entries(of.metadata);
+  const metadata = Object.entries(of.metadata).filter(([name]) => name !== TITLE);
   return (
-    <p class="quiet origin">
-      <span>{of.strategy}</span>
+    <footer class="quiet origin">
+      <span>{words(of.strategy)}</span>
       <span>
         submitted <When at={of.created_at} />
       </span>
@@ -96,7 +100,7 @@ function Origin({ of, live }: { of: Snapshot; live: Live }) {
           {began && ` from ${began.path}`}
         </span>
       )}
-      {live.retries > 0 && <span>retried {live.retries === 1 ? 'once' : `${live.retries} times`}</span>}
+      {live.retries > 0 && live.isCaughtUp && <span>retried {live.retries === 1 ? 'once' : `${live.retries} times`}</span>}
       {of.ended_at && !readToken && <Continuations of={of} />}
       {of.batch && (
         <span>
@@ -124,7 +128,8 @@ function Origin({ of, live }: { of: Snapshot; live: Live }) {
           kept until <time dateTime={of.expires_at}>{new Date(of.expires_at).toLocaleString()}</time>
         </span>
       )}
-    </p>
+      {session.scopes.includes('submit') && <EraseButton snapshot={of} />}
+    </footer>
   );
 }
 
@@ -145,81 +150,21 @@ function Continuations({ of }: { of: Snapshot }) {
       {value.data.map((it, index) => (
         <>
           {index > 0 && ', '}
-          <Link href={hrefOf('refinements', it.id)}>{it.id}</Link> ({words(it.outcome ?? it.status)})
+          <Link href={hrefOf('refinements', it.id)}>{it.id}</Link> (<Name of={titleOf(it)} />, {words(it.outcome ?? it.status)})
         </>
       ))}
     </span>
   );
 }
 
-/** The figures: score against threshold, estimate, iterations, and what was spent. */
-function Facts({ of, live }: { of: Snapshot; live: Live }) {
-  const now = useNow(of.started_at !== null && of.ended_at === null);
-  const { usage, result } = of;
-  const score = result ? result.score : of.best?.score;
-  const estimate = result?.estimate;
-  const ended = of.ended_at ? Date.parse(of.ended_at) : Math.max(now, live.latest);
-  return (
-    <dl class="facts">
-      <Fact name="Score" note={`threshold ${scoreText(of.threshold)}`}>
-        {scoreText(score)}
-      </Fact>
-      {estimate && (
-        <Fact name="Estimate" note={estimate.chance == null ? '' : `chance of the threshold: ${Math.floor(100 * estimate.chance)} %`}>
-          {scoreText(estimate.value)} <small>± {scoreText(estimate.error)}</small>
-        </Fact>
-      )}
-      <Fact name="Iteration" {...beyond(of, live)}>
-        {of.iteration === null ? '–' : Math.min(of.iteration, of.max_iterations)} <small>of {of.max_iterations}</small>
-      </Fact>
-      <Fact
-        name="Calls"
-        note={`${(usage.input_tokens ?? 0).toLocaleString('en')} + ${(usage.output_tokens ?? 0).toLocaleString('en')} tokens`}
-      >
-        {usage.calls ?? 0}
-      </Fact>
-      <Fact name="Cost">{usage.cost_usd == null ? 'unknown' : costText(usage.cost_usd)}</Fact>
-      <Fact name="Time" note={`steps: ${secondsText(usage.seconds ?? 0)}`}>
-        {of.started_at ? secondsText(Math.max(0, ended - Date.parse(of.started_at)) / 1000) : 'not started'}
-      </Fact>
-    </dl>
-  );
-}
-
-/** Say what the limit does not count: a review may ask for one more, and the limit may be lowered. */
-function beyond(of: Snapshot, live: Live): { note?: string } {
-  const more = (of.iteration ?? 0) - of.max_iterations;
-  if (more <= 0) return {};
-  const asked = live.events.filter((it) => it.type === 'refinement.reviewed' && ['revise', 'replace'].includes(it.data.action));
-  return { note: asked.length >= more ? `and ${more} more that reviews asked for` : `and ${more} more before the limit was lowered` };
-}
-
-interface Named {
-  name: string;
-  note?: string;
-  children: preact.ComponentChildren;
-}
-
-function Fact({ name, note, children }: Named) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>
-        {children}
-        {note && <small class="note">{note}</small>}
-      </dd>
-    </div>
-  );
-}
-
 /** How it stands: why it ended or waits, and what is wrong; a change is announced. */
-function Standing({ of }: { of: Snapshot }) {
+function Standing({ of, drafts }: { of: Snapshot; drafts: Drafts | undefined }) {
   const reviews = of.reviews ?? [];
   return (
     <>
       <div role="status" class="standing">
         <p>
-          <Reason of={of} />
+          <Reason of={of} drafts={drafts} />
         </p>
         <span class="unseen">
           {of.waiting && `Waits for ${waitOf(of.waiting)}.`}
@@ -269,15 +214,37 @@ function Standing({ of }: { of: Snapshot }) {
   );
 }
 
-/** Why it ended as it did, in the words of the server; an error is shown in full beside it. */
-function Reason({ of }: { of: Snapshot }) {
+/** Why it ended as it did: in one sentence, and then in the words of the server; an error is shown in full beside it. */
+function Reason({ of, drafts }: { of: Snapshot; drafts: Drafts | undefined }) {
   if (of.outcome === null || of.error) return <>{STATUSES[of.status] ?? of.status}</>;
+  const low = of.outcome === 'best_effort' ? lowestOf(of, drafts) : '';
   return (
     <>
-      <strong>{words(of.outcome)}:</strong> <Name of={of.reason ?? ''} />
+      <strong class={`outcome ${of.outcome}`}>
+        {sentence(words(of.outcome))}
+        {low && (
+          <>
+            : <Name of={low} />
+          </>
+        )}
+        {low ? '.' : ':'}
+      </strong>{' '}
+      <Name of={of.reason ?? ''} />
     </>
   );
 }
+
+type Drafts = schema.IterationList['data'];
+
+/** Say which criterion of the best draft stayed lowest below the threshold. */
+function lowestOf(of: Snapshot, drafts: Drafts | undefined): string {
+  const scores = drafts?.find((it) => it.path === of.best?.path)?.scores ?? [];
+  const known = scores.filter((it) => it.score != null && it.score < of.threshold);
+  const lowest = known.sort((one, other) => (one.score ?? 0) - (other.score ?? 0))[0];
+  return lowest ? `${lowest.criterion} stayed at ${scoreText(Math.trunc(100 * (lowest.score ?? 0)) / 100)}` : '';
+}
+
+const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 function Caveats({ of }: { of: Snapshot }) {
   const caveats = of.result?.caveats ?? [];

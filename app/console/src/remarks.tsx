@@ -2,6 +2,7 @@
 import type { schema } from 'hone';
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
+import { isChange, type Piece } from './changes.js';
 import type { Remark, Words } from './kept.js';
 import { Name } from './parts.js';
 
@@ -9,19 +10,30 @@ const MOST = 20;
 
 interface Marked {
   of: string;
+  /** What became of the text that was given, if its changes are to be shown. */
+  pieces: Piece[] | undefined;
   remarks: Remark[];
   selected: (start: number, end: number) => void;
 }
 
-/** The draft with its marked passages. What is selected in it can be marked. */
-export function MarkedDraft({ of, remarks, selected }: Marked) {
+/** The draft with its marked passages, and with its changes. What is selected in it can be marked. */
+export function MarkedDraft({ of, pieces = [{ text: of }], remarks, selected }: Marked) {
   const box = useRef<HTMLPreElement>(null);
-  const parts: ComponentChildren[] = [];
-  let at = 0;
-  for (const it of [...remarks].sort((one, other) => one.start - other.start)) {
-    parts.push(of.slice(at, it.start), <mark title={it.text || undefined}>{of.slice(it.start, it.end)}</mark>);
-    at = it.end;
-  }
+  const sorted = [...remarks].sort((one, other) => one.start - other.start);
+  let at = 0; // in the draft
+  /** Draw a part of the draft, cut where remarks begin and end. */
+  const drawn = (text: string): ComponentChildren[] => {
+    const [from, parts] = [at, [] as ComponentChildren[]];
+    at += text.length;
+    let done = from;
+    for (const it of sorted) {
+      const [start, end] = [Math.max(it.start, from), Math.min(it.end, at)];
+      if (start >= end) continue;
+      parts.push(of.slice(done, start), <mark title={it.text || undefined}>{of.slice(start, end)}</mark>);
+      done = end;
+    }
+    return [...parts, of.slice(done, at)];
+  };
   const look = () => {
     const found = box.current && selectedIn(box.current);
     if (found) selected(...found);
@@ -37,13 +49,29 @@ export function MarkedDraft({ of, remarks, selected }: Marked) {
       onTouchEnd={look}
       onKeyUp={look}
     >
-      {parts}
-      {of.slice(at)}
+      {pieces.map((it) =>
+        isChange(it) ? (
+          <span data-why={it.reason || undefined}>
+            {it.before && <del>{it.before}</del>}
+            {it.after && <ins>{drawn(it.after)}</ins>}
+          </span>
+        ) : (
+          drawn(it.text)
+        ),
+      )}
     </pre>
   );
 }
 
-/** Return where the selection is in an element, in UTF-16 units of its text and without white space at the ends. */
+/** Return the text of a part of the draft, without what was removed from it. */
+function textIn(range: Range): string {
+  const part = range.cloneContents();
+  for (const it of part.querySelectorAll('del')) it.remove();
+  const around = range.commonAncestorContainer;
+  return (around instanceof Element ? around : around.parentElement)?.closest('del') ? '' : (part.textContent ?? '');
+}
+
+/** Return where the selection is in an element, in UTF-16 units of the draft and without white space at the ends. */
 function selectedIn(element: HTMLElement): [number, number] | null {
   const selection = getSelection();
   if (!selection?.rangeCount) return null;
@@ -53,10 +81,10 @@ function selectedIn(element: HTMLElement): [number, number] | null {
   if (!range.intersectsNode(element)) return null;
   if (range.compareBoundaryPoints(Range.START_TO_START, whole) < 0) range.setStart(element, 0);
   if (range.compareBoundaryPoints(Range.END_TO_END, whole) > 0) range.setEnd(element, element.childNodes.length);
-  const text = range.toString();
+  const text = textIn(range);
   if (!text.trim()) return null;
   whole.setEnd(range.startContainer, range.startOffset);
-  const start = whole.toString().length + text.length - text.trimStart().length;
+  const start = textIn(whole).length + text.length - text.trimStart().length;
   return [start, start + text.trim().length];
 }
 

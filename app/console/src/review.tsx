@@ -1,10 +1,13 @@
 /** One review: the draft or the call that a person decides about, and the decision. */
 import { ApiError, type schema } from 'hone';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { hone, readDraft, type Session } from './api.js';
+import { isChange } from './changes.js';
 import { jsonOf } from './code.js';
 import { Ask } from './dialog.js';
+import { usePieces } from './manuscript.js';
+import { useGiven } from './overview.js';
 import { Editor } from './editor.js';
 import { type Change, feedbackOf, NOTHING, type Words } from './kept.js';
 import type { Journaled } from './live.js';
@@ -53,14 +56,14 @@ export function ReviewPanel(of: Reviewed) {
         setFailure(thrown);
       }
     });
-  const shared = { ...of, send };
+  const who = isOpen && takesText(review) && (
+    <ReviewerName of={review} name={reviewer} setName={(it) => (localStorage.setItem(REVIEWER, it), setReviewer(it))} />
+  );
+  const shared = { ...of, send, who };
   return (
     <section class="review" aria-label={`Review of ${review.path ?? 'the refinement'}`}>
       <h2 id={review.key}>{review.when === 'requested' ? 'Paused' : `Review of ${review.path}`}</h2>
       <Approvals of={review} />
-      {isOpen && takesText(review) && (
-        <ReviewerName of={review} name={reviewer} setName={(it) => (localStorage.setItem(REVIEWER, it), setReviewer(it))} />
-      )}
       {review.when === 'requested' && (
         <p class="actions">
           <button class="main" onClick={() => send({ action: 'resume' })}>
@@ -86,6 +89,9 @@ export function ReviewPanel(of: Reviewed) {
 
 /** Whether a revision, or a text in place of the draft, is followed: of a pause that was requested not everywhere. */
 const takesText = (review: schema.PendingReview): boolean => review.when !== 'requested' || Boolean(review.place);
+
+/** Whether the panel of a review shows its draft. */
+export const showsDraft = (review: schema.PendingReview): boolean => takesText(review) && Boolean(review.path) && !review.call;
 
 const isTooLate = (failure: unknown): boolean => failure instanceof ApiError && [409, 412].includes(failure.status);
 
@@ -195,10 +201,12 @@ function ReviewerName({ of, name, setName }: Name) {
 
 interface Deciding extends Reviewed {
   send: (decision: Decision) => Promise<void>;
+  /** The field for the name of who decides, where no key says it. */
+  who: ComponentChildren;
 }
 
 /** A call of a tool: make it, make it with other arguments, or do not make it. */
-function CallReview({ call, words, keep, send }: Deciding & { call: schema.PlannedCall }) {
+function CallReview({ call, words, keep, send, who }: Deciding & { call: schema.PlannedCall }) {
   const planned = jsonOf(call.arguments, 2);
   const text = words.arguments ?? planned;
   const [changed, wrong] = readObject(text);
@@ -230,6 +238,7 @@ function CallReview({ call, words, keep, send }: Deciding & { call: schema.Plann
       </label>
       {wrong && <p class="error">{wrong}</p>}
       <Feedback words={words} keep={keep} label="Reason, if you reject it" />
+      {who}
       <p class="actions">
         {isChanged ? (
           <>
@@ -288,7 +297,6 @@ function DraftReview(of: Deciding) {
   if (!iteration) return <Loading what="Loading the draft" />;
   return (
     <>
-      <Judgement of={iteration} />
       {words.draft === undefined ? (
         <Verdict {...of} iteration={iteration} edited={() => setOpened(true)} isClosed={wasEdited.current} />
       ) : (
@@ -300,20 +308,25 @@ function DraftReview(of: Deciding) {
           send={(draft) => send({ action: 'replace', draft })}
         />
       )}
+      {words.draft !== undefined && of.who}
+      <Judgement of={iteration} />
     </>
   );
 }
 
 /** No draft was judged yet: a text given here is the first one. */
-function FirstDraft({ words, keep, send }: Deciding) {
+function FirstDraft({ words, keep, send, who }: Deciding) {
   return (
-    <Editor
-      draft=""
-      edited={words.draft ?? ''}
-      hasFocus={false}
-      change={(draft) => keep({ ...words, draft })}
-      send={(draft) => send({ action: 'replace', draft })}
-    />
+    <>
+      <Editor
+        draft=""
+        edited={words.draft ?? ''}
+        hasFocus={false}
+        change={(draft) => keep({ ...words, draft })}
+        send={(draft) => send({ action: 'replace', draft })}
+      />
+      {who}
+    </>
   );
 }
 
@@ -357,10 +370,15 @@ interface Judging extends Deciding {
   isClosed: boolean;
 }
 
-function Verdict({ review, words, keep, send, iteration, edited, isClosed }: Judging) {
+function Verdict({ id, review, words, keep, send, who, iteration, edited, isClosed }: Judging) {
   const [wrong, setWrong] = useState('');
   const [isRejecting, setRejecting] = useState(false);
   const draft = iteration.draft;
+  const [isMarked, setMarked] = useState(true);
+  const given = useGiven(id, true);
+  const reasons = useMemo(() => [iteration], [iteration]);
+  const pieces = usePieces(given.value ?? null, draft, reasons);
+  const count = pieces?.filter(isChange).length ?? 0;
   const opener = useRef<HTMLButtonElement>(null);
   useLayoutEffect(() => {
     if (isClosed && document.activeElement === document.body) opener.current?.focus();
@@ -379,14 +397,42 @@ function Verdict({ review, words, keep, send, iteration, edited, isClosed }: Jud
   };
   return (
     <>
+      {count > 0 && (
+        <p class="actions">
+          <label class="choice">
+            <input type="checkbox" checked={isMarked} onChange={(event) => setMarked(event.currentTarget.checked)} />
+            Mark the {count === 1 ? 'change' : `${count} changes`}
+          </label>
+        </p>
+      )}
       <MarkedDraft
         of={draft}
+        pieces={isMarked && count ? pieces : undefined}
         remarks={words.remarks}
         selected={(start, end) => keep({ ...words, passage: { quote: draft.slice(start, end), start } })}
       />
+      <div class="decide">
+        <p class="actions">
+          {isAsked && (
+            <button class="main" data-key="a" onClick={() => send({ action: 'approve', ...said })}>
+              Approve
+            </button>
+          )}
+          <button onClick={revise}>Ask for a revision</button>
+          <button ref={opener} data-key="e" onClick={() => (edited(), keep({ ...words, draft }))}>
+            Edit the draft
+          </button>
+          {isAsked && (
+            <button class="danger" data-key="x" aria-haspopup="dialog" onClick={() => setRejecting(true)}>
+              Reject
+            </button>
+          )}
+        </p>
+      </div>
       <Remarks words={words} keep={keep} draft={draft} wrong={wrong} setWrong={setWrong} />
       <Feedback words={words} keep={keep} label="What to change, in the whole draft" />
-      <p hidden={!isAsked}>
+      {who}
+      <p class="actions" hidden={!isAsked}>
         <label>
           Your score, from 0 to 1 (optional)
           <input
@@ -398,25 +444,9 @@ function Verdict({ review, words, keep, send, iteration, edited, isClosed }: Jud
             onInput={(event) => keep({ ...words, score: event.currentTarget.value })}
           />
         </label>
-      </p>
-      <p class="actions">
-        {isAsked && (
-          <button class="main" data-key="a" onClick={() => send({ action: 'approve', ...said })}>
-            Approve
-          </button>
-        )}
-        <button onClick={revise}>Ask for a revision</button>
-        <button ref={opener} data-key="e" onClick={() => (edited(), keep({ ...words, draft }))}>
-          Edit the draft
-        </button>
         {isAsked && (review.approvals_needed ?? 1) < 2 && (
           <button disabled={score === null} onClick={() => send({ action: 'rate', ...said })}>
             Only score it
-          </button>
-        )}
-        {isAsked && (
-          <button class="danger" data-key="x" aria-haspopup="dialog" onClick={() => setRejecting(true)}>
-            Reject
           </button>
         )}
       </p>

@@ -1,7 +1,6 @@
-/** What a person can do to a refinement. */
+/** The reviews that a person can decide, and what was typed for one and not sent. */
 import type { Snapshot } from 'hone';
 import { useRef, useState } from 'preact/hooks';
-import { Actions } from './actions.js';
 import { mayDecide, type Session } from './api.js';
 import { NOTHING, textOf, useKept, type Words } from './kept.js';
 import type { Journaled, Live } from './live.js';
@@ -13,13 +12,15 @@ export interface Steered {
   snapshot: Snapshot;
   live: Live;
   session: Session;
+  /** What came of the last decision or command. */
+  said: string;
+  say: (said: string) => void;
 }
 
-export function Steer({ snapshot, live, session }: Steered) {
+export function Steer({ snapshot, live, session, said, say }: Steered) {
   const [kept, keep] = useKept(snapshot.id, session.key_id);
   const [isSending, setSending] = useState(false);
   const isBusy = useRef(false); // a button pressed twice acts once
-  const [said, setSaid] = useState('');
   const open = session.scopes.includes('review') ? (snapshot.reviews ?? []) : [];
   const reviews = open.filter((it) => mayDecide(session, it.reviewers ?? []));
   const others = open.filter((it) => !reviews.includes(it));
@@ -27,13 +28,14 @@ export function Steer({ snapshot, live, session }: Steered) {
     if (isBusy.current) return;
     isBusy.current = true;
     setSending(true);
-    setSaid('');
+    say('');
     await action();
     isBusy.current = false;
     setSending(false);
     live.refresh();
   };
-  const left = isSending ? [] : Object.keys(kept).filter((key) => !open.some((it) => it.key === key));
+  // Before all events are known, who was first is not known either.
+  const left = isSending || !live.isCaughtUp ? [] : Object.keys(kept).filter((key) => !open.some((it) => it.key === key));
   return (
     <div class="steer">
       <p role="status">{said}</p>
@@ -57,7 +59,7 @@ export function Steer({ snapshot, live, session }: Steered) {
           words={kept[it.key] ?? NOTHING}
           keep={(words) => keep(it.key, words)}
           sending={sending}
-          say={setSaid}
+          say={say}
         />
       ))}
       {others.map((it) => (
@@ -66,7 +68,6 @@ export function Steer({ snapshot, live, session }: Steered) {
           <Names of={session.reviews_as.slice(0, 1)} />.
         </p>
       ))}
-      <Actions snapshot={snapshot} live={live} session={session} say={setSaid} />
     </div>
   );
 }

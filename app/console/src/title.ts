@@ -1,4 +1,5 @@
-/** The title of the document, which tabs and the browser's history show: every page, and each of its parts, has its own. */
+/** Titles: of the document, which tabs and the browser's history show, and of refinements, by which people tell them apart. */
+import type { Snapshot } from 'hone';
 import { useEffect, useRef } from 'preact/hooks';
 import { turnless } from './parts.js';
 
@@ -29,3 +30,10 @@ export function useTitle(...parts: (string | null | undefined)[]): void {
 
 /** Return a text of somebody for a title, where it turns nothing around it: what `Name` is in a page. */
 export const isolated = (text: string): string => text && `\u2068${turnless(text)}\u2069`;
+
+/** The name of the metadata that gives a refinement its title. */
+export const TITLE = 'title';
+
+/** Return the title that was given, or else the first words of the text. */
+export const titleOf = (of: Pick<Snapshot, 'metadata' | 'excerpt' | 'custom_id' | 'erased_at'>): string =>
+  of.metadata[TITLE]?.trim() || of.excerpt || of.custom_id || (of.erased_at ? 'Erased text' : 'No title');

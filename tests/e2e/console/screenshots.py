@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import FloatRect, Locator, Page, ViewportSize, async_playwright, expect
 
@@ -22,55 +23,60 @@ from tests.e2e.running_service import RunningService, running_service
 FOLDER = Path(__file__).parents[3] / "docs" / "console"
 COLOURS = 64
 SIZE = ViewportSize(width=860, height=800)
+WIDE = ViewportSize(width=1080, height=800)
 LETTER = (
     "Dear customer, in order to utilize the refund procedure, it is necessary that the form is"
     " completed. Due to the fact that there are a number of cases, the processing may possibly take"
     " some time. We are of the opinion that seven days are sufficient. Do not hesitate to ask us."
 )
 
+TEXTS = {
+    "Answer to ticket 4710": LETTER,
+    "Notice of maintenance": "The site is is down on Monday, due to the fact that it is updated.",
+    "Welcome mail": "In order to begin, open the page. It is definately easy to use.",
+}
 
-async def overview(page: Page, service: RunningService) -> None:
-    """A refinement by the offline editor, with criteria and a validator."""
-    refinement_id = await service.submit(
-        task="Explain how refunds work, in plain words.",
-        draft=LETTER,
-        models={"generator": "offline:editor", "critic": "offline:editor"},
-        criteria=[{"name": "clarity", "weight": 2}, {"name": "concision"}],
-        validators=[{"kind": "length", "max_words": 60, "on_fail": "revise"}],
-        max_iterations=4,
-        threshold=0.98,
-    )
+
+async def edited(service: RunningService, **fields: Any) -> str:
+    """Return a letter that the offline editor has edited."""
+    request = {
+        "draft": LETTER,
+        "models": {"generator": "offline:editor", "critic": "offline:editor"},
+        "criteria": [{"name": "clarity", "weight": 2}, {"name": "conciseness"}],
+        "metadata": {"title": "Letter about refunds", "ticket": "4711"},
+        "threshold": 0.98,
+    }
+    return await service.submit(**request | {"task": None} | fields)
+
+
+async def result(page: Page, service: RunningService) -> None:
+    """The letter before and after, with the reason of a change."""
+    refinement_id = await edited(service)
     await service.ended(refinement_id)
+    await page.set_viewport_size(WIDE)
     await page.goto(f"/console/refinements/{refinement_id}")
-    await expect(page.get_by_role("heading", name="Time line")).to_be_visible()
+    await expect(page.locator("[data-change]").first).to_be_visible()
+    await page.keyboard.press("n")
+    await expect(page.locator(".card")).to_be_visible()
 
 
-async def review(page: Page, service: RunningService) -> Locator:
-    """A letter under review, with a remark on a passage."""
-    refinement_id = await service.submit(
-        task="Explain how refunds work, in plain words.",
-        draft=LETTER,
-        models={"critic": "offline:editor"},
-        criteria=[{"name": "clarity", "weight": 2}, {"name": "concision"}],
-        review={"when": "each_iteration"},
-    )
-    await page.goto(f"/console/refinements/{refinement_id}")
-    await page.get_by_label("Passage").fill("We are of the opinion that seven days are sufficient.")
+async def review(page: Page, service: RunningService) -> None:
+    """The inbox: a letter under review, with a remark on a passage."""
+    review = {"when": "before_completion"}
+    for title in ("Letter about refunds", "Answer to ticket 4712", "Notice of maintenance"):
+        await edited(service, review=review, metadata={"title": title})
+    await page.set_viewport_size(WIDE)
+    await page.goto("/console/reviews")
+    await expect(page.locator("pre.draft ins").first).to_be_visible()
+    await expect(page.get_by_text("1 of 3")).to_be_visible()
+    await page.get_by_label("Passage").fill("seven days are sufficient")
     await page.get_by_label("Remark on it").fill("Say: it takes seven days.")
     await page.get_by_role("button", name="Add the remark").click()
-    await page.get_by_label("What to change").focus()
-    return page.get_by_role("region", name="Review of")
 
 
 async def drafts(page: Page, service: RunningService) -> None:
     """What changed between two drafts, and the problems in the text."""
-    refinement_id = await service.submit(
-        task=None,
-        draft=LETTER,
-        models={"generator": "offline:editor", "critic": "offline:editor"},
-        criteria=[{"name": "clarity", "weight": 2}, {"name": "concision"}],
-        threshold=0.98,
-    )
+    refinement_id = await edited(service)
     await service.ended(refinement_id)
     await page.goto(f"/console/refinements/{refinement_id}/drafts")
     await expect(page.locator("ins").first).to_be_visible()
@@ -78,29 +84,30 @@ async def drafts(page: Page, service: RunningService) -> None:
 
 async def refinements(page: Page, service: RunningService) -> None:
     """The list, with a review that waits."""
-    for ticket in ("4711", "4712", "4713"):
-        await service.ended(await service.submit(metadata={"ticket": ticket}))
-    await service.submit(review={"when": "each_iteration"}, metadata={"ticket": "4714"})
-    await page.goto("/console")
+    for number, (title, text) in enumerate(TEXTS.items()):
+        fields = {"metadata": {"title": title, "ticket": f"471{number}"}, "draft": text}
+        await service.ended(await edited(service, threshold=0.9, **fields))
+    await edited(service, review={"when": "before_completion"})
+    await page.goto("/console/refinements")
     await expect(page.get_by_role("heading", name="Waiting for your review")).to_be_visible()
-    await expect(page.get_by_role("link", name="ticket=4711")).to_be_visible()
+    await expect(page.get_by_role("link", name="ticket=4711").first).to_be_visible()
 
 
 async def new(page: Page, service: RunningService) -> None:
-    """The form, as it is filled in on a phone in the dark."""
+    """Home, as a text is pasted on a phone in the dark."""
     await page.set_viewport_size(ViewportSize(width=390, height=800))
     await page.emulate_media(color_scheme="dark")
-    await page.goto("/console/new")
-    await page.get_by_label("Draft", exact=True).fill(LETTER)
-    await page.get_by_label("Strategy", exact=True).select_option("best_of_n")
+    await page.goto("/console")
+    await page.get_by_label("Your text").fill(LETTER)
+    await page.get_by_label("What should be better?").fill("Shorter and friendlier.")
     await expect(page.get_by_text("Expected:")).to_be_visible()
 
 
 PICTURES: dict[str, Callable[[Page, RunningService], Awaitable[Locator | None]]] = {
     "drafts": drafts,
     "new": new,
-    "overview": overview,
     "refinements": refinements,
+    "result": result,
     "review": review,
 }
 

@@ -27,10 +27,11 @@ async def test_a_refinement_is_followed_from_the_list_to_its_result(
 ) -> None:
     service.models.behaviour = slow_at("iterations/2/critique", 1)
     refinement_id = await service.submit()
-    await page.goto("/console")
-    await expect(page.get_by_role("link", name=refinement_id)).to_be_visible()
+    await page.goto("/console/refinements")
+    row = page.locator("tbody tr", has_text=refinement_id)
+    await expect(row).to_be_visible()
     assert await violations(page) == []
-    await page.get_by_role("link", name=refinement_id).click()
+    await row.get_by_role("link", name="Explain refunds.").click()
     await expect(page.get_by_text(draft(4))).to_be_visible()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("passed")
     assert await violations(page) == []
@@ -48,14 +49,14 @@ async def test_a_server_without_keys_says_so_and_louder_where_it_has_another_nam
 
     here = url_of(service.settings)
     told = page.get_by_text("This server has no API keys")
-    await page.goto("/console")
+    await page.goto("/console/refinements")
     await expect(told).to_contain_text("nothing may stand before it")
     assert await violations(page) == []
     await page.route("http://hone.test/**", forward)
     await page.goto("http://hone.test/console")
     await expect(page.get_by_role("alert").and_(told)).to_contain_text("is reached as hone.test")
     await expect(told).to_contain_text("hone keys create --admin")
-    await page.goto("/console")
+    await page.goto("/console/refinements")
     await page.unroute_all(behavior="ignoreErrors")
 
 
@@ -99,7 +100,7 @@ async def test_a_read_link_shows_no_request_and_a_part_of_one_says_so(
         ("/refinements/%E0%A4%A", "Nothing here"),
         ("/refinements/..%2Fkeys", "Nothing here"),
         ("/refinements/ref_1%3Fwait=9", "Nothing here"),
-        ("?submitted_from=x", "Refinements"),
+        ("/refinements?submitted_from=x", "Refinements"),
     ],
 )
 async def test_an_address_that_means_nothing_breaks_no_page(
@@ -213,18 +214,18 @@ async def test_nothing_typed_is_lost_when_the_session_ends_or_the_server_restart
     await page.get_by_label("API key").fill(first.key)
     await page.keyboard.press("Enter")
     async with page.expect_response("**/v1/estimates", timeout=1_000 * TIMEOUT_S):
-        await page.get_by_label("Draft", exact=True).fill("Keep me.")
+        await page.get_by_label("Your text").fill("Keep me.")
     await keyring.revoke(OPERATOR, first.id)
     await until_refused(service, {"Authorization": f"Bearer {first.key}"})
-    await page.get_by_role("button", name="Submit", exact=True).click()
+    await page.get_by_role("button", name="Improve").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Sign in again")
     await expect(page).to_have_title(titled("Sign in again"))
     assert await violations(page) == []
     await page.get_by_label("API key").fill(second.key)
     await page.keyboard.press("Enter")
-    await expect(page.get_by_label("Draft", exact=True)).to_have_value("Keep me.")
+    await expect(page.get_by_label("Your text")).to_have_value("Keep me.")
     await expect(page).to_have_title(titled("New refinement"))
-    await page.get_by_role("button", name="Submit", exact=True).click()
+    await page.get_by_role("button", name="Improve").click()
     await page.wait_for_url("**/refinements/ref_*")
     refinement_id = page.url.rpartition("/")[2]
     await expect(page.get_by_role("heading", level=1)).to_contain_text("queued")

@@ -128,7 +128,7 @@ async def test_a_name_turns_nothing_around_it_and_a_text_reads_in_its_own_direct
         max_iterations=1,
     )
     await service.ended(refinement_id)
-    await page.goto("/console")
+    await page.goto("/console/refinements")
     await expect(page.locator(".tags").first).to_contain_text("of=[U+2069][U+202E]moc")
     await page.goto(f"/console/refinements/{refinement_id}")
     judged = page.locator(".values > span[title]")

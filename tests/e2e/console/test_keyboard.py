@@ -67,12 +67,15 @@ async def test_a_refinement_is_found_and_all_its_parts_are_read(
 ) -> None:
     refinement_id = await service.submit(metadata={"ticket": "4711"})
     await service.ended(refinement_id)
-    await page.goto("/console")
-    await expect(page.get_by_role("link", name=refinement_id)).to_be_visible()
+    await page.goto("/console/refinements")
+    await expect(page.locator("tbody tr", has_text=refinement_id)).to_be_visible()
     await use(page, "Skip to content")
+    await use(page, "Filters")
     await use(page, "passed", "Space")
-    await expect(page).to_have_url(re.compile("/console[?]outcome=passed$"))
-    await use(page, refinement_id)
+    await expect(page).to_have_url(re.compile("/console/refinements[?]outcome=passed$"))
+    await page.locator("body").press("j")
+    await expect(page.get_by_role("link", name="Explain refunds.").first).to_be_focused()
+    await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", level=1)).to_contain_text(refinement_id)
     await expect(page.locator("#main")).to_be_focused()
     await reach(page, "Iteration")
@@ -155,8 +158,8 @@ async def test_a_request_is_filled_in_copied_and_submitted(
     page: Page, service: RunningService
 ) -> None:
     await page.goto("/console/new")
-    await expect(page.get_by_label("Draft", exact=True)).to_be_visible()
-    await write(page, "Draft$", "A text.")
+    await expect(page.get_by_label("Your text")).to_be_visible()
+    await write(page, "Your text", "A text.")
     await reach(page, "Criteria")
     await page.keyboard.type("a list")
     await use(page, "Add criterion")
@@ -170,5 +173,5 @@ async def test_a_request_is_filled_in_copied_and_submitted(
     await use(page, "curl")
     await expect(page.get_by_label("The request in curl")).to_contain_text("A text.")
     assert await violations(page) == []
-    await use(page, "Submit$")
+    await use(page, "Improve")
     await page.wait_for_url("**/refinements/ref_*")

@@ -19,7 +19,8 @@ async def test_filters_stand_in_the_address_and_hold_after_a_reload(
     await service.ended(ended)
     service.models.behaviour = hanging_at("iterations/1/critique")
     running = await service.submit(metadata={"ticket": "listed"})
-    await page.goto("/console")
+    await page.goto("/console/refinements")
+    await page.get_by_text("Filters").click()
     await page.get_by_label("Metadata").fill("ticket=listed")
     await page.keyboard.press("Enter")
     rows = page.locator("tbody tr")
@@ -35,7 +36,7 @@ async def test_filters_stand_in_the_address_and_hold_after_a_reload(
     await page.emulate_media(color_scheme="dark")
     assert await violations(page) == []
     service.models.behaviour = improving
-    await page.get_by_label("Id or address").fill(f"see {service.settings.port}/{ended}?x")
+    await page.get_by_label("Search").fill(f"see {service.settings.port}/{ended}?x")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", level=1)).to_contain_text(ended)
 
@@ -50,7 +51,8 @@ async def test_what_is_typed_into_a_filter_stays_when_the_list_is_drawn_again(
         await route.continue_()
 
     await page.route("**/v1/strategies", hold)
-    await page.goto("/console")
+    await page.goto("/console/refinements")
+    await page.get_by_text("Filters").click()
     pairs = page.get_by_label("Metadata")
     await pairs.fill("ticket=none")
     held.set()
@@ -62,7 +64,7 @@ async def test_what_is_typed_into_a_filter_stays_when_the_list_is_drawn_again(
 
 async def test_a_review_that_waits_stands_on_top(page: Page, service: RunningService) -> None:
     await page.set_viewport_size(PHONE)
-    await page.goto("/console")
+    await page.goto("/console/refinements")
     task = "Explain to customers who have waited for three weeks when their refund will come."
     await service.submit(task=task, review={"when": "each_iteration"})
     heading = page.get_by_role("heading", name="Waiting for your review: 1")

@@ -19,7 +19,7 @@ HOSTILE = f"It's \"quoted\" $HOME `id` {TURNING}\\n é\n'JSON'\nJSON\n</script>\
 
 async def submitted(page: Page, service: RunningService) -> Any:
     """Press the button, and return the request of the refinement that was made."""
-    await page.get_by_role("button", name="Submit", exact=True).click()
+    await page.get_by_role("button", name="Improve").click()
     await page.wait_for_url("**/refinements/ref_*")
     return await service.get(page.url.rpartition("/")[2], "/request")
 
@@ -28,7 +28,7 @@ async def test_what_is_filled_in_is_submitted_and_can_be_sent_again(
     page: Page, service: RunningService
 ) -> None:
     await page.goto("/console/new")
-    await page.get_by_label("Draft", exact=True).fill(HOSTILE)
+    await page.get_by_label("Your text").fill(HOSTILE)
     await page.get_by_label("Criteria", exact=True).select_option("a list")
     await page.get_by_role("button", name="Add criterion").click()
     await page.get_by_label("Name", exact=True).fill("tone")
@@ -55,15 +55,15 @@ async def test_what_is_filled_in_is_submitted_and_can_be_sent_again(
     )
     assert request["threshold"] == 0.7
     await page.goto(f"/console/new?from={page.url.rpartition('/')[2]}")
-    await expect(page.get_by_label("Draft", exact=True)).to_have_value(HOSTILE)
+    await expect(page.get_by_label("Your text")).to_have_value(HOSTILE)
     assert await submitted(page, service) == request
 
 
 async def test_an_error_stands_at_the_field_that_it_is_about(page: Page) -> None:
     await page.goto("/console/new")
-    await page.get_by_label("Draft", exact=True).fill("A text.")
+    await page.get_by_label("Your text").fill("A text.")
     await page.get_by_label("Max iterations").fill("99")
-    await page.get_by_role("button", name="Submit", exact=True).click()
+    await page.get_by_role("button", name="Improve").click()
     wrong = page.get_by_label("Max iterations")
     await expect(wrong).to_have_attribute("aria-invalid", "true")
     await expect(wrong).to_be_focused()
@@ -73,14 +73,14 @@ async def test_an_error_stands_at_the_field_that_it_is_about(page: Page) -> None
 
 async def test_what_a_name_may_have_is_said_at_the_name(page: Page) -> None:
     await page.goto("/console/new")
-    await page.get_by_label("Draft", exact=True).fill("A text.")
+    await page.get_by_label("Your text").fill("A text.")
     await page.get_by_text("Everything else").click()
     pairs = page.get_by_role("group", name="Metadata")
     await pairs.get_by_role("button", name="Add a pair").click()
     name = pairs.get_by_label("Name 1 of metadata")
     await name.fill("my key")
     await name.press("Tab")
-    await page.get_by_role("button", name="Submit", exact=True).click()
+    await page.get_by_role("button", name="Improve").click()
     await expect(pairs.get_by_text("ASCII letters, digits")).to_be_visible()
     await expect(name).to_be_focused()
     assert await violations(page) == []
@@ -92,7 +92,7 @@ async def test_copied_code_submits_the_same_request(page: Page, service: Running
     await page.get_by_text("As JSON", exact=True).click()
     request = {"draft": HOSTILE, "metadata": {"of": HOSTILE[:30]}, "learn": False}
     await page.get_by_label("Request").fill(json.dumps(request))
-    await expect(page.get_by_label("Draft", exact=True)).to_have_value(HOSTILE)
+    await expect(page.get_by_label("Your text")).to_have_value(HOSTILE)
     expected = None
     for name, command in (("curl", ["bash"]), ("Python", [sys.executable, "-"])):
         await page.get_by_role("button", name=name, exact=True).click()
@@ -133,9 +133,9 @@ async def test_the_way_back_leads_to_what_was_sent_and_a_new_form_is_empty(
     page: Page, service: RunningService
 ) -> None:
     await page.goto("/console/new")
-    sent = page.get_by_label("Draft", exact=True)
+    sent = page.get_by_label("Your text")
     await sent.fill("Sent once.")
-    await page.get_by_role("button", name="Submit", exact=True).click()
+    await page.get_by_role("button", name="Improve").click()
     await page.wait_for_url("**/refinements/ref_*")
     await page.go_back()
     await expect(sent).to_have_value("Sent once.")

@@ -23,7 +23,7 @@ async def test_each_part_of_a_refinement_has_a_title_with_the_beginning_of_its_t
     await page.go_back()
     await expect(page).to_have_title(titles["Request"])
     heading = page.get_by_role("heading", level=1)
-    await expect(heading).to_have_text(f"{refinement_id} best effort {SHOWN}")
+    await expect(heading).to_have_text(f"{SHOWN} best effort {refinement_id}")
     await page.set_viewport_size(PHONE)
     assert not await scrolls_sideways(page)
     for scheme in ("light", "dark"):
@@ -35,8 +35,10 @@ async def test_every_other_page_has_a_title_of_its_own(page: Page, service: Runn
     refinement_id = await service.submit(max_iterations=1)
     filters = [f"status {isolated('failed')}", f"metadata {isolated('a=b')}"]
     titles = {
-        "": ["Refinements"],
-        "?status=failed&metadata=a%3Db": ["Refinements", *filters],
+        "": ["New refinement"],
+        "/refinements": ["Refinements"],
+        "/refinements?status=failed&metadata=a%3Db": ["Refinements", *filters],
+        "/reviews": ["Reviews"],
         "/batches": ["Batches"],
         "/new": ["New refinement"],
         f"/new?from={refinement_id}": ["New refinement", f"from {isolated(refinement_id)}"],
