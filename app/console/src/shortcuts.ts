@@ -18,7 +18,7 @@ export function useShortcuts(pressed: (key: string) => boolean): void {
   useEffect(() => {
     const look = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.defaultPrevented || areKeysOff()) return;
-      if ((event.target as Element).closest('input, textarea, select') || document.querySelector('dialog[open]')) return;
+      if ((event.target as Element).closest('input:not([type="checkbox"]), textarea, select') || document.querySelector('dialog[open]')) return;
       if (pressed(event.key)) event.preventDefault(); // or a field that has the focus now would have the letter
     };
     addEventListener('keydown', look);

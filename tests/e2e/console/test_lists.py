@@ -62,6 +62,19 @@ async def test_what_is_typed_into_a_filter_stays_when_the_list_is_drawn_again(
     await expect(page.get_by_text("No refinement is like that.")).to_be_visible()
 
 
+async def test_a_screen_of_rows_is_read_before_anything_else(
+    page: Page, service: RunningService
+) -> None:
+    await service.ended(await service.submit(max_iterations=1))
+    asked: list[str] = []
+    page.on("request", lambda it: asked.append(it.url))
+    async with page.expect_request("**/v1/refinements?limit=25*"):
+        await page.goto("/console/refinements")
+    read = [it for it in asked if "/v1/" in it or "/readyz" in it]
+    assert "limit=8" in read[0]
+    await expect(page.locator("tbody tr").first).to_be_visible()
+
+
 async def test_a_review_that_waits_stands_on_top(page: Page, service: RunningService) -> None:
     await page.set_viewport_size(PHONE)
     await page.goto("/console/refinements")

@@ -1,6 +1,7 @@
 """What the console tells: who may decide, what the limit counts, and what became of webhooks."""
 
 import json
+from asyncio import Event
 
 import pytest
 from playwright.async_api import Page, Route, expect
@@ -54,7 +55,18 @@ async def test_an_iteration_beyond_the_limit_is_told_apart(
     decision = {"action": "replace", "draft": "Mine."}
     await service.client.post(f"/v1/refinements/{refinement_id}/reviews", json=decision)
     await until_asked(service, refinement_id, "iterations/2/review")
+    held = Event()
+
+    async def hold(route: Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    await page.route("**/events?*", hold)
     await page.goto(f"/console/refinements/{refinement_id}")
+    # Before the events are known, the page does not say which of the two it is.
+    await expect(page.get_by_text("1 of 1", exact=True)).to_be_visible()
+    await expect(page.get_by_text("and 1 more")).to_have_count(0)
+    held.set()
     await expect(page.get_by_text("1 of 1and 1 more that reviews asked for")).to_be_visible()
 
 
