@@ -13,7 +13,7 @@ import { waitOf } from './words.js';
 
 const PAGE = 25;
 /** Rows that are read first: a screen of them comes soon over a slow connection, and the others after them. */
-const FIRST = 8;
+const FIRST = 5;
 const SHOWN_WAITING = 3;
 const TIME_FIELDS = ['submitted_from', 'submitted_to'];
 const IGNORED = ['metadata', 'token', 'q'];

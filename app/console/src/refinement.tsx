@@ -24,7 +24,7 @@ export interface View {
   live: Live;
   session: Session;
   /** The drafts that were judged, with the beginnings of their texts. */
-  drafts: { value?: schema.IterationList; failure?: unknown };
+  drafts: { value?: schema.IterationList | undefined; failure?: unknown };
 }
 
 interface Tab {
@@ -51,11 +51,16 @@ export function RefinementPage({ id, part, session }: { id: string; part: string
   const [said, say] = useState('');
   const tabs = TABS.filter((it) => !(readToken && it.isForKeys));
   const tab = tabs.find((it) => it.path === (part || 'overview'));
-  const drafts = useLoaded(() => hone.iterations(id, { excerpts: true }), [id, snapshot?.scores.length, snapshot?.status]);
+  const isReviewed = session.scopes.includes('review') && (snapshot?.reviews ?? []).some((it) => mayDecide(session, it.reviewers ?? []) && showsDraft(it));
+  // A long journal is read for them: a draft under review comes without them.
+  const areNeeded = snapshot !== undefined && (!isReviewed || tab?.path === 'drafts');
+  const drafts = useLoaded(
+    () => (areNeeded ? hone.iterations(id, { excerpts: true }) : Promise.resolve(undefined)),
+    [id, areNeeded, snapshot?.scores.length, snapshot?.status],
+  );
   useTitle(snapshot && words(snapshot.outcome ?? snapshot.status), tab?.title, isolated(snapshot ? titleOf(snapshot) : ''), id);
   if (!snapshot) return failure === undefined ? <Loading /> : <Unread id={id} failure={failure} />;
   const view = { id, snapshot, live, session, drafts };
-  const isReviewed = session.scopes.includes('review') && (snapshot.reviews ?? []).some((it) => mayDecide(session, it.reviewers ?? []) && showsDraft(it));
   return (
     <>
       <h1>

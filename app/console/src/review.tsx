@@ -290,6 +290,7 @@ function Feedback({ words, keep, label }: { words: Words; keep: (words?: Words) 
 function DraftReview(of: Deciding) {
   const { id, review, words, keep, send } = of;
   const { value: iteration, failure } = useLoaded(() => readDraft(id, review.path ?? ''), [id, review.path]);
+  const given = useGiven(id, true);
   const [isOpened, setOpened] = useState(false); // else it was open before the page was loaded, and has no claim to the focus
   const wasEdited = useRef(false);
   wasEdited.current ||= words.draft !== undefined;
@@ -298,7 +299,7 @@ function DraftReview(of: Deciding) {
   return (
     <>
       {words.draft === undefined ? (
-        <Verdict {...of} iteration={iteration} edited={() => setOpened(true)} isClosed={wasEdited.current} />
+        <Verdict {...of} iteration={iteration} given={given.value ?? null} edited={() => setOpened(true)} isClosed={wasEdited.current} />
       ) : (
         <Editor
           draft={iteration.draft}
@@ -365,19 +366,20 @@ function Judgement({ of }: { of: schema.Iteration }) {
 
 interface Judging extends Deciding {
   iteration: schema.Iteration;
+  /** The text that was given. */
+  given: string | null;
   edited: () => void;
   /** Whether it stands where the editor was: its opener has the focus that the editor had. */
   isClosed: boolean;
 }
 
-function Verdict({ id, review, words, keep, send, who, iteration, edited, isClosed }: Judging) {
+function Verdict({ review, words, keep, send, who, iteration, given, edited, isClosed }: Judging) {
   const [wrong, setWrong] = useState('');
   const [isRejecting, setRejecting] = useState(false);
   const draft = iteration.draft;
   const [isMarked, setMarked] = useState(true);
-  const given = useGiven(id, true);
   const reasons = useMemo(() => [iteration], [iteration]);
-  const pieces = usePieces(given.value ?? null, draft, reasons);
+  const pieces = usePieces(given, draft, reasons);
   const count = pieces?.filter(isChange).length ?? 0;
   const opener = useRef<HTMLButtonElement>(null);
   useLayoutEffect(() => {

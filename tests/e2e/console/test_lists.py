@@ -71,7 +71,7 @@ async def test_a_screen_of_rows_is_read_before_anything_else(
     async with page.expect_request("**/v1/refinements?limit=25*"):
         await page.goto("/console/refinements")
     read = [it for it in asked if "/v1/" in it or "/readyz" in it]
-    assert "limit=8" in read[0]
+    assert "limit=5" in read[0]
     await expect(page.locator("tbody tr").first).to_be_visible()
 
 
