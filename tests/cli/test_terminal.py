@@ -72,6 +72,7 @@ def test_a_terminal_gets_a_table_in_colours_and_no_draft_can_give_it_orders(
 def test_a_terminal_without_colours_gets_none(nasty: ScriptedApi, variable: dict[str, str]) -> None:
     shown = on_a_terminal("watch", ID, "--server", nasty.url, **variable)
     assert "0.91" in shown
+    assert "What changed from the draft" in shown
     assert "\x1b[1;32m" not in shown
     assert ("\x1b" in shown) == ("TERM" not in variable)
 
