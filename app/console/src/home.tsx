@@ -154,13 +154,15 @@ function RequestForm({ from, keptAs, isHome }: { from: Request | null; keptAs: s
       {failure !== undefined && <Failure of={failure} />}
       <details class="more" open={isMore} onToggle={(event) => setMore(event.currentTarget.open)}>
         <summary>More: preset, criteria, strategy, limits, review, the same as code</summary>
-        {isMore && <Rest {...{ request, setRequest, errors }} ready={() => setReady(true)} />}
         {isMore && (
-          <p>
-            <button type="button" onClick={() => setRequest({})}>
-              Empty the form
-            </button>
-          </p>
+          <div class="rest">
+            <Rest {...{ request, setRequest, errors }} ready={() => setReady(true)} />
+            <p>
+              <button type="button" onClick={() => setRequest({})}>
+                Empty the form
+              </button>
+            </p>
+          </div>
         )}
       </details>
     </form>

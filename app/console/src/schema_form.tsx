@@ -132,7 +132,8 @@ interface Ids {
   'aria-describedby': string | undefined;
 }
 
-const plain = (text: string): string => text.replaceAll('`', '').replaceAll(/\s+/g, ' ');
+/** A description for people: without marks of code, and without the papers that programs follow. */
+const plain = (text: string): string => text.replaceAll(/ \(arXiv [^)]*\)|`/g, '').replaceAll(/\s+/g, ' ');
 
 function Text(properties: FieldProperties) {
   const { schema, value, onChange, isRequired, pointer } = properties;

@@ -62,6 +62,7 @@ async def result(page: Page, service: RunningService) -> None:
 
 async def review(page: Page, service: RunningService) -> None:
     """The inbox: a letter under review, with a remark on a passage."""
+    await service.erase_unfinished()
     review = {"when": "before_completion"}
     for title in ("Letter about refunds", "Answer to ticket 4712", "Notice of maintenance"):
         await edited(service, review=review, metadata={"title": title})
@@ -178,6 +179,7 @@ async def main(names: list[str]) -> None:
             browser = await playwright.chromium.launch(executable_path=executable, args=FLAGS)
             for name in names or PICTURES:
                 page = await browser.new_page(base_url=url_of(service.settings), viewport=SIZE)
+                await page.emulate_media(reduced_motion="reduce")
                 part = await PICTURES[name](page, service)
                 path = FOLDER / f"{name}.png"
                 if part:

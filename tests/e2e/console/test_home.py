@@ -52,6 +52,18 @@ async def test_the_text_is_shown_before_anything_is_decided(
 
 
 @pytest.mark.long
+async def test_changes_appear_in_the_text_while_it_is_worked_on(
+    page: Page, service: RunningService
+) -> None:
+    service.models.behaviour = hanging_at("iterations/2/critique")
+    refinement_id = await service.submit(draft=ROUGH)
+    await page.goto(f"/console/refinements/{refinement_id}")
+    await expect(page.get_by_text("so far", exact=False).first).to_be_visible()
+    await expect(page.locator(".prose ins").first).to_contain_text("Draft number 1")
+    await expect(page.get_by_role("button", name="Accept all")).to_have_count(0)
+
+
+@pytest.mark.long
 async def test_changes_have_reasons_and_are_accepted_or_undone(
     page: Page, service: RunningService
 ) -> None:
