@@ -89,6 +89,7 @@ const COMMANDS: Command[] = [
 const REVIEW_KEYS: [string, string][] = [
   ['a', 'go to “Approve” (Enter approves)'],
   ['r', 'write what to change'],
+  ['m', 'write a remark on the passage that is selected'],
   ['e', 'edit the draft, or the arguments of the call'],
   ['x', 'go to “Reject”'],
 ];

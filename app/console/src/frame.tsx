@@ -29,7 +29,7 @@ function lazily<Script, Properties extends object>(load: () => Promise<Script>, 
   let script: Script | undefined;
   return function Loaded(properties: Properties) {
     const { value = script, failure } = useLoaded(async () => (script ??= await load()), []);
-    if (!value) return failure === undefined ? <Loading /> : <Failure of={failure} />;
+    if (!value) return failure === undefined ? <Loading /> : <Failure of="This page could not be loaded yet. It is tried again." />;
     const Picked = pick(value);
     return <Picked {...properties} />;
   };

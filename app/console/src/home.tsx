@@ -157,7 +157,7 @@ function RequestForm({ from, keptAs, isHome }: { from: Request | null; keptAs: s
         {isMore && (
           <div class="rest">
             <Rest {...{ request, setRequest, errors }} ready={() => setReady(true)} />
-            <p>
+            <p hidden={!isReady}>
               <button type="button" onClick={() => setRequest({})}>
                 Empty the form
               </button>

@@ -30,7 +30,7 @@ export function Inbox({ id, session }: { id: string | undefined; session: Sessio
     if (next && next.id !== chosen) navigate(hrefOf('reviews', next.id));
     return true;
   };
-  useShortcuts((key) => (key === 'j' ? go(1) : key === 'k' ? go(-1) : 'arex'.includes(key) && goTo(key)));
+  useShortcuts((key) => (key === 'j' ? go(1) : key === 'k' ? go(-1) : 'aremx'.includes(key) && goTo(key)));
   if (!mine) return failure === undefined ? <Loading /> : <Failure of={failure} />;
   if (!chosen) return <NothingWaits isReviewer={session.scopes.includes('review')} />;
   return (

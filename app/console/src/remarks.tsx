@@ -137,7 +137,7 @@ export function Remarks({ words, keep, draft, wrong, setWrong }: Remarking) {
       </label>
       <label class="line">
         Remark on it
-        <textarea rows={2} value={words.remark} onInput={(event) => keep({ ...words, remark: event.currentTarget.value })} />
+        <textarea rows={2} data-key="m" value={words.remark} onInput={(event) => keep({ ...words, remark: event.currentTarget.value })} />
       </label>
       {wrong && (
         <p class="error" role="alert">

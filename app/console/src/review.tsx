@@ -13,6 +13,7 @@ import { type Change, feedbackOf, NOTHING, type Words } from './kept.js';
 import type { Journaled } from './live.js';
 import { Failure, Loading, Name, Names, scoreText, useLoaded, When } from './parts.js';
 import { MarkedDraft, Remarks, spansOf, withRemark } from './remarks.js';
+import { goTo } from './shortcuts.js';
 import { ACTIONS } from './words.js';
 
 const REVIEWER = 'hone.reviewer';
@@ -414,6 +415,15 @@ function Verdict({ review, words, keep, send, who, iteration, given, edited, isC
         selected={(start, end) => keep({ ...words, passage: { quote: draft.slice(start, end), start } })}
       />
       <div class="decide">
+        {words.passage.start !== undefined && (
+          <p>
+            <button class="link" onClick={() => goTo('m')}>
+              Say what is wrong with “<Name of={words.passage.quote.slice(0, 40)} />
+              {words.passage.quote.length > 40 && '…'}”
+            </button>{' '}
+            <kbd aria-hidden="true">m</kbd>
+          </p>
+        )}
         <p class="actions">
           {isAsked && (
             <button class="main" data-key="a" onClick={() => send({ action: 'approve', ...said })}>

@@ -83,6 +83,10 @@ async def test_what_is_selected_among_changes_is_a_passage_of_the_draft(
     )
     passage = page.get_by_label("Passage")
     await expect(passage).to_have_value("To get refund 0, you should contact our team.")
+    await page.get_by_role("button", name="Say what is wrong with").click()
+    await page.keyboard.type("Say when.")
+    await page.get_by_role("button", name="Ask for a revision").click()
+    await expect(page.get_by_text("Sent: a revision was asked for.")).to_be_visible()
 
 
 async def test_an_empty_inbox_says_how_something_comes_into_it(page: Page) -> None:

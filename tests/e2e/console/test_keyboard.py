@@ -171,6 +171,7 @@ async def test_a_request_is_filled_in_copied_and_submitted(
     await page.keyboard.press("Enter")
     assert (await focused(page))["name"].startswith("Add criterion")
     await use(page, "As JSON")
+    await expect(page.get_by_label("Request")).to_be_visible()
     await use(page, "curl")
     await expect(page.get_by_label("The request in curl")).to_contain_text("A text.")
     assert await violations(page) == []
