@@ -85,8 +85,8 @@ async def test_what_is_selected_among_changes_is_a_passage_of_the_draft(
     await expect(passage).to_have_value("To get refund 0, you should contact our team.")
     await page.get_by_role("button", name="Say what is wrong with").click()
     await page.keyboard.type("Say when.")
-    await page.get_by_role("button", name="Ask for a revision").click()
-    await expect(page.get_by_text("Sent: a revision was asked for.")).to_be_visible()
+    await page.get_by_role("button", name="Add the remark").click()
+    await expect(draft.locator("ins mark")).to_have_text("To")
 
 
 async def test_an_empty_inbox_says_how_something_comes_into_it(page: Page) -> None:
