@@ -35,7 +35,14 @@ from app.queue import RefinementQueue
 from app.service import Admission, Batches, ModelRoles, Selection, Service, Shutdown, Watching
 from app.service.admission import switched_off
 from app.settings import Settings
-from app.store import LiveTexts, Store, UnusableRedis, open_store, open_wakeups
+from app.store import (
+    ArchiveAway,
+    LiveTexts,
+    Store,
+    UnusableRedis,
+    open_store,
+    open_wakeups,
+)
 from app.store.redis.connection import place_of
 from app.telemetry import NO_TRACES, Traces, metrics, open_traces
 
@@ -156,7 +163,7 @@ def _serve(settings: Settings, traces: Traces) -> int:
         app = create_app(settings, shutdown, traces)
         server = ApiServer(configured(app, settings), shutdown.close)
         asyncio.run(_reachable(settings))
-    except (PluginFailed, Unavailable, UnusableRedis, ValueError) as error:
+    except (PluginFailed, Unavailable, UnusableRedis, ArchiveAway, ValueError) as error:
         _log.error("cannot start: %s", _with_cause(error))
         return 1
     metrics.STREAMS.set_function(lambda: shutdown.waiting)

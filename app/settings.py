@@ -42,6 +42,7 @@ PROVIDER_VARIABLE = re.compile(r"^hone_provider_([a-z0-9_]+)_(base_url|api_key)$
 HOST_NAME = re.compile(r"\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 ORIGIN = re.compile(r"https?://([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
 ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
+ARCHIVE = re.compile(r"(s3|gs|az)://[^/@?#]+(/[^?#]*)?|file:///[^?#]+")
 KEY = re.compile(r"[ -~]*")
 BUILT_IN = frozenset(provider.name for provider in PROVIDERS)
 
@@ -101,6 +102,12 @@ def _is_proxy(url: SecretStr) -> SecretStr:
     parts = urlsplit(url.get_secret_value())
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("is not of the form http://proxy.example:3128")
+    return url
+
+
+def _is_archive(url: str) -> str:
+    if url and not ARCHIVE.fullmatch(url):
+        raise ValueError("is not of the form s3://BUCKET/PREFIX, gs://, az:// or file:///DIRECTORY")
     return url
 
 
@@ -433,6 +440,17 @@ class Settings(_WithProviders):
         ge=0,
         description="Seconds after the end of a refinement after which its record is packed, so"
         " that it takes a third of the memory.",
+    )
+    archive_url: Annotated[str, AfterValidator(_is_archive)] = Field(
+        "",
+        description="Object store to which ended refinements go: `s3://BUCKET/PREFIX`, `gs://`,"
+        " `az://` or `file:///DIRECTORY`; its own variables have the credentials. Redis keeps what"
+        " lists show. Requires the extra `archive`. Empty: none.",
+    )
+    archive_after_s: float = Field(
+        3_600,
+        ge=0,
+        description="Seconds after the end of a refinement after which it is archived.",
     )
     keep_prompts: bool = Field(
         True, description="Keep the text of every prompt with its refinement, for `/steps`."

@@ -29,7 +29,7 @@ from app.contract.requests import RefinementRequest
 from app.local.supervisor import MARGIN_S, Child, ForkedProgram, Interrupts, Supervisor
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
-from app.store import UnusableRedis, WorkerStore, open_renewal, open_worker_store
+from app.store import ArchiveAway, UnusableRedis, WorkerStore, open_renewal, open_worker_store
 from app.store.redis.connection import place_of
 from app.store.state import new_prompt_nonce
 from app.telemetry import Traces, configure_logs, metrics, open_traces
@@ -47,6 +47,7 @@ from workers.play.quarantine import CANNOT_RUN, Parent, Quarantine, prefer_in_oo
 from workers.play.refinements import (
     Refinements,
     announce,
+    archive_ended,
     drop_strays,
     feed_batches,
     heed_commands,
@@ -72,7 +73,7 @@ OpenModels = Callable[[Settings], AbstractAsyncContextManager[ModelCaller]]
 BackgroundTask = Callable[[], Awaitable[None]]
 Start = Callable[..., Coroutine[Any, Any, None]]
 
-CANNOT_START = (PluginFailed, UnusableRedis, RedisError, RunsAsRoot, ValidationError)
+CANNOT_START = (PluginFailed, UnusableRedis, ArchiveAway, RedisError, RunsAsRoot, ValidationError)
 QUARANTINED = 2
 """Child processes of a worker that play suspects; few refinements ever are."""
 CONNECT_TIMEOUT_S = 30.0
@@ -259,6 +260,7 @@ async def work(
         partial(recover, store, worker.is_idle, is_gone),
         partial(feed_batches, store),
         partial(take_ended, store),
+        *(() if store.archiving is None else (partial(archive_ended, store.archiving),)),
         partial(resume_parked, store, limiter, bulkhead, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
         partial(heed_watchers, store, texts),

@@ -121,9 +121,11 @@ async def exported_tenant(store: Store, tenant: str) -> AsyncIterator[dict[str, 
     cursor, has_more = None, True
     while has_more:
         page = await store.page(tenant, limit=PAGE, cursor=cursor)
-        for snapshot in page.data:
-            entry = {"kind": "refinement", "snapshot": snapshot.model_dump(mode="json")}
+        for shown in page.data:
+            entry = {"kind": "refinement", "snapshot": shown.model_dump(mode="json")}
             try:
+                snapshot = await store.snapshot(tenant, shown.id) if shown.archived else shown
+                entry["snapshot"] = snapshot.model_dump(mode="json")
                 yield entry | {
                     "request": (await store.request(tenant, snapshot.id)).model_dump(mode="json"),
                     "events": [event async for event in _events(store, tenant, snapshot.id)],

@@ -753,16 +753,17 @@ async def readiness(store: TheStore, model_roles: TheModelRoles, tenant: Tenant)
     """Return 200 if Redis responds and accepts writes.
 
     No running worker is a warning, and so are work that no running worker can play, which waits, a
-    model or provider that takes no calls (told to tenant `default` only), and webhooks that nothing
-    sends.
+    model or provider that takes no calls (told to tenant `default` only), webhooks that nothing
+    sends, and an archive that cannot be used.
     """
     workers, unplayable = (
         await store.administration.workers(),
         await store.administration.unplayable(),
     )
     limits, overdue = await _limits(store, tenant), await store.webhooks.overdue()
-    waiting = await store.administration.waiting()
-    return offers.readiness_of(workers, unplayable, model_roles, limits, overdue, waiting)
+    waiting, archive = await store.administration.waiting(), await store.administration.archive()
+    found = (workers, unplayable, model_roles, limits, overdue, waiting, archive.text)
+    return offers.readiness_of(*found)
 
 
 Plain = Callable[[Request], Awaitable[Response | None]]

@@ -48,6 +48,7 @@ async def redeliver(
     refinement_id: RefinementId, webhook_id: WebhookId, tenant: Tenant, store: TheStore
 ) -> DeliveryList:
     """Send a webhook again now, with the same id, whatever has become of it."""
+    await store.bring_back(tenant, refinement_id)
     await store.webhooks.redeliver(tenant, refinement_id, webhook_id)
     return DeliveryList(data=await store.deliveries(tenant, refinement_id))
 

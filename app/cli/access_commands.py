@@ -32,6 +32,7 @@ from app.local.embedded import DataDirInUse, EmbeddedRedis, url_of_running
 if TYPE_CHECKING:
     from app.access import Keyring, Tenants
     from app.store import Store
+    from app.store.archive_check import Comparison
 
 T = TypeVar("T")
 
@@ -47,6 +48,11 @@ app.add_typer(tenants, name="tenants")
 
 secrets = typer.Typer(cls=HoneGroup, no_args_is_help=True, help="Replace HONE_SECRET_KEY.")
 app.add_typer(secrets, name="secrets")
+
+archive = typer.Typer(
+    cls=HoneGroup, no_args_is_help=True, help="Compare HONE_ARCHIVE_URL with Redis, and repair."
+)
+app.add_typer(archive, name="archive")
 
 TenantArgument = Annotated[str, typer.Argument(help="Name of the tenant.")]
 KeyIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the key: key_...")]
@@ -67,7 +73,7 @@ def on_store(
     returns, else `about`.
     """
     from app.queue import RefinementQueue  # noqa: PLC0415 - importing the store takes time
-    from app.store import UnusableRedis, open_store  # noqa: PLC0415
+    from app.store import ArchiveAway, UnusableRedis, open_store  # noqa: PLC0415
 
     settings = read_settings()
 
@@ -94,7 +100,7 @@ def on_store(
         url = settings.redis_url or (redis.url if redis else url_of_running(settings.data_dir))
         try:
             return asyncio.run(connected(url))
-        except (HoneError, UnusableRedis) as error:
+        except (HoneError, UnusableRedis, ArchiveAway) as error:
             raise CliError(str(error)) from None
 
 
@@ -292,8 +298,8 @@ def rotate_secrets() -> None:
 
     async def rotated(store: "Store") -> "tuple[Counter[str], list[ApiKey]]":
         with refusals():
-            done = await store.resealing.seal_all()
-            while again := +await store.resealing.seal_all():  # what was moved behind the scan
+            done = await store.seal_all()
+            while again := +await store.seal_all():  # what was moved behind the scan
                 done += again
             await store.access.forget_random_secret()
         return done, await keyring_of(store).made_under_old_secret()
@@ -311,6 +317,62 @@ def rotate_secrets() -> None:
         " 12 hours after the last process was restarted with both (sessions of the console), when"
         " every receiver of webhooks and tool calls has its new secret (docs/access.md)",
     )
+
+
+SHOWN = 20
+
+
+@archive.command(name="check")
+def check_archive(
+    delete: Annotated[
+        bool,
+        typer.Option(
+            "--delete",
+            help="Delete objects without a stub that are older than 7 days, with all others of"
+            " their refinements; refused for more than 1 % of all.",
+        ),
+    ] = False,
+) -> None:
+    """List objects that no refinement in Redis names, and refinements without their object."""
+    from app.store.archive_check import RefusedDeletion  # noqa: PLC0415
+
+    async def checked(store: "Store") -> "Comparison":
+        found = await store.archive_check.compare()
+        if delete:
+            await store.archive_check.delete(found)
+        return found
+
+    try:
+        found = on_store(checked, "archive check --delete" if delete else "")
+    except RefusedDeletion as refused:
+        raise CliError(f"nothing was deleted: {refused}") from None
+    say(console(), f"installation {found.installation}: {found.objects} objects")
+    gone = f"deleted: {len(found.deletable)}" if delete else f"old enough: {len(found.deletable)}"
+    _say_some(f"without a stub: {len(found.unnamed)}, {gone}", [at.path for at in found.unnamed])
+    _say_some(f"refinements without their object: {len(found.missing)}", found.missing)
+
+
+def _say_some(what: str, names: Sequence[str]) -> None:
+    say(console(), what)
+    for name in names[:SHOWN]:
+        say(console(), f"  {name}")
+    if len(names) > SHOWN:
+        say(console(), f"  and {len(names) - SHOWN} more")
+
+
+@archive.command(name="restore")
+def restore_archive(
+    installation: Annotated[
+        str,
+        typer.Option(
+            help="Copy the refinements of this installation, the first directory of its objects,"
+            " instead: for an empty Redis.  [default: that of this Redis]"
+        ),
+    ] = "",
+) -> None:
+    """Let Redis know again what is in the archive and was lost from Redis."""
+    restored = on_store(lambda store: store.archive_check.restore(installation), "archive restore")
+    say(console(), f"restored: {restored} refinements")
 
 
 def _request(

@@ -31,7 +31,7 @@ from app.telemetry.traces import ENDPOINTS, export_flaw, wants_traces
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from app.store import ServerFacts, Store
+    from app.store import ArchiveFacts, ServerFacts, Store
 
 MINIMUM_FREE = 0.1  # share of a disk
 LARGEST_SKEW_S = 1.0
@@ -83,6 +83,9 @@ class Seen:
     keys: int
     limited: tuple[str, ...]
     used: tuple[str, ...]
+    archive: "ArchiveFacts"
+    archive_error: str
+    """Why this machine cannot read it, if that is so."""
 
 
 @app.command()
@@ -141,6 +144,7 @@ def examine(
         yield from _redis(seen.server, settings)
         yield from _workers(seen.server)
         yield from _keys(seen, settings, environ.get("HONE_SERVER", ""))
+        yield from _archive(seen, settings)
     yield _api(settings)
     yield from _models(settings, seen)
     if calls_models:
@@ -157,7 +161,8 @@ async def _see(store: "Store") -> Seen:
     by_use = [limit.limit.name for limit in limits if ":" in limit.limit.name]
     broken = tuple(limit.limit.name for limit in limits if limit.limit.breaker)
     working = [key for key in keys if time.time() * 1000 < key.ends_at]
-    return Seen(server, len(working), broken, tuple(dict.fromkeys(by_use)))
+    used, archive = tuple(dict.fromkeys(by_use)), await store.administration.archive()
+    return Seen(server, len(working), broken, used, archive, await store.archive_error())
 
 
 def known_variables() -> frozenset[str]:
@@ -310,6 +315,17 @@ def _workers(server: "ServerFacts") -> Iterator[Diagnosis]:
             f"refinements wait that no worker can play (engine version: {needed})",
             "start a worker of the release that accepted them",
         )
+
+
+def _archive(seen: Seen, settings: Settings) -> Iterator[Diagnosis]:
+    """Say whether the archive works, if there is one."""
+    if not settings.archive_url and not seen.archive.installation:
+        return
+    advice = "check HONE_ARCHIVE_URL, its credentials and the store; docs/operations.md#archive"
+    if error := seen.archive.text or seen.archive_error:
+        yield warning("archive", error, advice)
+    else:
+        yield ok("archive", f"{settings.archive_url}; {seen.archive.waiting} records wait for it")
 
 
 def _keys(seen: Seen, settings: Settings, server: str) -> Iterator[Diagnosis]:

@@ -169,6 +169,12 @@ class Snapshot(Contract):
     erased_at: datetime | None = Field(
         None, description="When its text and metadata were erased, since `store` is false."
     )
+    archived: bool = Field(
+        False,
+        description="Whether it is in the archive. In a list, `result`, `reviewed`,"
+        " `continued_from`, texts of `reason` and `error`, and names of parts are left out then,"
+        " and there are at most 50 `scores`; the refinement itself has all of them.",
+    )
     last_event: int
     metadata: dict[str, str]
     links: Links

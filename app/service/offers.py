@@ -52,12 +52,13 @@ def readiness_of(
     limits: Sequence[StoredLimit],
     overdue: int = 0,
     waiting: int = 0,
+    archive: str = "",
 ) -> Readiness:
     """Return the readiness of this server with that many running workers.
 
     `unplayable` are the versions that refinements wait for and no worker plays; an open breaker of
     `limits` is a warning; `overdue` are webhooks that nothing sends; `waiting` refinements wait for
-    a worker.
+    a worker; `archive` says what is wrong with the archive, if anything.
     """
     warnings = [] if workers else [NO_WORKER]
     warnings += [UNREADABLE if model == LATER else _unplayed(model) for model in unplayable]
@@ -65,6 +66,8 @@ def readiness_of(
         warnings += _broken(model_roles.limits_of(provider, limits))
     if overdue:
         warnings.append(f"webhooks overdue: {overdue}; is `hone webhooks` running?")
+    if archive:
+        warnings.append(archive)
     return Readiness(workers=workers, waiting=waiting, warnings=tuple(warnings))
 
 

@@ -274,6 +274,7 @@ class Service:
         Without a path that is the result. Raises Conflict unless the parent has ended with a
         result, and what `submit` raises.
         """
+        await self._store.bring_back(tenant, refinement_id)
         parent = await self._store.snapshot(tenant, refinement_id)
         request = await self._store.request(tenant, refinement_id)
         result = require_continuable(parent)
@@ -484,6 +485,7 @@ class Service:
         and IdempotencyMismatch for a key that was used with other limits for it.
         """
         await self._require_prices(tenant, refinement_id, change)
+        await self._store.bring_back(tenant, refinement_id)
         is_replayed = await self._store.was_given(refinement_id, "retry", key)
         snapshot = await self._store.retry(tenant, refinement_id, change, key)
         return await self._after(tenant, Accepted(snapshot, is_replayed), wait_s)

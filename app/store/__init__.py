@@ -17,7 +17,9 @@ from app.store.access import (
     Spent,
     report_spending,
 )
-from app.store.administration import Clock, ServerFacts, WorkerFacts
+from app.store.administration import ArchiveFacts, Clock, ServerFacts, WorkerFacts
+from app.store.archive import open_archive
+from app.store.archiving import Archiving
 from app.store.batches import BatchStore, BatchUpload
 from app.store.creation import Creation
 from app.store.endpoints import EndpointSecrets, SigningSecrets
@@ -41,6 +43,7 @@ from app.store.redis.connection import (
 from app.store.sealing import sealer_of
 from app.store.state import (
     Addition,
+    ArchiveAway,
     Claimed,
     Entry,
     Fenced,
@@ -72,6 +75,9 @@ __all__ = [
     "Achieved",
     "Addition",
     "Agreement",
+    "ArchiveAway",
+    "ArchiveFacts",
+    "Archiving",
     "BatchStore",
     "BatchUpload",
     "ChangeSignal",
@@ -164,7 +170,13 @@ async def open_store(
             )
             enqueuer = Enqueuer(queue, committer, lease_ms)
             yield Store(
-                committer, creation, enqueuer, lease_ms, sealer_of(settings), _secrets_of(settings)
+                committer,
+                creation,
+                enqueuer,
+                lease_ms,
+                sealer_of(settings),
+                _secrets_of(settings),
+                _archiving_of(settings, committer),
             )
 
 
@@ -192,7 +204,14 @@ async def open_worker_store(
                 lease_ms=lease_ms,
                 pack_after_ms=_milliseconds(settings.pack_after_s),
                 sealer=sealer_of(settings),
+                archiving=_archiving_of(settings, committer),
             )
+
+
+def _archiving_of(settings: Settings, committer: Committer) -> Archiving | None:
+    if (archive := open_archive(settings)) is None:
+        return None
+    return Archiving(committer, archive, _milliseconds(settings.archive_after_s))
 
 
 @asynccontextmanager

@@ -3,14 +3,17 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from app.contract.values import value
+from app.store.archiving import AGAIN_MS
 from app.store.rate_limits import StoredLimit, parked_by_model, stored_limits
 from app.store.redis import keys
+from app.store.redis.codec import moment
 from app.store.redis.committer import PROBE_MS, Committer, replies_in_order
 from app.store.redis.connection import refusing
 from app.store.redis.scripts import REWRITTEN
@@ -28,6 +31,25 @@ class WorkerFacts:
     pid: str
     holds: int
     """The refinements that it holds, queued ones not counted."""
+
+
+@value(slots=True)
+class ArchiveFacts:
+    """What workers last found of the archive; `waiting` records are due to go to it."""
+
+    installation: str
+    """Empty as long as nothing was archived."""
+    failing_since: datetime | None
+    error: str
+    waiting: int
+
+    @property
+    def text(self) -> str:
+        """What an operator should know, if anything."""
+        if self.failing_since is None:
+            return ""
+        since = self.failing_since.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return f"the archive fails since {since}: {self.error}; {self.waiting} records wait"
 
 
 @value(slots=True)
@@ -190,8 +212,30 @@ class Administration:
     async def standing(self) -> Mapping[str, float]:
         """Return how many refinements, webhooks and workers stand in Redis, by what they are."""
         waiting, overdue = await self.waiting(), await self._webhooks.overdue()
-        found = await workload(self._committer)
-        return {**found, "waiting": waiting, "webhooks_overdue": overdue}
+        found, archive = await workload(self._committer), await self.archive()
+        return {
+            **found,
+            "waiting": waiting,
+            "webhooks_overdue": overdue,
+            "archive_waiting": archive.waiting,
+            "archive_failing": archive.failing_since is not None,
+        }
+
+    @refusing
+    async def archive(self) -> ArchiveFacts:
+        """Return what workers last found of the archive."""
+        until = await _now_ms(self._committer) + AGAIN_MS
+        found, waiting = await replies_in_order(
+            self._committer.execute("HGETALL", keys.ARCHIVE),
+            self._committer.execute("ZCOUNT", keys.TO_ARCHIVE, "-inf", until),
+        )
+        since = found.get(b"failing_since")
+        return ArchiveFacts(
+            found.get(b"installation", b"").decode(),
+            None if since is None else moment(int(since)),
+            found.get(b"error", b"").decode(),
+            waiting,
+        )
 
     async def used_memory(self) -> float:
         """Return the share of Redis's maxmemory that is used; 0 without a limit."""

@@ -27,11 +27,13 @@ from app.contract.errors import (
     Overloaded,
     QuotaExceeded,
 )
-from app.contract.status import TERMINAL
+from app.store.archive import Archive
+from app.store.archiving import whole_summary
 from app.store.creation import REMEMBERED_S, RETRY_AFTER_BYTES_S, BatchPlace, Creation
 from app.store.enqueue import Word
 from app.store.redis import keys
 from app.store.redis.codec import (
+    ENDED_STATUSES,
     Summary,
     decode_batch_webhook,
     encode_metadata,
@@ -58,7 +60,6 @@ SHOWN_AT_ONCE = 50
 log = logging.getLogger(__name__)
 
 _COUNTED = {name: name.encode() for name in BatchCounts.model_fields}
-_ENDED = {status.encode() for status in TERMINAL}
 
 
 class BatchUpload:
@@ -203,9 +204,16 @@ class BatchStore:
     Another tenant's batch is BatchNotFound.
     """
 
-    def __init__(self, committer: Committer, creation: Creation, sealer: Sealer) -> None:
+    def __init__(
+        self,
+        committer: Committer,
+        creation: Creation,
+        sealer: Sealer,
+        archive: Archive | None = None,
+    ) -> None:
         self._committer = committer
         self._creation = creation
+        self._archive = archive
         self._sealer = sealer
 
     async def upload(self, tenant: str, origin: str = "") -> BatchUpload:
@@ -323,7 +331,7 @@ class BatchStore:
             if page:
                 yield b"".join(page)
             for item, summary in zip(items, summaries, strict=True):
-                if summary.get(b"store") == b"0" and summary[b"status"] in _ENDED:
+                if summary.get(b"store") == b"0" and summary[b"status"] in ENDED_STATUSES:
                     await received(item["id"])
 
     async def pending(self, tenant: str, batch_id: str) -> AsyncIterator[dict[str, Any]]:
@@ -346,8 +354,8 @@ class BatchStore:
     async def _summary(self, item: dict[str, Any]) -> Summary:
         if "id" not in item:
             return {}
-        found: Summary = await self._committer.execute("HGETALL", keys.SUMMARY + item["id"])
-        return found
+        found = await self._committer.execute("HGETALL", keys.SUMMARY + item["id"])
+        return await whole_summary(self._committer, self._archive, item["id"], found)
 
     async def _look(self, tenant: str, batch_id: str) -> Summary:
         reply = await self._committer.submit(BATCH, batch_id, tenant, "look")

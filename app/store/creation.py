@@ -27,6 +27,7 @@ from app.store.redis.codec import (
     encode_submitted,
     encode_webhook,
     paired,
+    with_stub,
 )
 from app.store.redis.committer import Committer
 from app.store.redis.connection import RETRY_AFTER_S
@@ -98,7 +99,8 @@ class Creation:
         refinement_id = first_id.decode()
         if not summary:
             raise RefinementNotFound(refinement_id)
-        return Created(decode_snapshot(refinement_id, paired(summary)), bool(is_replayed))
+        found = decode_snapshot(refinement_id, with_stub(paired(summary)))
+        return Created(found, bool(is_replayed))
 
     def _refusal(self, code: bytes) -> HoneError:
         if code == b"MISMATCH":

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from struct import Struct
 from typing import TypeVar
@@ -50,11 +50,11 @@ class EndedRecord:
     def packed(self) -> bytes:
         """Return the record as one value. Raises zlib.error for prompts it cannot read."""
         lists = (
-            _words(self.request),
-            _words(plain_fields(self.prompts)),
-            *([entry_id, *_words(entry)] for entry_id, entry in self.entries),
+            words_of(self.request),
+            words_of(plain_fields(self.prompts)),
+            *([entry_id, *words_of(entry)] for entry_id, entry in self.entries),
         )
-        plain = b"".join(chain.from_iterable(map(_encoded, lists)))
+        plain = encoded_lists(lists)
         if len(plain) > FOR_ZLIB:
             return lzma.compress(plain, preset=XZ_PRESET)
         return zlib.compress(plain, LEVEL)
@@ -64,7 +64,7 @@ class EndedRecord:
         """Return the record in such a value."""
         is_xz = packed.startswith(XZ)
         plain = lzma.decompress(packed) if is_xz else zlib.decompress(packed)
-        request, prompts, *entries = _decoded(plain)
+        request, prompts, *entries = decoded_lists(plain)
         return cls(
             [(entry_id, paired(words)) for entry_id, *words in entries],
             paired(request),
@@ -74,16 +74,22 @@ class EndedRecord:
     def commands(self, refinement_id: str) -> Iterator[Sequence[Word]]:
         """Yield the commands that write it as it was."""
         for entry_id, entry in self.entries:
-            yield ("XADD", keys.JOURNAL + refinement_id, entry_id, *_words(entry))
+            yield ("XADD", keys.JOURNAL + refinement_id, entry_id, *words_of(entry))
         for key, fields in ((keys.REQUEST, self.request), (keys.PROMPTS, self.prompts)):
-            words = _words(fields)
+            words = words_of(fields)
             for start in range(0, len(words), FIELDS_AT_ONCE):
                 some = words[start : start + FIELDS_AT_ONCE]
                 yield ("HSET", key + refinement_id, *some)
 
 
-def _words(fields: Mapping[bytes, bytes]) -> list[bytes]:
+def words_of(fields: Mapping[bytes, bytes]) -> list[bytes]:
+    """Return names and values, one after the other."""
     return list(chain.from_iterable(fields.items()))
+
+
+def encoded_lists(lists: Iterable[Sequence[bytes]]) -> bytes:
+    """Return lists of words as one value."""
+    return b"".join(chain.from_iterable(map(_encoded, lists)))
 
 
 def _encoded(words: Sequence[bytes]) -> Iterator[bytes]:
@@ -93,7 +99,8 @@ def _encoded(words: Sequence[bytes]) -> Iterator[bytes]:
         yield word
 
 
-def _decoded(data: bytes) -> Iterator[list[bytes]]:
+def decoded_lists(data: bytes) -> Iterator[list[bytes]]:
+    """Yield the lists in such a value."""
     at = 0
     while at < len(data):
         (count,), at, words = COUNT.unpack_from(data, at), at + COUNT.size, []
@@ -104,7 +111,8 @@ def _decoded(data: bytes) -> Iterator[list[bytes]]:
         yield words
 
 
-async def _apart_if_large(size: int, do: Callable[[], T]) -> T:
+async def apart_if_large(size: int, do: Callable[[], T]) -> T:
+    """Return what is made of so many bytes: in a thread, if that takes long."""
     return do() if size <= ON_THE_LOOP else await asyncio.to_thread(do)
 
 
@@ -119,12 +127,12 @@ def record_of(entries: Entries, request: Summary = NOTHING) -> EndedRecord:
 async def with_unpacked(entries: Entries) -> Entries:
     """Return entries of a journal; a packed one is replaced by those that it holds."""
     size = len(entries[0][1].get(b"packed", b"")) if entries else 0
-    return (await _apart_if_large(size, lambda: record_of(entries))).entries
+    return (await apart_if_large(size, lambda: record_of(entries))).entries
 
 
 async def unpacked(packed: bytes) -> EndedRecord:
     """Return the record in a packed value."""
-    return await _apart_if_large(len(packed), lambda: EndedRecord.unpacked(packed))
+    return await apart_if_large(len(packed), lambda: EndedRecord.unpacked(packed))
 
 
 async def packed_record(committer: Committer, refinement_id: str) -> EndedRecord | None:
@@ -153,10 +161,13 @@ async def repack(
     return bool(await committer.submit(REPACK, refinement_id, sha1, *words))
 
 
-async def pack_record(committer: Committer, refinement_id: str) -> bool:
+async def pack_record(
+    committer: Committer, refinement_id: str, archive_after_ms: int | None = None
+) -> bool:
     """Pack the record of a refinement that has ended; return whether it is packed now.
 
-    It stays as it is if it has not ended, or changes meanwhile. Raises redis errors.
+    It goes to the archive, if there is one, `archive_after_ms` after its end. It stays as it is if
+    it has not ended, or changes meanwhile. Raises redis errors.
     """
     entries, request, prompts = await asyncio.gather(
         committer.execute("XRANGE", keys.JOURNAL + refinement_id, "-", "+"),
@@ -169,8 +180,9 @@ async def pack_record(committer: Committer, refinement_id: str) -> bool:
         number, kind, at = number_of(entry_id), last[b"type"], last[b"at"]
         record = EndedRecord(entries, request, prompts)
         size = sum(len(content) for _, entry in entries for content in entry.values())
-        packed = await _apart_if_large(size, record.packed)
-    return bool(await committer.submit(PACK, refinement_id, number, kind, at, packed))
+        packed = await apart_if_large(size, record.packed)
+    archive = () if archive_after_ms is None else (archive_after_ms,)
+    return bool(await committer.submit(PACK, refinement_id, number, kind, at, packed, *archive))
 
 
 async def unpack_record(committer: Committer, refinement_id: str) -> bool:

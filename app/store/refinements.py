@@ -13,11 +13,14 @@ from app.contract.errors import MalformedHeader, NotStored, RefinementNotFound
 from app.contract.events import Event
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import EVERYTHING, Selected, Snapshot, SnapshotPage
-from app.contract.status import TERMINAL, Status
-from app.store.packing import Entries, packed_record, with_unpacked
+from app.contract.status import Status
+from app.store.archive import Archive, ArchivedRecord
+from app.store.archiving import read_archived, whole_summary
+from app.store.packing import EndedRecord, Entries, packed_record, with_unpacked
 from app.store.prompts import KeptPrompt, decode_prompts, known_texts
 from app.store.redis import keys
 from app.store.redis.codec import (
+    ENDED_STATUSES,
     Summary,
     decode_request,
     decode_snapshot,
@@ -27,17 +30,17 @@ from app.store.redis.codec import (
     number_of,
     snapshot_json,
     stored_event,
+    with_stub,
 )
 from app.store.redis.committer import Committer, replies_in_order
 from app.store.redis.connection import refusing
 from app.store.sealing import Sealer
-from app.store.state import ID_PREFIX, StoredEvent
+from app.store.state import ID_PREFIX, StoredEvent, UnreadableRecord
 
 NO_METADATA: Mapping[str, str] = {}
 OWNED = ("tenant", "erased_at")
 REQUESTED = (b"request", b"secrets")
 ENDED_FIELDS = ("tenant", "erased_at", "status", "last_event", "ended_event")
-ENDED = frozenset(status.encode() for status in TERMINAL)
 LAST = 2**64 - 1  # the highest number a stream id can hold
 
 CHUNK = 500  # ids read in one round trip
@@ -155,9 +158,12 @@ def decode_cursor(tenant: str, cursor: str) -> str:
 class RefinementReader:
     """Another tenant's refinement is RefinementNotFound."""
 
-    def __init__(self, committer: Committer, sealer: Sealer) -> None:
+    def __init__(
+        self, committer: Committer, sealer: Sealer, archive: Archive | None = None
+    ) -> None:
         self._committer = committer
         self._sealer = sealer
+        self._archive = archive
 
     @refusing
     async def snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
@@ -179,7 +185,7 @@ class RefinementReader:
                 break
             if erased:
                 raise NotStored(refinement_id)
-            if not request and (record := await packed_record(self._committer, refinement_id)):
+            if not request and (record := await self._ended_record(tenant, refinement_id)):
                 request, sealed = map(record.request.get, REQUESTED)
             if request:
                 return decode_request(request, self._sealer.open(sealed, refinement_id))
@@ -268,15 +274,32 @@ class RefinementReader:
         """
         known = known_texts(await self._request(tenant, refinement_id))
         kept = await self._committer.execute("HGETALL", keys.PROMPTS + refinement_id)
-        if not kept and (record := await packed_record(self._committer, refinement_id)):
+        if not kept and (record := await self._ended_record(tenant, refinement_id)):
             kept = record.prompts
         # it may be 20 MB of drafts
         return await asyncio.to_thread(decode_prompts, kept, steps, known, replies)
+
+    async def _ended_record(self, tenant: str, refinement_id: str) -> EndedRecord | None:
+        """Return a record that is packed, or archived."""
+        if packed := await packed_record(self._committer, refinement_id):
+            return packed
+        if archived := await self._archived_record(tenant, refinement_id):
+            return await archived.unpacked()
+        return await packed_record(self._committer, refinement_id)  # it may be brought back
+
+    async def _archived_record(self, tenant: str, refinement_id: str) -> ArchivedRecord | None:
+        return await read_archived(self._committer, self._archive, tenant, refinement_id)
 
     async def _snapshot(self, tenant: str, refinement_id: str) -> Snapshot:
         return decode_snapshot(refinement_id, await self._summary(tenant, refinement_id))
 
     async def _summary(self, tenant: str, refinement_id: str) -> Summary:
+        """Return the whole summary, perhaps from the archive; or raise RefinementNotFound."""
+        found = await self._own_summary(tenant, refinement_id)
+        return await whole_summary(self._committer, self._archive, refinement_id, found)
+
+    async def _own_summary(self, tenant: str, refinement_id: str) -> Summary:
+        """Return the summary in Redis: of an archived record its stub."""
         found: Summary = await self._committer.execute("HGETALL", keys.SUMMARY + refinement_id)
         if found.get(b"tenant") != tenant.encode():
             raise RefinementNotFound(refinement_id)
@@ -290,7 +313,7 @@ class RefinementReader:
             )
         )
         return tuple(
-            decode_snapshot(refinement_id, summary)
+            decode_snapshot(refinement_id, with_stub(summary))
             for refinement_id, summary in zip(ids, summaries, strict=True)
             if summary  # else it was erased a moment ago
         )
@@ -320,6 +343,7 @@ class RefinementReader:
         snapshot. These are plain commands, which take Redis half the time of a script.
         """
         journal, key = keys.JOURNAL + refinement_id, keys.SUMMARY + refinement_id
+        is_missing = False
         while True:
             # In this order, so that no entry is newer than what is known of the refinement.
             page = (f"({min(after, LAST)}-0", "+", "COUNT", limit + 1)
@@ -332,13 +356,31 @@ class RefinementReader:
                 raise RefinementNotFound(refinement_id)
             if erased:
                 raise NotStored(refinement_id)
-            ended = int(ended_event or last) if status in ENDED else 0
+            ended = int(ended_event or last) if status in ENDED_STATUSES else 0
             if entries and b"packed" in entries[0][1]:  # in which the whole journal is
                 unpacked = await with_unpacked(entries)
                 entries = [entry for entry in unpacked if number_of(entry[0]) > after]
+            if not entries and ended and after < int(last):  # an archived record has no journal
+                if found := await self._read_archived(tenant, refinement_id, after, limit):
+                    return found
+                if is_missing:
+                    raise UnreadableRecord(f"the journal of {refinement_id}, which is missing")
+                is_missing = True  # unless it was brought back
+                continue
             if not entries or len(entries) > limit or not ends(entries[-1][1]):
                 return entries, {}, ended
             summary: Summary = await self._committer.execute("HGETALL", key)
             if summary and int(summary[b"last_event"]) <= number_of(entries[-1][0]):
                 return entries, summary, ended
             # Something was appended after the terminal entry in the meantime, or it was erased.
+
+    async def _read_archived(
+        self, tenant: str, refinement_id: str, after: int, limit: int
+    ) -> tuple[Entries, Summary, int] | None:
+        """Return the same of an archived record; None if Redis has it again."""
+        if (record := await self._archived_record(tenant, refinement_id)) is None:
+            return None
+        journal, summary = (await record.unpacked()).entries, record.summary
+        entries = [entry for entry in journal if number_of(entry[0]) > after][: limit + 1]
+        ended = int(summary.get(b"ended_event") or summary[b"last_event"])
+        return entries, {**summary, b"archived": b"1"}, ended

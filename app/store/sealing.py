@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from hashlib import sha256
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -34,22 +35,19 @@ class Sealer:
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
         self._ciphers = [AESGCM(key) for key in keys]
+        self.key_id = sha256(b"id of" + keys[0]).hexdigest()[:16] if keys else ""
+        """Tells the first key from others, and nothing about it; empty without a key."""
 
     def seal(self, found: Mapping[str, str], about: str) -> bytes:
         """Encrypt secrets by JSON Pointer; nothing is empty. Raises ValueError without a key."""
-        if not found:
-            return b""
-        if not self._ciphers:
-            raise ValueError("secrets cannot be stored: HONE_SECRET_KEY is not set")
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        return nonce + self._ciphers[0].encrypt(nonce, to_json(dict(found)), about.encode())
+        return self.encrypt(to_json(dict(found)), about) if found else b""
 
     def open(self, sealed: bytes | None, about: str) -> dict[str, str]:
         """Decrypt what was sealed for the same id; raise UnreadableSecrets with another key."""
         if not sealed:
             return {}
-        found, _ = self._opened(sealed, about)
-        return found
+        opened: dict[str, str] = from_json(self.decrypt(sealed, about))
+        return opened
 
     def sealed_anew(self, sealed: bytes, about: str) -> bytes | None:
         """Return what an earlier key has sealed under the first one; None if that one has.
@@ -57,14 +55,26 @@ class Sealer:
         Raises UnreadableSecrets if no key opens it.
         """
         found, number = self._opened(sealed, about)
-        return self.seal(found, about) if number else None
+        return self.encrypt(found, about) if number else None
 
-    def _opened(self, sealed: bytes, about: str) -> tuple[dict[str, str], int]:
-        """Return the secrets, and the number of the key that has sealed them, from 0."""
+    def encrypt(self, plain: bytes, about: str) -> bytes:
+        """Encrypt under the first key. Raises ValueError without a key."""
+        if not self._ciphers:
+            raise ValueError("secrets cannot be stored: HONE_SECRET_KEY is not set")
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return nonce + self._ciphers[0].encrypt(nonce, plain, about.encode())
+
+    def decrypt(self, sealed: bytes, about: str) -> bytes:
+        """Decrypt what `encrypt` has encrypted for the same; raise UnreadableSecrets."""
+        found, _ = self._opened(sealed, about)
+        return found
+
+    def _opened(self, sealed: bytes, about: str) -> tuple[bytes, int]:
+        """Return the content, and the number of the key that has sealed it, from 0."""
         nonce, text = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
         for number, cipher in enumerate(self._ciphers):
             with suppress(InvalidTag):
-                return from_json(cipher.decrypt(nonce, text, about.encode())), number
+                return cipher.decrypt(nonce, text, about.encode()), number
         raise UnreadableSecrets(
             "the secrets of the request, which another HONE_SECRET_KEY has encrypted"
         )

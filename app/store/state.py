@@ -5,6 +5,7 @@ Suspected         it may have killed the worker that held it: nothing was claime
 UnreadableRecord  a later release wrote it, or, as UnreadableSecrets, another HONE_SECRET_KEY has
                   encrypted it: another worker must play it
 StaleLimits       an append relied on limits that a PATCH has replaced; nothing was written
+ArchiveAway       the archive cannot be read or written now
 """
 
 import secrets
@@ -130,6 +131,10 @@ class UnreadableRecord(Exception):
 
 class UnreadableSecrets(UnreadableRecord):
     """Another HONE_SECRET_KEY has encrypted the secrets of a request."""
+
+
+class ArchiveAway(Exception):
+    """The archive cannot be read or written now; the message says why."""
 
 
 class Suspected(Exception):

@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from uuid import uuid4
 
 from pydantic_core import to_json
@@ -25,6 +28,8 @@ from app.contract.snapshot import Snapshot
 from app.contract.webhooks import Delivery
 from app.store.access import AccessStore
 from app.store.administration import Administration
+from app.store.archive_check import ArchiveCheck
+from app.store.archiving import Archiving, archived_at, required
 from app.store.batches import BatchStore
 from app.store.creation import Creation
 from app.store.endpoints import EndpointSecrets
@@ -44,7 +49,7 @@ from app.store.redis.codec import (
     pending_reviews,
 )
 from app.store.redis.committer import Committer
-from app.store.redis.connection import refusing
+from app.store.redis.connection import refusals, refusing
 from app.store.redis.scripts import (
     COMMAND,
     ERASE,
@@ -53,7 +58,7 @@ from app.store.redis.scripts import (
 from app.store.refinements import RefinementReader
 from app.store.reviews import decide
 from app.store.sealing import NO_SEALER, Resealing, Sealer
-from app.store.state import BATCH_PREFIX, Addition, Created, Job, NewRefinement
+from app.store.state import BATCH_PREFIX, Addition, ArchiveAway, Created, Job, NewRefinement
 from app.store.statistics import Statistics
 from app.store.webhooks import WebhookStore
 
@@ -80,11 +85,13 @@ class Store(RefinementReader):
         lease_ms: int,
         sealer: Sealer = NO_SEALER,
         secrets: EndpointSecrets | None = None,
+        archiving: Archiving | None = None,
     ) -> None:
-        super().__init__(committer, sealer)
+        super().__init__(committer, sealer, None if archiving is None else archiving.archive)
+        self._archiving = archiving
         self.webhooks = WebhookStore(committer, secrets)
         self.presets = PresetStore(committer, sealer)
-        self.batches = BatchStore(committer, creation, sealer)
+        self.batches = BatchStore(committer, creation, sealer, self._archive)
         self.provider_keys = ProviderKeyStore(committer, sealer)
         self._creation = creation
         self._enqueuer = enqueuer
@@ -92,7 +99,7 @@ class Store(RefinementReader):
         self.access = AccessStore(committer)
         self.statistics = Statistics(committer)
         self.administration = Administration(committer, creation.server, self.webhooks)
-        self.resealing = Resealing(committer, sealer)
+        self._resealing = Resealing(committer, sealer)
 
     @refusing
     async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
@@ -102,7 +109,10 @@ class Store(RefinementReader):
         IdempotencyMismatch, Overloaded if the queue is full or memory nearly full, and
         QuotaExceeded.
         """
-        return await self._creation.create(new, idempotency_key)
+        created = await self._creation.create(new, idempotency_key)
+        if created.snapshot.archived:
+            return replace(created, snapshot=await self._snapshot(new.tenant, created.id))
+        return created
 
     async def webhook(self, tenant: str, record_id: str) -> Endpoint | None:
         """Return where the news of a refinement or batch goes, secrets included, if anywhere.
@@ -118,7 +128,16 @@ class Store(RefinementReader):
         webhook = await self.webhook(tenant, record_id)
         if webhook is None:
             return ()
-        return await self.webhooks.deliveries(tenant, record_id, webhook.url)
+        with refusals():
+            archived = await self._archived_record(tenant, record_id)
+        stored = None if archived is None else archived.deliveries
+        return await self.webhooks.deliveries(tenant, record_id, webhook.url, stored)
+
+    @refusing
+    async def bring_back(self, tenant: str, record_id: str) -> None:
+        """Write a record into Redis again if it is archived."""
+        if await archived_at(self._committer, tenant, record_id) is not None:
+            await required(self._archiving).bring_back(tenant, record_id)
 
     @refusing
     async def cancel(
@@ -190,7 +209,7 @@ class Store(RefinementReader):
         names = known_as or (() if review.reviewer is None else (review.reviewer,))
         asked = review.model_dump_json() + to_json(names).decode()
         while True:
-            summary = await self._summary(tenant, refinement_id)
+            summary = await self._own_summary(tenant, refinement_id)
             decided = error = None
             try:
                 decided = decide(refinement_id, pending_reviews(summary), review, names)
@@ -233,14 +252,12 @@ class Store(RefinementReader):
         while True:
             key = keys.SUMMARY + refinement_id
             seq, stored = await self._committer.execute("HMGET", key, "limits_seq", "limits")
-            if seq is None or stored is None:
-                raise RefinementNotFound(refinement_id)
-            limits = change.applied_to(decode_limits(stored))
-            args = (asked, seq, encode_limits(limits))
+            limits = stored and change.applied_to(decode_limits(stored))
+            args = (asked, seq or "", (limits and encode_limits(limits)) or "")
             code, _ = await self._command(
                 "change", tenant, refinement_id, command_id, versions, *args
             )
-            if code != "STALE":
+            if code != "STALE" and stored:  # else it was brought back from the archive
                 return limits if code == "OK" else decode_limits(stored)
             # Another client has changed them in the meantime.
 
@@ -299,11 +316,40 @@ class Store(RefinementReader):
         assert event is not None
         return event, code == "REPLAYED"
 
+    async def archive_error(self) -> str:
+        """Return why the archive cannot be used from here; empty if it can, or nothing is in it."""
+        if not (installation := (await self.administration.archive()).installation):
+            return ""
+        try:
+            await required(self._archive).require(installation)
+        except ArchiveAway as error:
+            return str(error)
+        return ""
+
+    async def seal_all(self) -> Counter[str]:
+        """Seal everything under the newest key; return how many records were, by kind.
+
+        Raises redis errors, UnreadableSecrets and ArchiveAway.
+        """
+        done = await self._resealing.seal_all()
+        if self._archive is not None and (await self.administration.archive()).installation:
+            done["archived records"] += await self.archive_check.seal_all()
+        return done
+
+    @property
+    def archive_check(self) -> ArchiveCheck:
+        """What an operator does with the archive; raise ArchiveAway if none is set."""
+        now = datetime.now(UTC)
+        return ArchiveCheck(self._committer, required(self._archive), self._sealer, now)
+
     @refusing
     async def erase(self, tenant: str, refinement_id: str) -> None:
         """Delete it and everything derived from it, in any status, or raise RefinementNotFound."""
-        if await self._committer.submit(ERASE, refinement_id, tenant, "all") == b"MISSING":
+        answer = await self._committer.submit(ERASE, refinement_id, tenant, "all")
+        if answer == b"MISSING":
             raise RefinementNotFound(refinement_id)
+        if answer == b"OBJECTS" and self._archiving is not None:
+            await self._archiving.erase(tenant, refinement_id)
 
     @refusing
     async def delivered(self, tenant: str, refinement_id: str) -> None:
@@ -336,10 +382,10 @@ class Store(RefinementReader):
         """
         pinned = "" if versions is None else f",{','.join(map(str, sorted(versions)))},"
         identity = (uuid4().hex, "-") if command_id is None else (command_id, sha256_of(asked))
-        command = (name, *identity, pinned, self._lease_ms)
-        code, detail, job = await self._committer.submit(
-            COMMAND, refinement_id, tenant, *command, *args
-        )
+        command = (refinement_id, tenant, name, *identity, pinned, self._lease_ms, *args)
+        while (answer := await self._committer.submit(COMMAND, *command))[0] == b"ARCHIVED":
+            await required(self._archiving).bring_back(tenant, refinement_id)
+        code, detail, job = answer
         if job:
             self._enqueue(Job.numbered(refinement_id, job))
         if error := _refusal(code.decode(), refinement_id, detail):

@@ -14,7 +14,7 @@ from app.contract.values import value
 from app.contract.webhooks import Attempt, Delivery, DeliveryStatus, RegisteredEndpoint
 from app.store.endpoints import EndpointSecrets, endpoint_id
 from app.store.redis import keys
-from app.store.redis.codec import UNKNOWN_FIELDS, moment, paired
+from app.store.redis.codec import UNKNOWN_FIELDS, Summary, moment, paired
 from app.store.redis.committer import Committer, replies_in_order
 from app.store.redis.connection import refusals
 from app.store.redis.scripts import (
@@ -157,9 +157,14 @@ class WebhookStore:
         key = keys.endpoint(taken.tenant, endpoint_id(taken.tenant, url))
         return bool(await self._run(ENDPOINT_OUTCOME, key, *args))
 
-    async def deliveries(self, tenant: str, refinement_id: str, url: str) -> tuple[Delivery, ...]:
-        """Return the webhooks of a refinement; raise RefinementNotFound."""
-        found = await self._stored(tenant, refinement_id)
+    async def deliveries(
+        self, tenant: str, refinement_id: str, url: str, archived: Summary | None = None
+    ) -> tuple[Delivery, ...]:
+        """Return the webhooks of a refinement; raise RefinementNotFound.
+
+        `archived`: what Redis had of them, if the record is archived.
+        """
+        found = await self._stored(tenant, refinement_id, archived)
         known_as = endpoint_id(tenant, url)
         with refusals():
             key = keys.endpoint(tenant, known_as)
@@ -187,7 +192,9 @@ class WebhookStore:
             if await self._run(REDELIVER, *args) != b"CHANGED":
                 return
 
-    async def _stored(self, tenant: str, record_id: str) -> dict[int, tuple[bytes, float | None]]:
+    async def _stored(
+        self, tenant: str, record_id: str, archived: Summary | None = None
+    ) -> dict[int, tuple[bytes, float | None]]:
         """Return state, and when it is due if it is, of each webhook of a refinement or batch."""
         is_batch = record_id.startswith(BATCH_PREFIX)
         with refusals():
@@ -199,6 +206,7 @@ class WebhookStore:
             )
             if owner != tenant.encode():
                 raise BatchNotFound(record_id) if is_batch else RefinementNotFound(record_id)
+            stored = archived or stored
             events = [name for name in stored if name.isdigit()]
             if not events:
                 return {}

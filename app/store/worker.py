@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from app.contract.errors import RefinementNotFound
 from app.contract.snapshot import Failure
 from app.contract.status import Status
+from app.store.archiving import Archiving
 from app.store.enqueue import Enqueuer
 from app.store.journal import EndedJournals, Journal
 from app.store.live_texts import decode_watched, encode_piece
@@ -98,7 +99,10 @@ class WorkerStore:
         usage_days: int = USAGE_DAYS,
         pack_after_ms: int,
         sealer: Sealer = NO_SEALER,
+        archiving: Archiving | None = None,
     ) -> None:
+        self.archiving = archiving
+        self._archive_after_ms = None if archiving is None else archiving.after_ms
         self._pack_after_ms = pack_after_ms
         self._sealer = sealer
         self._usage_days = usage_days
@@ -344,7 +348,10 @@ class WorkerStore:
             self._client, TAKE_ENDED, COUNTED_AT_ONCE, count_after_ms, *packing
         )
         await asyncio.gather(
-            *(pack_record(self._committer, refinement_id.decode()) for refinement_id in ids)
+            *(
+                pack_record(self._committer, refinement_id.decode(), self._archive_after_ms)
+                for refinement_id in ids
+            )
         )
         return counted == COUNTED_AT_ONCE or len(ids) == PACKED_AT_ONCE
 

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from redis.asyncio import Redis
@@ -16,6 +16,7 @@ from app.contract.reviews import ApprovalGiven, PauseRequest, Reviewed
 from app.contract.status import Status
 from app.contract.webhooks import Webhook
 from app.store import Addition, Store, WorkerStore
+from app.store.archiving import sha1_of
 from app.store.rate_limits import PermitReport, permit_words
 from app.store.redis import keys
 from app.store.redis.codec import (
@@ -534,6 +535,37 @@ async def _repack(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs
     return (refinement_id, sha1, len(command), *command)
 
 
+async def _packed_now(store: Store, worker: WorkerStore, redis: Redis) -> str:
+    refinement_id = await _ended(store, worker)
+    await pack_now(redis, worker, refinement_id)
+    await redis.zadd(keys.TO_ARCHIVE, {refinement_id: 1})
+    return refinement_id
+
+
+async def _take_archive(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    await _packed_now(store, worker, redis)
+    return (10, 60_000)
+
+
+async def _archive(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    refinement_id = await _packed_now(store, worker, redis)
+    summary = await redis.hgetall(keys.SUMMARY + refinement_id)
+    entries: Any = await redis.xrange(keys.JOURNAL + refinement_id)
+    return (refinement_id, sha1_of(summary, {}, {}, entries), "name", b"stub")
+
+
+async def _bring_back(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    args = await _archive(store, worker, redis)
+    await run_script(redis, SCRIPTS["archive"], *args)
+    command = ("HSET", f"{keys.SUMMARY}{args[0]!s}", "limits", "{}")
+    return (args[0], "name", 1_000, len(command), *command)
+
+
+async def _restore_stub(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    fields = ("tenant", TENANT, "status", "failed", "stub", "s", "archived", "name")
+    return ("ref_1", TENANT, "failed", '{"a":"b"}', 10**15, "", *fields)
+
+
 async def _replace_field(_: Store, __: WorkerStore, redis: Redis) -> ScriptArgs:
     await redis.hset("a hash", "field", "before")
     return ("a hash", "field", "before", "after")
@@ -550,6 +582,10 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("take_ended", _take_ended),
     ("pack", _pack),
     ("repack", _repack),
+    ("take_archive", _take_archive),
+    ("archive", _archive),
+    ("bring_back", _bring_back),
+    ("restore_stub", _restore_stub),
     ("replace_field", _replace_field),
     ("look", _look),
     ("claim", _claim),
@@ -616,6 +652,7 @@ ANSWERS_ONCE = {
     *("take_due", "take_parked", "erase", "claim", "command", "spend"),
     *("take_webhooks", "settle_webhook", "redeliver"),
     *("take_batches", "batch", "take_ended", "pack", "repack", "replace_field"),
+    *("take_archive", "archive", "bring_back", "restore_stub"),
 }
 
 

@@ -16,7 +16,17 @@ from app.contract.errors import RefinementNotFound
 from app.contract.judgement import CRITIC
 from app.contract.models import ModelChoice
 from app.contract.values import value
-from app.store import LATER, Claimed, Fenced, Loaded, Suspected, UnreadableRecord, WorkerStore
+from app.store import (
+    LATER,
+    ArchiveAway,
+    Archiving,
+    Claimed,
+    Fenced,
+    Loaded,
+    Suspected,
+    UnreadableRecord,
+    WorkerStore,
+)
 from app.telemetry import (
     NO_TRACES,
     Origin,
@@ -46,6 +56,8 @@ FED_EVERY_S = 0.1
 STRAYS_EVERY_S = 5.0
 ANNOUNCED_PER_LEASE = 4
 ENDED_EVERY_S = 1.0
+ARCHIVE_EVERY_S = 1.0
+ARCHIVE_AGAIN_S = 15.0
 RESTART_AFTER_S = 0.5
 
 
@@ -391,6 +403,21 @@ async def take_ended(store: WorkerStore, every_s: float = ENDED_EVERY_S) -> None
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
         await asyncio.sleep(every_s)
+
+
+async def archive_ended(archiving: Archiving, every_s: float = ARCHIVE_EVERY_S) -> None:
+    """Move what has ended to the archive until cancelled; what fails is tried again."""
+    while True:
+        wait_s = every_s
+        try:
+            while await archiving.move_due():
+                pass
+        except ArchiveAway as error:
+            log.warning("the archive cannot be used: %s", error)
+            wait_s = ARCHIVE_AGAIN_S
+        except RedisError as error:
+            log.warning("Redis is unavailable: %s", error)
+        await asyncio.sleep(wait_s)
 
 
 async def feed_batches(store: WorkerStore) -> None:

@@ -10,8 +10,8 @@
 --     (JSON)
 --   retry: the same three for refinement.retried, the limits in it, number of voided steps
 -- Returns a code, a detail, and the number of the RQ job to enqueue: minus the number for the front of the queue, 0 for
--- none. The code is OK, REPLAYED for a command that took effect before, or a refusal, with which nothing changes; the
--- detail of a rating is the number of its event.
+-- none. The code is OK, REPLAYED for a command that took effect before, ARCHIVED if the record must be brought back first,
+-- or a refusal, with which nothing changes; the detail of a rating is the number of its event.
 local id, owner, name, command, digest, versions, lease_ms = unpack(ARGV, 1, 7)
 local key = SUMMARY .. id
 local tenant, status, last, jobs, holder, parked, stopping, finish_requested, limits, seq, best, erased = unpack(
@@ -35,6 +35,7 @@ local function unchanged()
 end
 
 if tenant ~= owner then return answer('MISSING') end
+if not limits and (digest ~= '-' or name == 'rate' or name == 'retry') then return answer('ARCHIVED') end  -- a stub
 if erased and (name == 'rate' or name == 'retry') then return answer('UNSTORED') end
 local before = redis.call('HGET', GIVEN .. id, name .. ' ' .. command)
 if before then

@@ -29,7 +29,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.errors import HoneError, Overloaded, Unavailable
 from app.store.redis import keys
-from app.store.state import UnreadableRecord, UnreadableSecrets
+from app.store.state import ArchiveAway, UnreadableRecord, UnreadableSecrets
 
 OLDEST = (6, 2)
 FIRST_RELEASE = "1.0"
@@ -471,6 +471,7 @@ async def _check_format(client: AsyncRedis) -> None:
 
 
 RETRY_AFTER_S = 5
+ARCHIVE_RETRY_S = 30
 
 
 class _Refusals:
@@ -519,10 +520,8 @@ def _refusal_for(error: BaseException) -> HoneError | None:
         return Unavailable("Redis timed out", retry_after_s=RETRY_AFTER_S)
     if isinstance(error, RedisConnectionError):
         return Unavailable("Redis is unreachable", retry_after_s=RETRY_AFTER_S)
-    if isinstance(error, UnreadableRecord):
-        by_whom = "a later release of Hone wrote it, and this server cannot read"
-        why = "cannot read" if isinstance(error, UnreadableSecrets) else by_whom
-        return Unavailable(f"{why} {error}", retry_after_s=RETRY_AFTER_S)
+    if isinstance(error, ArchiveAway | UnreadableRecord):
+        return _unreadable(error)
     if not isinstance(error, RedisError):
         return None
     # Redis 6.2 puts the code of a script's error inside a message of its own.
@@ -530,3 +529,11 @@ def _refusal_for(error: BaseException) -> HoneError | None:
         return Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S)
     is_passing = is_away(error)
     return Unavailable("Redis refuses writes", retry_after_s=RETRY_AFTER_S) if is_passing else None
+
+
+def _unreadable(error: ArchiveAway | UnreadableRecord) -> Unavailable:
+    if isinstance(error, ArchiveAway):
+        return Unavailable(f"the record is archived: {error}", retry_after_s=ARCHIVE_RETRY_S)
+    by_whom = "a later release of Hone wrote it, and this server cannot read"
+    why = "cannot read" if isinstance(error, UnreadableSecrets) else by_whom
+    return Unavailable(f"{why} {error}", retry_after_s=RETRY_AFTER_S)

@@ -1,7 +1,8 @@
 """Every Redis key and channel. All start with `hone:1:`, where 1 is the version of the format.
 
 hone:1:format                   the release whose records these are; written at the first start
-hone:1:refinement:ID            hash: the summary of the journal
+hone:1:refinement:ID            hash: the summary of the journal; of an archived record a stub,
+                                with `archived`, the name of its object, and `stub`, see archive.py
 hone:1:journal:ID               stream: entry n has the id `n-0`; packed after the end, with what
                                 the next two hold, see packing.py
 hone:1:request:ID               hash: `request` and `models`, JSON; `secrets`, by JSON Pointer,
@@ -23,6 +24,12 @@ hone:1:low_priority             number of ids in lines whose priority is `batch`
 hone:1:slots                    hash: name of a worker -> its free slots
 hone:1:to_pack                  sorted set: id -> when it ended, until its record is packed; later
                                 while a worker packs it
+hone:1:to_archive               sorted set: id -> when its packed record is due to go to the archive
+hone:1:to_erase                 sorted set: `TENANT ID` -> when its objects are to be deleted; with
+                                ` again` once more, after whatever was being written
+hone:1:archive                  hash: `installation`, the directory of this service in the archive;
+                                `failing_since` and `error` while the archive cannot be used
+hone:1:archive_swept            for a day after all records were looked through for the archive
 hone:1:to_count                 sorted set: id -> when it ended, until its ending is in the sums
 hone:1:deadlines                sorted set: id -> its absolute deadline
 hone:1:parked                   set: models and endpoints for which refinements are parked
@@ -129,6 +136,10 @@ WAITING = f"{PREFIX}waiting"
 DEADLINES = f"{PREFIX}deadlines"
 TO_PACK = f"{PREFIX}to_pack"
 TO_COUNT = f"{PREFIX}to_count"
+TO_ARCHIVE = f"{PREFIX}to_archive"
+TO_ERASE = f"{PREFIX}to_erase"
+ARCHIVE = f"{PREFIX}archive"
+ARCHIVE_SWEPT = f"{PREFIX}archive_swept"
 PARKED = f"{PREFIX}parked"
 PARKED_OF = f"{PREFIX}parked_of:"
 ASIDE = f"{PREFIX}aside"
@@ -198,6 +209,9 @@ LUA = {
     "DEADLINES": DEADLINES,
     "TO_PACK": TO_PACK,
     "TO_COUNT": TO_COUNT,
+    "TO_ARCHIVE": TO_ARCHIVE,
+    "TO_ERASE": TO_ERASE,
+    "ARCHIVE": ARCHIVE,
     "PARKED": PARKED,
     "PARKED_OF": PARKED_OF,
     "ASIDE": ASIDE,

@@ -79,11 +79,17 @@ local function leave_batch(id, tenant, outcome, batch, position)
   redis.call('HINCRBY', BATCH .. batch, 'erased', 1)
 end
 
--- Deletes a refinement and everything derived from it but sums: if it has ended, its ending is counted first.
+-- Deletes a refinement and everything derived from it but sums: if it has ended, its ending is counted first. The objects
+-- of an archived one are deleted later, and named in TO_ERASE until then.
 local function forget(id)
   count_endings({ id })
-  local tenant, status, outcome, metadata, idempotency, batch, position = unpack(redis.call('HMGET', SUMMARY .. id,
-    'tenant', 'status', 'outcome', 'metadata', 'idempotency', 'batch', 'position'))
+  local tenant, status, outcome, metadata, idempotency, batch, position, archived = unpack(redis.call('HMGET',
+    SUMMARY .. id, 'tenant', 'status', 'outcome', 'metadata', 'idempotency', 'batch', 'position', 'archived'))
+  if archived then
+    local at, objects = clock(), tenant .. ' ' .. id
+    redis.call('ZADD', TO_ERASE, at, objects, at + ERASED_MS, objects .. ' again')
+    redis.call('ZREM', TO_ARCHIVE, id)
+  end
   if batch then leave_batch(id, tenant, outcome, batch, position) end
   if tenant then
     unpark(id, tenant)

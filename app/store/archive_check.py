@@ -1,0 +1,200 @@
+"""Compares the archive with Redis, deletes what nothing names, and rebuilds what Redis has lost."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from app.contract.values import value
+from app.store.archive import Archive, ArchivedAt, ArchivedRecord
+from app.store.packing import EndedRecord, words_of
+from app.store.redis import keys
+from app.store.redis.codec import encode_stub
+from app.store.redis.committer import Committer
+from app.store.redis.scripts import RESTORE_STUB
+from app.store.sealing import SECRETS, Sealer
+from app.store.state import ArchiveAway
+
+KEPT = timedelta(days=7)
+"""For which an object without a stub is kept: an older copy of Redis may still name it."""
+MOST_DELETED = 0.01
+COMPARED_AT_ONCE = 500
+STUB_FIELDS = (
+    *(b"tenant", b"status", b"outcome", b"last_event", b"metadata", b"excerpt", b"batch"),
+    b"position",
+)
+
+
+class RefusedDeletion(Exception):
+    """Too much would be deleted, or the archive may be another's; the message says why."""
+
+
+@value(slots=True)
+class Comparison:
+    """What the archive and Redis have of one another."""
+
+    installation: str
+    objects: int
+    unnamed: tuple[ArchivedAt, ...]
+    """Objects that no stub names, of records that Redis does not have otherwise."""
+    deletable: tuple[ArchivedAt, ...]
+    """Those of them that are old enough, with every other object of their records."""
+    missing: tuple[str, ...]
+    """Ids of stubs without their object."""
+
+
+class ArchiveCheck:
+    """What an operator does with an archive. Raises redis errors and ArchiveAway."""
+
+    def __init__(
+        self, committer: Committer, archive: Archive, sealer: Sealer, now: datetime
+    ) -> None:
+        self._committer = committer
+        self._archive = archive
+        self._sealer = sealer
+        self._now = now
+
+    async def compare(self) -> Comparison:
+        """Return what does not fit; nothing is changed."""
+        installation = await self._installation()
+        by_id: dict[tuple[str, str], list[tuple[ArchivedAt, datetime]]] = defaultdict(list)
+        for at, stored in await self._archive.records(installation):
+            by_id[at.tenant, at.id].append((at, stored.written_at))
+        named = dict([pair async for pair in self._named(list(by_id))])
+        unnamed, deletable = list[ArchivedAt](), list[ArchivedAt]()
+        for of, found in by_id.items():
+            if (name := named[of]) is None:
+                continue  # Redis has it, or deletes its objects
+            others = [at for at, _ in found if at.name != name]
+            unnamed += others
+            if all(self._now - written_at > KEPT for _, written_at in found):
+                deletable += others
+        there = {(at.id, at.name) for found in by_id.values() for at, _ in found}
+        missing = [stub for stub in await self._stubs() if stub not in there]
+        return Comparison(
+            installation,
+            sum(map(len, by_id.values())),
+            tuple(unnamed),
+            tuple(deletable),
+            tuple(refinement_id for refinement_id, _ in missing),
+        )
+
+    async def delete(self, found: Comparison) -> None:
+        """Delete what is `deletable`; raise RefusedDeletion for more than a hundredth of all."""
+        await self._archive.require(found.installation)
+        if len(found.deletable) > MOST_DELETED * found.objects:
+            raise RefusedDeletion(
+                f"{len(found.deletable)} of {found.objects} objects would be deleted, more than"
+                f" {MOST_DELETED:.0%}: is this an older copy of Redis? `hone archive restore`"
+                " rebuilds what Redis has lost"
+            )
+        for at in found.deletable:
+            await self._archive.delete(at)
+
+    async def restore(self, installation: str = "") -> int:
+        """Rebuild the stubs that Redis has lost; return how many.
+
+        Records of another `installation` are copied into this one, and their own objects stay. A
+        Redis that has none yet becomes that installation.
+        """
+        source, restored = installation or await self._installation(), 0
+        await self._archive.require(source)
+        await self._committer.execute("HSETNX", keys.ARCHIVE, "installation", source)
+        own = await self._installation()
+        newest: dict[tuple[str, str], tuple[datetime, ArchivedAt]] = {}
+        for at, stored in await self._archive.records(source):
+            of = (at.tenant, at.id)
+            if of not in newest or newest[of][0] < stored.written_at:
+                newest[of] = (stored.written_at, at)
+        async for of, name in self._named(list(newest)):
+            if name == "":
+                restored += await self._restore(own, newest[of][1])
+        return restored
+
+    async def _restore(self, own: str, at: ArchivedAt) -> bool:
+        record = await self._archive.fetch(at)
+        if at.installation != own:
+            at = await self._archive.write(own, at.tenant, at.id, record)
+        summary = record.summary
+        stub = {name: summary[name] for name in STUB_FIELDS if name in summary}
+        stub |= {b"archived": at.name.encode(), b"stub": encode_stub(summary)}
+        batch = summary.get(b"batch", b"")
+        listed = (summary[b"status"], summary[b"metadata"], summary[b"expires_at"], batch)
+        words = (*listed, *words_of(stub))
+        return bool(await self._committer.submit(RESTORE_STUB, at.id, at.tenant, *words))
+
+    async def seal_all(self) -> int:
+        """Seal each object under the newest key that an earlier one has sealed; return how many.
+
+        One that is erased meanwhile is deleted once more (` again` in `to_erase`).
+        """
+        done = 0
+        for at, _ in await self._archive.records(await self._installation()):
+            if not await self._archive.is_under_newest_key(at):
+                record = await self._archive.fetch(at)
+                await self._archive.replace(at, await self._under_newest_key(at.id, record))
+                done += 1
+        return done
+
+    async def _under_newest_key(self, refinement_id: str, record: ArchivedRecord) -> ArchivedRecord:
+        (entry_id, first), *rest = record.entries
+        packed = EndedRecord.unpacked(first[b"packed"])
+        sealed = packed.request.get(SECRETS)
+        anew = self._sealer.sealed_anew(sealed, refinement_id) if sealed else None
+        if anew is None:
+            return record
+        packed = replace(packed, request={**packed.request, SECRETS: anew})
+        return replace(record, entries=[(entry_id, {**first, b"packed": packed.packed()}), *rest])
+
+    async def _installation(self) -> str:
+        found = await self._committer.execute("HGET", keys.ARCHIVE, "installation")
+        if found is None:
+            raise ArchiveAway("Redis does not know its installation: nothing was archived yet")
+        await self._archive.require(found.decode())
+        return str(found.decode())
+
+    async def _named(
+        self, records: Sequence[tuple[str, str]]
+    ) -> AsyncIterator[tuple[tuple[str, str], str | None]]:
+        """Yield tenant and id of each with the object that its stub names.
+
+        It is empty without a stub, and None if Redis has the record, or its objects are deleted.
+        """
+        execute = self._committer.execute
+        for start in range(0, len(records), COMPARED_AT_ONCE):
+            some = records[start : start + COMPARED_AT_ONCE]
+            members = [f"{tenant} {refinement_id}" for tenant, refinement_id in some]
+            again = [f"{member} again" for member in members]
+            fields, erased, late = await asyncio.gather(
+                asyncio.gather(
+                    *(
+                        execute("HMGET", keys.SUMMARY + refinement_id, "tenant", "stub", "archived")
+                        for _, refinement_id in some
+                    )
+                ),
+                execute("ZMSCORE", keys.TO_ERASE, *members),
+                execute("ZMSCORE", keys.TO_ERASE, *again),
+            )
+            for of, (tenant, stub, name), *goes in zip(some, fields, erased, late, strict=True):
+                if goes != [None, None] or (tenant is not None and stub is None):
+                    yield of, None
+                else:
+                    yield of, "" if name is None else name.decode()
+
+    async def _stubs(self) -> list[tuple[str, str]]:
+        """Return id and name of the object of every stub."""
+        found, cursor = list[tuple[str, str]](), None
+        while cursor != 0:
+            answer = await self._committer.execute(
+                "SCAN", cursor or 0, "MATCH", f"{keys.SUMMARY}*", "COUNT", COMPARED_AT_ONCE
+            )
+            cursor = int(answer[0])
+            fields: Sequence[Any] = await asyncio.gather(
+                *(self._committer.execute("HMGET", name, "stub", "archived") for name in answer[1])
+            )
+            for name, (stub, archived) in zip(answer[1], fields, strict=True):
+                if stub is not None:
+                    found.append((name.decode().removeprefix(keys.SUMMARY), archived.decode()))
+        return found

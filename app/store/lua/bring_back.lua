@@ -1,0 +1,12 @@
+-- Writes an archived record in place of its stub: id, name of its object, after how many ms it goes to the archive again,
+-- the commands that write it. Commands given since stay. Returns 1, or 0 if there is no such stub.
+local id, name, after_ms = unpack(ARGV, 1, 3)
+local key = SUMMARY .. id
+local stub, archived, tenant = unpack(redis.call('HMGET', key, 'stub', 'archived', 'tenant'))
+if not stub or archived ~= name then return 0 end
+redis.call('HDEL', key, 'stub')
+perform(4)
+redis.call('HSET', key, 'archived', '')  -- its object stays, for an older copy of Redis
+redis.call('ZADD', TO_ARCHIVE, clock() + after_ms, id)
+count_bytes(id, tenant)
+return 1

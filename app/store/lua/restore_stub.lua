@@ -1,0 +1,18 @@
+-- Writes the stub of a record that Redis has lost: id, tenant, status, metadata (JSON), when it expires, id of its batch or
+-- '', then fields and values of the stub. Returns 1, or 0 if Redis has the record, or has erased it.
+local id, tenant, status, metadata, expires, batch = unpack(ARGV, 1, 6)
+local key, erased = SUMMARY .. id, tenant .. ' ' .. id
+if redis.call('EXISTS', key, ERASED .. id) > 0 or tonumber(expires) <= clock() then return 0 end
+if redis.call('ZSCORE', TO_ERASE, erased) or redis.call('ZSCORE', TO_ERASE, erased .. ' again') then return 0 end
+redis.call('HSET', key, unpack(ARGV, 7))
+redis.call('ZADD', LIST .. tenant, 0, id)
+redis.call('ZADD', LIST .. tenant .. BY_STATUS .. status, 0, id)
+for name, value in pairs(cjson.decode(metadata)) do
+  redis.call('ZADD', LIST .. tenant .. BY_METADATA .. name .. '=' .. value, 0, id)
+end
+if batch ~= '' and redis.call('EXISTS', BATCH .. batch) == 1 then
+  redis.call('ZADD', LIST .. tenant .. BY_BATCH .. batch, 0, id)
+end
+redis.call('ZADD', DUE, expires, id)
+count_bytes(id, tenant)
+return 1

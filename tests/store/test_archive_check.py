@@ -1,0 +1,233 @@
+"""The archive is compared with Redis, cleared with care, and gives back what Redis has lost."""
+
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from redis.asyncio import Redis
+
+from app.contract.errors import Unavailable
+from app.settings import Settings
+from app.store import ArchiveAway, Store, WorkerStore, open_store, open_worker_store
+from app.store.archive_check import RefusedDeletion
+from app.store.redis import keys
+from tests.store.store_harness import TENANT, HeldClaim, ListQueue, copied, pack_now, restore
+from tests.store.test_archive import (
+    archive_now,
+    directory,
+    is_archived,
+    objects_of,
+    settings,
+    without_flag,
+)
+from tests.store.test_packing import read, succeeded
+from tests.store.test_ratings import GOOD
+
+__all__ = ["directory", "settings"]  # fixtures
+
+pytest.importorskip("obstore")
+
+MONTH_S = 30 * 86_400
+OLD, NEW = SecretStr("the old key of the server"), SecretStr("the new key of the server")
+
+
+def let_be_old(directory: Path, refinement_id: str) -> None:
+    """Let the objects of a refinement have been written a month ago."""
+    before = time.time() - MONTH_S
+    for path in objects_of(directory, refinement_id):
+        os.utime(path, (before, before))
+
+
+async def forget(redis: Redis, refinement_id: str) -> None:
+    """Let Redis have lost a refinement, as an older copy of it has."""
+    await redis.delete(keys.SUMMARY + refinement_id)
+    for name in (keys.refinement_list(TENANT), keys.listed_by_status(TENANT, "succeeded")):
+        await redis.zrem(name, refinement_id)
+    await redis.zrem(keys.DUE, refinement_id)
+
+
+async def archived(store: Store, worker: WorkerStore, redis: Redis) -> HeldClaim:
+    held = await succeeded(store, worker)
+    await archive_now(redis, worker, held.id)
+    return held
+
+
+async def test_an_object_without_a_stub_is_named_and_kept_until_it_is_old(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path
+) -> None:
+    kept, lost = [await archived(store, worker, redis) for _ in range(2)]
+    await forget(redis, lost.id)
+    found = await store.archive_check.compare()
+    assert [at.id for at in found.unnamed] == [lost.id]
+    assert (found.deletable, found.missing) == ((), ())
+    await store.archive_check.delete(found)
+    assert objects_of(directory, lost.id)
+    let_be_old(directory, lost.id)
+    with pytest.raises(RefusedDeletion, match="1 of 2 objects would be deleted, more than 1%"):
+        await store.archive_check.delete(await store.archive_check.compare())
+    assert objects_of(directory, lost.id)
+    for number in range(98):  # so that one is not too many
+        copy = objects_of(directory, kept.id)[0]
+        copy.with_name(f"{number:012}").write_bytes(copy.read_bytes())
+    found = await store.archive_check.compare()
+    assert [at.id for at in found.deletable] == [lost.id]
+    await store.archive_check.delete(found)
+    assert objects_of(directory, lost.id) == []
+    assert len(objects_of(directory, kept.id)) == 99, "those of a record that has a young one"
+
+
+async def test_a_stub_without_its_object_is_named(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path
+) -> None:
+    held = await archived(store, worker, redis)
+    objects_of(directory, held.id)[0].unlink()
+    assert (await store.archive_check.compare()).missing == (held.id,)
+    with pytest.raises(Unavailable, match="its object is missing"):
+        await store.snapshot(TENANT, held.id)
+    await store.erase(TENANT, held.id)
+    assert (await store.archive_check.compare()).missing == ()
+
+
+async def test_an_object_whose_record_was_brought_back_is_not_without_a_stub(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path
+) -> None:
+    held = await archived(store, worker, redis)
+    await store.rate(TENANT, held.id, GOOD)
+    let_be_old(directory, held.id)
+    assert (await store.archive_check.compare()).unnamed == ()
+    await archive_now(redis, worker, held.id)
+    found = await store.archive_check.compare()
+    assert len(found.unnamed) == 1
+    assert found.deletable == (), "an older copy of Redis may name it"
+
+
+async def test_a_lost_stub_is_rebuilt_and_one_that_was_erased_is_not(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    lost, gone = [await archived(store, worker, redis) for _ in range(2)]
+    before, listed = await read(store, lost.id), (await store.page(TENANT)).data[-1]
+    await forget(redis, lost.id)
+    await store.erase(TENANT, gone.id)
+    assert await store.archive_check.restore() == 1
+    assert await store.archive_check.restore() == 0
+    assert without_flag(await read(store, lost.id)) == without_flag(before)
+    assert (await store.page(TENANT)).data == (listed,)
+    await store.erase(TENANT, lost.id)
+    assert (await store.page(TENANT)).data == ()
+
+
+async def test_an_older_copy_of_redis_loses_no_object(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path
+) -> None:
+    first = await archived(store, worker, redis)
+    rated, whole = await archived(store, worker, redis), await succeeded(store, worker)
+    copy = await copied(redis)
+    await store.rate(TENANT, rated.id, GOOD)
+    await archive_now(redis, worker, rated.id, whole.id)
+    since = await archived(store, worker, redis)
+    await restore(redis, copy)
+    held = (first, rated, whole, since)
+    for of in held:
+        let_be_old(directory, of.id)
+    assert {it.id for it in (await store.archive_check.compare()).unnamed} == {since.id, rated.id}
+    assert await store.archive_check.restore() == 1
+    for of in held:
+        assert (await store.snapshot(TENANT, of.id)).result, "each is read as the copy knows it"
+    await archive_now(redis, worker, whole.id)
+    assert await is_archived(redis, whole.id)
+
+
+async def test_an_empty_redis_reads_everything_again(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path
+) -> None:
+    held = await archived(store, worker, redis)
+    before = await read(store, held.id)
+    assert worker.archiving
+    installation = await worker.archiving.installation()
+    await redis.flushall()
+    assert await store.archive_check.restore(installation) == 1
+    assert without_flag(await read(store, held.id)) == without_flag(before)
+    assert await worker.archiving.installation() == installation
+
+
+async def test_two_installations_under_one_prefix_never_meet(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path
+) -> None:
+    of_first = await archived(store, worker, redis)
+    assert worker.archiving
+    first = await worker.archiving.installation()
+    await redis.flushall()
+    of_second = await archived(store, worker, redis)
+    second = await worker.archiving.installation()
+    assert second != first
+    found = await store.archive_check.compare()
+    assert (found.objects, found.unnamed) == (1, ())
+    await store.erase(TENANT, of_second.id)
+    assert await store.archive_check.restore(first) == 1
+    assert (await store.snapshot(TENANT, of_first.id)).result
+    assert len(objects_of(directory, of_first.id)) == 2, "it was copied, and its own stays"
+    await store.erase(TENANT, of_first.id)
+    assert [it.parts[-4] for it in objects_of(directory, of_first.id)] == [first]
+
+
+async def test_nothing_is_deleted_where_the_mark_is_missing_or_another(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path
+) -> None:
+    held = await archived(store, worker, redis)
+    await forget(redis, held.id)
+    found = await store.archive_check.compare()
+    (mark,) = directory.glob("*/installation")
+    mark.write_text("another")
+    for _ in range(2):
+        with pytest.raises(ArchiveAway, match="no mark of this service"):
+            await store.archive_check.delete(found)
+        mark.unlink(missing_ok=True)
+    assert objects_of(directory, held.id)
+
+
+@pytest.fixture
+async def keyed(settings: Settings, queue: ListQueue) -> AsyncIterator[tuple[Store, WorkerStore]]:
+    own = settings.model_copy(update={"secret_key": OLD})
+    async with open_store(own, queue) as store, open_worker_store(own, queue, "w") as worker:
+        yield store, worker
+
+
+async def test_objects_are_sealed_under_the_secret_key_and_its_rotation_covers_them(
+    settings: Settings,
+    queue: ListQueue,
+    keyed: tuple[Store, WorkerStore],
+    redis: Redis,
+    directory: Path,
+) -> None:
+    store, worker = keyed
+    held = await archived(store, worker, redis)
+    before = await read(store, held.id)
+    (path,) = objects_of(directory, held.id)
+    sealed = path.read_bytes()
+    both = settings.model_copy(update={"secret_key": NEW, "secret_key_old": OLD})
+    async with open_store(both, queue) as rotating:
+        assert (await rotating.seal_all())["archived records"] == 1
+        assert +await rotating.seal_all() == {}
+    assert path.read_bytes() != sealed
+    new = settings.model_copy(update={"secret_key": NEW})
+    async with open_store(new, queue) as after:
+        assert await read(after, held.id) == before
+    without = settings.model_copy(update={"secret_key": None})
+    async with open_store(without, queue) as other:
+        with pytest.raises(Unavailable, match="another HONE_SECRET_KEY"):
+            await other.snapshot(TENANT, held.id)
+
+
+async def test_a_damaged_object_is_not_read(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path
+) -> None:
+    held = await archived(store, worker, redis)
+    (path,) = objects_of(directory, held.id)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(Unavailable, match="its object is damaged"):
+        await store.snapshot(TENANT, held.id)
+    await pack_now(redis, worker, held.id)
+    assert await is_archived(redis, held.id)
