@@ -1,6 +1,9 @@
 """Measures the memory that refinements take in Redis, before and after they are packed.
 
-    python -m benchmarks.memory [--count 50]
+    python -m benchmarks.memory [--count 50] [--stubs]
+
+With `--stubs` it measures what stays of them once they are archived instead: the stub without
+title and metadata, and its entries in the lists of its tenant and of what is due.
 
 Texts are passages of this repository's pages. Each revision replaces a third of a draft. A verdict
 has a reason of 25 words for each criterion, two weaknesses and two suggestions of 15 words.
@@ -15,8 +18,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import count, cycle, islice
+from itertools import chain, count, cycle, islice
 from pathlib import Path
+from random import random
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -55,6 +59,7 @@ class Shape:
     context_words: int
     iterations: int
     share: float = 1.0
+    tenant: str = "bench"
 
 
 SHAPES = (
@@ -118,17 +123,23 @@ def new(shape: Shape, models: ReplyingModels) -> NewRefinement:
         limits=request.limits(),
         request_sha256="0" * 64,
     )
-    return NewRefinement("bench", request, "0" * 64, chosen, request.limits(), queued)
+    return NewRefinement(shape.tenant, request, "0" * 64, chosen, request.limits(), queued)
 
 
 @asynccontextmanager
 async def stores() -> AsyncIterator[tuple[Store, WorkerStore, Redis]]:
-    """Open both sides of the store on an empty Redis."""
+    """Open both sides of the store on an empty Redis, with an archive."""
     with (
         TemporaryDirectory() as directory,
         EmbeddedRedis(Path(directory) / "redis") as server,
     ):
-        settings = Settings(redis_url=server.url, redis_timeout_s=60, pack_after_s=0)
+        settings = Settings(
+            redis_url=server.url,
+            redis_timeout_s=60,
+            pack_after_s=0,
+            archive_url=f"file://{directory}/archive",
+            archive_after_s=0,
+        )
         queue = RefinementQueue(settings.queue)
         async with (
             open_store(settings, queue) as store,
@@ -147,18 +158,24 @@ async def bytes_of(redis: Redis, ids: list[str]) -> Mapping[str, float]:
     return {kind: sums[kind] / len(ids) for kind in KINDS}
 
 
+async def played(shape: Shape, number: int, store: Store, worker: WorkerStore) -> list[str]:
+    """Play refinements of a shape; return their ids."""
+    models: Any = ReplyingModels(shape)
+    ids = []
+    for place in range(number):
+        made = await store.create(new(shape, models), None)
+        await Refinements(worker, models, f"worker-{place}").refine(f"{made.id}-1", made.id)
+        ended = await store.snapshot(shape.tenant, made.id)
+        if len(ended.scores) != shape.iterations:
+            raise RuntimeError(f"{ended.status}, {ended.stop_reason}: {ended.error}")
+        ids.append(made.id)
+    return ids
+
+
 async def measured(shape: Shape, number: int) -> list[Mapping[str, float]]:
     """Return what a refinement takes before and after packing, and the CPU ms of packing it."""
-    models: Any = ReplyingModels(shape)
     async with stores() as (store, worker, redis):
-        ids = []
-        for place in range(number):
-            made = await store.create(new(shape, models), None)
-            await Refinements(worker, models, f"worker-{place}").refine(f"{made.id}-1", made.id)
-            ended = await store.snapshot("bench", made.id)
-            if len(ended.scores) != shape.iterations:
-                raise RuntimeError(f"{ended.status}, {ended.stop_reason}: {ended.error}")
-            ids.append(made.id)
+        ids = await played(shape, number, store, worker)
         before, began = await bytes_of(redis, ids), time.process_time()
         while await worker.take_ended():
             pass
@@ -166,11 +183,74 @@ async def measured(shape: Shape, number: int) -> list[Mapping[str, float]]:
         return [before, await bytes_of(redis, ids), spent]
 
 
+async def stub_bytes(shape: Shape, number: int) -> list[int]:
+    """Return what stays in Redis of each archived refinement, with its share of lists."""
+    async with stores() as (store, worker, redis):
+        await redis.config_set("zset-max-listpack-entries", 0)  # as where there are many
+        ids = await played(shape, number, store, worker)
+        while await worker.take_ended():
+            pass
+        if shape is LARGEST:
+            for it in ids:
+                await enlarge(redis, it)
+        assert worker.archiving
+        while await worker.archiving.move_due():
+            pass
+        of_tenant = keys.refinement_list(shape.tenant)
+        expiring = await redis.keys(f"{keys.EXPIRING}*")
+        lists = (of_tenant, keys.listed_by_status(shape.tenant, "succeeded"), *expiring)
+        shares = [await redis.memory_usage(name, samples=0) or 0 for name in lists]
+        found = []
+        for it in ids:
+            assert await redis.hdel(
+                keys.SUMMARY + it, *(f"excerpt{place or ''}" for place in range(9))
+            )
+            stub = await redis.memory_usage(keys.SUMMARY + it, samples=0) or 0
+            found.append(stub + round(sum(shares) / number))
+        return sorted(found)
+
+
+LARGEST = Shape("the contract's maximum", 300, 0, 3, 1.0, "t" * 63)
+"""The longest name of a tenant, and what `enlarge` adds."""
+
+
+async def enlarge(redis: Redis, refinement_id: str) -> None:
+    """Let a record have 50 scores of six digits, and the usage of many long calls."""
+    scores = [
+        {"iteration": place, "path": f"iterations/{place}", "score": round(random(), 6)}
+        for place in range(1, 51)
+    ]
+    kinds = ("input_tokens", "output_tokens", "cached_tokens", "thinking_tokens")
+    tokens = dict.fromkeys(kinds, 98_765_432)
+    usage = {"calls": 100, **tokens, "cost_usd": 1234.567891234, "seconds": 86399.123456}
+    fields = {
+        "scores": json.dumps(scores),
+        "best": json.dumps({**scores[-1], "sha256": "0" * 64}),
+        "usage": json.dumps(usage),
+        "iteration": "50",
+    }
+    await redis.hset(keys.SUMMARY + refinement_id, items=[*chain(*fields.items())])
+
+
+def print_stubs(number: int) -> None:
+    """Print a table of stubs."""
+    print("| bytes each | median | maximum |")
+    print("|---|--:|--:|")
+    for shape in (*SHAPES[:2], LARGEST):
+        found = asyncio.run(stub_bytes(shape, number))
+        print(f"| {shape.name} | {found[len(found) // 2]} | {found[-1]} |")
+        sys.stdout.flush()
+
+
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=50)
+    parser.add_argument("--stubs", action="store_true")
     arguments = parser.parse_args()
+    if arguments.stubs:
+        print_stubs(arguments.count)
+        return
     print("| kB each | summary | journal | request | prompts | all | packed | of it | CPU ms |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for shape in SHAPES:

@@ -32,7 +32,7 @@ from app.local.embedded import DataDirInUse, EmbeddedRedis, url_of_running
 if TYPE_CHECKING:
     from app.access import Keyring, Tenants
     from app.store import Store
-    from app.store.archive_check import Comparison
+    from app.store.archive_check import ArchiveFindings
 
 T = TypeVar("T")
 
@@ -336,7 +336,7 @@ def check_archive(
     """List objects that no refinement in Redis names, and refinements without their object."""
     from app.store.archive_check import RefusedDeletion  # noqa: PLC0415
 
-    async def checked(store: "Store") -> "Comparison":
+    async def checked(store: "Store") -> "ArchiveFindings":
         found = await store.archive_check.compare()
         if delete:
             await store.archive_check.delete(found)

@@ -173,7 +173,7 @@ class Snapshot(Contract):
         False,
         description="Whether it is in the archive. In a list, `result`, `reviewed`,"
         " `continued_from`, texts of `reason` and `error`, and names of parts are left out then,"
-        " and there are at most 50 `scores`; the refinement itself has all of them.",
+        " and there are at most 12 `scores`; the refinement itself has all of them.",
     )
     last_event: int
     metadata: dict[str, str]

@@ -11,20 +11,17 @@ from app.contract.values import value
 from app.store.archive import Archive, ArchivedAt, ArchivedRecord
 from app.store.packing import EndedRecord, words_of
 from app.store.redis import keys
-from app.store.redis.codec import encode_stub
 from app.store.redis.committer import Committer
 from app.store.redis.scripts import RESTORE_STUB
 from app.store.sealing import SECRETS, Sealer
 from app.store.state import ArchiveAway
+from app.store.stub import encode_stub
 
 KEPT = timedelta(days=7)
 """For which an object without a stub is kept: an older copy of Redis may still name it."""
 MOST_DELETED = 0.01
 COMPARED_AT_ONCE = 500
-STUB_FIELDS = (
-    *(b"tenant", b"status", b"outcome", b"last_event", b"metadata", b"excerpt", b"batch"),
-    b"position",
-)
+OF_BATCH = (b"batch", b"position", b"outcome")
 
 
 class RefusedDeletion(Exception):
@@ -32,7 +29,7 @@ class RefusedDeletion(Exception):
 
 
 @value(slots=True)
-class Comparison:
+class ArchiveFindings:
     """What the archive and Redis have of one another."""
 
     installation: str
@@ -56,7 +53,7 @@ class ArchiveCheck:
         self._sealer = sealer
         self._now = now
 
-    async def compare(self) -> Comparison:
+    async def compare(self) -> ArchiveFindings:
         """Return what does not fit; nothing is changed."""
         installation = await self._installation()
         by_id: dict[tuple[str, str], list[tuple[ArchivedAt, datetime]]] = defaultdict(list)
@@ -73,7 +70,7 @@ class ArchiveCheck:
                 deletable += others
         there = {(at.id, at.name) for found in by_id.values() for at, _ in found}
         missing = [stub for stub in await self._stubs() if stub not in there]
-        return Comparison(
+        return ArchiveFindings(
             installation,
             sum(map(len, by_id.values())),
             tuple(unnamed),
@@ -81,7 +78,7 @@ class ArchiveCheck:
             tuple(refinement_id for refinement_id, _ in missing),
         )
 
-    async def delete(self, found: Comparison) -> None:
+    async def delete(self, found: ArchiveFindings) -> None:
         """Delete what is `deletable`; raise RefusedDeletion for more than a hundredth of all."""
         await self._archive.require(found.installation)
         if len(found.deletable) > MOST_DELETED * found.objects:
@@ -118,9 +115,10 @@ class ArchiveCheck:
         if at.installation != own:
             at = await self._archive.write(own, at.tenant, at.id, record)
         summary = record.summary
-        stub = {name: summary[name] for name in STUB_FIELDS if name in summary}
-        stub |= {b"archived": at.name.encode(), b"stub": encode_stub(summary)}
         batch = summary.get(b"batch", b"")
+        names = (b"tenant", b"status", b"metadata", *(OF_BATCH if batch else ()))
+        stub = {name: summary[name] for name in names}
+        stub |= {b"archived": at.name.encode(), **encode_stub(summary)}
         listed = (summary[b"status"], summary[b"metadata"], summary[b"expires_at"], batch)
         words = (*listed, *words_of(stub))
         return bool(await self._committer.submit(RESTORE_STUB, at.id, at.tenant, *words))

@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 
 from app.store.archive import NOT_ARCHIVED, Archive, ArchivedAt, ArchivedRecord, objects_below
 from app.store.enqueue import script_words
-from app.store.packing import pack_record
+from app.store.packing import pack_record, words_of
 from app.store.redis import keys
-from app.store.redis.codec import ENDED_STATUSES, Summary, encode_stub
+from app.store.redis.codec import ENDED_STATUSES, Summary
 from app.store.redis.committer import Committer
 from app.store.redis.scripts import ARCHIVE, BRING_BACK, DAY_MS, TAKE_ARCHIVE
 from app.store.state import ArchiveAway
+from app.store.stub import encode_stub
 
 ARCHIVED_AT_ONCE = 16
 AGAIN_MS = 60_000
@@ -167,8 +168,9 @@ class Archiving:
         record = ArchivedRecord(kept, given, deliveries, entries)
         at = await self.archive.write(installation, tenant, refinement_id, record)
         sha1 = sha1_of(summary, given, deliveries, entries)
-        args = (refinement_id, sha1, at.name, encode_stub(kept))
-        await self._committer.submit(ARCHIVE, *args)
+        await self._committer.submit(
+            ARCHIVE, refinement_id, sha1, at.name, *words_of(encode_stub(kept))
+        )
 
     async def _look_through(self) -> None:
         """Line up what was packed without an archive, once a day."""

@@ -27,7 +27,6 @@ from app.store.redis.codec import (
     encode_submitted,
     encode_webhook,
     paired,
-    with_stub,
 )
 from app.store.redis.committer import Committer
 from app.store.redis.connection import RETRY_AFTER_S
@@ -35,6 +34,7 @@ from app.store.redis.scripts import CREATE, DEADLINE_MS, FULL
 from app.store.sealing import NO_SEALER, Sealer
 from app.store.state import ID_PREFIX, Created, NewRefinement, Submitted, beginning_of
 from app.store.statistics import drawn_in
+from app.store.stub import with_stub
 
 REMEMBERED_S = 24 * 3600  # how long an idempotency key is stored
 RETRY_AFTER_BYTES_S = 60  # retention ends some day, and an erasure is not foreseen
@@ -99,8 +99,10 @@ class Creation:
         refinement_id = first_id.decode()
         if not summary:
             raise RefinementNotFound(refinement_id)
-        found = decode_snapshot(refinement_id, with_stub(paired(summary)))
-        return Created(found, bool(is_replayed))
+        fields = paired(summary)
+        if b"stub" in fields:  # an earlier submission has been archived
+            fields = with_stub(fields)
+        return Created(decode_snapshot(refinement_id, fields), bool(is_replayed))
 
     def _refusal(self, code: bytes) -> HoneError:
         if code == b"MISMATCH":

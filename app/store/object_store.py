@@ -40,7 +40,7 @@ class ObjectStore:
 
     def __init__(self, url: str) -> None:
         if find_spec("obstore") is None:
-            raise ArchiveAway("the extra is missing: pip install 'hone[archive]'")
+            raise ArchiveAway("the extra `archive` is missing: pip install 'obstore>=0.12,<0.13'")
         parts = urlsplit(url)
         self._url = url
         self._directory = Path(unquote(parts.path)) if parts.scheme == "file" else None

@@ -30,12 +30,12 @@ from app.store.redis.codec import (
     number_of,
     snapshot_json,
     stored_event,
-    with_stub,
 )
 from app.store.redis.committer import Committer, replies_in_order
 from app.store.redis.connection import refusing
 from app.store.sealing import Sealer
-from app.store.state import ID_PREFIX, StoredEvent, UnreadableRecord
+from app.store.state import ID_PREFIX, StoredEvent
+from app.store.stub import with_stub
 
 NO_METADATA: Mapping[str, str] = {}
 OWNED = ("tenant", "erased_at")
@@ -252,6 +252,8 @@ class RefinementReader:
         owner, last = await self._committer.execute("HMGET", key, "tenant", "last_event")
         if owner is None or owner.decode() != tenant:
             raise RefinementNotFound(refinement_id)
+        if last is None:
+            last = with_stub(await self._own_summary(tenant, refinement_id))[b"last_event"]
         return int(last)
 
     @refusing
@@ -343,7 +345,6 @@ class RefinementReader:
         snapshot. These are plain commands, which take Redis half the time of a script.
         """
         journal, key = keys.JOURNAL + refinement_id, keys.SUMMARY + refinement_id
-        is_missing = False
         while True:
             # In this order, so that no entry is newer than what is known of the refinement.
             page = (f"({min(after, LAST)}-0", "+", "COUNT", limit + 1)
@@ -356,17 +357,14 @@ class RefinementReader:
                 raise RefinementNotFound(refinement_id)
             if erased:
                 raise NotStored(refinement_id)
+            if last is None:  # a stub: its journal is archived, unless it is brought back now
+                if found := await self._read_archived(tenant, refinement_id, after, limit):
+                    return found
+                continue
             ended = int(ended_event or last) if status in ENDED_STATUSES else 0
             if entries and b"packed" in entries[0][1]:  # in which the whole journal is
                 unpacked = await with_unpacked(entries)
                 entries = [entry for entry in unpacked if number_of(entry[0]) > after]
-            if not entries and ended and after < int(last):  # an archived record has no journal
-                if found := await self._read_archived(tenant, refinement_id, after, limit):
-                    return found
-                if is_missing:
-                    raise UnreadableRecord(f"the journal of {refinement_id}, which is missing")
-                is_missing = True  # unless it was brought back
-                continue
             if not entries or len(entries) > limit or not ends(entries[-1][1]):
                 return entries, {}, ended
             summary: Summary = await self._committer.execute("HGETALL", key)

@@ -60,6 +60,7 @@ from app.store.reviews import decide
 from app.store.sealing import NO_SEALER, Resealing, Sealer
 from app.store.state import BATCH_PREFIX, Addition, ArchiveAway, Created, Job, NewRefinement
 from app.store.statistics import Statistics
+from app.store.stub import with_stub
 from app.store.webhooks import WebhookStore
 
 NO_CHANGE = LimitsChange()
@@ -215,7 +216,8 @@ class Store(RefinementReader):
                 decided = decide(refinement_id, pending_reviews(summary), review, names)
             except HoneError as refusal:
                 error = refusal
-            args = (summary[b"last_event"], *(decided.words() if decided else ()))
+            last = with_stub(summary)[b"last_event"]
+            args = (last, *(decided.words() if decided else ()))
             code, _ = await self._command(
                 "review", tenant, refinement_id, command_id, versions, asked, *args
             )

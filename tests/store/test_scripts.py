@@ -551,13 +551,13 @@ async def _archive(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArg
     refinement_id = await _packed_now(store, worker, redis)
     summary = await redis.hgetall(keys.SUMMARY + refinement_id)
     entries: Any = await redis.xrange(keys.JOURNAL + refinement_id)
-    return (refinement_id, sha1_of(summary, {}, {}, entries), "name", b"stub")
+    return (refinement_id, sha1_of(summary, {}, {}, entries), "name", "stub", b"stub")
 
 
 async def _bring_back(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     args = await _archive(store, worker, redis)
     await run_script(redis, SCRIPTS["archive"], *args)
-    command = ("HSET", f"{keys.SUMMARY}{args[0]!s}", "limits", "{}")
+    command = ("HSET", f"{keys.SUMMARY}{args[0]!s}", "tenant", TENANT, "expires_at", "1")
     return (args[0], "name", 1_000, len(command), *command)
 
 

@@ -1,7 +1,7 @@
 -- Puts a stub in place of a record whose object was read back: id, SHA-1 of all that the object has of it, in order,
--- name of the object, what else the stub has.
+-- name of the object, fields and values of the stub beside those that scripts read.
 -- Returns 1, or 0 if it stays as it is, since it has changed meanwhile.
-local id, sha1, name, stub = unpack(ARGV)
+local id, sha1, name = unpack(ARGV, 1, 3)
 local key, words = SUMMARY .. id, {}
 local function note(fields)
   for _, word in ipairs(fields) do words[#words + 1] = word end
@@ -12,18 +12,14 @@ for _, entry in ipairs(redis.call('XRANGE', JOURNAL .. id, '-', '+')) do
   note(entry[2])
 end
 if redis.sha1hex(table.concat(words)) ~= sha1 or #outbox_of(id) > 0 then return 0 end
-local kept = {}
-for _, field in ipairs({ 'tenant', 'status', 'outcome', 'last_event', 'metadata', 'excerpt', 'batch', 'position', 'bytes',
-  'idempotency' }) do
-  local value = redis.call('HGET', key, field)
-  if value and (field ~= 'idempotency' or redis.call('EXISTS', value) == 1) then
-    kept[#kept + 1] = field
-    kept[#kept + 1] = value
-  end
-end
-local tenant = redis.call('HGET', key, 'tenant')
+local tenant, status, metadata, outcome, batch, position, idempotency, bytes, expires = unpack(redis.call('HMGET', key,
+  'tenant', 'status', 'metadata', 'outcome', 'batch', 'position', 'idempotency', 'bytes', 'expires_at'))
 redis.call('UNLINK', key, JOURNAL .. id, GIVEN .. id, DELIVERIES .. id)
-redis.call('HSET', key, 'archived', name, 'stub', stub, unpack(kept))
+redis.call('HSET', key, 'tenant', tenant, 'status', status, 'archived', name, unpack(ARGV, 4))
+if metadata ~= '{}' then redis.call('HSET', key, 'metadata', metadata) end
+if batch then redis.call('HSET', key, 'batch', batch, 'position', position, 'outcome', outcome) end
+if idempotency and redis.call('EXISTS', idempotency) == 1 then redis.call('HSET', key, 'idempotency', idempotency) end
+redis.call('HINCRBY', STORED, tenant, 0 - (bytes or 0))
 redis.call('ZREM', TO_ARCHIVE, id)
-count_bytes(id, tenant)
+expire_archived(id, expires)
 return 1

@@ -4,9 +4,10 @@ local id, name, after_ms = unpack(ARGV, 1, 3)
 local key = SUMMARY .. id
 local stub, archived, tenant = unpack(redis.call('HMGET', key, 'stub', 'archived', 'tenant'))
 if not stub or archived ~= name then return 0 end
-redis.call('HDEL', key, 'stub')
+redis.call('UNLINK', key)
 perform(4)
 redis.call('HSET', key, 'archived', '')  -- its object stays, for an older copy of Redis
 redis.call('ZADD', TO_ARCHIVE, clock() + after_ms, id)
+redis.call('ZADD', DUE, redis.call('HGET', key, 'expires_at'), id)
 count_bytes(id, tenant)
 return 1

@@ -35,7 +35,7 @@ local function unchanged()
 end
 
 if tenant ~= owner then return answer('MISSING') end
-if not limits and (digest ~= '-' or name == 'rate' or name == 'retry') then return answer('ARCHIVED') end  -- a stub
+if not limits and (digest ~= '-' or versions ~= '' or name == 'rate' or name == 'retry') then return answer('ARCHIVED') end  -- a stub
 if erased and (name == 'rate' or name == 'retry') then return answer('UNSTORED') end
 local before = redis.call('HGET', GIVEN .. id, name .. ' ' .. command)
 if before then

@@ -13,6 +13,5 @@ end
 if batch ~= '' and redis.call('EXISTS', BATCH .. batch) == 1 then
   redis.call('ZADD', LIST .. tenant .. BY_BATCH .. batch, 0, id)
 end
-redis.call('ZADD', DUE, expires, id)
-count_bytes(id, tenant)
+expire_archived(id, expires)
 return 1

@@ -1,6 +1,5 @@
 """Encodes values as bytes for Redis, and decodes them."""
 
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -591,91 +590,3 @@ def reading(what: str) -> Iterator[None]:
         first = error.errors(include_url=False, include_input=False)[0]
         where = "/".join(map(str, first["loc"]))
         raise UnreadableRecord(f"{what}: {where}: {first['msg']}") from None
-
-
-MILLION = 1_000_000
-MOST_SCORES = 50  # in a stub
-STUB_WORDS = (
-    b',null,null,null,"max_iterations","completed","iterative","threshold_met",1,50,[0.85,3,'
-)
-"""What most stubs have, for the compression."""
-
-_USAGE = tuple(Usage.model_fields)
-
-
-def encode_stub(summary: Summary) -> bytes:
-    """Encode what a list shows of an archived record, beside the fields that scripts read.
-
-    It has no text but the excerpt, no paths that a client gave names in, and at most the last
-    `MOST_SCORES` scores.
-    """
-    created, *times = (
-        int(summary[name]) if name in summary else None
-        for name in (b"created_at", b"started_at", b"ended_at", b"expires_at")
-    )
-    assert created is not None
-    best, scores, usage, error = (
-        from_json(summary.get(name, b"null")) for name in (b"best", b"scores", b"usage", b"error")
-    )
-    limits = decode_limits(summary[b"limits"])
-    told = [
-        created,
-        *(None if at is None else at - created for at in times),
-        summary[b"strategy"].decode(),
-        *(summary.get(name, b"").decode() for name in (b"stop_reason", b"parent", b"custom_id")),
-        summary.get(b"priority", b"").decode(),
-        limits.max_iterations,
-        limits.threshold,
-        summary.get(b"iteration", b"").decode(),
-        None if best is None else _place(best),
-        [_place(score) for score in scores or ()][-MOST_SCORES:],
-        [(usage or {}).get(name) for name in _USAGE] if usage else None,
-        error and error["code"],
-    ]
-    compressor = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=STUB_WORDS)
-    return compressor.compress(to_json(told)) + compressor.flush()
-
-
-def with_stub(summary: Summary) -> Summary:
-    """Return the summary of a refinement for a list, also of an archived one."""
-    if b"stub" not in summary:
-        return summary
-    decompressor = zlib.decompressobj(-zlib.MAX_WBITS, zdict=STUB_WORDS)
-    told = from_json(decompressor.decompress(summary[b"stub"]))
-    created, started, ended, expires, strategy, stop_reason, parent, custom_id, priority = told[:9]
-    most, threshold, iteration, best, scores, usage, error = told[9:16]
-    times = {b"started_at": started, b"ended_at": ended, b"expires_at": expires}
-    texts = {
-        b"strategy": strategy,
-        b"stop_reason": stop_reason,
-        b"parent": parent,
-        b"custom_id": custom_id,
-        b"priority": priority,
-        b"iteration": iteration,
-    }
-    return {
-        **summary,
-        b"created_at": b"%d" % created,
-        **{name: b"%d" % (created + after) for name, after in times.items() if after is not None},
-        **{name: text.encode() for name, text in texts.items() if text},
-        b"limits": to_json({"max_iterations": most, "threshold": threshold}),
-        b"best": to_json(best and {**_placed(best), "sha256": ""}),
-        b"scores": to_json([_placed(score) for score in scores]),
-        **({b"usage": to_json(dict(zip(_USAGE, usage, strict=False)))} if usage else {}),
-        **({b"error": to_json({"code": error, "detail": ""})} if error else {}),
-    }
-
-
-def _place(score: Mapping[str, Any]) -> list[Any]:
-    """Return number and score of a draft, in millionths if it is so many; and 0 for a part."""
-    number, value = score["iteration"], score["score"]
-    millionths = None if value is None else round(value * MILLION)
-    told = millionths if millionths is None or millionths / MILLION == value else value
-    return [number, told] if score["path"] == f"iterations/{number}" else [number, told, 0]
-
-
-def _placed(place: Sequence[Any]) -> dict[str, Any]:
-    number, told, *of_part = place
-    score = told / MILLION if isinstance(told, int) else told
-    path = "" if of_part else f"iterations/{number}"
-    return {"iteration": number, "path": path, "score": score}

@@ -25,6 +25,8 @@ hone:1:slots                    hash: name of a worker -> its free slots
 hone:1:to_pack                  sorted set: id -> when it ended, until its record is packed; later
                                 while a worker packs it
 hone:1:to_archive               sorted set: id -> when its packed record is due to go to the archive
+hone:1:expiring                 sorted set: hour since 1970 in which stubs expire -> its end
+hone:1:expiring:HOUR            list: ids of archived records, and of some that are gone
 hone:1:to_erase                 sorted set: `TENANT ID` -> when its objects are to be deleted; with
                                 ` again` once more, after whatever was being written
 hone:1:archive                  hash: `installation`, the directory of this service in the archive;
@@ -137,6 +139,7 @@ DEADLINES = f"{PREFIX}deadlines"
 TO_PACK = f"{PREFIX}to_pack"
 TO_COUNT = f"{PREFIX}to_count"
 TO_ARCHIVE = f"{PREFIX}to_archive"
+EXPIRING = f"{PREFIX}expiring"
 TO_ERASE = f"{PREFIX}to_erase"
 ARCHIVE = f"{PREFIX}archive"
 ARCHIVE_SWEPT = f"{PREFIX}archive_swept"
@@ -210,6 +213,7 @@ LUA = {
     "TO_PACK": TO_PACK,
     "TO_COUNT": TO_COUNT,
     "TO_ARCHIVE": TO_ARCHIVE,
+    "EXPIRING": EXPIRING,
     "TO_ERASE": TO_ERASE,
     "ARCHIVE": ARCHIVE,
     "PARKED": PARKED,

@@ -1916,6 +1916,7 @@ class Snapshot:
     start_after: str | None = None
     store: bool | None = None
     erased_at: str | None = None
+    archived: bool | None = None
 
 
 @dataclass(kw_only=True)

@@ -3726,6 +3726,12 @@ export interface components {
              * @description When its text and metadata were erased, since `store` is false.
              */
             erased_at?: string | null;
+            /**
+             * Archived
+             * @description Whether it is in the archive. In a list, `result`, `reviewed`, `continued_from`, texts of `reason` and `error`, and names of parts are left out then, and there are at most 12 `scores`; the refinement itself has all of them.
+             * @default false
+             */
+            archived?: boolean;
             /** Last Event */
             last_event: number;
             /** Metadata */

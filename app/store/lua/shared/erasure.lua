@@ -100,7 +100,7 @@ local function forget(id)
       redis.call('HDEL', STORED, tenant)
     end
     redis.call('ZREM', LIST .. tenant .. BY_STATUS .. status, id)
-    unlist_metadata(id, tenant, metadata)
+    unlist_metadata(id, tenant, metadata or '{}')
   end
   if idempotency then
     local record = redis.call('GET', idempotency)
