@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ANSWER_S = 10.0
 """Seconds that the store has for one object; no command of Hone waits for longer."""
 CONNECT_S = "3s"
-TRIES = {"max_retries": 2}
+TRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=ANSWER_S)}
 
 
 @value(slots=True)
@@ -85,7 +85,8 @@ class ObjectStore:
 
         if self._directory is not None:
             return from_url(self._url, mkdir=True)
-        options: Any = {"timeout": f"{ANSWER_S:g}s", "connect_timeout": CONNECT_S}
+        times = {"timeout": f"{ANSWER_S:g}s", "connect_timeout": CONNECT_S}
+        options: Any = {**times, "allow_http": True}  # if that is what the address says
         tries: Any = TRIES
         return from_url(self._url, client_options=options, retry_config=tries)
 
