@@ -21,7 +21,9 @@ from redis.exceptions import RedisError
 
 from app.cli.processes import environment_of, free_port, url_of
 from app.local.embedded import EmbeddedRedis, RedisHome, find_redis
+from app.queue import RefinementQueue
 from app.settings import Settings
+from app.store import open_store
 from app.store.redis import keys
 from benchmarks.model_server import RecordedCall
 from tests.faults.checker import SEEN_LATE_S, journal_violations
@@ -41,6 +43,7 @@ from tests.waiting import TIMEOUT_S
 LEASE_S = 5.0
 GRACE_S = 5.0
 KEEP_EVERY_S = 0.05
+ARCHIVE = "archive"
 ENDED = {"succeeded", "failed", "canceled"}
 
 
@@ -206,6 +209,28 @@ class Cluster:
         process.start()
         process.is_wanted = True
 
+    @property
+    def archive(self) -> Path:
+        """The directory of the archive."""
+        return self.directory / ARCHIVE
+
+    def objects(self) -> dict[Path, bytes]:
+        """Return the objects of archived records, by their paths."""
+        return {it: it.read_bytes() for it in self.archive.glob("*/*/*/*") if "#" not in it.name}
+
+    def stubs(self) -> int:
+        """Return how many refinements are archived."""
+        ids = self.command("ZRANGE", keys.refinement_list("default"), 0, -1)
+        return sum(self.command("HEXISTS", keys.SUMMARY + it.decode(), "stub") for it in ids)
+
+    async def bring_back(self, ids: list[str]) -> None:
+        """End all processes, and write every archived record into Redis again."""
+        self.end()
+        there = self.settings.model_copy(update={"redis_url": self.redis_url})
+        async with open_store(there, RefinementQueue(there.queue)) as store:
+            for it in ids:
+                await store.bring_back("default", it)
+
     def lose_queue(self) -> None:
         """Delete everything that waits in the RQ list."""
         queue = f"rq:queue:{self.settings.queue}"
@@ -362,7 +387,18 @@ class ClusterSetup:
     """A process sends webhooks."""
     moves_clocks: bool = False
     """Each process has a clock of its own."""
+    archives: bool = False
+    """What has ended goes to an archive as soon as it is packed, which is at once."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def archive_of(directory: Path) -> dict[str, Any]:
+    """Return the settings of an archive in a directory of a cluster."""
+    return {
+        "archive_url": f"file://{directory / ARCHIVE}",
+        "archive_after_s": 0,
+        "pack_after_s": 0,
+    }
 
 
 @asynccontextmanager
@@ -378,6 +414,8 @@ async def running_cluster(
             "providers": {OTHER_PROVIDER: other},
             "secret_key": SECRET_KEY,
             "outbound_allow": f"127.0.0.1:{models.port}",
+            "pack_after_s": 1,
+            **(archive_of(directory) if setup.archives else {}),
             **setup.settings,
         }
         settings = Settings(
@@ -387,7 +425,6 @@ async def running_cluster(
             workers=1,
             lease_s=LEASE_S,
             grace_s=GRACE_S,
-            pack_after_s=1,
             **special,
         )
         chance = Random(seed)

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.queue import RefinementQueue
-from app.store import NewRefinement, open_store
+from app.store import NewRefinement, open_store, open_worker_store
 from app.store.redis import keys
 from tests.faults.cluster import LEASE_S, Cluster, ReplicatedCluster
 from tests.faults.history import Loss
@@ -348,6 +348,98 @@ def _of_the_crowd() -> NewRefinement:
             request_sha256="0" * 64,
         ),
     )
+
+
+async def until_archived(cluster: Cluster, count: int) -> None:
+    """Return once so many refinements are archived."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while cluster.stubs() < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def kill_archiving(cluster: Cluster) -> None:
+    """Kill all workers as soon as an object is written, 12 times."""
+    known = set(cluster.objects())
+    for _ in range(12):
+        async with asyncio.timeout(TIMEOUT_S):
+            while not (written := set(cluster.objects()) - known):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        cluster.kill_workers()
+        ids = {path.parts[-2] for path in written}
+        has_stub = [cluster.command("HEXISTS", keys.SUMMARY + it, "stub") for it in ids]
+        cluster.counts["kills between an object and its stub"] += not all(has_stub)
+        known = set(cluster.objects())
+        await pause(cluster, 0.5, 1.5)
+
+
+async def lose_archive(cluster: Cluster) -> None:
+    """Let a file be in the place of the archive's directory, three times for 3 to 6 s."""
+    away = cluster.archive.with_name("away")
+    for _ in range(3):
+        await until_archived(cluster, cluster.stubs() + 1)
+        cluster.archive.rename(away)
+        cluster.archive.write_text("a file")
+        await pause(cluster, 3, 6)
+        cluster.archive.unlink()
+        away.rename(cluster.archive)
+        cluster.counts["times the archive was away"] += 1
+
+
+def loses_redis(count: int) -> Nemesis:
+    """Return one that takes Redis away once `count` refinements are archived, which are all.
+
+    An older copy takes its place, then an empty one, which is another service in the same directory
+    first. What is archived is restored each time. No object may change or go.
+    """
+
+    async def lose(cluster: Cluster) -> None:
+        await until_archived(cluster, count // 2)
+        copy = {it: cluster.command("DUMP", it) for it in cluster.command("KEYS", "*")}
+        await until_archived(cluster, count)
+        await _replace_redis(cluster, copy)
+
+    return lose
+
+
+async def _replace_redis(cluster: Cluster, copy: Mapping[bytes, bytes]) -> None:
+    for worker in cluster.workers:
+        worker.is_wanted = False
+        worker.send(signal.SIGKILL)
+        worker.wait()
+    before = cluster.objects()
+    installation = cluster.command("HGET", keys.ARCHIVE, "installation").decode()
+    cluster.command("FLUSHALL")
+    for name, value in copy.items():
+        if value is not None:  # it has expired meanwhile
+            cluster.command("RESTORE", name, 0, value)
+    await _restore(cluster, "")
+    cluster.counts["older copies"] += 1
+    cluster.command("FLUSHALL")
+    await _restore_beside_another(cluster, installation)
+    if lost := [str(it) for it, content in before.items() if cluster.objects().get(it) != content]:
+        cluster.broken.append(f"objects were lost: {lost}")
+    cluster.counts["objects kept"] += len(before)
+
+
+async def _restore(cluster: Cluster, installation: str) -> int:
+    settings = cluster.settings.model_copy(update={"redis_url": cluster.redis_url})
+    async with open_store(settings, RefinementQueue(settings.queue)) as store:
+        restored = await store.archive_check.restore(installation)
+        found = await store.archive_check.compare()
+        await store.archive_check.delete(found)
+    if found.unnamed or found.missing:
+        cluster.broken.append(f"after a restore: {found.unnamed}, {found.missing}")
+    return restored
+
+
+async def _restore_beside_another(cluster: Cluster, installation: str) -> None:
+    """Let an empty Redis be another service first, and read the objects of this one after all."""
+    settings = cluster.settings.model_copy(update={"redis_url": cluster.redis_url})
+    async with open_worker_store(settings, RefinementQueue(settings.queue), "another") as worker:
+        assert worker.archiving
+        await worker.archiving.move_due()
+    restored = await _restore(cluster, installation)
+    cluster.counts["copied from another installation"] += restored
 
 
 async def endure_poison(cluster: Cluster) -> None:

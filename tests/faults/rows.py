@@ -308,6 +308,31 @@ ROWS = {
             needs="tests.faults.poison",
         ),
         FaultRow(
+            "archive",
+            "all workers are killed 12 times, as soon as one has written an object",
+            nemeses.kill_archiving,
+            80,
+            25,
+            setup=ClusterSetup(archives=True),
+        ),
+        FaultRow(
+            "archive-away",
+            "the archive is away 3 times",
+            nemeses.lose_archive,
+            60,
+            20,
+            setup=ClusterSetup(archives=True),
+        ),
+        FaultRow(
+            "archive-restored",
+            "an older copy, then an empty Redis takes the place of the one that knew the archive,"
+            " beside another service in the same directory",
+            nemeses.loses_redis(30),
+            30,
+            10,
+            setup=ClusterSetup(archives=True),
+        ),
+        FaultRow(
             "rate-limit",
             "the provider answers 20 calls a second and refuses the others",
             providers.limits(20),
@@ -463,6 +488,8 @@ async def _play(row: FaultRow, seed: int, count: int, cluster: Cluster, clients:
         await asyncio.wait(tasks, timeout=SETTLE_S / 2)
         for task in tasks:
             task.cancel()  # what it lacks is found by the checker
+    if row.setup.archives:
+        await cluster.bring_back(clients.ids)
 
 
 async def _client(row: FaultRow, seed: int, number: int, count: int, clients: Clients) -> None:
