@@ -41,7 +41,7 @@ async def s3_server(
     process = started(command, folder / "s3.log")
     url = f"http://127.0.0.1:{port}"
     try:
-        async with httpx.AsyncClient() as client, asyncio.timeout(TIMEOUT_S):
+        async with httpx.AsyncClient(timeout=TIMEOUT_S) as client, asyncio.timeout(TIMEOUT_S):
             while True:
                 try:
                     (await client.put(f"{url}/{BUCKET}")).raise_for_status()
@@ -112,7 +112,7 @@ async def _use(service: RunningService, server: Server, url: str) -> None:
         await _endure(service, redis, ids[3:])
         server.send_signal(signal.SIGCONT)
         await until_ready(service, "")
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
         found = (await client.get(f"{url}/{BUCKET}?list-type=2")).text
     assert ids[0] not in found, "it was erased"
     assert ids[5] in found
