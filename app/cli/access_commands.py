@@ -333,7 +333,7 @@ def check_archive(
         ),
     ] = False,
 ) -> None:
-    """List objects that no refinement in Redis names, and refinements without their object."""
+    """List objects without a refinement, and refinements without an object."""
     from app.store.archive_check import RefusedDeletion  # noqa: PLC0415
 
     async def checked(store: "Store") -> "ArchiveFindings":
@@ -370,7 +370,7 @@ def restore_archive(
         ),
     ] = "",
 ) -> None:
-    """Let Redis know again what is in the archive and was lost from Redis."""
+    """List in Redis again what only the archive still has."""
     restored = on_store(lambda store: store.archive_check.restore(installation), "archive restore")
     say(console(), f"restored: {restored} refinements")
 

@@ -153,7 +153,7 @@ def compare(
     json: AsJsonOption = False,
     server: ServerOption = None,
 ) -> None:
-    """Say which of several settings is worth its money, or whether one is worse than a baseline.
+    """Say which setting is worth its money, or if one got worse.
 
     It refines the same texts with each. Every final draft is judged by the same judge on the same
     criteria. Run again with the same texts and settings, it goes on where it was: nothing is paid
