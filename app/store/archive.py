@@ -124,6 +124,10 @@ class Archive:
         """Write the mark of an installation."""
         await self._objects.put(f"{installation}/{MARK}", installation.encode())
 
+    async def unmark(self, installation: str) -> None:
+        """Delete the mark of an installation that nothing was written for."""
+        await self._objects.delete(f"{installation}/{MARK}")
+
     async def require(self, installation: str) -> None:
         """Raise ArchiveAway unless the mark of this installation is there."""
         if await self._objects.get(f"{installation}/{MARK}") != installation.encode():

@@ -129,6 +129,8 @@ class Archiving:
             await self.archive.mark(drawn)
             await self._committer.execute("HSETNX", keys.ARCHIVE, "installation", drawn)
             found = await self._committer.execute("HGET", keys.ARCHIVE, "installation")
+            if found != drawn.encode():  # another process was first
+                await self.archive.unmark(drawn)
         return str(found.decode())
 
     async def bring_back(self, tenant: str, refinement_id: str) -> None:

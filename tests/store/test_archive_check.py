@@ -1,5 +1,6 @@
 """The archive is compared with Redis, cleared with care, and gives back what Redis has lost."""
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
@@ -53,6 +54,14 @@ async def archived(store: Store, worker: WorkerStore, redis: Redis) -> HeldClaim
     held = await succeeded(store, worker)
     await archive_now(redis, worker, held.id)
     return held
+
+
+async def test_workers_that_begin_at_once_mark_one_installation(
+    worker: WorkerStore, directory: Path
+) -> None:
+    assert worker.archiving is not None
+    drawn = await asyncio.gather(*(worker.archiving.installation() for _ in range(4)))
+    assert [path.parent.name for path in directory.rglob("installation")] == [*set(drawn)]
 
 
 async def test_an_object_without_a_stub_is_named_and_kept_until_it_is_old(
