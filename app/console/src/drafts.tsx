@@ -4,6 +4,7 @@ import type { VNode } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { readDraft } from './api.js';
 import { difference, type Hunk, offsetsOf, type Word } from './differences.js';
+import { FOLDED, KEPT, Same, visible } from './marks.js';
 import { Copy, costText, download, Failure, Loading, Name, scoreText, Text, useLoaded } from './parts.js';
 import type { View } from './refinement.js';
 import { setQuery, useRoute } from './router.js';
@@ -227,9 +228,6 @@ function OneHunk({ of, isSplit, isFirst, isLast }: { of: Hunk; isSplit: boolean;
   );
 }
 
-const KEPT = 160;
-const FOLDED = 600;
-
 /** Unchanged lines; of many only those next to a change. */
 function Unchanged({ text, isFirst, isLast }: { text: string; isFirst: boolean; isLast: boolean }) {
   const [isOpen, setOpen] = useState(text.length <= FOLDED);
@@ -259,25 +257,6 @@ function Words({ of, without }: { of: Word[]; without?: Word['change'] }) {
     </pre>
   );
 }
-
-/** What did not change within a line; of much only what is next to a change. */
-function Same({ text }: { text: string }) {
-  const [isOpen, setOpen] = useState(text.length <= FOLDED);
-  if (isOpen) return <>{text}</>;
-  return (
-    <>
-      {text.slice(0, KEPT)}
-      <button class="fold" onClick={() => setOpen(true)}>
-        … {(text.length - 2 * KEPT).toLocaleString('en')} unchanged characters
-      </button>
-      {text.slice(-KEPT)}
-    </>
-  );
-}
-
-/** White space alone would not be seen. */
-const visible = (text: string): string =>
-  text.trim() ? text : text.replaceAll(' ', '·').replaceAll('\t', '→').replaceAll(/\r?\n/g, '⏎\n');
 
 /** What was said of a draft, and where. */
 function Judgement({ of, id }: { of: Draft; id: string }) {

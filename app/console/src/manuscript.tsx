@@ -2,6 +2,7 @@
 import type { schema } from 'hone';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Change, type Decisions, isChange, keyOf, type Piece, piecesOf, textWith } from './changes.js';
+import { Same, visible } from './marks.js';
 import { Copy, download, Loading, Name, Text } from './parts.js';
 import { useShortcuts, walk } from './shortcuts.js';
 
@@ -155,8 +156,6 @@ function focusNext(box: HTMLElement | null, index: number): void {
 
 const DRAWN_AT_ONCE = 300;
 const LONG = 40_000;
-const FOLDED = 600;
-const KEPT = 160;
 
 interface Marking {
   pieces: Piece[];
@@ -218,25 +217,6 @@ function Marked({ pieces, decisions, current, setCurrent, isFinal, settle }: Mar
     </div>
   );
 }
-
-/** What did not change in a long text; of much only what is next to a change. */
-function Same({ text }: { text: string }) {
-  const [isOpen, setOpen] = useState(text.length <= FOLDED);
-  if (isOpen) return <>{text}</>;
-  return (
-    <>
-      {text.slice(0, KEPT)}
-      <button class="fold" onClick={() => setOpen(true)}>
-        … {(text.length - 2 * KEPT).toLocaleString('en')} unchanged characters
-      </button>
-      {text.slice(-KEPT)}
-    </>
-  );
-}
-
-/** White space alone would not be seen. */
-const visible = (text: string): string =>
-  text.trim() ? text : text.replaceAll(' ', '·').replaceAll('\t', '→').replaceAll(/\r?\n/g, '⏎\n');
 
 const short = (text: string): string => (text.length > 120 ? `${text.slice(0, 120)}…` : text);
 
