@@ -19,7 +19,7 @@ from urllib.request import Request, urlopen
 HOOK = Path(__file__).with_name("called_files.py")
 TIMEOUT_S = 120.0
 OFF = 0
-WARMING, *COUNTED = range(1, 5)
+WARMING, *COUNTED = range(1, 10)
 """Submissions. What the first one begins for all, such as a connection, is no part of another's
 work; what processes do by the clock falls into some of them, not into all."""
 
