@@ -3,13 +3,15 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 from redis.asyncio import Redis
+from typer.testing import CliRunner, Result
 
+from app.cli import app
 from app.contract.errors import Unavailable
 from app.settings import Settings
 from app.store import ArchiveAway, Store, WorkerStore, open_store, open_worker_store
@@ -31,6 +33,7 @@ __all__ = ["directory", "settings"]  # fixtures
 
 pytest.importorskip("obstore")
 
+Command = Callable[..., Awaitable[Result]]
 MONTH_S = 30 * 86_400
 OLD, NEW = SecretStr("the old key of the server"), SecretStr("the new key of the server")
 
@@ -240,3 +243,45 @@ async def test_a_damaged_object_is_not_read(
         await store.snapshot(TENANT, held.id)
     await pack_now(redis, worker, held.id)
     assert await is_archived(redis, held.id)
+
+
+@pytest.fixture
+def command(settings: Settings) -> Command:
+    """`hone archive` for the Redis and the directory of the test."""
+    where = {"HONE_REDIS_URL": settings.redis_url, "HONE_ARCHIVE_URL": settings.archive_url}
+
+    async def run(*arguments: str) -> Result:
+        return await asyncio.to_thread(CliRunner().invoke, app, ["archive", *arguments], env=where)
+
+    return run
+
+
+async def test_commands_tell_what_is_lost_and_bring_it_back(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path, command: Command
+) -> None:
+    held = await archived(store, worker, redis)
+    (record,) = objects_of(directory, held.id)
+    await forget(redis, held.id)
+    said = (await command("check")).stdout
+    assert said.startswith(f"installation {record.relative_to(directory).parts[0]}: 1 objects\n")
+    assert "without a stub: 1, old enough: 0\n" in said
+    assert str(record.relative_to(directory)) in said
+    let_be_old(directory, held.id)
+    refused = await command("check", "--delete")
+    assert (refused.exit_code, objects_of(directory, held.id)) == (1, [record])
+    assert "Error: nothing was deleted: 1 of 1 objects" in refused.stderr
+    assert (await command("restore")).stdout == "restored: 1 refinements\n"
+    assert "without a stub: 0, old enough: 0\n" in (await command("check")).stdout
+    record.unlink()
+    said = (await command("check")).stdout
+    assert said.endswith(f"refinements without their object: 1\n  {held.id}\n")
+
+
+@pytest.mark.parametrize("arguments", [("check",), ("restore",)])
+async def test_commands_without_an_archive_name_the_setting(
+    settings: Settings, arguments: tuple[str, ...]
+) -> None:
+    where = {"HONE_REDIS_URL": settings.redis_url, "HONE_ARCHIVE_URL": ""}
+    run = CliRunner().invoke
+    refused = await asyncio.to_thread(run, app, ["archive", *arguments], env=where)
+    assert (refused.exit_code, "HONE_ARCHIVE_URL" in refused.stderr) == (1, True)
