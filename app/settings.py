@@ -441,6 +441,11 @@ class Settings(_WithProviders):
         description="Seconds after the end of a refinement after which its record is packed, so"
         " that it takes a third of the memory.",
     )
+    search: bool = Field(
+        True,
+        description="Whether texts of ended refinements get a signature, by which a search finds"
+        " them among very many: about a tenth of the memory of their records.",
+    )
     archive_url: Annotated[str, AfterValidator(_is_archive)] = Field(
         "",
         description="Object store to which ended refinements go: `s3://BUCKET/PREFIX`, `gs://`,"

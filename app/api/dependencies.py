@@ -339,7 +339,7 @@ StepLimit = Annotated[int, Query(ge=1, le=100, description="Steps per page.")]
 PREFIX = "metadata."
 KNOWN = {
     *("status", "outcome", "strategy", "min_score", "max_score", "min_cost_usd", "max_cost_usd"),
-    *("submitted_from", "submitted_to", "parent", "batch", "result", "limit", "cursor"),
+    *("submitted_from", "submitted_to", "parent", "batch", "q", "result", "limit", "cursor"),
 }
 MAX_PAIRS = 16
 
@@ -433,6 +433,14 @@ async def _listed(
 
 
 Listed = Annotated[Selected, Depends(_listed)]
+Sought = Annotated[
+    Annotated[str, Field(max_length=200)] | Absent,
+    Query(
+        description="Only refinements with all these words, or parts of words, without regard to"
+        " case: in id, title and metadata, and in task, draft and result unless they are archived"
+        " or not stored."
+    ),
+]
 WithResults = Annotated[
     bool,
     Query(

@@ -43,6 +43,7 @@ from app.api.dependencies import (
     ReviewBody,
     SearchPath,
     SeenEvents,
+    Sought,
     StartPath,
     StepLimit,
     StepPath,
@@ -235,6 +236,7 @@ async def list_(
     response: Response,
     metadata: Metadata,
     selected: Listed,
+    q: Sought = None,
     batch: OfBatch = None,
     result: WithResults = True,
     limit: Limit = 20,
@@ -247,7 +249,13 @@ async def list_(
     may have fewer than `limit` and still `has_more`.
     """
     page = await store.page(
-        tenant, metadata=metadata, selected=selected, batch=batch, limit=limit, cursor=cursor
+        tenant,
+        metadata=metadata,
+        selected=selected,
+        query=q,
+        batch=batch,
+        limit=limit,
+        cursor=cursor,
     )
     return page_response(request, response, page if result else page.without_results())
 

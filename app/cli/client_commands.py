@@ -451,9 +451,8 @@ def list_(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Only those with this pair; repeatable."),
     ] = None,
-    batch: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only those of this batch.")
-    ] = None,
+    search: Annotated[str | None, typer.Option(help="Only those with all these words.")] = None,
+    batch: Annotated[str | None, typer.Option(help="Only those of the batch with this id.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Best score so far, at least.")] = None,
     max_score: Annotated[float | None, typer.Option(help="Best score so far, at most.")] = None,
     min_cost_usd: Annotated[float | None, typer.Option(help="Dollars so far, at least.")] = None,
@@ -479,6 +478,7 @@ def list_(
         status=status or None,
         outcome=outcome or None,
         strategy=strategy or None,
+        q=search,
         batch=batch,
         min_score=min_score,
         max_score=max_score,

@@ -203,6 +203,7 @@ async def open_worker_store(
                 name=name,
                 lease_ms=lease_ms,
                 pack_after_ms=_milliseconds(settings.pack_after_s),
+                searchable=settings.search,
                 sealer=sealer_of(settings),
                 archiving=_archiving_of(settings, committer),
             )

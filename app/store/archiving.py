@@ -20,6 +20,7 @@ from app.store.redis import keys
 from app.store.redis.codec import ENDED_STATUSES, Summary
 from app.store.redis.committer import Committer
 from app.store.redis.scripts import ARCHIVE, BRING_BACK, DAY_MS, TAKE_ARCHIVE
+from app.store.searching import shown_texts, signature
 from app.store.state import ArchiveAway
 from app.store.stub import encode_stub
 
@@ -170,9 +171,9 @@ class Archiving:
         record = ArchivedRecord(kept, given, deliveries, entries)
         at = await self.archive.write(installation, tenant, refinement_id, record)
         sha1 = sha1_of(summary, given, deliveries, entries)
-        await self._committer.submit(
-            ARCHIVE, refinement_id, sha1, at.name, *words_of(encode_stub(kept))
-        )
+        signed = signature(shown_texts(refinement_id, kept))
+        stub = words_of(encode_stub(kept))
+        await self._committer.submit(ARCHIVE, refinement_id, sha1, at.name, signed, *stub)
 
     async def _look_through(self) -> None:
         """Line up what was packed without an archive, once a day."""

@@ -21,6 +21,7 @@ from app.store.redis import keys
 from app.store.redis.codec import Summary, has_ended, number_of, paired
 from app.store.redis.committer import Committer, Word
 from app.store.redis.scripts import PACK, REPACK
+from app.store.searching import shown_texts, signature, stored_texts
 
 LEVEL = 6
 FOR_ZLIB = 262_144
@@ -162,27 +163,40 @@ async def repack(
 
 
 async def pack_record(
-    committer: Committer, refinement_id: str, archive_after_ms: int | None = None
+    committer: Committer,
+    refinement_id: str,
+    archive_after_ms: int | None = None,
+    searchable: bool = False,
 ) -> bool:
     """Pack the record of a refinement that has ended; return whether it is packed now.
 
-    It goes to the archive, if there is one, `archive_after_ms` after its end. It stays as it is if
-    it has not ended, or changes meanwhile. Raises redis errors.
+    It goes to the archive, if there is one, `archive_after_ms` after its end. A `searchable` one
+    gets a signature, so that searches need not read it. It stays as it is if it has not ended, or
+    changes meanwhile. Raises redis errors.
     """
     entries, request, prompts = await asyncio.gather(
         committer.execute("XRANGE", keys.JOURNAL + refinement_id, "-", "+"),
         committer.execute("HGETALL", keys.REQUEST + refinement_id),
         committer.execute("HGETALL", keys.PROMPTS + refinement_id),
     )
-    number, kind, at, packed = 0, b"", b"", b""
+    number, kind, at, packed, signed = 0, b"", b"", b"", b""
     if entries and has_ended([entry for _, entry in entries]) and b"packed" not in entries[0][1]:
         entry_id, last = entries[-1]
         number, kind, at = number_of(entry_id), last[b"type"], last[b"at"]
         record = EndedRecord(entries, request, prompts)
         size = sum(len(content) for _, entry in entries for content in entry.values())
         packed = await apart_if_large(size, record.packed)
+        if searchable:
+            summary = await committer.execute("HGETALL", keys.SUMMARY + refinement_id)
+            signed = await apart_if_large(size, lambda: _signed(refinement_id, summary, request))
     archive = () if archive_after_ms is None else (archive_after_ms,)
-    return bool(await committer.submit(PACK, refinement_id, number, kind, at, packed, *archive))
+    entry = (number, kind, at, packed)
+    return bool(await committer.submit(PACK, refinement_id, *entry, signed, *archive))
+
+
+def _signed(refinement_id: str, summary: Summary, request: Summary) -> bytes:
+    stored = stored_texts(request[b"request"], summary.get(b"result"))
+    return signature((*shown_texts(refinement_id, summary), *stored))
 
 
 async def unpack_record(committer: Committer, refinement_id: str) -> bool:

@@ -6,6 +6,7 @@ import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import compress
 
 from ulid import ULID
 
@@ -33,7 +34,9 @@ from app.store.redis.codec import (
 )
 from app.store.redis.committer import Committer, replies_in_order
 from app.store.redis.connection import refusing
+from app.store.redis.scripts import SEARCH
 from app.store.sealing import Sealer
+from app.store.searching import Sought, shown_texts, stored_texts
 from app.store.state import ID_PREFIX, StoredEvent
 from app.store.stub import with_stub
 
@@ -44,7 +47,8 @@ ENDED_FIELDS = ("tenant", "erased_at", "status", "last_event", "ended_event")
 LAST = 2**64 - 1  # the highest number a stream id can hold
 
 CHUNK = 500  # ids read in one round trip
-CHUNKS = 40  # maximum round trips for one page; after that a page may be short
+SOUGHT_AT_ONCE = 2_000  # ids whose signatures one script compares, in about 3 ms
+CHUNKS = 50  # maximum round trips for one page; after that a page may be short
 SKEW = timedelta(seconds=10)
 EXAMINED = 100  # refinements that are looked at together where no index tells which ones to show
 EXAMINATIONS = 20  # how often for one page
@@ -59,22 +63,28 @@ async def _list_ids(
     below: str | None,
     batch: str | None = None,
     lowest: str | None = None,
+    sought: Sought | None = None,
 ) -> tuple[list[str], str | None]:
     """Return up to `wanted` ids, newest first, and where to continue if the search stopped early.
 
     `below` is the id after which to begin, `lowest` the last one that may be found. Several filters
-    are intersected: the ids of the shortest list are looked up in the others.
+    are intersected: the ids of the shortest list are looked up in the others. Those whose signature
+    lacks what is sought are left out.
     """
     lists = _lists(tenant, status, metadata, batch)
     shortest, *others = await _shortest_first(committer, lists)
     found: list[str] = []
     for _ in range(CHUNKS):
-        size = CHUNK if others else wanted
-        ids = await _below(committer, shortest, below, size, lowest)
+        if sought is None:
+            size = CHUNK if others else wanted
+            ids = await _below(committer, shortest, below, size, lowest)
+            last = ids[-1] if len(ids) == size else None
+        else:
+            ids, last = await _likely_below(committer, tenant, shortest, below, lowest, sought)
         found += await _on_all(committer, others, ids)
-        if len(found) >= wanted or len(ids) < size:
+        if len(found) >= wanted or last is None:
             return found[:wanted], None
-        below = ids[-1]
+        below = last
     return found, below
 
 
@@ -88,10 +98,27 @@ async def _shortest_first(committer: Committer, lists: Sequence[str]) -> list[st
 async def _below(
     committer: Committer, name: str, below: str | None, size: int, lowest: str | None
 ) -> list[str]:
-    top = "+" if below is None else f"({below}"
-    bottom = "-" if lowest is None else f"[{lowest}"
-    ids = await committer.execute("ZREVRANGEBYLEX", name, top, bottom, "LIMIT", 0, size)
+    bounds = _range(below, lowest)
+    ids = await committer.execute("ZREVRANGEBYLEX", name, *bounds, "LIMIT", 0, size)
     return [refinement_id.decode() for refinement_id in ids]
+
+
+async def _likely_below(
+    committer: Committer,
+    tenant: str,
+    name: str,
+    below: str | None,
+    lowest: str | None,
+    sought: Sought,
+) -> tuple[list[str], str | None]:
+    """Return ids that may have what is sought, and the last one looked at if more follow."""
+    where = (name, keys.SIGNATURES + tenant, *_range(below, lowest), SOUGHT_AT_ONCE)
+    last, *ids = await committer.submit(SEARCH, *where, *sought.hashes)
+    return [refinement_id.decode() for refinement_id in ids], last.decode() or None
+
+
+def _range(below: str | None, lowest: str | None) -> tuple[str, str]:
+    return "+" if below is None else f"({below}", "-" if lowest is None else f"[{lowest}"
 
 
 async def _on_all(committer: Committer, lists: Sequence[str], ids: list[str]) -> list[str]:
@@ -200,6 +227,7 @@ class RefinementReader:
         metadata: Mapping[str, str] = NO_METADATA,
         batch: str | None = None,
         selected: Selected = EVERYTHING,
+        query: str | None = None,
         limit: int = 20,
         cursor: str | None = None,
     ) -> SnapshotPage:
@@ -207,17 +235,18 @@ class RefinementReader:
 
         With filters that few refinements meet, a page may be short and have a next one.
         """
+        sought = Sought.of(query)
         if status is None and len(selected.statuses) == 1:
             (only,) = selected.statuses
             status, selected = Status(only), replace(selected, statuses=frozenset())
         lowest, below = _bounds(selected, cursor and decode_cursor(tenant, cursor))
         wanted = limit + 1 if selected.is_everything else EXAMINED
         found: list[Snapshot] = []
-        for _ in range(1 if selected.is_everything else EXAMINATIONS):
+        for _ in range(1 if selected.is_everything and not sought else EXAMINATIONS):
             ids, stopped_at = await _list_ids(
-                self._committer, tenant, status, metadata, wanted, below, batch, lowest
+                self._committer, tenant, status, metadata, wanted, below, batch, lowest, sought
             )
-            snapshots = await self._snapshots(ids)
+            snapshots = await self._snapshots(ids, sought)
             found += (
                 snapshot
                 for snapshot in snapshots
@@ -307,18 +336,38 @@ class RefinementReader:
             raise RefinementNotFound(refinement_id)
         return found
 
-    async def _snapshots(self, ids: Sequence[str]) -> tuple[Snapshot, ...]:
-        summaries = await asyncio.gather(
+    async def _snapshots(
+        self, ids: Sequence[str], sought: Sought | None = None
+    ) -> tuple[Snapshot, ...]:
+        """Return the snapshots of those that are still there, and have what is sought."""
+        stored = await asyncio.gather(
             *(
                 self._committer.execute("HGETALL", keys.SUMMARY + refinement_id)
                 for refinement_id in ids
             )
         )
-        return tuple(
-            decode_snapshot(refinement_id, with_stub(summary))
-            for refinement_id, summary in zip(ids, summaries, strict=True)
-            if summary  # else it was erased a moment ago
-        )
+        summaries = {
+            refinement_id: with_stub(summary)
+            for refinement_id, summary in zip(ids, stored, strict=True)
+            if summary
+        }
+        if sought is not None:
+            has = await asyncio.gather(*(self._has(sought, *about) for about in summaries.items()))
+            summaries = dict(compress(summaries.items(), has))
+        return tuple(decode_snapshot(*about) for about in summaries.items())
+
+    async def _has(self, sought: Sought, refinement_id: str, summary: Summary) -> bool:
+        """Return whether a refinement has what is sought; the texts of an archived one are not."""
+        texts = [*shown_texts(refinement_id, summary)]
+        if sought.are_in(texts):
+            return True
+        if b"stub" in summary or b"erased_at" in summary:
+            return False
+        request = await self._committer.execute("HGET", keys.REQUEST + refinement_id, "request")
+        if request is None and (record := await packed_record(self._committer, refinement_id)):
+            request = record.request.get(b"request")
+        stored = () if request is None else stored_texts(request, summary.get(b"result"))
+        return sought.are_in((*texts, *stored))
 
     async def _entries(
         self, tenant: str, refinement_id: str, after: int, limit: int

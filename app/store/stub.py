@@ -11,7 +11,7 @@ from app.contract.judgement import Usage
 from app.store.redis.codec import Summary, decode_limits
 
 MILLION = 1_000_000
-MOST_SCORES = 12
+MOST_SCORES = 10
 SMALL_VALUE = 64
 """Bytes up to which Redis stores the values of a hash side by side, in a third of the memory."""
 

@@ -98,12 +98,14 @@ class WorkerStore:
         lease_ms: int,
         usage_days: int = USAGE_DAYS,
         pack_after_ms: int,
+        searchable: bool = True,
         sealer: Sealer = NO_SEALER,
         archiving: Archiving | None = None,
     ) -> None:
         self.archiving = archiving
         self._archive_after_ms = None if archiving is None else archiving.after_ms
         self._pack_after_ms = pack_after_ms
+        self._searchable = searchable
         self._sealer = sealer
         self._usage_days = usage_days
         self._client = client
@@ -347,11 +349,9 @@ class WorkerStore:
         counted, *ids = await run_script(
             self._client, TAKE_ENDED, COUNTED_AT_ONCE, count_after_ms, *packing
         )
+        how = (self._archive_after_ms, self._searchable)
         await asyncio.gather(
-            *(
-                pack_record(self._committer, refinement_id.decode(), self._archive_after_ms)
-                for refinement_id in ids
-            )
+            *(pack_record(self._committer, packed_id.decode(), *how) for packed_id in ids)
         )
         return counted == COUNTED_AT_ONCE or len(ids) == PACKED_AT_ONCE
 

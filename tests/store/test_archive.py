@@ -122,6 +122,21 @@ async def test_a_list_shows_an_archived_one_without_its_texts(
     assert (after.best.score, after.best.path) == (before.best.score, before.best.path)
 
 
+async def test_an_archived_one_is_found_by_what_a_list_shows(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    async def found(query: str) -> list[str]:
+        return [it.id for it in (await store.page(TENANT, query=query)).data]
+
+    held = await succeeded(store, worker)
+    assert await found("entwurf plainly") == [held.id]
+    await archive_now(redis, worker, held.id)
+    assert await found("entwurf") == await found(held.id.lower()) == [held.id]
+    assert await found("plainly") == []
+    await store.erase(TENANT, held.id)
+    assert await redis.exists(keys.SIGNATURES + TENANT) == 0
+
+
 async def test_a_retry_brings_it_back_as_it_was(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:

@@ -190,7 +190,7 @@ async def test_what_changes_while_it_is_packed_stays_as_it_is(
     held = await succeeded(store, worker)
     await store.rate(TENANT, held.id, GOOD)
     before = await everything(redis)
-    stale = (5, "refinement.completed", 1, b"packed before the rating")
+    stale = (5, "refinement.completed", 1, b"packed before the rating", b"")
     assert await committer.submit(PACK, held.id, *stale) == 0
     assert await everything(redis) == before
     assert await pack_record(committer, held.id)

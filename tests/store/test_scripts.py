@@ -523,7 +523,7 @@ async def _take_ended(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs
 
 
 async def _pack(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return (await _ended(store, worker), 3, "refinement.failed", 1, b"packed")
+    return (await _ended(store, worker), 3, "refinement.failed", 1, b"packed", b"signature")
 
 
 async def _repack(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
@@ -551,7 +551,7 @@ async def _archive(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArg
     refinement_id = await _packed_now(store, worker, redis)
     summary = await redis.hgetall(keys.SUMMARY + refinement_id)
     entries: Any = await redis.xrange(keys.JOURNAL + refinement_id)
-    return (refinement_id, sha1_of(summary, {}, {}, entries), "name", "stub", b"stub")
+    return (refinement_id, sha1_of(summary, {}, {}, entries), "name", "signature", "stub", b"stub")
 
 
 async def _bring_back(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
@@ -564,6 +564,11 @@ async def _bring_back(store: Store, worker: WorkerStore, redis: Redis) -> Script
 async def _restore_stub(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     fields = ("tenant", TENANT, "status", "failed", "stub", "s", "archived", "name")
     return ("ref_1", TENANT, "failed", '{"a":"b"}', 10**15, "", *fields)
+
+
+async def _search(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
+    await _packed_now(store, worker, redis)
+    return (keys.refinement_list(TENANT), keys.SIGNATURES + TENANT, "+", "-", 10, 12345)
 
 
 async def _replace_field(_: Store, __: WorkerStore, redis: Redis) -> ScriptArgs:
@@ -586,6 +591,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("archive", _archive),
     ("bring_back", _bring_back),
     ("restore_stub", _restore_stub),
+    ("search", _search),
     ("replace_field", _replace_field),
     ("look", _look),
     ("claim", _claim),

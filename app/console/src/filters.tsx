@@ -109,7 +109,7 @@ function Choice({ name, value, chosen }: { name: string; value: string; chosen: 
   );
 }
 
-/** Finds refinements by words of their titles, ids and metadata. A text with a whole id in it, such as an address, leads there. */
+/** Finds refinements by what their texts contain. A text with a whole id in it, such as an address, leads there. */
 function Search({ query }: { query: URLSearchParams }) {
   const look = (event: SubmitEvent) => {
     event.preventDefault();
@@ -122,7 +122,7 @@ function Search({ query }: { query: URLSearchParams }) {
     <form onSubmit={look}>
       <label>
         Search
-        <input key={query.get('q')} type="search" name="q" defaultValue={query.get('q') ?? ''} placeholder="Title, id, metadata" data-key="/" />
+        <input key={query.get('q')} type="search" name="q" defaultValue={query.get('q') ?? ''} placeholder="Words, title, id" data-key="/" />
       </label>
     </form>
   );

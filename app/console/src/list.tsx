@@ -5,7 +5,6 @@ import { useEffect, useState } from 'preact/hooks';
 import { hone, mayDecide, type Session } from './api.js';
 import { Filters, isFiltered, titlesOf } from './filters.js';
 import { costText, Failure, Loading, Name, scoreText, Status, useLoaded, useRepeated, When, words } from './parts.js';
-import { isLasting, recovered } from './reading.js';
 import { hrefOf, Link, setQuery } from './router.js';
 import { useShortcuts, walk } from './shortcuts.js';
 import { TITLE, titleOf, useTitle } from './title.js';
@@ -16,7 +15,7 @@ const PAGE = 25;
 const FIRST = 5;
 const SHOWN_WAITING = 3;
 const TIME_FIELDS = ['submitted_from', 'submitted_to'];
-const IGNORED = ['metadata', 'token', 'q'];
+const IGNORED = ['metadata', 'token'];
 
 interface Page {
   data: Snapshot[];
@@ -28,7 +27,6 @@ type Query = Record<string, string | string[] | undefined>;
 
 export function RefinementList({ query, session }: { query: URLSearchParams; session: Session }) {
   const [isRead, setRead] = useState(false); // what is less urgent waits for the first rows
-  const sought = query.get('q') ?? '';
   useTitle('Refinements', ...titlesOf(query));
   useShortcuts((key) => {
     if (key === '/') document.querySelector<HTMLElement>('input[type="search"]')?.focus();
@@ -43,11 +41,7 @@ export function RefinementList({ query, session }: { query: URLSearchParams; ses
       {isWhole && <WaitingForMe session={session} />}
       {isWhole && <WaitingForProviders />}
       <Filters query={query} isRead={isRead} />
-      {sought ? (
-        <Found key={query.toString()} query={query} sought={sought} read={() => setRead(true)} />
-      ) : (
-        <Pages query={query} read={() => setRead(true)} />
-      )}
+      <Pages query={query} read={() => setRead(true)} />
     </>
   );
 }
@@ -82,7 +76,8 @@ function Pages({ query, read: isRead }: { query: URLSearchParams; read: () => vo
   if (!value) return <Loading />;
   return (
     <>
-      {value.data.length ? <Rows of={value.data} /> : isFiltered(query) ? <p class="quiet">No refinement is like that.</p> : <Empty />}
+      {query.get('q') && <p class="quiet">In ids, titles, metadata, tasks, drafts and results. Of archived texts only the titles are searched.</p>}
+      {value.data.length ? <Rows of={value.data} /> : isFiltered(query) ? <p class="quiet">{noneOf(value)}</p> : <Empty />}
       <p class="pages">
         {query.get('cursor') && <button onClick={() => history.back()}>Newer</button>}
         {value.has_more && limit === PAGE && <button onClick={() => setQuery({ cursor: value.next_cursor ?? '' }, false)}>Older</button>}
@@ -90,6 +85,9 @@ function Pages({ query, read: isRead }: { query: URLSearchParams; read: () => vo
     </>
   );
 }
+
+const noneOf = (page: Page): string =>
+  page.has_more ? 'None of the newest refinements is like that. Older ones may be.' : 'No refinement is like that.';
 
 function Empty() {
   return (
@@ -121,66 +119,6 @@ function queryOf(query: URLSearchParams): Query {
     if (at > 0) asked[`metadata.${pair.slice(0, at)}`] = pair.slice(at + 1);
   }
   return asked;
-}
-
-const MOST_FOUND = 50;
-const MOST_LOOKED_AT = 1_000;
-
-interface Search {
-  found: Snapshot[];
-  lookedAt: number;
-  cursor: string | null;
-  isDone: boolean;
-  failure?: unknown;
-}
-
-/** The refinements whose title, id or metadata have all words that are sought, as they are found: newest first. */
-function Found({ query, sought, read: isRead }: { query: URLSearchParams; sought: string; read: () => void }) {
-  const [state, setState] = useState<Search>({ found: [], lookedAt: 0, cursor: null, isDone: false });
-  const [most, setMost] = useState(MOST_LOOKED_AT);
-  useEffect(() => {
-    const ending = new AbortController();
-    const look = async (now: Search): Promise<void> => {
-      while (!now.isDone && now.lookedAt < most && now.found.length < MOST_FOUND && !ending.signal.aborted) {
-        try {
-          const page = await read({ ...queryOf(query), limit: '100', cursor: now.cursor ?? undefined }, ending.signal);
-          const found = page.data.filter((it) => hasWords(it, sought));
-          const lookedAt = now.lookedAt + page.data.length;
-          now = { found: [...now.found, ...found], lookedAt, cursor: page.next_cursor, isDone: !page.has_more };
-          setState(now);
-        } catch (failure) {
-          if (ending.signal.aborted) return;
-          setState({ ...now, failure });
-          if (isLasting(failure)) return;
-          await recovered(2_000, ending.signal);
-        }
-      }
-      isRead();
-    };
-    void look(state);
-    return () => ending.abort();
-  }, [most]);
-  const { found, lookedAt, isDone, failure } = state;
-  const isLooking = !isDone && lookedAt < most && found.length < MOST_FOUND;
-  return (
-    <>
-      {failure !== undefined && <Failure of={failure} />}
-      <p role="status" class="quiet">
-        {isLooking ? 'Looking' : `${found.length} found`} in titles, ids and metadata, not in the texts themselves:{' '}
-        {isDone ? 'all' : 'the newest'} {lookedAt.toLocaleString('en')} refinements.
-      </p>
-      {found.length > 0 && <Rows of={found} />}
-      {!isLooking && !isDone && found.length < MOST_FOUND && (
-        <button onClick={() => setMost(most + MOST_LOOKED_AT)}>Look further back</button>
-      )}
-    </>
-  );
-}
-
-function hasWords(of: Snapshot, sought: string): boolean {
-  const pairs = Object.entries(of.metadata).map(([name, value]) => `${name}=${value}`);
-  const text = [of.id, of.excerpt, of.custom_id, ...pairs].join(' ').toLowerCase();
-  return sought.toLowerCase().split(/\s+/).every((it) => text.includes(it));
 }
 
 function Rows({ of }: { of: Snapshot[] }) {

@@ -6,6 +6,7 @@ local stub, archived, tenant = unpack(redis.call('HMGET', key, 'stub', 'archived
 if not stub or archived ~= name then return 0 end
 redis.call('UNLINK', key)
 perform(4)
+redis.call('HDEL', SIGNATURES .. tenant, id)
 redis.call('HSET', key, 'archived', '')  -- its object stays, for an older copy of Redis
 redis.call('ZADD', TO_ARCHIVE, clock() + after_ms, id)
 redis.call('ZADD', DUE, redis.call('HGET', key, 'expires_at'), id)

@@ -9,5 +9,7 @@ redis.call('UNLINK', key)
 perform(3)
 for i = 2, #entries do redis.call('XADD', key, entries[i][1], unpack(entries[i][2])) end
 redis.call('ZADD', TO_PACK, clock(), id)  -- unless it goes on, or is packed
-count_bytes(id, redis.call('HGET', SUMMARY .. id, 'tenant'))
+local tenant = redis.call('HGET', SUMMARY .. id, 'tenant')
+redis.call('HDEL', SIGNATURES .. tenant, id)
+count_bytes(id, tenant)
 return 1

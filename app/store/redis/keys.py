@@ -65,6 +65,8 @@ hone:1:list:TENANT:status:S     the same, one per status
 hone:1:list:TENANT:meta:K=V     the same, one per pair of metadata
 hone:1:list:TENANT:batch:ID     the same, one per batch
 hone:1:list:TENANT:batches      the same: every batch
+hone:1:signatures:TENANT        hash: id of an ended refinement -> signature of its texts, by which
+                                it is found; see searching.py
 hone:1:idempotency:TENANT:H     `BODY_SHA256 ID`, where H is the SHA-256 of the client's key
 hone:1:prompt_nonce:TENANT:DAY:H  the nonce in that day's prompts that begin with the same long
                                 texts, H; kept for 24 hours; DAY counts from 1970
@@ -167,6 +169,7 @@ UNPLAYABLE = f"{PREFIX}unplayable"
 LIST = f"{PREFIX}list:"
 IDEMPOTENCY = f"{PREFIX}idempotency:"
 PROMPT_NONCE = f"{PREFIX}prompt_nonce:"
+SIGNATURES = f"{PREFIX}signatures:"
 STATISTICS = f"{PREFIX}statistics"
 LEARNT = f"{PREFIX}learnt:"
 TRUST = f"{PREFIX}trust:"
@@ -239,6 +242,7 @@ LUA = {
     "UNPLAYABLE": UNPLAYABLE,
     "LIST": LIST,
     "PROMPT_NONCE": PROMPT_NONCE,
+    "SIGNATURES": SIGNATURES,
     "STATISTICS": STATISTICS,
     "LIMIT": LIMIT,
     "LIMITS": LIMITS,
@@ -340,7 +344,10 @@ def probe(tenant: str, endpoint_id: str) -> str:
 
 def of_tenant(tenant: str) -> tuple[str, ...]:
     """Return patterns of all keys that belong to a tenant, without its audit log."""
-    alone = (LIST, LINE, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS, PROVIDER_KEYS)
+    alone = (
+        *(LIST, LINE, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS, PROVIDER_KEYS),
+        SIGNATURES,
+    )
     followed = (
         *(LIST, IDEMPOTENCY, PROMPT_NONCE, LEARNT),
         *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS, f"{STATISTICS}:*:"),

@@ -95,6 +95,7 @@ local function forget(id)
     unpark(id, tenant)
     leave_line(id, tenant)
     redis.call('ZREM', LIST .. tenant, id)
+    redis.call('HDEL', SIGNATURES .. tenant, id)
     redis.call('HINCRBY', STORED, tenant, 0 - (redis.call('HGET', SUMMARY .. id, 'bytes') or 0))
     if redis.call('EXISTS', LIST .. tenant, LIST .. tenant .. ALL_BATCHES) == 0 then
       redis.call('HDEL', STORED, tenant)
