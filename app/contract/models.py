@@ -9,6 +9,7 @@ from app.contract import Contract, patterns
 
 Role = Literal["generator", "critic"]
 ROLES: tuple[Role, ...] = get_args(Role)
+GENERATOR = "generator"
 
 ModelName = Annotated[
     str,
@@ -81,6 +82,8 @@ def seat_at(seats: Container[str], seat: str, path: str) -> str:
 
 
 def _form(given: Any) -> str:
+    if isinstance(given, list | tuple):
+        return "several"
     return "choice" if isinstance(given, dict | ModelChoice) else "name"
 
 
@@ -89,11 +92,35 @@ ModelSpec = Annotated[
 ]
 """A model by its name, or with the settings of its calls; errors are about the given form."""
 
+Generators = Annotated[
+    Annotated[ModelName, Tag("name")]
+    | Annotated[ModelChoice, Tag("choice")]
+    | Annotated[tuple[ModelSpec, ...], Field(min_length=2, max_length=4), Tag("several")],
+    Discriminator(_form),
+]
+"""One model, or several of which the next one writes when those before it are stuck."""
+
 
 class Models(Contract):
     """The model of each role; an omitted role uses the server's default model."""
 
-    generator: ModelSpec | None = None
+    generator: Generators | None = Field(
+        None,
+        description="A model, or with `escalate` a list of 2 to 4: the cheapest first, the"
+        " strongest last.",
+    )
+    escalate: Literal["when_stuck"] | None = Field(
+        None,
+        description="With several generators: the next one revises the best draft once the one"
+        " before it is stuck: no draft has passed after `escalate_after` of them, or they stand"
+        " still.",
+    )
+    escalate_after: int = Field(
+        2,
+        ge=1,
+        le=50,
+        description="Judged drafts of one generator after which the next one writes.",
+    )
     critic: ModelSpec | None = None
     select: Literal["auto", "gain"] | None = Field(
         None,
@@ -121,6 +148,36 @@ class Models(Contract):
             if getattr(self, role):
                 raise ValueError(f"`{role}` is not supported with `{field}`")
         return self
+
+    @model_validator(mode="after")
+    def _escalates_among_several(self) -> Self:
+        several = self.generator if isinstance(self.generator, tuple) else ()
+        if bool(several) != (self.escalate is not None):
+            raise ValueError("`escalate` and a list of generators must be given together")
+        if any(spec in several[:index] for index, spec in enumerate(several)):
+            raise ValueError("generators must differ in their model or its settings")
+        return self
+
+    def named(self) -> Mapping[str, tuple[str, ModelName | ModelChoice]]:
+        """Return the models that are named, by seat, each after its JSON Pointer.
+
+        The first of several generators has the seat `generator`, the next one `generator/2`.
+        """
+        found: dict[str, tuple[str, ModelName | ModelChoice]] = {}
+        if isinstance(self.generator, tuple):
+            seats = (GENERATOR, *self.later_generators())
+            for index, (seat, spec) in enumerate(zip(seats, self.generator, strict=True)):
+                found[seat] = f"/models/generator/{index}", spec
+        elif self.generator is not None:
+            found[GENERATOR] = "/models/generator", self.generator
+        if self.critic is not None:
+            found["critic"] = "/models/critic", self.critic
+        return found
+
+    def later_generators(self) -> tuple[str, ...]:
+        """Return the seats of the generators after the first one."""
+        several = self.generator if isinstance(self.generator, tuple) else ()
+        return tuple(f"{GENERATOR}/{number}" for number in range(2, len(several) + 1))
 
     def drawn_from(self) -> Mapping[str, tuple[str, tuple[ModelName, ...]]]:
         """Return the roles whose model is drawn, each with the field of its candidates and them."""

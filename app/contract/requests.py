@@ -229,6 +229,16 @@ class RefinementRequest(Contract):
         return self
 
     @model_validator(mode="after")
+    def _escalates_from_draft_to_draft(self) -> Self:
+        if self.models.escalate and not self.strategy.escalates(self.max_iterations):
+            raise FieldConflict(
+                "/models/escalate",
+                f"`escalate` is not supported: {self.strategy.kind} revises no draft of another"
+                " here",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _locked_text_stands_in_the_draft(self) -> Self:
         if self.locked and self.draft is None:
             raise FieldConflict("/draft", "`draft` is required with `locked`")

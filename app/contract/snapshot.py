@@ -215,6 +215,10 @@ class Iteration(JudgedIteration):
     """One draft and how it was judged."""
 
     draft: str
+    writer: str | None = Field(
+        None,
+        description="Model that wrote it; null for a person's text, and for one joined of parts.",
+    )
     issues: tuple[Issue, ...] = Field(
         (), description="The issues of the draft, and those of its parent that it resolved."
     )

@@ -134,12 +134,16 @@ class Asked:
         if self.settings:
             models = preset.get("models") or {}
             named = models.get("generator") or default_model
-            choice = named if isinstance(named, dict) else {"model": named}
-            found["models"] = {**models, "generator": {**choice, **self.settings}}
+            found["models"] = {**models, "generator": self._with_settings(named)}
         metadata = {**preset.get("metadata", {}), **found.get("metadata", {})}
         if len(metadata) < MOST_METADATA:
             metadata[BODY_SHA256] = sha256
         return found | {"metadata": metadata}
+
+    def _with_settings(self, named: Any) -> Any:
+        if isinstance(named, list):
+            return [self._with_settings(each) for each in named]
+        return {**(named if isinstance(named, dict) else {"model": named}), **self.settings}
 
     def blamed(self, error: InvalidRequest) -> InvalidRequest:
         """Return an error of the whole request; it names the parameters of this form."""

@@ -20,7 +20,7 @@ from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest, pointer_to
 from app.contract.json_schemas import MAX_VALUES, schema_errors
 from app.contract.judgement import AUTO, CRITIC
-from app.contract.models import ROLES, ModelChoice, ModelName
+from app.contract.models import GENERATOR, ROLES, ModelChoice, ModelName
 from app.contract.providers import capacity_of, cost_usd
 from app.contract.regexes import PatternError, compile_pattern
 from app.contract.requests import RefinementRequest
@@ -103,8 +103,9 @@ def _named_at(request: RefinementRequest, seat: str) -> tuple[str, ModelName | M
     for index, member in enumerate(request.critics.panel):
         if member.seat == seat and member.model is not None:
             return f"/critics/panel/{index}/model", member.model
-    role = seat.partition("/")[0]
-    return f"/models/{role}", getattr(request.models, role)
+    named = request.models.named()
+    role = seat if seat in named else seat.partition("/")[0]
+    return named.get(role, (f"/models/{role}", None))
 
 
 def _unfit_judges(request: RefinementRequest, models: Mapping[str, str]) -> Iterator[Wrong]:
@@ -168,18 +169,22 @@ class NamedModel:
     role: str
     choice: ModelChoice
     stands_in: bool = False
-    """Whether it is a fallback, or a candidate that may be drawn."""
+    """Whether it is a fallback, a later generator, or a candidate that may be drawn."""
 
 
 def named_models(request: RefinementRequest, used: Choices) -> Iterator[NamedModel]:
     """Yield every model that a request may call, fallbacks and candidates last."""
-    drawn_from = request.models.drawn_from()
-    for role, choice in used.items():
-        if role not in drawn_from:
-            yield NamedModel(pointer_of(request, role), role, choice)
-    for role, choice in used.items():
-        field, candidates = drawn_from.get(role, ("", ()))
-        at = f"/models/{field}" if candidates else f"{_named_at(request, role)[0]}/fallbacks"
+    drawn_from, later = request.models.drawn_from(), request.models.later_generators()
+    for seat, choice in used.items():
+        if seat in later:
+            pointer = pointer_of(request, seat)
+            yield NamedModel(pointer, GENERATOR, choice, stands_in=True)
+        elif seat not in drawn_from:
+            yield NamedModel(pointer_of(request, seat), seat, choice)
+    for seat, choice in used.items():
+        field, candidates = drawn_from.get(seat, ("", ()))
+        at = f"/models/{field}" if candidates else f"{_named_at(request, seat)[0]}/fallbacks"
+        role = GENERATOR if seat in later else seat
         for index, model in enumerate(candidates or choice.fallbacks):
             stand_in = choice.model_copy(update={"model": model, "fallbacks": ()})
             yield NamedModel(f"{at}/{index}", role, stand_in, stands_in=True)
@@ -261,25 +266,30 @@ class Admission:
     def _settled(self, request: RefinementRequest, choices: Choices) -> RefinementRequest:
         """Return the request with the settings that depend on the models.
 
-        `edits: auto` becomes `delta` if the generator or one of its fallbacks cannot rewrite the
+        `edits: auto` becomes `delta` if a generator or one of its fallbacks cannot rewrite the
         whole draft in one reply. A deterministic generator cannot try a different draft, so
         `stop.escape` is switched off.
         """
         changes: dict[str, object] = {}
         if request.edits == "auto" and any(self._unfit_to_rewrite(request, choices)):
             changes["edits"] = "delta"
-        if set(choices["generator"].names()) == {EDITOR}:
+        if all(set(choice.names()) == {EDITOR} for choice in _generators(request, choices)):
             changes["stop"] = request.stop.model_copy(update={"escape": False})
         return request.model_copy(update=changes) if changes else request
 
     def _unfit_to_rewrite(self, request: RefinementRequest, choices: Choices) -> Iterator[Wrong]:
         """Yield each model that cannot rewrite the whole draft in one reply."""
-        generator = choices["generator"]
-        for model in generator.names():
+        unknown = self._model_roles.max_output_tokens
+        for generator in _generators(request, choices):
             chosen = generator.max_output_tokens
-            found = rewriting(request, model, chosen, self._model_roles.max_output_tokens)
-            if found and not found.fits:
-                yield "/edits", _too_long(model, found, is_chosen=chosen is not None)
+            for model in generator.names():
+                found = rewriting(request, model, chosen, unknown)
+                if found and not found.fits:
+                    yield "/edits", _too_long(model, found, is_chosen=chosen is not None)
+
+
+def _generators(request: RefinementRequest, choices: Choices) -> list[ModelChoice]:
+    return [choices[seat] for seat in (GENERATOR, *request.models.later_generators())]
 
 
 def _forbidden(models: Iterable[NamedModel], quotas: Quotas) -> Iterator[Wrong]:

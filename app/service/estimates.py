@@ -19,12 +19,11 @@ from app.contract.budget import (
 )
 from app.contract.calls import CONFIRMED, at_most, questions
 from app.contract.judgement import AUTO, CRITIC, MOST_LISTED
-from app.contract.models import ModelChoice
+from app.contract.models import GENERATOR, ModelChoice
 from app.contract.providers import cost_usd
 from app.contract.requests import RefinementRequest
 from app.service.model_roles import Choices, model_keys
 
-GENERATOR = "generator"
 COMPARED = 300
 """Expected output tokens of a comparison, and of a further text."""
 
@@ -86,15 +85,33 @@ class _Play:
             about += min(request.strategy.replies_in_prompt(request.draft), MOST_TOLD) * text
         yield self._call(number.asked, GENERATOR, prompt + about, draft_size(request).expected)
         amended = self._written if request.edits == "full" else self._written // 4 + COMPARED
-        yield self._call(number.revised, GENERATOR, prompt + text + told, amended)
+        for seat, times in self._revising(number.revised):
+            yield self._call(times, seat, prompt + text + told, amended)
         for seat in request.critics.seats():
             times = number.judged * request.critics.samples * self._confirmed
             yield self._call(times, seat, prompt + text, critique)
         yield self._call(number.compared, CRITIC, prompt + 2 * text, COMPARED)
         yield self._call(number.derived, GENERATOR, prompt + text, COMPARED)
 
+    def _revising(self, revised: int) -> Iterator[tuple[str, int]]:
+        """Yield the seat of each generator with the number of its revisions.
+
+        A search is taken to be as long as that of the whole. In a long play each may be of any.
+        """
+        later, models = self.request.models.later_generators(), self.request.models
+        if not later or not self.is_usual:
+            yield GENERATOR, revised
+            return
+        drafts = ceil(self.request.max_iterations / 2)
+        before = 0
+        for number, seat in enumerate((GENERATOR, *later), 1):
+            last = drafts if seat == later[-1] else min(drafts, number * models.escalate_after)
+            own = round(revised * last / drafts) - before
+            before += own
+            yield seat, own
+
     def _call(self, times: int, seat: str, input_tokens: int, written: int) -> _Calls:
-        choice = self.choices[seat]
+        choice = self._choice(seat)
         output = output_bounds(choice, ReplySize(written, written)).expected
         if self.is_usual:
             return _Calls(times, choice, input_tokens, output)
@@ -102,6 +119,15 @@ class _Play:
         most = round(LONGER * output)
         most = output_bounds(choice, ReplySize(most, most), thought=0).expected
         return _Calls(times + again, choice, input_tokens, most)
+
+    def _choice(self, seat: str) -> ModelChoice:
+        """Return the model of a seat; in a long play any of several generators may write."""
+        choice = self.choices[seat]
+        later = self.request.models.later_generators()
+        if seat != GENERATOR or self.is_usual or not later:
+            return choice
+        more = (name for each in later for name in self.choices[each].names())
+        return choice.model_copy(update={"fallbacks": (*choice.fallbacks, *more)})
 
     @property
     def _confirmed(self) -> int:

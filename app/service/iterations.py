@@ -167,8 +167,10 @@ def _iteration(
     draft = _draft(writing, request) if judged.draft is None else judged.draft
     if sha256_of(draft) != judged.sha256:
         raise JournalContradiction(f"the draft at {judged.path} is not {judged.sha256}")
+    models = [step.model for step in writing if isinstance(step, StepCompleted)]
     return Iteration(
         draft=draft,
+        writer=models[-1] if models else None,
         usage=sum((step.usage for step in paid if step.key.startswith(below)), Usage()),
         issues=issues_of(judged, words),
         edits=_report(judged, draft, writing),

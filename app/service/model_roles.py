@@ -6,7 +6,7 @@ from random import Random
 
 from app.contract.events import Draw, Drawn
 from app.contract.judgement import AUTO, CRITIC
-from app.contract.models import ROLES, ModelChoice, Role
+from app.contract.models import ROLES, ModelChoice
 from app.contract.offers import ModelLimit
 from app.contract.providers import PROVIDERS, Provider, added, cost_usd, provider_of
 from app.contract.requests import RefinementRequest
@@ -34,9 +34,11 @@ class ModelRoles:
         return self._settings.max_output_tokens
 
     def choices(self, request: RefinementRequest) -> Choices:
-        """Return the model of every role, whether the strategy uses it or not, and of every critic
-        of a panel as `critic/<name>`."""
-        choices: dict[str, ModelChoice] = {role: self._choice(request, role) for role in ROLES}
+        """Return the model of every role, whether the strategy uses it or not, of every critic of a
+        panel as `critic/<name>`, and of later generators as `generator/2` and so on."""
+        choices: dict[str, ModelChoice] = dict.fromkeys(ROLES, self.default)
+        for seat, (_, spec) in request.models.named().items():
+            choices[seat] = _choice_of(spec)
         for role, (_, candidates) in request.models.drawn_from().items():
             # Until one is drawn it may be any of them.
             first = ModelChoice(model=candidates[0])
@@ -89,9 +91,6 @@ class ModelRoles:
             for name in sorted(learnt.keys() | capped)
         )
 
-    def _choice(self, request: RefinementRequest, role: Role) -> ModelChoice:
-        return _choice_of(getattr(request.models, role) or self.default)
-
 
 def model_keys(request: RefinementRequest) -> tuple[str, ...]:
     """Return the keys of the models that the request can call: roles and critics."""
@@ -100,6 +99,8 @@ def model_keys(request: RefinementRequest) -> tuple[str, ...]:
         found["critic"] = None
     if request.outputs or request.review:
         found["generator"] = None
+    if "generator" in found:
+        found |= dict.fromkeys(request.models.later_generators())
     return tuple(found)
 
 

@@ -24,6 +24,7 @@ from pydantic_core import from_json, to_json
 
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.judgement import AUTO
+from app.contract.models import GENERATOR
 from app.contract.requests import RefinementRequest
 from app.contract.statistics import (
     KEPT_DAYS,
@@ -95,7 +96,9 @@ class Kind:
             for criterion in request.judged_on()
         ]
         return cls(
-            generator=models["generator"],
+            generator=" > ".join(
+                models[seat] for seat in (GENERATOR, *request.models.later_generators())
+            ),
             critic=critic_of(request, models),
             criteria=_digest(AUTO if request.criteria == AUTO else rubric),
             strategy=request.strategy.kind,

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
-from app.contract.models import Role
+from app.contract.models import GENERATOR, Role
 from app.contract.values import value
 from workers.engine.edits import in_place_of
 from workers.engine.moves import Ask, Check, StepError, Stopped
@@ -40,7 +40,8 @@ WHOLE = "it was cut off by the limit on its length: there is more room now, give
 
 def question(path: str, role: Role, prompt_request: PromptRequest) -> Ask:
     """Return the move that asks a role to do what a prompt request says."""
-    return Ask(path, role, prompt_request, prompt_request.prompt())
+    member = prompt_request.task.writer if role == GENERATOR else None
+    return Ask(path, role, prompt_request, prompt_request.prompt(), member=member)
 
 
 async def ask(

@@ -253,6 +253,7 @@ async def propose(
     draft, or a revision of it by the feedback of the request, else a first one. `first` and
     `revised` replace how a strategy writes and revises.
     """
+    task = search.with_writer(task)
     revised = _following(task, revised or revise)
     if search.wish is not None:
         return await _wished(task, search, search.wish, revised)

@@ -246,7 +246,7 @@ class Ask(Move[str]):
     prompt: Prompt
     prepares: bool = False
     member: str | None = None
-    """The critic of the panel that is asked, if it is one of them."""
+    """The critic of the panel, or the number of the later generator, if one of them is asked."""
     room: int = 0
     """How often the room for the reply was doubled, after replies that were cut off."""
     max_output_tokens: int | None = None
@@ -258,7 +258,8 @@ class Ask(Move[str]):
 
     @property
     def seat(self) -> str:
-        """The name under which its model was chosen: the role, or `critic/<name>` in a panel."""
+        """The name under which its model was chosen: the role, `critic/<name>` in a panel, or
+        `generator/2` for the second generator."""
         return self.role if self.member is None else f"{self.role}/{self.member}"
 
 

@@ -334,6 +334,8 @@ def task_of(
         checks=request.in_words(),
         accepted=frozenset(request.accept),
         whole=document_of(request),
+        generators=1 + len(request.models.later_generators()),
+        escalate_after=request.models.escalate_after,
     )
 
 

@@ -153,6 +153,12 @@ class Task:
     """Codes of caveats that do not keep a draft from passing."""
     is_sampled: bool = False
     """Whether the same is asked for several times, so that the texts should differ."""
+    generators: int = 1
+    """How many generators there are; the next one writes when those before it are stuck."""
+    escalate_after: int = 2
+    """Judged drafts of one generator after which the next one writes."""
+    writer: str | None = None
+    """The number of the generator that writes; None: the first one."""
     learnt: Learnt | None = None
     """What scores of ended refinements of this kind taught, as it was when this one began."""
     is_exact: bool = False

@@ -145,7 +145,12 @@ async def _told(judgement: Judgement) -> Limits:
 async def _again(
     policy: ReviewPolicy, task: Task, limits: Limits, wish: RequestedRevision
 ) -> Outcome:
-    """Make the draft that the reviewer requested, and judge it as a whole."""
+    """Make the draft that the reviewer requested, and judge it as a whole.
+
+    The last of several generators writes it: a person's time is dearer than a model's.
+    """
+    if task.generators > 1:
+        task = replace(task, writer=str(task.generators))
     with Search(limits, own=policy.own) as search:
         search.wish = wish
         await search.judged(await judged_draft(task, search, policy.judge, revised=policy.revised))

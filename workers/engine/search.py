@@ -125,6 +125,14 @@ def _ruled_out_by(top: Judgement, best: Judgement) -> str:
     return next((rule for rule, ours, its in pairs if ours != its), rules[0])
 
 
+@value(slots=True)
+class Turn:
+    """Which of several generators writes, and the number of the draft after which it began."""
+
+    generator: int = 1
+    since: int = 0
+
+
 STANDSTILLS = (StopReason.STABLE, StopReason.OSCILLATING, StopReason.PLATEAU)
 
 
@@ -164,6 +172,7 @@ class Search:
         self.number = first
         """The number of the next iteration."""
         self._stale = 0
+        self._turn = Turn()
         self._escapes = escapes
         self._standstill: StopReason | None = None
         """Why it would have ended; then one draft is made in another way."""
@@ -206,6 +215,11 @@ class Search:
         """Whether the next draft is made in another way, once, before the search ends."""
         return self._escapes and self._standstill is not None
 
+    def with_writer(self, task: Task) -> Task:
+        """Return the task for the generator whose turn it is."""
+        number = self._turn.generator
+        return task if number == 1 else replace(task, writer=str(number))
+
     def iterations(self) -> Iterator[str]:
         """Yield the path of each iteration until a stop rule holds."""
         while self.reason is None:
@@ -218,7 +232,7 @@ class Search:
 
     async def judged(self, scored: Scored) -> None:
         """Record a judged draft, report it, and decide under the limits now in force."""
-        decide = partial(self._decide, self._stale)
+        decide = partial(self._decide, self._stale, self._turn)
         gain, judgement = await self._taken(scored, self.number)
         self.number += 1
         decide(gain, judgement)
@@ -422,10 +436,26 @@ class Search:
         is_sure = confidence is None or self.ranking.chance_of(best, goal) >= confidence
         return self._own.reached if is_sure else None
 
-    def _decide(self, stale: int, gain: float, last: Judgement) -> None:
+    def _decide(self, stale: int, turn: Turn, gain: float, last: Judgement) -> None:
+        self._turn = turn
         self._stale = 0 if is_improvement(gain, self.limits.min_improvement) else stale + 1
         self.ranking.prefer_passing(last, self._goal)
-        self.reason = self._unless_escaping(self._why_stop(last), last)
+        reason = self._unless_escalating(self._why_stop(last), last.iteration)
+        self.reason = self._unless_escaping(reason, last)
+
+    def _unless_escalating(self, reason: StopReason | None, number: int) -> StopReason | None:
+        """Return why it ends after draft `number`; None where the next generator goes on instead.
+
+        That is at a standstill of those before it, and after enough drafts without one that passes.
+        """
+        turn, task = self._turn, self.task
+        if task is None or turn.generator >= task.generators:
+            return reason
+        is_stuck = reason is None and number - turn.since >= task.escalate_after
+        if is_stuck or reason in STANDSTILLS:
+            self._turn, self._stale = Turn(turn.generator + 1, number), 0
+            return None
+        return reason
 
     def _unless_escaping(self, reason: StopReason | None, last: Judgement) -> StopReason | None:
         """Return why it ends; at a standstill None, once, and then that unless it got better."""
@@ -440,6 +470,7 @@ class Search:
         self.reason = self._met()
         if self.reason is None and self.number > self.limits.max_iterations:
             self.reason = StopReason.MAX_ITERATIONS
+        self.reason = self._unless_escalating(self.reason, self.number - 1)
 
     def _why_stop(self, last: Judgement) -> StopReason | None:
         if met := self._met():

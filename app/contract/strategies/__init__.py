@@ -182,6 +182,11 @@ class Strategy(Contract):
         """Return whether the result can be another draft than the first one judged as a whole."""
         return has_draft or max_iterations > 1
 
+    def escalates(self, max_iterations: int) -> bool:
+        """Return whether drafts are revised one after the other, so that another generator may go
+        on where one is stuck."""
+        return max_iterations > 1
+
     def refused(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         """Yield all conflicts between a request and the strategy, those of `conflicts` first."""
         yield from self.conflicts(request)

@@ -59,6 +59,9 @@ class CritiqueStrategy(Strategy):
     def can_differ(self, max_iterations: int, *, has_draft: bool) -> bool:
         return False
 
+    def escalates(self, max_iterations: int) -> bool:
+        return False
+
 
 class SelfCorrectionStrategy(Strategy):
     """Validate, and correct from the exact errors until every validator passes; without a critic.
@@ -109,3 +112,6 @@ class BestOfNStrategy(Strategy):
 
     def drawn_at_least(self) -> int:
         return self.n + self.refine
+
+    def escalates(self, max_iterations: int) -> bool:
+        return self.refine

@@ -162,6 +162,9 @@ class _InOrder(_OfItems):
     def inner(self) -> tuple[Strategy, ...]:
         return tuple(item.body for item in self._items())
 
+    def escalates(self, max_iterations: int) -> bool:
+        return any(item.body.escalates(item.max_iterations) for item in self._items())
+
     def reviews(self) -> Iterator[tuple[str, ReviewPlan]]:
         for index, item in enumerate(self._items()):
             yield from _reviews_of(f"/{self.items}/{index}", item.review, item.body)
@@ -491,6 +494,9 @@ class NestedStrategy(_OfItems, Strategy):
 
     def inner(self) -> tuple[Strategy, ...]:
         return (self.body,)
+
+    def escalates(self, max_iterations: int) -> bool:
+        return self.body.escalates(self.max_iterations)
 
     def reviews(self) -> Iterator[tuple[str, ReviewPlan]]:
         yield from _reviews_of("", self.review, self.body)

@@ -310,6 +310,9 @@ class SelfConsistencyStrategy(Strategy):
     def drawn_at_least(self) -> int:
         return self.n
 
+    def escalates(self, max_iterations: int) -> bool:
+        return False
+
 
 class ReasoningRevisionStrategy(Strategy):
     """Reason in numbered steps; find the first faulty one and redo it and the steps after it.
