@@ -164,7 +164,7 @@ def improving(asked: AskedPrompt) -> ModelServerReply:
     drafts = [int(number) for number in DRAFT.findall(asked.body)]
     latest = max(drafts, default=0)
     if b'"response_format"' not in asked.body and b"You judge" not in asked.body:
-        return _between_marks(_drafted(latest + 1), asked)
+        return between_marks(_drafted(latest + 1), asked)
     criteria = CRITERIA.search(asked.body)
     return _judged(latest, criteria[1] if criteria else b'["quality"]')
 
@@ -182,7 +182,7 @@ def climbing(asked: AskedPrompt) -> ModelServerReply:
     if b'"response_format"' not in asked.body and b"You judge" not in asked.body:
         wanted = CHARACTERS.search(asked.body)
         drafted = _long_draft(latest + 1, int(wanted[1]) if wanted else 1_200)
-        return _between_marks(drafted, asked)
+        return between_marks(drafted, asked)
     criteria = CRITERIA.search(asked.body)
     return chat(verdict(latest, 0.3 + latest / 1_000, *_named(criteria)))
 
@@ -190,7 +190,7 @@ def climbing(asked: AskedPrompt) -> ModelServerReply:
 MARKS = re.compile(rb"between (<text-\d{6}>) and (</text-\d{6}>)\. Nothing outside")
 
 
-def _between_marks(reply: ModelServerReply, asked: AskedPrompt) -> ModelServerReply:
+def between_marks(reply: ModelServerReply, asked: AskedPrompt) -> ModelServerReply:
     """Return a completion with the marks around its text that the prompt asks for, if it does."""
     found = MARKS.search(asked.body)
     if found is None:

@@ -103,6 +103,12 @@ REPLIES: dict[str, Replies] = {
         "draft": "The boats came home.",
     },
     "letter-two-approve.json": {"draft": "The carrier had lost your parcel. We pay 10 euros back."},
+    "cheap-then-strong.json": {
+        "draft": "We refund soon.",
+        "iterations/2/revise": "We refund within 14 days.",
+        "revise": "We refund to your card within 14 days of the return.",
+        **{f"iterations/{it}/critique": critique(1, "accuracy", "tone") for it in (1, 2)},
+    },
     "models-by-role.json": {"draft": "Refunds go to your card within 14 days."},
 }
 """What the model replies, by step key or its last part; every other step is a critique."""
@@ -186,7 +192,7 @@ async def test_what_needs_a_language_model_is_refined_with_one(tmp_path: Path) -
             assert (ended["status"], ended["outcome"]) == ("succeeded", "passed"), (name, ended)
             lacks = [it["code"] for it in ended["result"]["caveats"]]
             assert "text_missing" not in lacks, name
-    assert (len(called), anthropic.counts.calls) == (1 + 4, 1)
+    assert (len(called), anthropic.counts.calls) == (1 + 4, 1 + 3)
 
 
 class ExampleModel:

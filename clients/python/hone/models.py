@@ -499,7 +499,9 @@ class Models:
     The model of each role; an omitted role uses the server's default model.
     """
 
-    generator: str | ModelChoice | None = None
+    generator: str | ModelChoice | list[str | ModelChoice] | None = None
+    escalate: Literal["when_stuck"] | None = None
+    escalate_after: int | None = None
     critic: str | ModelChoice | None = None
     select: Literal["auto", "gain"] | None = None
     candidates: list[str] | None = None
@@ -2381,6 +2383,7 @@ class Iteration(JudgedIteration):
 
     draft: str
     usage: Usage
+    writer: str | None = None
     issues: list[Issue] | None = None
     edits: EditsReport | None = None
     ratings: list[Rating] | None = None

@@ -109,7 +109,9 @@ class Models(TypedDict):
     The model of each role; an omitted role uses the server's default model.
     """
 
-    generator: NotRequired[str | ModelChoice | None]
+    generator: NotRequired[str | ModelChoice | list[str | ModelChoice] | None]
+    escalate: NotRequired[Literal["when_stuck"] | None]
+    escalate_after: NotRequired[int]
     critic: NotRequired[str | ModelChoice | None]
     select: NotRequired[Literal["auto", "gain"] | None]
     candidates: NotRequired[list[str]]

@@ -1433,6 +1433,11 @@ export interface components {
             /** Draft */
             draft: string;
             /**
+             * Writer
+             * @description Model that wrote it; null for a person's text, and for one joined of parts.
+             */
+            writer?: string | null;
+            /**
              * Issues
              * @description The issues of the draft, and those of its parent that it resolved.
              * @default []
@@ -2014,8 +2019,21 @@ export interface components {
          * @description The model of each role; an omitted role uses the server's default model.
          */
         Models: {
-            /** Generator */
-            generator?: (string | components["schemas"]["ModelChoice"]) | null;
+            /**
+             * Generator
+             * @description A model, or with `escalate` a list of 2 to 4: the cheapest first, the strongest last.
+             */
+            generator?: (string | components["schemas"]["ModelChoice"] | (string | components["schemas"]["ModelChoice"])[]) | null;
+            /**
+             * Escalate
+             * @description With several generators: the next one revises the best draft once the one before it is stuck: no draft has passed after `escalate_after` of them, or they stand still.
+             */
+            escalate?: "when_stuck" | null;
+            /**
+             * Escalate After
+             * @description Judged drafts of one generator after which the next one writes. Default: `2`.
+             */
+            escalate_after?: number;
             /** Critic */
             critic?: (string | components["schemas"]["ModelChoice"]) | null;
             /**
@@ -3134,7 +3152,7 @@ export interface components {
              * @description Additional texts, written in parallel from the final draft.
              */
             outputs?: components["schemas"]["Output"][];
-            /** @description Default: `{"candidates":[],"critic_candidates":[]}`. */
+            /** @description Default: `{"escalate_after":2,"candidates":[],"critic_candidates":[]}`. */
             models?: components["schemas"]["Models"];
             review?: components["schemas"]["ReviewPlan"] | null;
             webhook?: components["schemas"]["Webhook"] | null;
