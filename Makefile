@@ -78,7 +78,7 @@ upgrades: install ## upgrade from a commit to this version and back, under traff
 release: install ## build wheel, source, clients, image context, SBOM and checksums of this commit into dist/
 	$(BIN)/python deploy/release.py dist
 
-interop: install ## play refinements through llama.cpp, LiteLLM, two generated clients and those of OpenAI, lint the OpenAPI document; what cannot be installed is skipped
+interop: install ## play refinements through llama.cpp, LiteLLM, two generated clients and those of OpenAI, have TRL read pairs, lint the OpenAPI document; what cannot be installed is skipped
 	$(BIN)/python -m tests.interop $(SERVERS)
 
 fuzz: install ## send 20,000 requests made up from the OpenAPI document, and hostile ones; CASES=1000 SEED=7

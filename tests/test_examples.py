@@ -237,6 +237,17 @@ async def test_the_commands_of_the_readme_run_as_they_stand(editor_service: Runn
         assert "Because the blender was bought less than 30 days ago" in printed, command
 
 
+@pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="no curl or no jq")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_preference_comes_out_as_a_pair(editor_service: RunningService) -> None:
+    server = str(editor_service.client.base_url)
+    printed = await asyncio.to_thread(run, "examples/pairs.sh", server)
+    (pair,) = map(json.loads, printed.splitlines())
+    assert (pair["source"], pair["by"]) == ("rating", "Ann")
+    assert [it["role"] for it in pair["prompt"] + pair["chosen"]] == ["user", "assistant"]
+    assert pair["chosen"] != pair["rejected"]
+
+
 @pytest.mark.long
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_comparison_on_its_page_comes_out_as_printed(

@@ -25,6 +25,7 @@ from app.contract.batches import (
 )
 from app.contract.errors import HoneError
 from app.contract.events import DATA_OF
+from app.contract.pairs import PreferencePair
 from app.contract.snapshot import Snapshot
 from app.contract.webhooks import WEBHOOK_EVENTS, WebhookMessage
 
@@ -199,6 +200,12 @@ BATCH_RESULTS: Responses = {
         "content": {"application/jsonl": {"schema": {"type": "string"}}},
     },
 }
+PAIRS: Responses = {
+    200: {
+        "description": "A `PreferencePair` per line.",
+        "content": {"application/jsonl": {"schema": {"type": "string"}}},
+    },
+}
 ACTIONS: Responses = {200: {"content": {"application/jsonl": {"schema": {"type": "string"}}}}}
 STATISTICS: Responses = {
     200: {
@@ -210,7 +217,7 @@ STATISTICS: Responses = {
 }
 
 
-OF_LINES = (BatchHead, BatchItem, BatchResult)
+OF_LINES = (BatchHead, BatchItem, BatchResult, PreferencePair)
 """Schemas of lines of JSON, to which nothing in the document refers."""
 
 FOREIGN = {"HTTPValidationError", "ValidationError", "EventType"}

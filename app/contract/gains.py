@@ -208,11 +208,11 @@ class _Lineage:
 
         The outermost search and a reviewer's rounds after it make one line.
         """
-        is_whole = result is not None and _is_whole(search_of(result))
+        is_of_whole = result is not None and is_whole(search_of(result))
         for search, best in self._best.items():
             if result is not None and search == search_of(result):
                 yield result
-            elif not (is_whole and _is_whole(search)) and self._is_used(best, result, missing):
+            elif not (is_of_whole and is_whole(search)) and self._is_used(best, result, missing):
                 yield best
 
     def _is_used(self, best: str, result: str | None, missing: Collection[str]) -> bool:
@@ -277,7 +277,8 @@ class _Lineage:
         return sum((step.usage for step in self._paid if step.key.startswith(inside)), Usage())
 
 
-def _is_whole(search: str) -> bool:
+def is_whole(search: str) -> bool:
+    """Return whether a search is the outermost one, or a reviewer's round after it."""
     return search == "" or search.startswith("reviews/")
 
 

@@ -1,7 +1,8 @@
 """Submits, continues, reviews and changes refinements, and reads their journals."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -20,20 +21,24 @@ from app.contract.errors import (
     FieldConflict,
     FieldError,
     InvalidRequest,
+    NotStored,
     PreconditionFailed,
+    RefinementNotFound,
 )
 from app.contract.events import Event, Queued, StepPage
 from app.contract.limits import Limits, LimitsChange
 from app.contract.overlays import OF_THE_PARENT, Overlay, PartialRequest, RequestLayer
+from app.contract.pairs import WantedPairs
 from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import RefinementRequest, default_grounding
 from app.contract.reviews import PendingReview, ReviewDecision
-from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapshot
+from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapshot, SnapshotPage
 from app.contract.status import TERMINAL, Status
 from app.contract.strategies.loops import DEFAULT
 from app.service.admission import Admission, Admitted
 from app.service.estimates import estimated
 from app.service.iterations import (
+    JournalContradiction,
     both_at,
     diff_of,
     ended_steps,
@@ -44,6 +49,7 @@ from app.service.iterations import (
     step_of,
 )
 from app.service.model_roles import Selection, model_keys
+from app.service.pairs import may_have_pairs, pairs_of
 from app.service.ratings import rated_of, rating_additions, rating_of
 from app.service.report import markdown_of, story_of
 from app.service.watching import Watching
@@ -53,6 +59,9 @@ from app.telemetry import Origin, current_span, request_id
 
 MOST_CHARACTERS = 8_000_000
 """Of the texts of the request in the prompts of one page."""
+
+LISTED = 100
+"""Refinements that are looked at together for pairs."""
 
 
 def require_usable_feedback(review: ReviewDecision, queued: Queued) -> None:
@@ -505,6 +514,44 @@ class Service:
             queued = await self._queued(tenant, refinement_id)
             names = chain(queued.models.values(), *queued.fallbacks.values())
             self._admission.require_prices(names)
+
+    async def pairs(self, tenant: str, wanted: WantedPairs) -> AsyncIterator[bytes]:
+        """Return the preference pairs of a tenant as lines of JSON, those of the newest refinements
+        first.
+
+        Left out are refinements that do not learn, or whose text is not to be stored. Raises
+        `Unavailable` at once, as the iterator does later.
+        """
+        return self._pairs(tenant, wanted, await self._page_for_pairs(tenant, wanted))
+
+    async def _page_for_pairs(
+        self, tenant: str, wanted: WantedPairs, cursor: str | None = None
+    ) -> SnapshotPage:
+        selected = wanted.selected
+        return await self._store.page(tenant, selected=selected, limit=LISTED, cursor=cursor)
+
+    async def _pairs(
+        self, tenant: str, wanted: WantedPairs, page: SnapshotPage
+    ) -> AsyncIterator[bytes]:
+        while True:
+            rated = await self._store.rated([it.id for it in page.data])
+            for found in page.data:
+                if found.store and (found.id in rated or may_have_pairs(found)):
+                    # Erased a moment ago, or a defect: one record is no reason to lose all.
+                    with suppress(RefinementNotFound, NotStored, JournalContradiction):
+                        if lines := await self._pairs_of(tenant, found.id, wanted):
+                            yield lines
+            if page.next_cursor is None:
+                return
+            page = await self._page_for_pairs(tenant, wanted, page.next_cursor)
+
+    async def _pairs_of(self, tenant: str, refinement_id: str, wanted: WantedPairs) -> bytes:
+        request = await self._store.request(tenant, refinement_id)
+        if not request.learn or wanted.preset not in (None, request.preset):
+            return b""
+        journal = await self._journal(tenant, refinement_id)
+        pairs = await asyncio.to_thread(pairs_of, refinement_id, request, journal, wanted)
+        return b"".join(pair.model_dump_json().encode() + b"\n" for pair in pairs)
 
     async def _journal(self, tenant: str, refinement_id: str) -> list[Event]:
         journal: list[Event] = []

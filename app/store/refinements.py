@@ -264,6 +264,13 @@ class RefinementReader:
         )
 
     @refusing
+    async def rated(self, ids: Sequence[str]) -> frozenset[str]:
+        """Return those of these refinements that people have rated."""
+        read = (self._committer.execute("HGET", keys.SUMMARY + it, "ratings") for it in ids)
+        counts = await asyncio.gather(*read)
+        return frozenset(it for it, count in zip(ids, counts, strict=True) if count)
+
+    @refusing
     async def events(
         self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
     ) -> tuple[StoredEvent, ...]:

@@ -58,13 +58,17 @@ async def test_a_strategy_without_revisions_names_the_field(api: httpx.AsyncClie
 
 
 async def test_every_generator_needs_a_price_and_must_be_able_to_do_the_work() -> None:
-    fields = {"task": "Write it.", "models": {"generator": [CHEAP, "local:x"]}}
-    fields["models"] |= {"escalate": "when_stuck", "critic": CHEAP}
+    models: dict[str, Any] = {
+        "generator": [CHEAP, "local:x"],
+        "escalate": "when_stuck",
+        "critic": CHEAP,
+    }
+    fields: dict[str, Any] = {"task": "Write it.", "models": models}
     unpriced = RefinementRequest.model_validate({**fields, "stop": {"max_cost_usd": 5}})
     with pytest.raises(InvalidRequest) as caught:
         await admission().admit(unpriced)
     assert [it.pointer for it in caught.value.errors] == ["/models/generator/1"]
-    fields["models"]["generator"] = [CHEAP, EDITOR]
+    models["generator"] = [CHEAP, EDITOR]
     with pytest.raises(InvalidRequest) as caught:
         await admission().admit(RefinementRequest.model_validate(fields))
     assert [it.pointer for it in caught.value.errors] == ["/models/generator/1"]

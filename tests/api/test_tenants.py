@@ -187,6 +187,9 @@ async def test_no_list_tells_of_another_tenant(
     _, stranger = await key_of(keyring, STRANGER)
     api.headers.update(headers)
     refinement_id = await ended(api, worker, metadata={"of": OWNER})
+    said = {"path": "iterations/1", "better_than": "iterations/0"}
+    await api.post(f"/v1/refinements/{refinement_id}/ratings", json=said)
+    assert refinement_id in (await api.get("/v1/pairs")).text
     lists = (it for it in GUARDED if it.method == "GET" and "_id}" not in it.path)
     responses = [await call(api, it, stranger) for it in lists]
     responses += [

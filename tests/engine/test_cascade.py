@@ -127,6 +127,6 @@ def test_who_writes_is_in_the_hash_of_a_step_and_nothing_else_of_a_cascade_is() 
     ],
 )
 def test_a_strategy_that_revises_no_draft_of_another_refuses_it(strategy: dict[str, Any]) -> None:
-    draft = {} if strategy["kind"] == "self_consistency" else {"draft": "A text."}
+    draft: dict[str, Any] = {} if strategy["kind"] == "self_consistency" else {"draft": "A text."}
     with pytest.raises(ValueError, match="`escalate` is not supported"):
         cascade(CHEAP, STRONG, strategy=strategy, **draft)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from benchmarks.environments import CannotInstall
-from tests.interop import contract, litellm, llama_cpp, openai_clients, s3
+from tests.interop import contract, litellm, llama_cpp, openai_clients, s3, training
 
 SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "llama.cpp": llama_cpp.play,
@@ -20,6 +20,7 @@ SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "openai-node": openai_clients.play_on_node,
     "LiteLLM in front": openai_clients.play_through_litellm,
     "S3": s3.play,
+    "TRL": training.play,
     "openapi-python-client": contract.play,
     "openapi-ts": contract.play_in_typescript,
     "openapi-typescript": contract.compile_types,

@@ -44,8 +44,8 @@ async def play(folder: Path) -> bool:
         written = json.dumps([{**model, "api_base": url} for model in models])  # JSON is YAML
         (folder / "extra-openai-models.yaml").write_text(written)
         asked = [str(python.with_name("llm")), "-m", "hone", "Explain refunds."]
-        is_good = await _ran("openai for Python, LangChain", [str(python), str(PROGRAM), url])
-        return await _ran("llm", asked, folder, says="Draft number") and is_good
+        is_good = await ran("openai for Python, LangChain", [str(python), str(PROGRAM), url])
+        return await ran("llm", asked, folder, says="Draft number") and is_good
 
 
 async def play_through_litellm(folder: Path) -> bool:
@@ -53,7 +53,7 @@ async def play_through_litellm(folder: Path) -> bool:
     python = await asyncio.to_thread(environment_with, "openai", *LIBRARIES)
     proxied = await asyncio.to_thread(environment_with, "litellm", *litellm.PACKAGES)
     async with _served(folder) as url, litellm.proxy(proxied, folder, url, "hone") as (front, key):
-        return await _ran("LiteLLM", [str(python), str(PROGRAM), front, key])
+        return await ran("LiteLLM", [str(python), str(PROGRAM), front, key])
 
 
 async def play_on_node(folder: Path) -> bool:
@@ -62,10 +62,10 @@ async def play_on_node(folder: Path) -> bool:
     program = modules.parent / PROGRAM_FOR_NODE.name  # modules are looked for from there
     program.write_text(PROGRAM_FOR_NODE.read_text())
     async with _served(folder) as url:
-        return await _ran("openai for Node, Vercel AI SDK", ["node", str(program), url])
+        return await ran("openai for Node, Vercel AI SDK", ["node", str(program), url])
 
 
-async def _ran(
+async def ran(
     name: str, program: list[str], home: Path | None = None, says: str = "succeeded"
 ) -> bool:
     """Run a program; print what it says, and return whether it ended well."""

@@ -622,6 +622,19 @@ export interface components {
             pause_requested?: boolean;
         };
         /**
+         * ChatMessage
+         * @description One message of a conversation.
+         */
+        ChatMessage: {
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "system" | "user" | "assistant";
+            /** Content */
+            content: string;
+        };
+        /**
          * CitationsValidator
          * @description Every citation names a document of `context`, and every quotation occurs in its document.
          *
@@ -2439,6 +2452,42 @@ export interface components {
              * @description The step of the plan that wants it, in words.
              */
             why: string;
+        };
+        /**
+         * PreferencePair
+         * @description Two texts for one prompt, of which somebody preferred one.
+         */
+        PreferencePair: {
+            /**
+             * Prompt
+             * @description Instructions, task, context and draft of the request.
+             */
+            prompt: string | components["schemas"]["ChatMessage"][];
+            /** Chosen */
+            chosen: string | components["schemas"]["ChatMessage"][];
+            /** Rejected */
+            rejected: string | components["schemas"]["ChatMessage"][];
+            /**
+             * Source
+             * @description Where that was said: in ratings, in reviews, or in the blind comparison.
+             * @enum {string}
+             */
+            source: "rating" | "review" | "comparison";
+            /**
+             * By
+             * @description Who said so: a person, or the critic's model; empty: unknown.
+             */
+            by: string;
+            /**
+             * Refinement
+             * @description Id of the refinement.
+             */
+            refinement: string;
+            /**
+             * Event
+             * @description Number of the event that records it.
+             */
+            event: number;
         };
         /**
          * Preset
@@ -4696,6 +4745,7 @@ export type Cause = components['schemas']['Cause'];
 export type Caveat = components['schemas']['Caveat'];
 export type ChainOfVerificationStrategy = components['schemas']['ChainOfVerificationStrategy'];
 export type Changed = components['schemas']['Changed'];
+export type ChatMessage = components['schemas']['ChatMessage'];
 export type CitationsValidator = components['schemas']['CitationsValidator'];
 export type Comparison = components['schemas']['Comparison'];
 export type Consumption = components['schemas']['Consumption'];
@@ -4788,6 +4838,7 @@ export type PendingReview = components['schemas']['PendingReview'];
 export type PerformedStep = components['schemas']['PerformedStep'];
 export type PlanExecuteStrategy = components['schemas']['PlanExecuteStrategy'];
 export type PlannedCall = components['schemas']['PlannedCall'];
+export type PreferencePair = components['schemas']['PreferencePair'];
 export type Preset = components['schemas']['Preset'];
 export type PresetList = components['schemas']['PresetList'];
 export type PricedModel = components['schemas']['PricedModel'];

@@ -1,0 +1,206 @@
+"""The preference pairs that a journal has."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from app.contract.events import Event, StepCompleted, unvoided
+from app.contract.gains import is_whole, search_of
+from app.contract.pairs import (
+    ChatMessage,
+    PairForm,
+    PairSource,
+    PairText,
+    PreferencePair,
+    WantedPairs,
+)
+from app.contract.ratings import Rated
+from app.contract.requests import RefinementRequest
+from app.contract.reviews import Paused, Reviewed
+from app.contract.snapshot import Iteration, Snapshot
+from app.service.iterations import iterations_of
+
+IMPROVE = "Make the draft better, and keep what it says."
+"""The task of a request that has only a draft."""
+
+
+class Preference(NamedTuple):
+    """That one text is better than another one, who said so, and in which event."""
+
+    event: int
+    source: PairSource
+    by: str
+    chosen: str
+    rejected: str
+
+
+class PersonScore(NamedTuple):
+    """That a person gave a draft a score."""
+
+    event: int
+    source: PairSource
+    by: str
+    path: str
+    score: float
+
+
+def pairs_of(
+    refinement_id: str, request: RefinementRequest, journal: Sequence[Event], wanted: WantedPairs
+) -> tuple[PreferencePair, ...]:
+    """Return the pairs of whole drafts, in the order in which they were said.
+
+    Of what the same person said of the same two texts the last word counts.
+    """
+    said = sorted(_Opinions(request, journal).preferences())
+    last = {(it.source, it.by, frozenset((it.chosen, it.rejected))): it for it in said}
+    prompt = _prompt(request, wanted.form)
+    return tuple(
+        PreferencePair(
+            prompt=prompt,
+            chosen=_reply(it.chosen, wanted.form),
+            rejected=_reply(it.rejected, wanted.form),
+            source=it.source,
+            by=it.by,
+            refinement=refinement_id,
+            event=it.event,
+        )
+        for it in sorted(last.values())
+        if it.source in wanted.sources and it.chosen != it.rejected
+    )
+
+
+def may_have_pairs(found: Snapshot) -> bool:
+    """Return whether a refinement was reviewed or compared, or may have been: in a list an archived
+    one does not say so."""
+    compared = found.result is not None and found.result.comparison is not None
+    return compared or found.reviewed is not None or found.archived
+
+
+class _Opinions:
+    """What people and the blind comparison said of the whole drafts of a refinement."""
+
+    def __init__(self, request: RefinementRequest, journal: Sequence[Event]) -> None:
+        self._journal = unvoided(journal)
+        self._drafts: dict[str, Iteration] = {
+            it.path: it for it in iterations_of(journal, request) if is_whole(search_of(it.path))
+        }
+        self._texts = {path: it.draft for path, it in self._drafts.items()}
+        if request.draft is not None:
+            self._texts.setdefault("iterations/0", request.draft)
+        self._seen: dict[str, str] = {}
+        """The path of the draft that was under review, by the key of the review."""
+        for event in journal:
+            if isinstance(event.data, Paused) and event.data.path in self._texts:
+                self._seen[event.data.key] = event.data.path
+
+    def preferences(self) -> Iterator[Preference]:
+        """Yield every preference between two texts."""
+        for event in self._journal:
+            match event.data:
+                case Rated() as rated:
+                    yield from self._rated(event.event, rated)
+                case Reviewed(by="reviewer") as review if review.key in self._seen:
+                    yield from self._reviewed(event.event, review)
+                case Snapshot() as ended:
+                    yield from self._compared(event.event, ended)
+        yield from self._scored(list(self._scores().values()))
+
+    def _scores(self) -> dict[tuple[str, str, str], PersonScore]:
+        """Return the last score that each person gave each draft."""
+        last: dict[tuple[str, str, str], PersonScore] = {}
+        for event in self._journal:
+            match event.data:
+                case Rated(score=float(score), by=by, path=path) as rated if self._has(rated):
+                    given = PersonScore(event.event, "rating", by or "", path, score)
+                case Reviewed(by="reviewer", score=float(score), key=key) as review if (
+                    key in self._seen
+                ):
+                    by, path = review.reviewer or "", self._seen[key]
+                    given = PersonScore(event.event, "review", by, path, score)
+                case _:
+                    continue
+            last[given[1:4]] = given
+        return last
+
+    def _has(self, rated: Rated) -> bool:
+        """Whether the draft that was rated stands: after a retry another may be at its path."""
+        draft = self._drafts.get(rated.path)
+        return draft is not None and draft.sha256 == rated.sha256
+
+    def _rated(self, event: int, rated: Rated) -> Iterator[Preference]:
+        worse = self._drafts.get(rated.better_than or "")
+        if worse is not None and self._has(rated):
+            better = self._texts[rated.path]
+            yield Preference(event, "rating", rated.by or "", better, worse.draft)
+
+    def _reviewed(self, event: int, review: Reviewed) -> Iterator[Preference]:
+        """Yield that a person's own text is better than the draft they saw, and that an approved
+        draft is better than those it came of that were sent back."""
+        path, by = self._seen[review.key], review.reviewer or ""
+        if review.draft is not None:
+            yield Preference(event, "review", by, review.draft, self._texts[path])
+        if review.action == "approve":
+            line = self._line(path)
+            for earlier in self._journal:
+                if earlier.event < event and isinstance(earlier.data, Reviewed):
+                    sent_back = self._seen.get(earlier.data.key)
+                    is_asked = earlier.data.action == "revise" and earlier.data.by == "reviewer"
+                    if is_asked and sent_back in line:
+                        yield Preference(event, "review", by, self._texts[path], line[sent_back])
+
+    def _line(self, path: str) -> dict[str, str]:
+        """Return the drafts that a draft came of, by their paths."""
+        found: dict[str, str] = {}
+        draft = self._drafts.get(path)
+        while draft is not None and draft.parent is not None and draft.parent not in found:
+            found[draft.parent] = self._texts.get(draft.parent, "")
+            draft = self._drafts.get(draft.parent)
+        return found
+
+    def _compared(self, event: int, ended: Snapshot) -> Iterator[Preference]:
+        result = ended.result
+        if result is None or result.comparison is None:
+            return
+        earlier = self._texts.get(result.comparison.against)
+        pairs = {"better": (result.draft, earlier), "worse": (earlier, result.draft)}
+        chosen, rejected = pairs.get(result.comparison.verdict, (None, None))
+        if chosen is not None and rejected is not None:
+            yield Preference(event, "comparison", self._judge(), chosen, rejected)
+
+    def _judge(self) -> str:
+        """Return the model that compared."""
+        steps = (event.data for event in self._journal if isinstance(event.data, StepCompleted))
+        return next((it.model or "" for it in steps if it.key.startswith("compare/")), "")
+
+    def _scored(self, scores: Sequence[PersonScore]) -> Iterator[Preference]:
+        """Yield that of two drafts the one is better that the same person scored higher."""
+        for one, other in combinations(scores, 2):
+            if one[1:3] == other[1:3] and one.score != other.score:
+                low, high = sorted((one, other), key=lambda it: it.score)
+                event = max(one.event, other.event)
+                texts = self._texts[high.path], self._texts[low.path]
+                yield Preference(event, one.source, one.by, *texts)
+
+
+def _reply(text: str, form: PairForm) -> PairText:
+    return text if form == "plain" else (ChatMessage(role="assistant", content=text),)
+
+
+def _prompt(request: RefinementRequest, form: PairForm) -> PairText:
+    """Return what a draft answers: instructions, and task, context and draft."""
+    system = request.instructions.generator
+    parts = [request.task or IMPROVE]
+    parts += [
+        f'<document name="{document.name}">\n{document.text}\n</document>'
+        for document in request.context
+    ]
+    if request.draft is not None:
+        parts.append(f"<draft>\n{request.draft}\n</draft>")
+    if request.feedback is not None:
+        parts.append(f"What is to change: {request.feedback}")
+    user = "\n\n".join(parts)
+    if form == "plain":
+        # A trainer puts the text right behind it.
+        return "\n\n".join([*([system] if system else []), user, ""])
+    told = (ChatMessage(role="system", content=system),) if system else ()
+    return (*told, ChatMessage(role="user", content=user))
