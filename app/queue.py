@@ -12,6 +12,7 @@ from rq.serializers import JSONSerializer
 from rq.utils import now, utcformat
 from rq.worker.base import BaseWorker
 
+from app.store.redis.keys import Key
 from app.store.redis.scripts import JOB_NUMBER, JOB_OF
 
 JOB = "workers.jobs.refine"  # a key in the workers' table; never imported by this name
@@ -106,6 +107,6 @@ class _Queue(Queue):
         return (6, 2, 0)
 
 
-def worker_key(name: str) -> str:
+def worker_key(name: str) -> Key:
     """Return the key of the hash in which a worker of that name registers itself."""
-    return f"{BaseWorker.redis_worker_namespace_prefix}{name}"
+    return Key(f"{BaseWorker.redis_worker_namespace_prefix}{name}")

@@ -33,8 +33,9 @@ from rq.worker.base import BaseWorker
 from app.queue import FAILURE_TTL_S, TIMES, RefinementQueue
 from app.store.enqueue import EQUAL_WEIGHTS, JobSource
 from app.store.redis.codec import paired
-from app.store.redis.committer import Committer, Word
-from app.store.redis.connection import async_client
+from app.store.redis.committer import Committer
+from app.store.redis.connection import async_client, layout_in
+from app.store.redis.layout import Word
 
 log = logging.getLogger(__name__)
 
@@ -230,7 +231,8 @@ class RqRegistry:
             await self._send(commands)
 
     async def _send(self, commands: Sequence[Sequence[Word]]) -> None:
-        answers = [self._committer.execute(*words) for words in commands]
+        spelled = self._committer.layout.of_rq
+        answers = [self._committer.execute(*spelled(words)) for words in commands]
         refused = []
         try:
             for answer in answers:
@@ -282,6 +284,8 @@ class Dequeuer:
     ) -> None:
         self.is_empty = False  # whether the queue was empty at the last look
         self._queue = queue
+        name = layout_in(client).name
+        self._key, self._intermediate_key = name(queue.key), name(queue.intermediate_queue_key)
         self._client = client
         self._registry = registry
         self._source = source
@@ -328,8 +332,8 @@ class Dequeuer:
             return
         async with self._client.pipeline() as pipeline:
             for job_id in reversed(job_ids):
-                pipeline.lpush(self._queue.key, job_id)
-                pipeline.lrem(self._queue.intermediate_queue_key, 1, cast("str", job_id))
+                pipeline.lpush(self._key, job_id)
+                pipeline.lrem(self._intermediate_key, 1, cast("str", job_id))
             await pipeline.execute()
         self._moved = []
 
@@ -346,9 +350,7 @@ class Dequeuer:
         self._may_wait = False
         if self._connection_id is None:
             self._connection_id = await self._client.client_id()
-        job_id = await self._client.blmove(
-            self._queue.key, self._queue.intermediate_queue_key, self._block_s
-        )
+        job_id = await self._client.blmove(self._key, self._intermediate_key, self._block_s)
         if job_id is not None:
             self._moved = [cast("bytes", job_id)]
 
@@ -356,7 +358,7 @@ class Dequeuer:
         clock = asyncio.get_running_loop().time
         if clock() < self._look_at:
             return []
-        there = await self._client.lrange(self._queue.intermediate_queue_key, 0, -1)
+        there = await self._client.lrange(self._intermediate_key, 0, -1)
         held = {job_id.encode() for job_id in self._registry.held}
         before, self._seen = self._seen, set(cast("list[bytes]", there)) - held
         self._look_at = clock() + self._look_every_s

@@ -239,7 +239,7 @@ class AccessStore:
             async for name in self._named(pattern):
                 await self._committer.execute("UNLINK", name)
 
-    async def _named(self, pattern: str) -> AsyncIterator[bytes]:
+    async def _named(self, pattern: keys.Key) -> AsyncIterator[bytes]:
         cursor: int | None = None
         while cursor != 0:
             found = await self._committer.execute(

@@ -186,7 +186,7 @@ class ArchiveCheck:
         found, cursor = list[tuple[str, str]](), None
         while cursor != 0:
             answer = await self._committer.execute(
-                "SCAN", cursor or 0, "MATCH", f"{keys.SUMMARY}*", "COUNT", COMPARED_AT_ONCE
+                "SCAN", cursor or 0, "MATCH", keys.SUMMARY + "*", "COUNT", COMPARED_AT_ONCE
             )
             cursor = int(answer[0])
             fields: Sequence[Any] = await asyncio.gather(
@@ -194,5 +194,5 @@ class ArchiveCheck:
             )
             for name, (stub, archived) in zip(answer[1], fields, strict=True):
                 if stub is not None:
-                    found.append((name.decode().removeprefix(keys.SUMMARY), archived.decode()))
+                    found.append((keys.following(name, keys.SUMMARY), archived.decode()))
         return found

@@ -181,9 +181,9 @@ class Archiving:
         cursor = None if is_due else 0
         while cursor != 0:
             cursor, names = await self._committer.execute(
-                "SCAN", cursor or 0, "MATCH", f"{keys.JOURNAL}*", "COUNT", LOOKED_AT
+                "SCAN", cursor or 0, "MATCH", keys.JOURNAL + "*", "COUNT", LOOKED_AT
             )
-            ids = [name.decode().removeprefix(keys.JOURNAL) for name in names]
+            ids = [keys.following(name, keys.JOURNAL) for name in names]
             await asyncio.gather(*map(self._line_up, ids))
             cursor = int(cursor)
 

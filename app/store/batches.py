@@ -30,7 +30,6 @@ from app.contract.errors import (
 from app.store.archive import Archive
 from app.store.archiving import whole_summary
 from app.store.creation import REMEMBERED_S, RETRY_AFTER_BYTES_S, BatchPlace, Creation
-from app.store.enqueue import Word
 from app.store.redis import keys
 from app.store.redis.codec import (
     ENDED_STATUSES,
@@ -43,6 +42,7 @@ from app.store.redis.codec import (
 )
 from app.store.redis.committer import Committer
 from app.store.redis.connection import RETRY_AFTER_S, refusals
+from app.store.redis.layout import Word
 from app.store.redis.scripts import BATCH, BATCH_COMMIT, BATCH_STAGE
 from app.store.refinements import decode_cursor, encode_cursor
 from app.store.sealing import Sealer

@@ -16,7 +16,7 @@ from app.contract.errors import (
 )
 from app.contract.values import value
 from app.store.administration import Clock, ServerStatus
-from app.store.enqueue import Queue, Word, script_words
+from app.store.enqueue import Queue, script_words
 from app.store.redis import keys
 from app.store.redis.codec import (
     decode_snapshot,
@@ -30,6 +30,7 @@ from app.store.redis.codec import (
 )
 from app.store.redis.committer import Committer
 from app.store.redis.connection import RETRY_AFTER_S
+from app.store.redis.layout import Word
 from app.store.redis.scripts import CREATE, DEADLINE_MS, FULL
 from app.store.sealing import NO_SEALER, Sealer
 from app.store.state import ID_PREFIX, Created, NewRefinement, Submitted, beginning_of
@@ -173,11 +174,13 @@ class Creation:
     def _args(self, new: NewRefinement, idempotency_key: str | None) -> list[Word]:
         refinement_id = f"{ID_PREFIX}{self.new_ulid()}"
         fields, deadline = self._fields(new), _milliseconds_of(new.request.deadline)
+        commands = self._queue.commands(refinement_id, f"{refinement_id}-1")
+        layout = self.committer.layout
         return [
             refinement_id,
             new.tenant,
             self.lease_ms,
-            self._queue.key,
+            layout.name(self._queue.key),
             self._queue_max,
             new.request.priority,
             int(self.server.used_share >= FULL),
@@ -194,7 +197,7 @@ class Creation:
             self.sealer.seal(new.request.secrets(), refinement_id),
             len(fields),
             *fields,
-            *script_words(self._queue.commands(refinement_id, f"{refinement_id}-1")),
+            *script_words(commands, layout),
         ]
 
     def _fields(self, new: NewRefinement) -> tuple[Word, ...]:

@@ -15,10 +15,10 @@ from redis.asyncio import Redis
 
 from app.contract.values import value
 from app.store.redis.committer import Committer
+from app.store.redis.connection import layout_in
+from app.store.redis.layout import PLAIN, Layout, Word
 from app.store.redis.scripts import ENQUEUE, TAKE_JOBS, run_script
 from app.store.state import Job
-
-Word = str | bytes | int | float
 
 
 class Queue(Protocol):
@@ -34,9 +34,9 @@ class Queue(Protocol):
         """Return the commands that enqueue one job, to be executed in one transaction."""
 
 
-def script_words(commands: Iterable[Sequence[Word]]) -> list[Word]:
-    """Return commands as arguments for `perform` in queue.lua."""
-    return [word for command in commands for word in (len(command), *command)]
+def script_words(commands: Iterable[Sequence[Word]], layout: Layout = PLAIN) -> list[Word]:
+    """Return commands as arguments for `perform` in queue.lua; the layout spells keys of RQ."""
+    return [word for command in commands for word in (len(command), *layout.of_rq(command))]
 
 
 class Enqueuer:
@@ -50,8 +50,9 @@ class Enqueuer:
     def submit(self, job: Job) -> asyncio.Future[Any]:
         """Send a job to Redis before all later requests; enqueuing one twice is harmless."""
         commands = self._queue.commands(job.refinement_id, job.job_id, is_first=job.is_first)
-        words = script_words(commands)
-        place = (self._queue.key, int(job.is_first))
+        layout = self._committer.layout
+        words = script_words(commands, layout)
+        place = (layout.name(self._queue.key), int(job.is_first))
         return self._committer.submit(ENQUEUE, job.refinement_id, self._lease_ms, *place, *words)
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
@@ -87,8 +88,8 @@ class JobSource:
         weights: Mapping[str, float] = EQUAL_WEIGHTS,
     ) -> None:
         self._worker = worker
-        shares = json.dumps(dict(weights))
-        self._places: tuple[str | int, ...] = (*queues, job_prefix, lease_ms, shares)
+        self._keys = (*queues, job_prefix)
+        self._shares = (lease_ms, json.dumps(dict(weights)))
 
     async def take(
         self, client: Redis, template: str, free: int, most: int, moved: Sequence[bytes]
@@ -98,6 +99,8 @@ class JobSource:
         Those that were `moved` before count, and are returned with the others. `template` has the
         commands that enqueue a job. Raises redis errors; the jobs may have been moved then.
         """
-        args = (self._worker, free, most, *self._places, template, *moved)
+        layout = layout_in(client)
+        places: list[str | int] = [*map(layout.name, self._keys), *self._shares]
+        args = (self._worker, free, most, *places, layout.json_of_rq(template), *moved)
         left, *found = await run_script(client, TAKE_JOBS, *args)
         return Taken(tuple(zip(found[::2], found[1::2], strict=True)), left)

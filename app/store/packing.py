@@ -19,7 +19,8 @@ from app.store.enqueue import script_words
 from app.store.prompts import compressed_fields, plain_fields
 from app.store.redis import keys
 from app.store.redis.codec import Summary, has_ended, number_of, paired
-from app.store.redis.committer import Committer, Word
+from app.store.redis.committer import Committer
+from app.store.redis.layout import Word
 from app.store.redis.scripts import PACK, REPACK
 from app.store.searching import shown_texts, signature, stored_texts
 

@@ -137,8 +137,8 @@ async def parked_by_model(committer: Committer, tenants: int = 0) -> dict[str, i
 
 
 async def _parked(committer: Committer, model: str, tenants: int) -> int:
-    waiting = await committer.execute("ZRANGE", f"{keys.PARKED}:{model}", 0, tenants - 1)
-    found = (f"{keys.PARKED_OF}{tenant.decode()}:{model}" for tenant in waiting)
+    waiting = await committer.execute("ZRANGE", keys.PARKED + f":{model}", 0, tenants - 1)
+    found = (keys.PARKED_OF + f"{tenant.decode()}:{model}" for tenant in waiting)
     return sum(await asyncio.gather(*(committer.execute("ZCARD", key) for key in found)))
 
 
@@ -247,4 +247,4 @@ class Rejections:
             _log.warning("what a model rejects is not shared while Redis is away: %s", error)
 
     def _key(self, name: str) -> str:
-        return f"{keys.REJECTED}{name}@{self.fingerprint}"
+        return keys.REJECTED + f"{name}@{self.fingerprint}"

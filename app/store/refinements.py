@@ -133,7 +133,7 @@ async def _on_all(committer: Committer, lists: Sequence[str], ids: list[str]) ->
 def _lists(
     tenant: str, status: Status | None, metadata: Mapping[str, str], batch: str | None
 ) -> list[str]:
-    lists = [keys.listed_by_metadata(tenant, *pair) for pair in metadata.items()]
+    lists: list[str] = [keys.listed_by_metadata(tenant, *pair) for pair in metadata.items()]
     if batch is not None:
         lists.append(keys.listed_by_batch(tenant, batch))
     if status is not None:

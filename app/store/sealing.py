@@ -117,20 +117,20 @@ class Resealing:
         """Seal everything anew; return how many records were, by kind."""
         done: Counter[str] = Counter()
         async for name in self._named(keys.REQUEST):
-            about = name.decode().removeprefix(keys.REQUEST)
+            about = keys.following(name, keys.REQUEST)
             done["requests"] += await self._field(name, SECRETS, about)
         async for name in self._named(keys.JOURNAL):
-            done["requests"] += await self._packed(name.decode().removeprefix(keys.JOURNAL))
+            done["requests"] += await self._packed(keys.following(name, keys.JOURNAL))
         async for name in self._named(keys.BATCH):
-            about = name.decode().removeprefix(keys.BATCH)
+            about = keys.following(name, keys.BATCH)
             done["batches"] += await self._field(name, b"webhook_secrets", about)
         async for name in self._named(keys.PRESETS):
-            tenant = name.decode().removeprefix(keys.PRESETS)
+            tenant = keys.following(name, keys.PRESETS)
             for preset, record in (await self._committer.execute("HGETALL", name)).items():
                 about = about_preset(tenant, preset.decode())
                 done["presets"] += await self._member(name, preset, record, "secrets", about)
         async for name in self._named(keys.PROVIDER_KEYS):
-            tenant = name.decode().removeprefix(keys.PROVIDER_KEYS)
+            tenant = keys.following(name, keys.PROVIDER_KEYS)
             for provider, record in (await self._committer.execute("HGETALL", name)).items():
                 about = about_provider_key(tenant, provider.decode())
                 done["provider keys"] += await self._member(name, provider, record, "key", about)
@@ -177,11 +177,11 @@ class Resealing:
                 return True
         return False
 
-    async def _named(self, prefix: str) -> AsyncIterator[bytes]:
+    async def _named(self, prefix: keys.Key) -> AsyncIterator[bytes]:
         cursor = None
         while cursor != 0:
             found = await self._committer.execute(
-                "SCAN", cursor or 0, "MATCH", f"{prefix}*", "COUNT", SCANNED
+                "SCAN", cursor or 0, "MATCH", prefix + "*", "COUNT", SCANNED
             )
             cursor = int(found[0])
             for name in found[1]:

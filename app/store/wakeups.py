@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 
 from app.store.redis import keys
 from app.store.redis.codec import published_events
+from app.store.redis.connection import layout_in
 from app.store.state import StoredEvent
 
 RECONNECT_S = 0.5  # pause between two attempts to connect
@@ -26,6 +27,10 @@ MOST_UNANSWERED = 3  # pings; several, since a busy process may not yet have rea
 MOST_BUFFERED = 64_000  # bytes of events that are kept for a watcher that does not take them
 
 Events = tuple[StoredEvent, ...]
+
+SUBSCRIBED = {"subscribe", "ssubscribe"}
+UNASKED = "the slot of the channels has moved"
+"""Why a cluster ends sharded subscriptions; no error says so, and nothing would come any more."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,10 +45,12 @@ async def messages(client: Redis, *channels: str) -> AsyncIterator[tuple[str, by
             async with client.pubsub() as pubsub:
                 await pubsub.subscribe(*channels)
                 async for message in pubsub.listen():
-                    if message["type"] == "subscribe":  # again after each reconnection
+                    if message["type"] in SUBSCRIBED:  # again after each reconnection
                         yield None
-                    elif message["type"] == "message":
+                    elif message["type"] in {"message", "smessage"}:
                         yield message["channel"].decode(), message["data"]
+                    elif message["type"] == "sunsubscribe":
+                        raise RedisConnectionError(UNASKED)
         except (RedisError, OSError) as error:
             _log.warning("reconnecting to channel %s: %s", channels[0], error)
         await asyncio.sleep(RECONNECT_S)
@@ -142,6 +149,8 @@ class Wakeups:
     ) -> None:
         self._ping_s = ping_s
         self._pool = listener.connection_pool
+        self._name = layout_in(listener).name
+        self._first, self._texts = self._name(keys.ENTRIES), self._name(keys.TEXTS)
         self._receive_text = receive_text
         self._watchers: dict[str, set[ChangeSignal]] = {}  # channel -> watchers
         self._subscribed: set[str] = set()
@@ -177,7 +186,7 @@ class Wakeups:
 
     @asynccontextmanager
     async def _watched(self, refinement_id: str, signal: S) -> AsyncIterator[S]:
-        channel = keys.entries(refinement_id)
+        channel = self._name(keys.entries(refinement_id))
         if channel not in self._watchers:
             self._ask(channel, subscribe=True)
         watchers = self._watchers.setdefault(channel, set())
@@ -257,15 +266,18 @@ class Wakeups:
     def _receive_reply(self, kind: bytes, channel: str, content: bytes | int) -> None:
         if not isinstance(content, bytes):
             self._note_subscription(kind, channel)
-        elif channel == keys.TEXTS:
+        elif channel == self._texts:
             self._receive_text(content)
         else:
             self._pass_on(channel, published_events(content))
 
     def _note_subscription(self, kind: bytes, channel: str) -> None:
-        if channel == keys.ENTRIES:
+        is_subscribed = kind.decode() in SUBSCRIBED
+        if channel == self._first:
+            if not is_subscribed:
+                raise RedisConnectionError(UNASKED)
             self._is_away = False
-        elif kind == b"subscribe":
+        elif is_subscribed:
             self._subscribed.add(channel)
             self._pass_on(channel, ())
         else:

@@ -11,7 +11,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from app.cli.processes import free_port
-from app.local.embedded import find_redis
+from app.local.embedded import RedisBinary, find_redis
 from app.local.parent_death import dying_with_parent
 from tests.waiting import TIMEOUT_S, eventually
 
@@ -31,6 +31,7 @@ class ServerProcess:
     directory: Path
     command: Sequence[str]
     process: "subprocess.Popen[bytes] | None" = None
+    host: str = HOST
 
     def start(self) -> None:
         """Start it, and return once it answers."""
@@ -44,14 +45,14 @@ class ServerProcess:
         assert eventually(self.answers), (self.directory / "log").read_text()
 
     def answers(self) -> bool:
-        """Return whether it answers."""
-        with suppress(RedisError), self.client() as client:
+        """Return whether it answers within a second."""
+        with suppress(RedisError), self.client(timeout_s=1) as client:
             return bool(client.ping())
         return False
 
-    def client(self) -> Redis:
+    def client(self, timeout_s: float = TIMEOUT_S) -> Redis:
         """Return a client of exactly this server."""
-        return Redis(host=HOST, port=self.port, decode_responses=True, socket_timeout=TIMEOUT_S)
+        return Redis(self.host, self.port, decode_responses=True, socket_timeout=timeout_s)
 
     def kill(self) -> None:
         """Kill it at once."""
@@ -134,17 +135,17 @@ def _role(server: ServerProcess) -> str:
 class Launcher:
     """Starts servers in directories below `path`; they end with the context."""
 
-    def __init__(self, path: Path, ending: ExitStack) -> None:
+    def __init__(self, path: Path, ending: ExitStack, binary: RedisBinary | None = None) -> None:
         self._path = path
         self._ending = ending
-        self._binary = str(find_redis().path)
+        self._binary = str((binary or find_redis()).path)
 
-    def start(self, name: str, *arguments: str) -> ServerProcess:
+    def start(self, name: str, *arguments: str, host: str = HOST) -> ServerProcess:
         """Start a server on a free port."""
-        port, directory = free_port(HOST), self._path / name
+        port, directory = free_port(host), self._path / name
         directory.mkdir(parents=True)
-        where = ("--port", str(port), "--bind", HOST, "--dir", ".")
-        server = ServerProcess(port, directory, [self._binary, *arguments, *where])
+        where = ("--port", str(port), "--bind", host, "--dir", ".")
+        server = ServerProcess(port, directory, [self._binary, *arguments, *where], host=host)
         self._ending.callback(server.kill)
         server.start()
         return server

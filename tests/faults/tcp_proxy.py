@@ -1,4 +1,7 @@
-"""A TCP proxy in front of Redis that a test can reset, delay or silence, in a thread of its own."""
+"""A TCP proxy in front of Redis that a test can reset, delay, silence or close to some addresses.
+
+It runs in a thread of its own.
+"""
 
 import asyncio
 import socket
@@ -16,13 +19,16 @@ T = TypeVar("T")
 
 
 class TcpProxy:
-    """Forwards each connection to a Unix socket; `resets` counts the connections that it reset.
+    """Forwards each connection to a Unix socket, or to a port of the `host` on which it listens.
 
-    While it `is_silent` connections stay open and nothing passes, in either direction.
+    `resets` counts the connections that it reset. While it `is_silent` connections stay open and
+    nothing passes, in either direction. Clients with a `refused` address are disconnected.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str | int, host: str = "127.0.0.1") -> None:
         self.resets = 0
+        self.refused: frozenset[str] = frozenset()
+        self._host = host
         self.delay_s = 0.0
         self.is_silent = False
         self.port = 0
@@ -57,7 +63,7 @@ class TcpProxy:
         return asyncio.run_coroutine_threadsafe(what, self._loop).result()
 
     async def _listen(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, self._host, 0)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _reset(self) -> int:
@@ -82,8 +88,11 @@ class TcpProxy:
                 writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if writer.get_extra_info("peername")[0] in self.refused:
+            writer.transport.abort()
+            return
         try:
-            to_read, to_write = await asyncio.open_unix_connection(self._target)
+            to_read, to_write = await self._connect()
         except OSError:
             writer.close()
             return
@@ -101,6 +110,11 @@ class TcpProxy:
             writer.close()
             to_write.close()
 
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._target, int):
+            return await asyncio.open_connection(self._host, self._target)
+        return await asyncio.open_unix_connection(self._target)
+
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await reader.read(65_536):
@@ -113,9 +127,9 @@ class TcpProxy:
 
 
 @contextmanager
-def tcp_proxy(unix_socket: str) -> Iterator[TcpProxy]:
+def tcp_proxy(target: str | int, host: str = "127.0.0.1") -> Iterator[TcpProxy]:
     """Keep a proxy open on a free port."""
-    proxy = TcpProxy(unix_socket)
+    proxy = TcpProxy(target, host)
     proxy.open()
     try:
         yield proxy

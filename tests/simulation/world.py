@@ -25,10 +25,11 @@ from app.contract.status import TERMINAL
 from app.store import NewRefinement, Store, WorkerStore
 from app.store.administration import Clock
 from app.store.creation import Creation
-from app.store.enqueue import Enqueuer, JobSource, Word
+from app.store.enqueue import Enqueuer, JobSource
 from app.store.redis import keys
 from app.store.redis.committer import Committer
 from app.store.redis.connection import api_client, listening_client, renewal_client, worker_client
+from app.store.redis.layout import Word
 from app.store.redis.scripts import JOB_NUMBER, JOB_OF
 from app.store.worker import renew
 from tests.simulation.event_loop import SimulatedLoop, SimulatedProcess

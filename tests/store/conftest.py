@@ -1,18 +1,20 @@
 """The store's two sides on a real Redis, and ways to make time pass without waiting."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
 import pytest
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 
-from app.local.embedded import find_redis
+from app.local.embedded import EmbeddedRedis, find_redis
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
 from app.store.redis import keys
 from app.store.redis.committer import Committer
-from app.store.redis.connection import FIRST_RELEASE, worker_client
+from app.store.redis.connection import FIRST_RELEASE, async_client, worker_client
+from app.store.redis.layout import layout_of
+from tests.redis_cluster import RedisCluster, redis_cluster
 from tests.servers import find_oldest
 from tests.store.store_harness import FlakyCommitter, ListQueue
 
@@ -20,18 +22,50 @@ SERVERS = {"chosen": find_redis} | ({"oldest": find_oldest} if find_oldest() els
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what needs a server on the one that Hone chooses, and on the oldest supported if here."""
+    """Run what needs a server on the one that Hone chooses, and on the oldest supported if here.
+
+    Also in a cluster, but for what is about one server.
+    """
     if "redis_server" in metafunc.fixturenames:
-        metafunc.parametrize(
-            "redis_server", SERVERS.values(), ids=SERVERS, indirect=True, scope="session"
-        )
+        is_alone = metafunc.definition.get_closest_marker("in_cluster")
+        servers = [] if is_alone else [pytest.param(it, id=name) for name, it in SERVERS.items()]
+        if not metafunc.definition.get_closest_marker("one_server"):
+            marks = [] if is_alone else [pytest.mark.long]
+            servers.append(pytest.param(redis_cluster, id="cluster", marks=marks))
+        metafunc.parametrize("redis_server", servers, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def redis_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedRedis | RedisCluster]:
+    path = tmp_path_factory.mktemp("redis")
+    if request.param is redis_cluster:
+        with redis_cluster(path) as cluster:
+            yield cluster
+    else:
+        with EmbeddedRedis(path, aof=False, binary=request.param()) as server:
+            yield server
 
 
 @pytest.fixture
-def settings(redis_url: str) -> Settings:
-    with BlockingRedis.from_url(redis_url) as client:
-        client.set(keys.FORMAT, FIRST_RELEASE)
-        client.hset(keys.SLOTS, "worker-1", "1000")  # so that jobs go to the queue at once
+def redis_url(redis_server: EmbeddedRedis | RedisCluster) -> str:
+    with BlockingRedis.from_url(server_url(redis_server)) as client:
+        client.flushall()
+    return redis_server.url
+
+
+def server_url(server: EmbeddedRedis | RedisCluster) -> str:
+    """Return the URL of the one server that has all keys."""
+    return server.owner_url if isinstance(server, RedisCluster) else server.url
+
+
+@pytest.fixture
+def settings(redis_url: str, redis_server: EmbeddedRedis | RedisCluster) -> Settings:
+    name = layout_of(redis_url).name
+    with BlockingRedis.from_url(server_url(redis_server)) as client:
+        client.set(name(keys.FORMAT), FIRST_RELEASE)
+        client.hset(name(keys.SLOTS), "worker-1", "1000")  # so that jobs go to the queue at once
     return Settings(redis_url=redis_url, redis_timeout_s=60, queue_max=1_000)
 
 
@@ -42,7 +76,7 @@ def queue() -> ListQueue:
 
 @pytest.fixture
 async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    async with Redis.from_url(redis_url, protocol=2) as client:
+    async with async_client(redis_url, protocol=2) as client:
         yield client
 
 

@@ -41,9 +41,11 @@ from app.store import (
     Store,
     WorkerStore,
 )
-from app.store.enqueue import JobSource, Word
+from app.store.enqueue import JobSource
 from app.store.redis import keys
 from app.store.redis.committer import Committer
+from app.store.redis.connection import layout_in
+from app.store.redis.layout import PLAIN, Word
 from app.store.redis.scripts import JOB_NUMBER, JOB_OF, LuaScript
 
 TENANT = "default"
@@ -54,7 +56,7 @@ DRAFT = "Ein „Entwurf“: läuft 🙂"
 class ListQueue:
     """A queue that is a Redis list and nothing else."""
 
-    key = "test:queue"
+    key = keys.Key("rq:test")
 
     def commands(
         self, refinement_id: str, job_id: str, *, is_first: bool = False
@@ -67,14 +69,14 @@ TEMPLATE = json.dumps(ListQueue().commands(JOB_OF, f"{JOB_OF}-{JOB_NUMBER}"))
 
 def job_source(worker: str = "worker-1", **weights: float) -> JobSource:
     """Return what a worker takes the jobs of a ListQueue from."""
-    queues = (ListQueue.key, f"{ListQueue.key}:intermediate")
-    return JobSource(worker, queues, "test:job:", 5_000, weights)
+    queues = (ListQueue.key, ListQueue.key + ":intermediate")
+    return JobSource(worker, queues, "rq:test-job:", 5_000, weights)
 
 
 async def take(redis: Redis, free: int, source: JobSource | None = None) -> list[str]:
     """Return the ids of the jobs that a worker with free slots takes; it starts all of them."""
     taken = await (source or job_source()).take(redis, TEMPLATE, free, 50, ())
-    await redis.delete(f"{ListQueue.key}:intermediate")
+    await redis.delete(ListQueue.key + ":intermediate")
     return [job_id.decode() for job_id, _ in taken.jobs]
 
 
@@ -375,8 +377,8 @@ async def everything(redis: Redis) -> dict[bytes, Any]:
     """Return all that stands in Redis, but when somebody looks again, and what was erased."""
     found: dict[bytes, Any] = {}
     others = {keys.UP.encode(), keys.ERASURES.encode()}
-    for key in set(cast("list[bytes]", await redis.keys("*"))) - others:
-        if key.startswith(keys.ERASED.encode()):
+    for key in cast("list[bytes]", await redis.keys("*")):
+        if plain(key) in others or plain(key).startswith(keys.ERASED.encode()):
             continue
         match await redis.type(key):
             case b"hash":
@@ -389,7 +391,19 @@ async def everything(redis: Redis) -> dict[bytes, Any]:
                 found[key] = await redis.lrange(key, 0, -1)
             case b"string":
                 found[key] = await redis.get(key)
-    return found
+    return {plain(key): value for key, value in found.items()}
+
+
+def plain(name: bytes) -> bytes:
+    """Return the name of a key as one Redis has it."""
+    return name.replace(b"hone:{c00}:", b"hone:1:").replace(b"rq:{c00}:", b"rq:")
+
+
+async def subscribers(redis: Redis, channel: keys.Key) -> int:
+    """Return how many connections are subscribed to a channel."""
+    how = "NUMSUB" if layout_in(redis) is PLAIN else "SHARDNUMSUB"
+    _, count = await redis.execute_command("PUBSUB", how, channel)  # type: ignore[no-untyped-call]
+    return int(count)
 
 
 async def copied(redis: Redis) -> dict[bytes, bytes]:

@@ -99,7 +99,7 @@ async def test_what_was_achieved_long_ago_is_forgotten(
     held = await drawn(store, worker)
     await held.journal.append([iteration(held), COMPLETED], JUDGED, to=Status.SUCCEEDED)
     await count_ended(worker)
-    (key,) = [it async for it in redis.scan_iter(f"{keys.STATISTICS}:models:*")]
+    (key,) = [it async for it in redis.scan_iter(keys.STATISTICS + ":models:*")]
     assert 0 < await redis.pttl(key) <= 90 * 86_400_000
     name, _, day = key.decode().rpartition(":")
     await redis.rename(key, f"{name}:{int(day) - 29}")

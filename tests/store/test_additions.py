@@ -33,7 +33,8 @@ from tests.store.store_harness import (
     started,
 )
 
-SUMS, LIST = "test:sums", "test:list"
+TEST = keys.PREFIX + "test:"
+SUMS, LIST = TEST + "sums", TEST + "list"
 ONE_TWO = Addition(SUMS, {"a": (1, 2.5)})
 
 Going = Callable[[Store, WorkerStore, Redis, HeldClaim], Awaitable[None]]
@@ -67,10 +68,10 @@ async def sums(redis: Redis, key: str = SUMS) -> dict[str, Any]:
 async def test_numbers_are_added_place_by_place(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
-    await added(store, worker, ONE_TWO, Addition("test:others", {"b": (7,)}))
+    await added(store, worker, ONE_TWO, Addition(TEST + "others", {"b": (7,)}))
     await added(store, worker, Addition(SUMS, {"a": (0.5, -2, 9), "c": (), "d": (1e-20,)}))
     assert await sums(redis) == {"a": [1.5, 0.5, 9], "d": [1e-20]}
-    assert await sums(redis, "test:others") == {"b": [7]}
+    assert await sums(redis, TEST + "others") == {"b": [7]}
 
 
 async def test_what_was_there_decays(store: Store, worker: WorkerStore, redis: Redis) -> None:
@@ -94,9 +95,9 @@ async def test_equal_numbers_added_to_two_sums_keep_apart_what_each_is_of(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     one = Addition(SUMS, {"a": (1,)}, version=1, about='{"model": "m"}')
-    await added(store, worker, one, replace(one, key="test:others", about='{"model":\n"n"}'))
+    await added(store, worker, one, replace(one, key=TEST + "others", about='{"model":\n"n"}'))
     assert await sums(redis) == {"version": 1, "about": {"model": "m"}, "a": [1]}
-    assert await sums(redis, "test:others") == {"version": 1, "about": {"model": "n"}, "a": [1]}
+    assert await sums(redis, TEST + "others") == {"version": 1, "about": {"model": "n"}, "a": [1]}
 
 
 async def test_sums_expire_and_the_list_of_them_as_well(
@@ -110,16 +111,18 @@ async def test_sums_expire_and_the_list_of_them_as_well(
 async def test_a_full_list_drops_what_was_added_to_longest_ago(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
-    held = await added(store, worker, Addition("test:first", {"a": (1,)}, listed_in=LIST))
+    held = await added(store, worker, Addition(TEST + "first", {"a": (1,)}, listed_in=LIST))
     ended_at = (await store.snapshot(TENANT, held.id)).ended_at
     assert ended_at is not None
-    times = {f"test:{n}": ended_at.timestamp() * 1000 + n for n in range(1, MOST_LISTED - 1)}
-    await redis.zadd(LIST, {**times, "test:expired": 1})
-    await added(store, worker, Addition("test:new", {"a": (1,)}, listed_in=LIST))
-    assert await redis.exists("test:first") == 1
-    assert await redis.zscore(LIST, "test:expired") is None
-    await added(store, worker, Addition("test:last", {"a": (1,)}, listed_in=LIST))
-    assert await redis.exists("test:first") == 0
+    times: dict[Any, float] = {
+        TEST + f"{n}": ended_at.timestamp() * 1000 + n for n in range(1, MOST_LISTED - 1)
+    }
+    await redis.zadd(LIST, {**times, TEST + "expired": 1})
+    await added(store, worker, Addition(TEST + "new", {"a": (1,)}, listed_in=LIST))
+    assert await redis.exists(TEST + "first") == 1
+    assert await redis.zscore(LIST, TEST + "expired") is None
+    await added(store, worker, Addition(TEST + "last", {"a": (1,)}, listed_in=LIST))
+    assert await redis.exists(TEST + "first") == 0
     assert await redis.zcard(LIST) == MOST_LISTED
 
 
@@ -275,5 +278,5 @@ async def test_what_is_not_to_be_stored_keeps_no_additions(
     await store.delivered(TENANT, held.id)
     await count_ended(worker)
     assert await sums(redis) == {}
-    (day,) = cast("list[bytes]", await redis.keys(f"{keys.STATISTICS}:usage:*"))
+    (day,) = cast("list[bytes]", await redis.keys(keys.STATISTICS + ":usage:*"))
     assert await sums(redis, day.decode()) == {"passed iterative - ": [1, 0, 0, 0, 0, 0, 0]}

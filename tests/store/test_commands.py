@@ -19,6 +19,7 @@ from tests.store.store_harness import (
     JUDGED,
     RESULT,
     TENANT,
+    ListQueue,
     claim,
     everything,
     expire_lease,
@@ -185,7 +186,7 @@ async def test_erasing_leaves_nothing_behind(
     created = await store.create(new(colour="red", ticket="ä=ö"), "key")
     assert len(await redis.keys("*")) > len(before)
     await store.erase(TENANT, created.id)
-    await redis.lrem("test:queue", 1, f"{created.id}-1")
+    await redis.lrem(ListQueue.key, 1, f"{created.id}-1")
     assert await everything(redis) == before
     assert (await store.snapshot(TENANT, kept)).id == kept
 

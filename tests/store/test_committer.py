@@ -30,6 +30,7 @@ async def commands_processed(redis: Redis, name: str) -> int:
     return int(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"])
 
 
+@pytest.mark.one_server
 async def test_requests_of_one_turn_of_the_loop_share_a_pipeline(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
@@ -180,6 +181,7 @@ async def test_a_script_is_given_again_though_the_caller_it_goes_with_was_cancel
         assert await asyncio.gather(*others) == [b"FENCED"] * 4
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("retries", [0, 5, -1])
 async def test_a_redis_that_is_silent_for_the_socket_timeout_is_asked_again(
     redis: Redis, redis_url: str, retries: int
@@ -200,6 +202,7 @@ async def test_a_redis_that_is_silent_for_the_socket_timeout_is_asked_again(
             await redis.client_unpause()
 
 
+@pytest.mark.one_server
 async def test_a_replica_refuses_writes_and_answers_reads_of_the_same_turn(
     committer: Committer, redis: Redis
 ) -> None:

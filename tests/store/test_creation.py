@@ -22,9 +22,9 @@ from app.settings import Settings
 from app.store import Store, WorkerStore, open_store
 from app.store.administration import Clock
 from app.store.creation import Creation
-from app.store.enqueue import Word
 from app.store.redis import keys
 from app.store.redis.committer import Committer
+from app.store.redis.layout import Word
 from app.store.redis.scripts import CREATE, LuaScript
 from tests.store.store_harness import DRAFT, TENANT, ListQueue, kinds, new, submit
 
@@ -100,6 +100,7 @@ async def test_the_same_key_in_many_processes_is_one_refinement(
     assert len({it.id for it in created}) == 20 == len(await jobs(redis))
 
 
+@pytest.mark.one_server
 async def test_rq_carries_the_job_that_was_created(settings: Settings) -> None:
     async with open_store(settings, RefinementQueue("hone")) as store:
         created = await store.create(new(), "key")
@@ -153,6 +154,7 @@ class CuttingQueue(ListQueue):
         return super().commands(refinement_id, job_id, is_first=is_first)
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("key", ["key", None])
 async def test_a_connection_that_breaks_makes_no_second_refinement(
     settings: Settings, redis: Redis, key: str | None
@@ -211,6 +213,7 @@ async def test_a_submission_is_answered_with_what_is_stored(store: Store) -> Non
 WHEN = {b"created_at", b"enqueued_at"}
 
 
+@pytest.mark.one_server
 async def test_redis_holds_what_rq_itself_would_have_written(
     settings: Settings, redis: Redis
 ) -> None:

@@ -186,8 +186,8 @@ async def test_what_has_expired_is_swept_with_everything_derived_from_it(
     await worker.recover(include_queued=False)
     with pytest.raises(RefinementNotFound):
         await store.snapshot(TENANT, held.id)
-    of_tenant = await redis.keys(f"{keys.PROMPT_NONCE}*")
-    outlives_it = await redis.keys(f"{keys.STATISTICS}*")
+    of_tenant = await redis.keys(keys.PROMPT_NONCE + "*")
+    outlives_it = await redis.keys(keys.STATISTICS + "*")
     await redis.delete(ListQueue.key, keys.OVERTAKEN, keys.WORKERS, *of_tenant, *outlives_it)
     assert await everything(redis) == before
 

@@ -37,6 +37,7 @@ from tests.store.store_harness import (
     kinds,
     new,
     pack_now,
+    plain,
     recorded,
     started,
     step,
@@ -100,7 +101,7 @@ def test_a_record_of_any_size_survives_packing(size: int) -> None:
 
 async def keys_of(redis: Redis, refinement_id: str) -> set[str]:
     found = cast("list[bytes]", await redis.keys(f"*{refinement_id}"))
-    return {it.decode() for it in found}
+    return {plain(it).decode() for it in found}
 
 
 @pytest.mark.parametrize("size", [5, 2 * ON_THE_LOOP])

@@ -28,7 +28,7 @@ async def test_a_nonce_that_became_known_is_that_of_no_other_refinement(
 ) -> None:
     for nonce in ("first", "second"):
         assert await nonce_of(store, worker, "one", nonce) == nonce
-    assert await redis.keys(f"{keys.PROMPT_NONCE}*") == []
+    assert await redis.keys(keys.PROMPT_NONCE + "*") == []
 
 
 async def test_refinements_of_a_tenant_whose_long_beginning_a_provider_caches_share_one_for_a_day(
@@ -43,7 +43,7 @@ async def test_refinements_of_a_tenant_whose_long_beginning_a_provider_caches_sh
     assert await of("fourth", tenant="other", context=DOCUMENTS) == "fourth"
     assert await of("fifth", task=LONG) == "fifth"
     assert await of("sixth", task=LONG, draft="Another one.") == "fifth"
-    kept = await redis.keys(f"{keys.PROMPT_NONCE}one:*")
+    kept = await redis.keys(keys.PROMPT_NONCE + "one:*")
     assert len(kept) == 3
     assert 0 < await redis.pttl(kept[0]) <= 86_400_000
     await redis.delete(*kept)  # the day is over

@@ -23,7 +23,7 @@ from app.store import (
 from app.store.redis import keys
 from app.store.redis.scripts import MOST_PUBLISHED
 from app.store.wakeups import MOST_BUFFERED
-from tests.store.store_harness import TENANT, started, step, submit
+from tests.store.store_harness import TENANT, started, step, submit, subscribers
 from tests.waiting import TIMEOUT_S
 
 LOOK_S = 0.02
@@ -165,16 +165,13 @@ def test_a_full_buffer_is_emptied_and_the_journal_read() -> None:
 async def test_channels_are_left_with_their_last_watcher(wakeups: Wakeups, redis: Redis) -> None:
     channel = keys.entries("ref_1")
 
-    async def subscribers() -> int:
-        return int(dict(await redis.pubsub_numsub(channel))[channel.encode()])
-
     async with wakeups.watch("ref_1"), wakeups.follow("ref_1"):
-        assert await subscribers() == 1
+        assert await subscribers(redis, channel) == 1
     async with wakeups.watch("ref_1"):  # before the channel was left
-        assert await subscribers() == 1
+        assert await subscribers(redis, channel) == 1
 
     async with asyncio.timeout(TIMEOUT_S):
-        while await subscribers():  # noqa: ASYNC110 - Redis does not tell
+        while await subscribers(redis, channel):  # noqa: ASYNC110 - Redis does not tell
             await asyncio.sleep(0.01)
 
 

@@ -16,11 +16,12 @@ from app.contract.status import Status
 from app.service.watching import Shutdown, Watching
 from app.store import Addition, Fenced, Store, Wakeups, WorkerStore
 from app.store.creation import Creation
-from app.store.enqueue import Enqueuer, Word
+from app.store.enqueue import Enqueuer
 from app.store.redis import keys
 from app.store.redis.codec import decode_sums
 from app.store.redis.committer import Committer
 from app.store.redis.connection import listening_client, worker_client
+from app.store.redis.layout import Word
 from app.store.redis.scripts import MOST_RATINGS
 from tests.store.store_harness import (
     BEST,
@@ -188,7 +189,7 @@ async def test_a_command_that_is_repeated_counts_once(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     held = await succeeded(store, worker)
-    adds = [Addition("test:sums", {"a": (1,)})]
+    adds = [Addition(keys.PREFIX + "sums", {"a": (1,)})]
     first, is_replayed = await store.rate(TENANT, held.id, GOOD, adds, "key")
     assert not is_replayed
     await store.rate(TENANT, held.id, BAD, adds)
@@ -196,7 +197,7 @@ async def test_a_command_that_is_repeated_counts_once(
     with pytest.raises(IdempotencyMismatch):
         await store.rate(TENANT, held.id, BAD, adds, "key")
     assert (await kinds(store, held.id)).count(EventType.RATED) == 2
-    sums = await redis.hget("test:sums", "a")
+    sums = await redis.hget(keys.PREFIX + "sums", "a")
     assert isinstance(sums, bytes)
     assert decode_sums(sums) == [2]
 

@@ -19,8 +19,11 @@ from redis.exceptions import RedisError
 from app.contract.errors import Unavailable
 from app.settings import Settings
 from app.store import UnusableRedis, open_store, open_worker_store
+from app.store.redis import keys
 from app.store.redis.connection import options_of, place_of, worker_client
 from tests.store.store_harness import ListQueue, new, started, step
+
+pytestmark = pytest.mark.one_server
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "operations.md"
 SENTINEL_URL = (
@@ -30,7 +33,7 @@ SENTINEL_URL = (
 
 
 def sentinels_of(url: str) -> Sequence[dict[str, Any]]:
-    servers: Sequence[dict[str, Any]] = options_of(url)["sentinels"].servers
+    servers: Sequence[dict[str, Any]] = options_of(url)["primaries"].servers
     return servers
 
 
@@ -38,7 +41,7 @@ def test_a_sentinel_url_names_the_sentinels_the_service_and_both_users() -> None
     options = options_of(SENTINEL_URL)
     assert (options["username"], options["password"], options["db"]) == ("hone", "s@cret", 3)
     assert options["health_check_interval"] == 7
-    assert options["sentinels"].service == "orders"
+    assert options["primaries"].of == "orders"
     servers = sentinels_of(SENTINEL_URL)
     assert [(it["host"], it["port"]) for it in servers] == [("one", 26379), ("two", 5000)]
     assert {(it["username"], it["password"]) for it in servers} == {("watch", "a&b")}
@@ -163,10 +166,10 @@ async def test_tls_with_a_client_certificate_reaches_redis_and_a_wrong_one_does_
         assert not await answers(server, client, "localhost")  # another name
 
 
-class RqQueue(ListQueue):
-    """A queue with a key of RQ."""
+class OtherQueue(ListQueue):
+    """A queue whose key is none of RQ."""
 
-    key = "rq:queue:test"
+    key = keys.Key("test:queue")
 
 
 async def test_a_user_with_the_access_rules_of_the_page_writes_and_reads(
@@ -179,8 +182,8 @@ async def test_a_user_with_the_access_rules_of_the_page_writes_and_reads(
     url = redis_url.replace("unix://", "unix://hone:s%40cret@")
     settings = Settings(redis_url=url, redis_timeout_s=60)
     async with (
-        open_store(settings, RqQueue()) as store,
-        open_worker_store(settings, RqQueue(), "worker-1") as worker,
+        open_store(settings, ListQueue()) as store,
+        open_worker_store(settings, ListQueue(), "worker-1") as worker,
     ):
         held = await started(store, worker)
         await held.journal.append([step()])
@@ -191,9 +194,9 @@ async def test_a_user_with_the_access_rules_of_the_page_writes_and_reads(
             await submit_elsewhere(settings)
     denied = {entry["object"] for entry in await redis.acl_log()}
     # redis-py also tries CLIENT SETINFO, which Redis 6.2 does not have.
-    assert denied - {"client"} == {ListQueue.key}
+    assert denied - {"client"} == {OtherQueue.key}
 
 
 async def submit_elsewhere(settings: Settings) -> None:
-    async with open_store(settings, ListQueue()) as store:
+    async with open_store(settings, OtherQueue()) as store:
         await store.create(new(), None)

@@ -185,7 +185,7 @@ async def test_erasing_a_retried_one_leaves_nothing_behind(
     await store.retry(TENANT, held.id)
     await store.erase(TENANT, held.id)
     await redis.ltrim(ListQueue.key, 0, 0)
-    await redis.delete(keys.OVERTAKEN, *await redis.keys(f"{keys.STATISTICS}*"))
+    await redis.delete(keys.OVERTAKEN, *await redis.keys(keys.STATISTICS + "*"))
     assert await everything(redis) == before
 
 

@@ -105,7 +105,9 @@ async def _pause(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
 
 async def _end(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
-    adds = encode_additions([Addition("test:sums", {"a": (1,)}, decay=0.5, listed_in="test:list")])
+    adds = encode_additions(
+        [Addition(keys.PREFIX + "sums", {"a": (1,)}, decay=0.5, listed_in=keys.PREFIX + "list")]
+    )
     ends = (1, 2, "", 1, "failed", "", 0, *(0, 2, 0), "refinement.failed", "")
     return (held.id, held.claimed.nonce, *ends, adds)
 
@@ -218,8 +220,8 @@ async def _line_up(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArg
 
 async def _take_jobs(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     """Return what a worker asks that has moved a job already, and has no slots for more."""
-    queues: ScriptArgs = (ListQueue.key, f"{ListQueue.key}:intermediate", "test:job:")
-    await redis.hset("test:job:ref_1-1", "data", "")
+    queues: ScriptArgs = (ListQueue.key, ListQueue.key + ":intermediate", keys.Key("rq:test-job:"))
+    await redis.hset(keys.Key("rq:test-job:ref_1-1"), "data", "")
     return ("worker-1", 1, 50, *queues, LEASE_MS, "{}", TEMPLATE, "ref_1-1")
 
 
@@ -227,7 +229,7 @@ async def _create(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     limits = encode_limits(new().limits)
     fields: ScriptArgs = ("limits", limits, "strategy", "iterative", "retention_ms", 1000)
     queue: ScriptArgs = (ListQueue.key, 10, "batch", 0, "", "")
-    record: ScriptArgs = ("test:record", 60, "hash")
+    record: ScriptArgs = (keys.PREFIX + "record", 60, "hash")
     rest: ScriptArgs = (
         *record,
         "{}",
@@ -370,7 +372,7 @@ async def _permits(_s: Store, _w: WorkerStore, _r: Redis) -> ScriptArgs:
 
 async def _rate(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     held = await started(store, worker)
-    adds = encode_additions([Addition("test:sums", {"a": (1,)})])
+    adds = encode_additions([Addition(keys.PREFIX + "sums", {"a": (1,)})])
     return _command(held.id, "rate", 2, "", "{}", adds)
 
 
@@ -428,7 +430,7 @@ async def _settle_accepted(store: Store, worker: WorkerStore, redis: Redis) -> S
 
 async def _redeliver(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     refinement_id = await _told(store)
-    before = await redis.hget(f"{keys.DELIVERIES}{refinement_id}", "2")
+    before = await redis.hget(keys.DELIVERIES + refinement_id, "2")
     return (refinement_id, TENANT, 2, '{"type":"again"}', before or b"")
 
 
@@ -557,7 +559,7 @@ async def _archive(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArg
 async def _bring_back(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     args = await _archive(store, worker, redis)
     await run_script(redis, SCRIPTS["archive"], *args)
-    command = ("HSET", f"{keys.SUMMARY}{args[0]!s}", "tenant", TENANT, "expires_at", "1")
+    command = ("HSET", keys.SUMMARY + str(args[0]), "tenant", TENANT, "expires_at", "1")
     return (args[0], "name", 1_000, len(command), *command)
 
 
@@ -572,8 +574,8 @@ async def _search(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs
 
 
 async def _replace_field(_: Store, __: WorkerStore, redis: Redis) -> ScriptArgs:
-    await redis.hset("a hash", "field", "before")
-    return ("a hash", "field", "before", "after")
+    await redis.hset(keys.PREFIX + "a hash", "field", "before")
+    return (keys.PREFIX + "a hash", "field", "before", "after")
 
 
 CASES: list[tuple[str, ScriptCase]] = [

@@ -259,7 +259,7 @@ async def test_usage_is_deleted_after_the_days_for_which_it_is_kept(
     await worker.recover(include_queued=False)
     *_, days = await store.statistics.days(TENANT, epoch, TODAY, 1)
     assert days == [(TENANT, TODAY - timedelta(days=399))]
-    assert len(await redis.keys(f"{keys.STATISTICS}:*")) == 1
+    assert len(await redis.keys(keys.STATISTICS + ":*")) == 1
 
 
 async def test_the_usage_of_a_tenant_goes_with_the_tenant(
@@ -272,7 +272,7 @@ async def test_the_usage_of_a_tenant_goes_with_the_tenant(
     await store.access.forget_tenant("acme")
     *_, days = await store.statistics.days(None, TODAY, TODAY, 1)
     assert [tenant for tenant, _ in days] == ["acme-2"]
-    assert len(await redis.keys(f"{keys.STATISTICS}*")) == 2
+    assert len(await redis.keys(keys.STATISTICS + "*")) == 2
 
 
 def test_a_cell_of_usage_has_no_text_of_a_client() -> None:

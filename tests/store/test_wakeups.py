@@ -10,7 +10,15 @@ from app.contract.reviews import ReviewDecision
 from app.settings import Settings
 from app.store import Store, Wakeups, WorkerStore, open_wakeups
 from app.store.redis import keys
-from tests.store.store_harness import TENANT, expire_review, pause, started, step, submit
+from tests.store.store_harness import (
+    TENANT,
+    expire_review,
+    pause,
+    started,
+    step,
+    submit,
+    subscribers,
+)
 from tests.waiting import TIMEOUT_S
 
 
@@ -76,11 +84,9 @@ async def test_a_thousand_watchers_share_one_connection(redis: Redis, wakeups: W
         await it.__aexit__(None, None, None)
 
 
-async def has_subscriber(redis: Redis, channel: str) -> None:
+async def has_subscriber(redis: Redis, channel: keys.Key) -> None:
     async with asyncio.timeout(TIMEOUT_S):
-        while True:
-            if dict(await redis.pubsub_numsub(channel))[channel.encode()]:
-                return
+        while not await subscribers(redis, channel):  # noqa: ASYNC110 - Redis does not tell
             await asyncio.sleep(0.01)
 
 

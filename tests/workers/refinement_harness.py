@@ -28,7 +28,7 @@ from app.store import (
     open_store,
     open_worker_store,
 )
-from app.store.enqueue import Word
+from app.store.redis.layout import Word
 from tests.engine.scripted_replies import in_marks
 from tests.store.store_harness import count_ended
 from workers.engine.pipeline import ENGINES_BY_VERSION, StrategyFactory

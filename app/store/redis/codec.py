@@ -46,6 +46,7 @@ from app.contract.statistics import ModelUse
 from app.contract.status import TERMINAL, Status, StopReason
 from app.contract.waiting import Waiting
 from app.contract.webhooks import Webhook
+from app.store.redis.layout import KeyedJson
 from app.store.state import (
     Addition,
     Entry,
@@ -163,9 +164,9 @@ def encode_append(
     return (to or "", models, waited_ms, *counts, *encoded, *written, *parts, *added)
 
 
-def encode_additions(additions: Sequence[Addition]) -> bytes:
+def encode_additions(additions: Sequence[Addition]) -> KeyedJson:
     """Encode what `add` in sums.lua adds."""
-    return to_json(additions)
+    return KeyedJson(to_json(additions))
 
 
 def decode_sums(stored: bytes) -> Any:

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,22 +19,23 @@ from app.store.redis.connection import (
     BACKOFF,
     TICKS,
     closed_transport,
-    is_refused_by_replica,
     is_replaced,
+    layout_in,
+    lost_by,
 )
+from app.store.redis.layout import PLAIN, Word
 from app.store.redis.scripts import LuaScript
 
 BATCH = 64  # most requests that wait for replicas together
 WAIT_MS = 500
 PROBE_MS = 1_000
 
-Word = str | bytes | int | float
 NOTHING = object()
 CLOSED = "Connection closed by server."
 
 
 # Its stub allows one word.
-_packed: Callable[[tuple[Word, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
+_packed: Callable[[Sequence[Word]], bytes] = hiredis.pack_command  # type: ignore[assignment]
 
 
 @dataclass(eq=False, slots=True)
@@ -164,6 +165,8 @@ class Committer:
         pool: Any = client.connection_pool
         self._connection: AbstractConnection = pool.make_connection()
         self._decoders = dict(client.response_callbacks)  # by names in capitals
+        self.layout = layout = layout_in(client)
+        self._pack = _packed if layout is PLAIN else lambda words: _packed(layout.command(words))
         retries = self._connection.retry.get_retries()
         self._retries = math.inf if retries < 0 else retries
         self._is_patient = timeout_s is None
@@ -185,7 +188,7 @@ class Committer:
         script may or may not have run.
         """
         answer = asyncio.get_running_loop().create_future()
-        packed = _packed(("EVALSHA", script.sha, 0, *args))
+        packed = self._pack(("EVALSHA", script.sha, 0, *args))
         return self._request(_Request(packed, answer, script, args))
 
     def execute(self, *command: Word) -> asyncio.Future[Any]:
@@ -210,7 +213,7 @@ class Committer:
 
     def _command(self, *words: Word) -> _Request:
         answer = asyncio.get_running_loop().create_future()
-        return _Request(_packed(words), answer, decode=self._decoders.get(str(words[0])))
+        return _Request(self._pack(words), answer, decode=self._decoders.get(str(words[0])))
 
     def _accept(self, request: _Request) -> asyncio.Future[Any]:
         self._waiting.append(request)
@@ -287,8 +290,8 @@ class Committer:
         self._texts_sent.discard(request.text_of)
         if isinstance(error, NoScriptError) and request.script and not request.text_of:
             self._send_text(request, request.script)
-        elif is_refused_by_replica(error):
-            self._link.refuse(request, RedisConnectionError(f"Redis refuses writes: {error}"))
+        elif (lost := lost_by(error)) is not None:
+            self._link.refuse(request, lost)
         elif isinstance(error, RedisConnectionError):
             self._link.refuse(request, error)
         else:
@@ -298,7 +301,7 @@ class Committer:
         if script.sha not in self._texts_sent:  # the later ones find it then
             self._texts_sent.add(script.sha)
             request.text_of = script.sha
-            request.packed = _packed(("EVAL", script.text, 0, *request.arguments))
+            request.packed = self._pack(("EVAL", script.text, 0, *request.arguments))
         self._accept(request)
 
     def _lost(self, link: _Link, error: Exception) -> None:

@@ -23,15 +23,26 @@ from redis.asyncio.connection import (
 )
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    TryAgainError,
+)
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.errors import HoneError, Overloaded, Unavailable
 from app.store.redis import keys
+from app.store.redis.layout import OF_CLUSTER, PLAIN, Layout, layout_of
 from app.store.state import ArchiveAway, UnreadableRecord, UnreadableSecrets
 
 OLDEST = (6, 2)
+OLDEST_IN_CLUSTER = (7, 0)  # the first with sharded messages
 FIRST_RELEASE = "1.0"
 """The release from which on records can be read."""
 SCANNED_AT_ONCE = 10_000
@@ -55,6 +66,16 @@ class UnusableRedis(Exception):
     """This Redis would lose or reject records; the message says what to change."""
 
 
+class SlotIsMoving(RedisConnectionError):
+    """A cluster moves the slot key by key: nothing can be done with it until it is whole again."""
+
+    def __init__(self, answer: Exception) -> None:
+        super().__init__(
+            "the cluster is moving the slot of Hone's keys key by key; Hone goes on when the slot"
+            f" is whole ({answer})"
+        )
+
+
 REFUSED_WRITE = re.compile(r"\b(OOM|READONLY|NOREPLICAS|MISCONF|MASTERDOWN)\b")
 """Codes with which Redis refuses writes for a time; a script that meets one wrote nothing."""
 
@@ -71,9 +92,21 @@ def is_away(error: BaseException) -> bool:
     return isinstance(error, RedisError) and REFUSED_WRITE.search(str(error)) is not None
 
 
-def is_refused_by_replica(error: BaseException) -> bool:
-    """Return whether a primary refuses a write because it was replaced, or lacks its replicas."""
-    return isinstance(error, ReadOnlyError) or REPLACED.search(str(error)) is not None
+def lost_by(error: Exception) -> RedisConnectionError | None:
+    """Return the error of a connection that is to be left because of an answer, if it is.
+
+    The primary was replaced or lacks its replicas, or this node of a cluster does not have the
+    slot. Of an ASK the other half of the slot is elsewhere, so that is not followed.
+    """
+    if isinstance(error, ReadOnlyError) or REPLACED.search(str(error)):
+        return RedisConnectionError(f"Redis refuses writes: {error}")
+    if isinstance(error, MovedError):
+        return RedisConnectionError(f"another node has the slot: {error}")
+    if isinstance(error, AskError | TryAgainError):
+        return SlotIsMoving(error)
+    if type(error) is ClusterDownError:
+        return RedisConnectionError(f"the cluster is down: {error}")
+    return None
 
 
 async def until_answered(send: Callable[[], Awaitable[T]], what: str) -> T:
@@ -150,18 +183,18 @@ class _SurvivesReset(AbstractConnection):
 class _LeavesReplica(_SurvivesReset):
     """Drops the connection to a primary that was replaced, so that the next try reconnects.
 
-    Such a primary is a replica, or has lost its replicas. The next connection asks Sentinel, or
-    resolves the name, again.
+    Such a primary is a replica, has lost its replicas, or the slot of a cluster. The next
+    connection asks Sentinel or the cluster, or resolves the name, again.
     """
 
     async def read_response(self, *args: Any, **options: Any) -> Any:
         try:
             return await super().read_response(*args, **options)
         except RedisError as error:
-            if not is_refused_by_replica(error):
+            if (lost := lost_by(error)) is None:
                 raise
             await self.disconnect()
-            raise RedisConnectionError(f"Redis refuses writes: {error}") from error
+            raise lost from error
 
 
 class _TcpConnection(_LeavesReplica, Connection):
@@ -176,48 +209,50 @@ class _UnixConnection(_LeavesReplica, UnixDomainSocketConnection):
     pass
 
 
-class Sentinels:
-    """The Sentinels that know the address of a primary; each is the options of a connection."""
+class Primaries:
+    """Servers that know the address of a primary; each is the options of a connection."""
 
-    def __init__(self, service: str, servers: Sequence[dict[str, Any]]) -> None:
-        self.service = service
+    known_by = ""
+    ask_every_s = 0.5
+    layout = PLAIN
+
+    def __init__(self, of: str, servers: list[dict[str, Any]]) -> None:
+        self.of = of
         self.servers = servers
+        self.learnt: Sequence[dict[str, Any]] = ()
         self._latest: tuple[str, int] | None = None
         self._asked_at = 0.0
         self._asking: asyncio.Task[None] | None = None
 
     async def primary(self) -> tuple[str, int]:
-        """Return host and port of the primary by the first Sentinel that knows it.
+        """Return host and port of the primary by the first server that knows it.
 
         The next time it is asked first. Raises a redis ConnectionError that says what each of them
         answered.
         """
         answers = []
-        for server in self.servers:
+        for server in (*self.servers, *self.learnt):
             where = f"{server['host']}:{server['port']}"
             try:
-                if address := await self._ask(server):
+                if address := await self._asked(server):
                     self._latest = address
-                    self.servers = [
-                        server,
-                        *(other for other in self.servers if other is not server),
-                    ]
+                    self.servers.sort(key=lambda other: other is not server)  # the others stay
                     return address
                 answers.append(f"{where} does not know it")
             except RedisError as error:
                 answers.append(f"{where}: {error}")
         raise RedisConnectionError(
-            f"no Sentinel names a primary for {self.service!r} ({'; '.join(answers)})"
+            f"no {self.known_by} names a primary for {self.of!r} ({'; '.join(answers)})"
         )
 
     def has_replaced(self, host: str, port: int) -> bool:
         """Return whether another primary is known, and see to it that one soon is.
 
         Sentinel leaves a replaced primary writable for about 10 seconds, and what is written there
-        is lost.
+        is lost. A primary that is cut off from its cluster hears no messages.
         """
         now = time.monotonic()
-        if now - self._asked_at > ASK_EVERY_S and self._asking is None:
+        if now - self._asked_at > self.ask_every_s and self._asking is None:
             self._asked_at = now
             self._asking = asyncio.get_running_loop().create_task(self._ask_again())
         return self._latest not in {None, (host, port)}
@@ -229,29 +264,75 @@ class Sentinels:
         finally:
             self._asking = None
 
-    async def _ask(self, server: dict[str, Any]) -> tuple[str, int] | None:
+    async def _asked(self, server: dict[str, Any]) -> tuple[str, int] | None:
         # A connection for each question: they are rare, and none is left open.
         client = AsyncRedis.from_pool(ConnectionPool(**server))
         try:
-            command = "SENTINEL GET-MASTER-ADDR-BY-NAME"  # redis-py parses the answer to this name
-            address = await client.execute_command(command, self.service)  # type: ignore[no-untyped-call]
-            return None if address is None else (address[0].decode(), address[1])
+            return await self.ask(client, server["host"])
         finally:
             await client.aclose()
 
+    async def ask(self, client: AsyncRedis, host: str) -> tuple[str, int] | None:
+        """Return the address that one server names, which was reached under `host`."""
+        raise NotImplementedError
 
-class _AsksSentinel(Connection):
-    """Connects to the primary that the Sentinels name, and leaves it for the next one.
 
-    redis-py's own SentinelConnectionPool cannot wait for a free connection.
+class Sentinels(Primaries):
+    """Sentinels, which name the primary of a service."""
+
+    known_by = "Sentinel"
+
+    async def ask(self, client: AsyncRedis, host: str) -> tuple[str, int] | None:
+        """Return the address that a Sentinel names."""
+        command = "SENTINEL GET-MASTER-ADDR-BY-NAME"  # redis-py parses the answer to this name
+        address = await client.execute_command(command, self.of)  # type: ignore[no-untyped-call]
+        return None if address is None else (address[0].decode(), address[1])
+
+
+class ClusterNodes(Primaries):
+    """Nodes of a cluster, which name the primary that has the slot of all keys of a layout."""
+
+    known_by = "node"
+    ask_every_s = 2.0
+
+    def __init__(self, layout: Layout, servers: list[dict[str, Any]]) -> None:
+        super().__init__(layout.prefix, servers)
+        self.layout = layout
+
+    async def ask(self, client: AsyncRedis, host: str) -> tuple[str, int] | None:
+        """Return the address that a node names, unless the others have left that node behind.
+
+        The nodes of its answer are asked too, when those of the URL do not answer.
+        """
+        state = await client.execute_command("CLUSTER", "INFO")  # type: ignore[no-untyped-call]
+        if b"cluster_state:ok" not in state:
+            raise RedisConnectionError("its cluster is down")
+        ranges = await client.execute_command("CLUSTER", "SLOTS")  # type: ignore[no-untyped-call]
+        address = None
+        learnt = list[tuple[str, int]]()
+        for first, last, *nodes in ranges:
+            named = [((name or b"").decode() or host, port) for name, port, *_ in nodes]
+            learnt += named
+            if first <= self.layout.slot <= last:
+                address = named[0]
+        options = self.servers[0]
+        self.learnt = [options | {"host": name, "port": port} for name, port in set(learnt)]
+        return address
+
+
+class _AsksForPrimary(Connection):
+    """Connects to the primary that is named, and leaves it for the next one.
+
+    redis-py's own SentinelConnectionPool cannot wait for a free connection. Its RedisCluster takes
+    ten times as long for a command.
     """
 
-    def __init__(self, *, sentinels: Sentinels, **options: Any) -> None:
+    def __init__(self, *, primaries: Primaries, **options: Any) -> None:
         super().__init__(**options)
-        self._sentinels = sentinels
+        self._primaries = primaries
 
     async def _connect(self) -> None:
-        self.host, self.port = await self._sentinels.primary()
+        self.host, self.port = await self._primaries.primary()
         await super()._connect()  # type: ignore[no-untyped-call]
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
@@ -260,21 +341,36 @@ class _AsksSentinel(Connection):
         await super().send_packed_command(command, check_health)
 
     def is_replaced(self) -> bool:
-        """Return whether the Sentinels name another primary than the last connection had."""
-        return self._sentinels.has_replaced(self.host, int(self.port))
+        """Return whether another primary is named than the last connection had."""
+        return self._primaries.has_replaced(self.host, int(self.port))
 
 
 def is_replaced(connection: AbstractConnection) -> bool:
-    """Return whether Sentinels name another primary than the last connection had."""
-    return isinstance(connection, _AsksSentinel) and connection.is_replaced()
+    """Return whether another primary is named than the last connection had."""
+    return isinstance(connection, _AsksForPrimary) and connection.is_replaced()
 
 
-class _PrimaryConnection(_LeavesReplica, _AsksSentinel):
+class _PrimaryConnection(_LeavesReplica, _AsksForPrimary):
     pass
 
 
-class _PrimaryTlsConnection(_LeavesReplica, _AsksSentinel, SSLConnection):
+class _PrimaryTlsConnection(_LeavesReplica, _AsksForPrimary, SSLConnection):
     pass
+
+
+class _SpellsKeys(_PrimaryConnection):
+    def pack_command(self, *args: Any) -> list[bytes]:
+        return super().pack_command(*self._primaries.layout.command(args))
+
+
+class _NodeTlsConnection(_SpellsKeys, _PrimaryTlsConnection):
+    pass
+
+
+def layout_in(client: AsyncRedis) -> Layout:
+    """Return how the connections of a client spell keys."""
+    primaries: Primaries | None = client.connection_pool.connection_kwargs.get("primaries")
+    return PLAIN if primaries is None else primaries.layout
 
 
 CONNECTIONS: dict[type[AbstractConnection], type[AbstractConnection]] = {
@@ -282,14 +378,13 @@ CONNECTIONS: dict[type[AbstractConnection], type[AbstractConnection]] = {
     SSLConnection: _TlsConnection,
     UnixDomainSocketConnection: _UnixConnection,
 }
-TO_PRIMARY: dict[type[AbstractConnection], type[AbstractConnection]] = {
-    _TcpConnection: _PrimaryConnection,
-    _TlsConnection: _PrimaryTlsConnection,
-}
+Kinds = dict[type[AbstractConnection], type[AbstractConnection]]
+TO_PRIMARY: Kinds = {_TcpConnection: _PrimaryConnection, _TlsConnection: _PrimaryTlsConnection}
+TO_NODE: Kinds = {_TcpConnection: _SpellsKeys, _TlsConnection: _NodeTlsConnection}
 
 SENTINEL_PORT = 26379
-SENTINEL_TIMEOUT_S = 1.0  # so that the API can ask a second one before it answers 503
-ASK_EVERY_S = 0.5
+NODE_PORT = 6379
+ASKED_TIMEOUT_S = 1.0  # so that the API can ask a second one before it answers 503
 OF_SENTINEL = "sentinel_"
 
 
@@ -298,11 +393,15 @@ def options_of(url: str) -> dict[str, Any]:
 
     Beside the URLs of redis-py, `redis+sentinel://[USER:PASSWORD@]HOST[:PORT],.../SERVICE[/DB]`,
     and `rediss+sentinel://` for TLS to Sentinels and servers. In the query, the options of
-    connections to a Sentinel start with `sentinel_`; those of TLS count for both.
+    connections to a Sentinel start with `sentinel_`; those of TLS count for both. And
+    `redis+cluster://[USER:PASSWORD@]HOST[:PORT],...` for some nodes of a cluster, or
+    `rediss+cluster://`.
 
     Raises UnusableRedis for a URL that cannot be read.
     """
     try:
+        if OF_CLUSTER in url:
+            return _in_cluster(url)
         return _through_sentinel(url) if "+sentinel:" in url else _direct(url)
     except (TypeError, ValueError, RedisError) as error:
         raise UnusableRedis(f"HONE_REDIS_URL cannot be used: {error}") from error
@@ -334,23 +433,39 @@ def _through_sentinel(url: str) -> dict[str, Any]:
         ]
     )
     servers = [
-        {
-            "port": SENTINEL_PORT,
-            "socket_timeout": SENTINEL_TIMEOUT_S,
-            "socket_connect_timeout": SENTINEL_TIMEOUT_S,
-            "retry": AsyncRetry(NoBackoff(), 0),
-            "protocol": 2,
-            **_direct(f"{scheme}://{host}?{of_sentinel}"),
-        }
+        {"port": SENTINEL_PORT, **_asked(f"{scheme}://{host}?{of_sentinel}")}
         for host in hosts.split(",")
     ]
     options = _direct(f"{scheme}://{credentials}@primary/{int(db or 0)}?{urlencode(of_primary)}")
-    options["connection_class"] = TO_PRIMARY[options["connection_class"]]
-    return _without(options, "host") | {"sentinels": Sentinels(service, servers)}
+    return _to(TO_PRIMARY, options, Sentinels(service, servers))
 
 
-def _without(options: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if key != name}
+def _in_cluster(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    scheme = parts.scheme.removesuffix("+cluster")
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    if not hosts or parts.path.strip("/0") or scheme not in {"redis", "rediss"}:
+        raise ValueError("expected redis+cluster://HOST[:PORT],...")
+    node = f"{scheme}://{credentials}@{{}}?{parts.query}"
+    servers = [{"port": NODE_PORT, **_asked(node.format(host))} for host in hosts.split(",")]
+    return _to(TO_NODE, _direct(node.format("primary")), ClusterNodes(layout_of(url), servers))
+
+
+def _asked(url: str) -> dict[str, Any]:
+    """Return the options of a connection on which one question is asked."""
+    return {
+        **_direct(url),
+        "socket_timeout": ASKED_TIMEOUT_S,
+        "socket_connect_timeout": ASKED_TIMEOUT_S,
+        "retry": AsyncRetry(NoBackoff(), 0),
+        "protocol": 2,
+    }
+
+
+def _to(kinds: Kinds, options: dict[str, Any], primaries: Primaries) -> dict[str, Any]:
+    """Return the options of connections to the primary that is named."""
+    kept = {name: value for name, value in options.items() if name != "host"}
+    return kept | {"connection_class": kinds[options["connection_class"]], "primaries": primaries}
 
 
 def place_of(url: str) -> str:
@@ -437,11 +552,16 @@ async def check_server(client: AsyncRedis) -> None:
     if info.get("role") == "slave":
         raise RedisConnectionError("this Redis is a replica: it refuses writes")
     version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])
-    if version < OLDEST:
-        raise UnusableRedis(f"Redis {info['redis_version']} is too old: 6.2 or newer is required.")
-    if info.get("redis_mode") == "cluster":
+    is_cluster = bool(info.get("cluster_enabled"))
+    oldest = OLDEST_IN_CLUSTER if is_cluster else OLDEST
+    if version < oldest:
+        needed = ".".join(map(str, oldest))
         raise UnusableRedis(
-            "Redis Cluster is not supported: Hone requires one Redis that holds all its keys."
+            f"Redis {info['redis_version']} is too old: {needed} or newer is required."
+        )
+    if is_cluster and layout_in(client) is PLAIN:
+        raise UnusableRedis(
+            "this Redis is a node of a cluster: set HONE_REDIS_URL to redis+cluster://HOST:PORT,..."
         )
     policy = info.get("maxmemory_policy")
     if policy != "noeviction":
@@ -459,7 +579,7 @@ async def _check_format(client: AsyncRedis) -> None:
     """
     if await client.exists(keys.FORMAT):
         return
-    async for _ in client.scan_iter(f"{keys.PREFIX}*", count=SCANNED_AT_ONCE):
+    async for _ in client.scan_iter(keys.PREFIX + "*", count=SCANNED_AT_ONCE):
         if await client.exists(keys.FORMAT):  # another process has marked it meanwhile
             return
         raise UnusableRedis(
@@ -519,7 +639,8 @@ def _refusal_for(error: BaseException) -> HoneError | None:
     if isinstance(error, RedisTimeoutError | TimeoutError):
         return Unavailable("Redis timed out", retry_after_s=RETRY_AFTER_S)
     if isinstance(error, RedisConnectionError):
-        return Unavailable("Redis is unreachable", retry_after_s=RETRY_AFTER_S)
+        text = str(error) if isinstance(error, SlotIsMoving) else "Redis is unreachable"
+        return Unavailable(text, retry_after_s=RETRY_AFTER_S)
     if isinstance(error, ArchiveAway | UnreadableRecord):
         return _unreadable(error)
     if not isinstance(error, RedisError):

@@ -1,5 +1,7 @@
 """Every Redis key and channel. All start with `hone:1:`, where 1 is the version of the format.
 
+On a cluster `{c00}` stands for the 1, see layout.py.
+
 hone:1:format                   the release whose records these are; written at the first start
 hone:1:refinement:ID            hash: the summary of the journal; of an archived record a stub,
                                 with `archived`, the name of its object, and `stub`, see archive.py
@@ -117,85 +119,94 @@ hone:1:watched                  channel: ids whose texts are watched, with `+` i
 hone:1:texts                    channel: pieces of texts being written: `[ID, KEY, OFFSET, TEXT]`
 
 Times are milliseconds since 1970 by Redis TIME. The name of a tenant has no `:`, so that no two
-share a key. Redis Cluster is not supported: scripts compute key
-names.
+share a key.
 """
 
 import hashlib
 from datetime import date
 
-PREFIX = "hone:1:"
 
-FORMAT = f"{PREFIX}format"
+class Key(str):
+    """The name of a key or channel, or its beginning: `layout.py` spells it for a cluster."""
 
-SUMMARY = f"{PREFIX}refinement:"
-JOURNAL = f"{PREFIX}journal:"
-REQUEST = f"{PREFIX}request:"
-PROMPTS = f"{PREFIX}prompts:"
-GIVEN = f"{PREFIX}given:"
-ERASED = f"{PREFIX}erased:"
-ERASURES = f"{PREFIX}erasures"
-DUE = f"{PREFIX}due"
-WAITING = f"{PREFIX}waiting"
-DEADLINES = f"{PREFIX}deadlines"
-TO_PACK = f"{PREFIX}to_pack"
-TO_COUNT = f"{PREFIX}to_count"
-TO_ARCHIVE = f"{PREFIX}to_archive"
-EXPIRING = f"{PREFIX}expiring"
-TO_ERASE = f"{PREFIX}to_erase"
-ARCHIVE = f"{PREFIX}archive"
-ARCHIVE_SWEPT = f"{PREFIX}archive_swept"
-PARKED = f"{PREFIX}parked"
-PARKED_OF = f"{PREFIX}parked_of:"
-ASIDE = f"{PREFIX}aside"
-OUTBOX = f"{PREFIX}outbox"
-DELIVERIES = f"{PREFIX}deliveries:"
-ENDPOINTS = f"{PREFIX}endpoints:"
-BATCH = f"{PREFIX}batch:"
-BATCH_ITEMS = f"{PREFIX}batch_items:"
-BATCH_LIVE = f"{PREFIX}batch_live:"
-BATCHES = f"{PREFIX}batches"
-LINE = f"{PREFIX}line:"
-TURNS = f"{PREFIX}turns"
-LOW_PRIORITY = f"{PREFIX}low_priority"
-SLOTS = f"{PREFIX}slots"
-OVERTAKEN = f"{PREFIX}overtaken"
-WORKERS = f"{PREFIX}workers"
-HELD = f"{PREFIX}held:"
-NEWS = f"{PREFIX}news:"
-UP = f"{PREFIX}up"
-PLAYABLE = f"{PREFIX}playable"
-UNPLAYABLE = f"{PREFIX}unplayable"
-LIST = f"{PREFIX}list:"
-IDEMPOTENCY = f"{PREFIX}idempotency:"
-PROMPT_NONCE = f"{PREFIX}prompt_nonce:"
-SIGNATURES = f"{PREFIX}signatures:"
-STATISTICS = f"{PREFIX}statistics"
-LEARNT = f"{PREFIX}learnt:"
-TRUST = f"{PREFIX}trust:"
-LIMIT = f"{PREFIX}limit:"
-LIMITS = f"{PREFIX}limits"
-REJECTED = f"{PREFIX}rejected:"
-ACCESS = f"{PREFIX}access"
-API_KEYS = f"{PREFIX}api_keys"
-KEY_USES = f"{PREFIX}key_uses"
-ENDED_SESSIONS = f"{PREFIX}ended_sessions"
-TENANTS = f"{PREFIX}tenants"
-AUDIT = f"{PREFIX}audit:"
-COUNTED = f"{PREFIX}counted:"
-COUNTING = f"{PREFIX}counting:"
-PRESETS = f"{PREFIX}presets:"
-PROVIDER_KEYS = f"{PREFIX}provider_keys:"
-REQUESTS = f"{PREFIX}requests:"
-STORED = f"{PREFIX}stored"
-SPENT = f"{PREFIX}spent:"
-WATCHERS = f"{PREFIX}watchers:"
-PROBE = f"{PREFIX}probe"
-ENTRIES = f"{PREFIX}entries"
-ENTRIES_OF = f"{PREFIX}entries:"
-COMMANDS = f"{PREFIX}commands"
-WATCHED = f"{PREFIX}watched"
-TEXTS = f"{PREFIX}texts"
+    __slots__ = ()
+
+    def __add__(self, rest: str) -> "Key":
+        return Key(str.__add__(self, rest))
+
+
+PREFIX = Key("hone:1:")
+
+FORMAT = PREFIX + "format"
+
+SUMMARY = PREFIX + "refinement:"
+JOURNAL = PREFIX + "journal:"
+REQUEST = PREFIX + "request:"
+PROMPTS = PREFIX + "prompts:"
+GIVEN = PREFIX + "given:"
+ERASED = PREFIX + "erased:"
+ERASURES = PREFIX + "erasures"
+DUE = PREFIX + "due"
+WAITING = PREFIX + "waiting"
+DEADLINES = PREFIX + "deadlines"
+TO_PACK = PREFIX + "to_pack"
+TO_COUNT = PREFIX + "to_count"
+TO_ARCHIVE = PREFIX + "to_archive"
+EXPIRING = PREFIX + "expiring"
+TO_ERASE = PREFIX + "to_erase"
+ARCHIVE = PREFIX + "archive"
+ARCHIVE_SWEPT = PREFIX + "archive_swept"
+PARKED = PREFIX + "parked"
+PARKED_OF = PREFIX + "parked_of:"
+ASIDE = PREFIX + "aside"
+OUTBOX = PREFIX + "outbox"
+DELIVERIES = PREFIX + "deliveries:"
+ENDPOINTS = PREFIX + "endpoints:"
+BATCH = PREFIX + "batch:"
+BATCH_ITEMS = PREFIX + "batch_items:"
+BATCH_LIVE = PREFIX + "batch_live:"
+BATCHES = PREFIX + "batches"
+LINE = PREFIX + "line:"
+TURNS = PREFIX + "turns"
+LOW_PRIORITY = PREFIX + "low_priority"
+SLOTS = PREFIX + "slots"
+OVERTAKEN = PREFIX + "overtaken"
+WORKERS = PREFIX + "workers"
+HELD = PREFIX + "held:"
+NEWS = PREFIX + "news:"
+UP = PREFIX + "up"
+PLAYABLE = PREFIX + "playable"
+UNPLAYABLE = PREFIX + "unplayable"
+LIST = PREFIX + "list:"
+IDEMPOTENCY = PREFIX + "idempotency:"
+PROMPT_NONCE = PREFIX + "prompt_nonce:"
+SIGNATURES = PREFIX + "signatures:"
+STATISTICS = PREFIX + "statistics"
+LEARNT = PREFIX + "learnt:"
+TRUST = PREFIX + "trust:"
+LIMIT = PREFIX + "limit:"
+LIMITS = PREFIX + "limits"
+REJECTED = PREFIX + "rejected:"
+ACCESS = PREFIX + "access"
+API_KEYS = PREFIX + "api_keys"
+KEY_USES = PREFIX + "key_uses"
+ENDED_SESSIONS = PREFIX + "ended_sessions"
+TENANTS = PREFIX + "tenants"
+AUDIT = PREFIX + "audit:"
+COUNTED = PREFIX + "counted:"
+COUNTING = PREFIX + "counting:"
+PRESETS = PREFIX + "presets:"
+PROVIDER_KEYS = PREFIX + "provider_keys:"
+REQUESTS = PREFIX + "requests:"
+STORED = PREFIX + "stored"
+SPENT = PREFIX + "spent:"
+WATCHERS = PREFIX + "watchers:"
+PROBE = PREFIX + "probe"
+ENTRIES = PREFIX + "entries"
+ENTRIES_OF = PREFIX + "entries:"
+COMMANDS = PREFIX + "commands"
+WATCHED = PREFIX + "watched"
+TEXTS = PREFIX + "texts"
 
 BY_STATUS = ":status:"
 BY_METADATA = ":meta:"
@@ -264,85 +275,85 @@ LUA = {
 }
 
 
-def entries(refinement_id: str) -> str:
+def entries(refinement_id: str) -> Key:
     """Return the channel of what is appended to a journal."""
-    return f"{ENTRIES_OF}{refinement_id}"
+    return ENTRIES_OF + refinement_id
 
 
-def refinement_list(tenant: str) -> str:
+def refinement_list(tenant: str) -> Key:
     """Return the key of the list of all refinements of a tenant."""
-    return f"{LIST}{tenant}"
+    return LIST + tenant
 
 
-def listed_by_status(tenant: str, status: str) -> str:
+def listed_by_status(tenant: str, status: str) -> Key:
     """Return the key of the list of a tenant's refinements in one status."""
-    return f"{LIST}{tenant}{BY_STATUS}{status}"
+    return LIST + f"{tenant}{BY_STATUS}{status}"
 
 
-def listed_by_metadata(tenant: str, key: str, value: str) -> str:
+def listed_by_metadata(tenant: str, key: str, value: str) -> Key:
     """Return the key of the list of a tenant's refinements with a metadata pair.
 
     `key` must not contain `=`.
     """
-    return f"{LIST}{tenant}{BY_METADATA}{key}={value}"
+    return LIST + f"{tenant}{BY_METADATA}{key}={value}"
 
 
-def listed_by_batch(tenant: str, batch_id: str) -> str:
+def listed_by_batch(tenant: str, batch_id: str) -> Key:
     """Return the key of the list of a tenant's refinements that a batch has begun."""
-    return f"{LIST}{tenant}{BY_BATCH}{batch_id}"
+    return LIST + f"{tenant}{BY_BATCH}{batch_id}"
 
 
-def listed_batches(tenant: str) -> str:
+def listed_batches(tenant: str) -> Key:
     """Return the key of the list of a tenant's batches."""
-    return f"{LIST}{tenant}{ALL_BATCHES}"
+    return LIST + f"{tenant}{ALL_BATCHES}"
 
 
-def idempotency(tenant: str, key: str) -> str:
+def idempotency(tenant: str, key: str) -> Key:
     """Return the key of the record of an `Idempotency-Key`, which may be of any length."""
-    return f"{IDEMPOTENCY}{tenant}:{hashlib.sha256(key.encode()).hexdigest()}"
+    return IDEMPOTENCY + f"{tenant}:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def statistics(of: str, tenant: str, day: date) -> str:
+def statistics(of: str, tenant: str, day: date) -> Key:
     """Return the key of sums over a tenant's refinements that ended on a day."""
-    return f"{STATISTICS}:{of}:{tenant}:{(day - date(1970, 1, 1)).days}"
+    return STATISTICS + f":{of}:{tenant}:{(day - date(1970, 1, 1)).days}"
 
 
-def all_learnt(tenant: str) -> str:
+def all_learnt(tenant: str) -> Key:
     """Return the key of the list of what was learnt for a tenant."""
-    return f"{LEARNT}{tenant}"
+    return LEARNT + tenant
 
 
-def learnt(tenant: str, name: str) -> str:
+def learnt(tenant: str, name: str) -> Key:
     """Return the key of the sums over the refinements of a kind."""
-    return f"{LEARNT}{tenant}:{name}"
+    return LEARNT + f"{tenant}:{name}"
 
 
-def trust(tenant: str) -> str:
+def trust(tenant: str) -> Key:
     """Return the key of how the tenant's critics agree with people and validators."""
-    return f"{TRUST}{tenant}"
+    return TRUST + tenant
 
 
-def requests_in(tenant: str, minute: int) -> str:
+def requests_in(tenant: str, minute: int) -> Key:
     """Return the key of the number of requests of a tenant in a minute since 1970."""
-    return f"{REQUESTS}{tenant}:{minute}"
+    return REQUESTS + f"{tenant}:{minute}"
 
 
-def spent_on(tenant: str, day: int) -> str:
+def spent_on(tenant: str, day: int) -> Key:
     """Return the key of what a tenant has spent on a day since 1970."""
-    return f"{SPENT}{tenant}:{day}"
+    return SPENT + f"{tenant}:{day}"
 
 
-def endpoint(tenant: str, endpoint_id: str) -> str:
+def endpoint(tenant: str, endpoint_id: str) -> Key:
     """Return the key of what is known of a tenant's endpoint."""
-    return f"{ENDPOINTS}{tenant}:{endpoint_id}"
+    return ENDPOINTS + f"{tenant}:{endpoint_id}"
 
 
-def probe(tenant: str, endpoint_id: str) -> str:
+def probe(tenant: str, endpoint_id: str) -> Key:
     """Return the key that holds while a paused endpoint of a tenant is not probed again."""
-    return f"{endpoint(tenant, endpoint_id)}:probe"
+    return endpoint(tenant, endpoint_id) + ":probe"
 
 
-def of_tenant(tenant: str) -> tuple[str, ...]:
+def of_tenant(tenant: str) -> tuple[Key, ...]:
     """Return patterns of all keys that belong to a tenant, without its audit log."""
     alone = (
         *(LIST, LINE, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS, PROVIDER_KEYS),
@@ -350,9 +361,14 @@ def of_tenant(tenant: str) -> tuple[str, ...]:
     )
     followed = (
         *(LIST, IDEMPOTENCY, PROMPT_NONCE, LEARNT),
-        *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS, f"{STATISTICS}:*:"),
+        *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS, STATISTICS + ":*:"),
     )
     return (
-        *(f"{prefix}{tenant}" for prefix in alone),
-        *(f"{prefix}{tenant}:*" for prefix in followed),
+        *(prefix + tenant for prefix in alone),
+        *(prefix + f"{tenant}:*" for prefix in followed),
     )
+
+
+def following(name: bytes, start: Key) -> str:
+    """Return what follows the beginning of a key in its name, however Redis has it."""
+    return name.decode().partition(start.removeprefix(PREFIX[:-1]))[2]

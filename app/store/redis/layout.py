@@ -1,0 +1,117 @@
+"""How the keys of Hone are spelled in Redis, and how its commands go to a cluster.
+
+All the rest of Hone spells them as in keys.py, and scripts as in lua/.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+from redis.crc import key_slot
+
+from app.store.redis.keys import PREFIX, Key
+
+Word = str | bytes | int | float
+
+OF_RQ = "rq:"
+NAMING = (b'key":"', b'listed_in":"')
+SHARDED = {"PUBLISH": "SPUBLISH", "SUBSCRIBE": "SSUBSCRIBE", "UNSUBSCRIBE": "SUNSUBSCRIBE"}
+IN_SCRIPTS = {
+    "'PUBLISH'": "'SPUBLISH'",
+    "'NUMSUB'": "'SHARDNUMSUB'",
+}
+
+
+class KeyedJson(bytes):
+    """JSON in which members `key` and `listed_in` name keys."""
+
+
+class Layout:
+    """Spells keys: without a tag as they are, with one so that all are in one slot of a cluster.
+
+    `hone:1:due` and `rq:queues` become `hone:{TAG}:due` and `rq:{TAG}:queues`.
+    """
+
+    def __init__(self, tag: str = "") -> None:
+        self._spelled = {PREFIX: f"hone:{{{tag}}}:", OF_RQ: f"rq:{{{tag}}}:"} if tag else {}
+        self._shas: dict[str, str] = {}
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of every key of Hone; no key has this name."""
+        return self._spelled.get(PREFIX, PREFIX)
+
+    @property
+    def slot(self) -> int:
+        """The slot of a cluster that has all keys."""
+        return key_slot(self.prefix.encode())
+
+    def name(self, name: str) -> str:
+        """Return how a key of Hone or RQ is spelled."""
+        for start, spelled in self._spelled.items():
+            if name.startswith(start):
+                return spelled + name.removeprefix(start)
+        return name
+
+    def of_rq(self, words: Sequence[Word]) -> Sequence[Word]:
+        """Return a command that RQ has recorded, or keys of RQ, with its keys spelled.
+
+        RQ has some of them in private names only.
+        """
+        if not self._spelled:
+            return words
+        return [self._key_of_rq(word) for word in words]
+
+    def json_of_rq(self, commands: str) -> str:
+        """Return such commands, JSON."""
+        return commands.replace(f'"{OF_RQ}', f'"{self.name(OF_RQ)}')
+
+    def _key_of_rq(self, word: Word) -> Word:
+        if isinstance(word, bytes) and word.startswith(OF_RQ.encode()):
+            return self.name(OF_RQ).encode() + word.removeprefix(OF_RQ.encode())
+        return self.name(word) if isinstance(word, str) else word
+
+    def command(self, words: Sequence[Word]) -> Sequence[Word]:
+        """Return a command as it goes to a cluster: sharded messages, and the slot of a script.
+
+        A node that does not have the slot refuses the whole script because of its only key.
+        """
+        first, *others = words
+        arguments = map(self._word, others)
+        if first in {"EVALSHA", "EVAL"} and others[1] == 0:
+            return (first, self._script(str(others[0])), 1, self.prefix, *list(arguments)[2:])
+        return (SHARDED.get(str(first), first), *arguments)
+
+    def _word(self, word: Word) -> Word:
+        if isinstance(word, Key):
+            return self.name(word)
+        if isinstance(word, KeyedJson):
+            start, spelled = PREFIX.encode(), self.prefix.encode()
+            for member in NAMING:
+                word = word.replace(member + start, member + spelled)
+        return word
+
+    def _script(self, sha_or_text: str) -> str:
+        """Return a script with these keys, or its SHA-1 once its text was sent; else the one given.
+
+        Redis does not know that one, and is sent the text.
+        """
+        if sha_or_text in self._shas or " " not in sha_or_text:
+            return self._shas.get(sha_or_text, sha_or_text)
+        text = sha_or_text.replace(PREFIX, self.prefix)
+        for plain, sharded in IN_SCRIPTS.items():
+            text = text.replace(plain, sharded)
+        self._shas[_sha1(sha_or_text)] = _sha1(text)
+        return text
+
+
+def _sha1(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+PLAIN = Layout()
+OF_CLUSTER = "+cluster:"
+
+
+def layout_of(url: str) -> Layout:
+    """Return how keys are spelled in the Redis of a URL."""
+    return Layout("c00") if OF_CLUSTER in url else PLAIN
