@@ -73,18 +73,19 @@ def on_store(
     returns, else `about`.
     """
     from app.queue import RefinementQueue  # noqa: PLC0415 - importing the store takes time
-    from app.store import ArchiveAway, UnusableRedis, open_store  # noqa: PLC0415
+    from app.store import ArchiveAway, UnusableRedis, open_store, refusals  # noqa: PLC0415
 
     settings = read_settings()
 
     async def connected(url: str) -> T:
         there = settings.model_copy(update={"redis_url": url})
         async with open_store(there, RefinementQueue(settings.queue)) as store:
-            done = await work(store)
-            if action:
-                subject = about or str(getattr(done, "id", ""))
-                for log in {OPERATOR, getattr(done, "tenant", about) or OPERATOR}:
-                    await store.access.record(log, "command line", action, subject)
+            with refusals():
+                done = await work(store)
+                if action:
+                    subject = about or str(getattr(done, "id", ""))
+                    for log in {OPERATOR, getattr(done, "tenant", about) or OPERATOR}:
+                        await store.access.record(log, "command line", action, subject)
             return done
 
     redis, home = None, settings.data_dir.expanduser()

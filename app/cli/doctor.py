@@ -233,6 +233,10 @@ def _redis(server: "ServerFacts", settings: Settings) -> Iterator[Diagnosis]:
     product = str(info.get("server_name", "redis"))
     number = info.get(f"{product}_version", info["redis_version"])
     yield ok("redis", f"{product} {number}, policy {info['maxmemory_policy']}")
+    if server.missing:
+        text = f"it does not have {', '.join(server.missing)}, which Hone needs"
+        yield failure("redis", text, "let the commands be, or use another Redis")
+    yield from _cluster(server)
     yield _persistence(server)
     yield _memory(info)
     skew = f"its clock is {abs(server.ahead_s) * 1000:.0f} ms from this machine's"
@@ -248,6 +252,30 @@ def _redis(server: "ServerFacts", settings: Settings) -> Iterator[Diagnosis]:
             f" requires {settings.redis_replicas}: submissions are not acknowledged",
             "connect the replicas, or lower HONE_REDIS_REPLICAS",
         )
+
+
+def _cluster(server: "ServerFacts") -> Iterator[Diagnosis]:
+    """Say whether the cluster is whole, if Redis is one."""
+    if not server.nodes:
+        return
+    subject, nodes = "redis cluster", [line.split() for line in server.nodes]
+    mine = next(node for node in nodes if "myself" in node[2])
+    if moving := [word for word in mine if word.startswith("[")]:
+        text = f"slots are being moved key by key: {' '.join(moving)}"
+        yield failure(subject, text, "finish or undo the move: Hone goes on when the slot is whole")
+    failed = [node[1].partition("@")[0] for node in nodes if "fail" in node[2].split(",")]
+    if failed:
+        yield warning(subject, f"{', '.join(failed)} have failed", "start them, or forget them")
+    if not int(server.info.get("connected_slaves", 0)):
+        text = "no replica follows the node that has Hone's keys: with the node they are away"
+        yield warning(subject, text, "add a replica to its shard")
+    if server.full_coverage == "yes":
+        text = "without any other shard Redis refuses these keys too"
+        yield warning(subject, text, "set `cluster-require-full-coverage no`")
+    if not server.moves_slots_at_once:
+        text = "this version moves slots key by key only: Hone stops while its slot is moved"
+        yield warning(subject, text, "Valkey 9 moves them at once (CLUSTER MIGRATESLOTS)")
+    yield ok(subject, f"{len(nodes)} nodes; all keys are on {mine[1].partition('@')[0]}")
 
 
 def _persistence(server: "ServerFacts") -> Diagnosis:

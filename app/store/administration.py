@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,9 +14,10 @@ from app.store.archiving import AGAIN_MS
 from app.store.rate_limits import StoredLimit, parked_by_model, stored_limits
 from app.store.redis import keys
 from app.store.redis.codec import moment
-from app.store.redis.committer import PROBE_MS, Committer, replies_in_order
+from app.store.redis.committer import Committer, replies_in_order
 from app.store.redis.connection import refusing
-from app.store.redis.scripts import REWRITTEN
+from app.store.redis.layout import PLAIN, SHARDED
+from app.store.redis.scripts import COMMANDS, REWRITTEN
 from app.store.webhooks import WebhookStore
 
 
@@ -57,14 +58,26 @@ class ServerFacts:
     """The Redis of a service.
 
     `info` is what INFO answers; `ahead_s` is how far its clock is ahead of this machine's;
-    `fsync` is its `appendfsync`, empty if this client may not ask for it.
+    `fsync` is its `appendfsync`, empty if this client may not ask for it; `missing` are commands
+    that Hone needs and this Redis does not have. Of a cluster, `nodes` are the lines of CLUSTER
+    NODES, and `full_coverage` is its setting, empty if unknown.
     """
 
     info: Mapping[str, Any]
     ahead_s: float
     fsync: str
+    missing: tuple[str, ...]
+    moves_slots_at_once: bool
+    nodes: tuple[str, ...]
+    full_coverage: str
     workers: tuple[WorkerFacts, ...]
     unplayable: tuple[str, ...]
+
+
+OUTSIDE_SCRIPTS = frozenset({"BLMOVE", "CLIENT", "EVAL", "EVALSHA", "INCR", "LREM", "SCAN", "WAIT"})
+"""Commands, which a managed Redis may lack, that Hone sends otherwise."""
+AT_ONCE = ("cluster|migrateslots", "cluster|migration")
+"""Valkey 9 and Redis 8.4 move a slot by one of these."""
 
 
 async def inspect(committer: Committer, worker_key: Callable[[str], str]) -> ServerFacts:
@@ -74,10 +87,15 @@ async def inspect(committer: Committer, worker_key: Callable[[str], str]) -> Ser
     halfway = (sent_at + time.time()) / 2
     now = seconds + microseconds / 1e6
     names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, now * 1000, "+inf")
+    sharded = () if committer.layout is PLAIN else SHARDED.values()
     return ServerFacts(
         info=await committer.execute("INFO"),
         ahead_s=now - halfway,
-        fsync=await _fsync(committer),
+        fsync=await _setting(committer, "appendfsync"),
+        missing=await _missing(committer, {*COMMANDS, *OUTSIDE_SCRIPTS, *sharded}),
+        moves_slots_at_once=len(await _missing(committer, AT_ONCE)) < len(AT_ONCE),
+        nodes=await _nodes(committer),
+        full_coverage=await _setting(committer, "cluster-require-full-coverage"),
         workers=tuple(
             await asyncio.gather(*(_worker(committer, name.decode(), worker_key) for name in names))
         ),
@@ -124,9 +142,29 @@ async def _worker(committer: Committer, name: str, worker_key: Callable[[str], s
     return WorkerFacts(name, release, python, host, pid, holds)
 
 
-async def _fsync(committer: Committer) -> str:
+async def _missing(committer: Committer, names: Iterable[str]) -> tuple[str, ...]:
+    """Return which of these commands Redis does not have; none if this client may not ask."""
+    asked = sorted(names)
     try:
-        found = await committer.execute("CONFIG", "GET", "appendfsync")
+        # In small letters, since redis-py's decoder fails for commands that are not there.
+        found = await committer.execute("command", "INFO", *asked)
+    except ResponseError:
+        return ()
+    return tuple(name for name, known in zip(asked, found, strict=True) if not known)
+
+
+async def _nodes(committer: Committer) -> tuple[str, ...]:
+    if committer.layout is PLAIN:
+        return ()
+    try:
+        return tuple((await committer.execute("CLUSTER", "NODES")).decode().splitlines())
+    except ResponseError:
+        return ()
+
+
+async def _setting(committer: Committer, name: str) -> str:
+    try:
+        found = await committer.execute("CONFIG", "GET", name)
     except ResponseError:  # a managed Redis, or an ACL, may refuse it
         return ""
     words = list(found.values() if isinstance(found, dict) else found)
@@ -194,7 +232,8 @@ class Administration:
 
         Raises Unavailable also when Redis refuses writes, since no work is possible then.
         """
-        await self._committer.execute("SET", keys.PROBE, 1, "PX", PROBE_MS)
+        # It is missing the next time, so that a cluster which is moving the slot refuses it.
+        await self._committer.execute("SET", keys.PROBE, 1, "PX", 1)
         now = await _now_ms(self._committer)
         return int(await self._committer.execute("ZCOUNT", keys.WORKERS, now, "+inf"))
 

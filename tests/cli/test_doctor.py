@@ -19,6 +19,7 @@ from app.store.redis import keys
 from tests.cli.conftest import Run
 from tests.cli.running_command import running
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
+from tests.redis_cluster import redis_cluster
 
 pytestmark = pytest.mark.long
 
@@ -74,6 +75,24 @@ def test_a_running_service_is_found_to_work(hone: Run, tmp_path: Path) -> None:
         assert ("warning", True) in [
             (diagnosis[0], "0.0.9" in diagnosis[1]) for diagnosis in found(changed, "workers")
         ]
+
+
+def test_a_cluster_is_examined_and_a_slot_that_moves_key_by_key_is_a_failure(
+    hone: Run, tmp_path: Path
+) -> None:
+    with redis_cluster(tmp_path) as cluster:
+        where = {"HONE_REDIS_URL": cluster.url, **NOBODY}
+        whole = found(hone("doctor", "--json", **where).stdout, "redis cluster")
+        assert [level for level, *_ in whole] == ["ok"]
+        assert whole[0][1].startswith("6 nodes; all keys are on 127.0.0.1:")
+        with cluster.moving_key_by_key():
+            moving = json.loads(hone("doctor", "--json", **where).stdout)
+        texts = [it["text"] for it in moving if it["level"] == "failure"]
+        assert any("key by key" in it for it in texts)
+        (replica,) = cluster.replicas_of(cluster.owner)
+        replica.kill()
+        alone = found(hone("doctor", "--json", **where).stdout, "redis cluster")
+        assert "add a replica to its shard" in [advice for *_, advice in alone]
 
 
 def test_what_prevents_work_is_a_failure(hone: Run, redis_url: str) -> None:

@@ -166,6 +166,10 @@ def _load(name: str) -> LuaScript:
 
 SCRIPTS = {path.stem: _load(path.stem) for path in sorted(DIRECTORY.glob("*.lua"))}
 
+CALLED = re.compile(r"redis\.p?call\('([A-Z]+)'")
+COMMANDS = frozenset(name for script in SCRIPTS.values() for name in CALLED.findall(script.text))
+"""The commands of Redis that scripts run."""
+
 APPEND = SCRIPTS["append"]
 ARCHIVE = SCRIPTS["archive"]
 BATCH = SCRIPTS["batch"]
