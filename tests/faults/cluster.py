@@ -38,6 +38,7 @@ from tests.faults.processes import (
     model_server,
 )
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
+from tests.redis_cluster import RedisCluster, redis_cluster
 from tests.waiting import TIMEOUT_S
 
 LEASE_S = 5.0
@@ -260,19 +261,20 @@ class Cluster:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
+    def client(self) -> Redis:
+        """Return a client of Redis itself, for the caller to close."""
+        return Redis.from_url(self.redis_url, socket_timeout=5)
+
     def command(self, *words: object) -> Any:
         """Send one command to Redis itself."""
-        with Redis.from_url(self.redis_url, socket_timeout=5) as client:
+        with self.client() as client:
             return client.execute_command(*words)
 
     def unfinished(self, ids: list[str]) -> list[str]:
         """Return the ids that have not ended; all of them while Redis is away."""
         try:
-            with Redis.from_url(self.redis_url, socket_timeout=5) as client:
-                pipeline = client.pipeline(transaction=False)
-                for it in ids:
-                    pipeline.hget(keys.SUMMARY + it, "status")
-                found = pipeline.execute()
+            with self.client() as client:
+                found: Any = [client.hget(keys.SUMMARY + it, "status") for it in ids]
         except RedisError:
             return ids
         return [it for it, status in zip(ids, found, strict=True) if _text(status) not in ENDED]
@@ -347,6 +349,25 @@ class ReplicatedCluster(Cluster):
         return f"redis://127.0.0.1:{self.group.primary.port}"
 
 
+class ShardedCluster(Cluster):
+    """The same in a Redis Cluster, whose nodes are a `group`."""
+
+    def __init__(
+        self,
+        group: RedisCluster,
+        settings: Settings,
+        models: ModelServerThread,
+        chance: Random,
+        directory: Path,
+    ) -> None:
+        self.group = group
+        super().__init__(settings, None, "", models, chance, directory)
+
+    def client(self) -> Redis:
+        """Return a client of the node that has all keys, for the caller to close."""
+        return self.group.client()
+
+
 class _Foreign:
     """A process that another one started."""
 
@@ -380,6 +401,8 @@ class ClusterSetup:
     is_served: bool = False
     """`hone serve` runs everything."""
     is_replicated: bool = False
+    is_sharded: bool = False
+    """Redis is a Redis Cluster."""
     """Redis has replicas and Sentinels."""
     is_later: bool = False
     """Every process is of the later release that is made for the row of two releases."""
@@ -431,6 +454,13 @@ async def running_cluster(
         if setup.is_served:
             url = f"unix://{RedisHome(settings.data_dir).socket}"
             cluster: Cluster = ServedCluster(settings, None, url, models, chance, directory)
+        elif setup.is_sharded:
+            nodes = redis_cluster(
+                directory / "nodes", "--appendonly", "yes", can_be_cut=setup.is_proxied
+            )
+            group = stack.enter_context(nodes)
+            settings = settings.model_copy(update={"redis_url": group.url})
+            cluster = ShardedCluster(group, settings, models, chance, directory)
         elif setup.is_replicated:
             cluster = _with_replicas(directory, stack, settings, models, chance)
         else:

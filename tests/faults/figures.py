@@ -12,6 +12,7 @@ RECOVERY_GOAL_S = 7.0
 CANCEL_GOAL_S = 2.0
 LOST_ENTRY_GOAL_S = 7.0
 ACCEPTING_GOAL_S = 2.0
+BACK_GOAL_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Figures:
     pickup: Seconds = NONE
     leaving: Seconds = NONE
     accepting: Seconds = NONE
-    """From the moment at which a new primary answers to the next submission that is accepted."""
+    """From when a new primary answers, or that of a cluster was killed, to the next submission."""
     starting: Seconds = NONE
     """From the submission of the other provider's refinements to their claim."""
     refused: int = 0

@@ -17,7 +17,7 @@ from app.contract.status import Status
 from app.queue import RefinementQueue
 from app.store import NewRefinement, open_store, open_worker_store
 from app.store.redis import keys
-from tests.faults.cluster import LEASE_S, Cluster, ReplicatedCluster
+from tests.faults.cluster import LEASE_S, Cluster, ReplicatedCluster, ShardedCluster
 from tests.faults.history import Loss
 from tests.waiting import TIMEOUT_S
 
@@ -310,6 +310,69 @@ def fails_over(*are_killed: bool) -> Nemesis:
             group.revive()
 
     return fail_over
+
+
+async def kill_owners(cluster: Cluster) -> None:
+    """Kill the node of a Redis Cluster that has the keys, 3 times."""
+    assert isinstance(cluster, ShardedCluster)
+    for _ in range(3):
+        await pause(cluster, 3, 5)
+        cluster.promoted_at.append(time.monotonic())
+        await asyncio.to_thread(cluster.group.kill_owner)
+        cluster.counts["primaries killed"] += 1
+        await pause(cluster, 1, 3)
+        cluster.group.revive()
+        await asyncio.to_thread(cluster.group.until_settled)
+
+
+async def freeze_owners(cluster: Cluster) -> None:
+    """Stop the node that has the keys until another one has them, 2 times."""
+    assert isinstance(cluster, ShardedCluster)
+    for _ in range(2):
+        await pause(cluster, 3, 5)
+        owner = cluster.group.owner
+        assert owner.process is not None
+        with cluster.frozen(owner.process.pid):
+            await asyncio.to_thread(cluster.group.until_replaced, owner)
+            cluster.counts["primaries stopped"] += 1
+            await pause(cluster, 1, 3)
+        cluster.group.revive()
+        await asyncio.to_thread(cluster.group.until_settled)
+
+
+async def cut_off_owners(cluster: Cluster) -> None:
+    """Cut the node that has the keys off from the others until another one has them, 3 times."""
+    assert isinstance(cluster, ShardedCluster)
+    for _ in range(3):
+        await pause(cluster, 3, 5)
+        owner = cluster.group.owner
+        with cluster.group.cut_off(owner):
+            await asyncio.to_thread(cluster.group.until_replaced, owner)
+            cluster.counts["primaries cut off"] += 1
+            await pause(cluster, 1, 3)
+        await asyncio.to_thread(cluster.group.until_settled)
+
+
+async def move_slot(cluster: Cluster) -> None:
+    """Move the slot of the keys 8 times, each at once."""
+    assert isinstance(cluster, ShardedCluster)
+    for _ in range(8):
+        await pause(cluster, 1, 3)
+        await asyncio.to_thread(cluster.group.move_slot, cluster.group.another_primary)
+        cluster.counts["moves of the slot"] += 1
+
+
+async def kill_followers(cluster: Cluster) -> None:
+    """Kill all replicas of the shard that has the keys, 3 times."""
+    assert isinstance(cluster, ShardedCluster)
+    for _ in range(3):
+        await pause(cluster, 1, 3)
+        for replica in cluster.group.replicas_of(cluster.group.owner):
+            replica.kill()
+            cluster.counts["replicas killed"] += 1
+        await pause(cluster, 3, 5)
+        cluster.group.revive()
+        await asyncio.to_thread(cluster.group.until_settled)
 
 
 async def crowd(cluster: Cluster) -> None:

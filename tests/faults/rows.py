@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from redis import Redis
-
 from tests.faults import clock, figures, nemeses, providers
 from tests.faults.checker import Expected, final_record, release_of, violations
 from tests.faults.clients import BODIES, SHAPES, TOOL_SHAPES, Clients
 from tests.faults.cluster import Cluster, ClusterSetup, running_cluster
 from tests.faults.figures import (
     ACCEPTING_GOAL_S,
+    BACK_GOAL_S,
     CANCEL_GOAL_S,
     LOST_ENTRY_GOAL_S,
     RECOVERY_GOAL_S,
@@ -289,6 +288,49 @@ ROWS = {
             needs="tests.faults.sentinel",
         ),
         FaultRow(
+            "cluster-kills",
+            "in a Redis Cluster, the primary with Hone's keys is killed 3 times",
+            nemeses.kill_owners,
+            150,
+            30,
+            setup=ClusterSetup(is_sharded=True),
+            goals={"accepting": BACK_GOAL_S},
+        ),
+        FaultRow(
+            "cluster-frozen",
+            "in a Redis Cluster, the primary with Hone's keys stops 2 times until its replica has"
+            " taken its place, and goes on",
+            nemeses.freeze_owners,
+            100,
+            30,
+            setup=ClusterSetup(is_sharded=True),
+        ),
+        FaultRow(
+            "cluster-cut",
+            "in a Redis Cluster, the primary with Hone's keys is cut off from the other nodes 3"
+            " times, while clients reach it",
+            nemeses.cut_off_owners,
+            100,
+            30,
+            setup=ClusterSetup(is_sharded=True, is_proxied=True),
+        ),
+        FaultRow(
+            "cluster-moves",
+            "in a Redis Cluster, the slot of Hone's keys moves 8 times",
+            nemeses.move_slot,
+            150,
+            25,
+            setup=ClusterSetup(is_sharded=True),
+        ),
+        FaultRow(
+            "cluster-alone",
+            "in a Redis Cluster, all replicas of the shard are killed 3 times",
+            nemeses.kill_followers,
+            100,
+            25,
+            setup=ClusterSetup(is_sharded=True),
+        ),
+        FaultRow(
             "versions",
             "processes are upgraded to a later release and rolled back, and workers are killed",
             nemeses.mix_releases,
@@ -517,7 +559,7 @@ async def _until_ended(cluster: Cluster, clients: Clients, count: int, submitted
 
 
 def _history(cluster: Cluster, clients: Clients) -> History:
-    with Redis.from_url(cluster.redis_url) as client:
+    with cluster.client() as client:
         return History(
             refinements=stored(client, sorted(set(clients.ids))),
             listed=listed(client),
