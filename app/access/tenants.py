@@ -115,8 +115,9 @@ async def exported_tenant(store: Store, tenant: str) -> AsyncIterator[dict[str, 
     """Yield all that is stored of a tenant, ready for JSON: refinements first, oldest last.
 
     Each has `kind`: `refinement` with `snapshot`, `request` and `events` unless its
-    text was erased, `batch`, `pending_request` of a batch, `endpoint`, `preset`, `provider_key`,
-    `usage`, `calibration`, `key` or `action`. Secrets are left out. Raises Unavailable.
+    text was erased, `batch`, `pending_request` of a batch, `endpoint`, `preset`, `proposal`,
+    `provider_key`, `usage`, `calibration`, `key` or `action`. Secrets are left out. Raises
+    Unavailable.
     """
     cursor, has_more = None, True
     while has_more:
@@ -170,6 +171,8 @@ async def _batches(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
 async def _defaults(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
     for preset in await store.presets.all(tenant):
         yield {"kind": "preset", **preset.model_dump(mode="json")}
+    for proposal_id, facts in (await store.proposals.all(tenant)).items():
+        yield {"kind": "proposal", "id": proposal_id, **facts}
     for provider, set_at in (await store.provider_keys.all(tenant)).items():
         yield {"kind": "provider_key", "provider": provider, "set_at": set_at.isoformat()}
 

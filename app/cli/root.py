@@ -144,7 +144,10 @@ def _added_command(name: str) -> Any:
         return None
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     try:
-        alone.command(name)(load_entry(entry))
+        loaded = load_entry(entry)
+        if isinstance(loaded, typer.Typer):
+            return get_command(loaded)
+        alone.command(name)(loaded)
     except PluginFailed as failed:
         alone.command(name, help="Cannot be loaded.")(_failing(failed))
     return get_command(alone)

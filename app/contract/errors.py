@@ -199,12 +199,12 @@ class NotStored(HoneError):
 
 
 class PreconditionFailed(HoneError):
-    """`If-Match` names another version of the refinement: it has changed since."""
+    """`If-Match` names another version of the refinement, or a proposal one of its preset."""
 
-    code, status, title = "precondition_failed", 412, "The refinement has changed"
+    code, status, title = "precondition_failed", 412, "It has changed since"
     fix = (
         "Get the refinement again, decide whether the command still applies, and send it with"
-        " the new `ETag`."
+        " the new `ETag`. For a preset that has changed, begin a new proposal."
     )
 
 

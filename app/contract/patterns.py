@@ -58,6 +58,7 @@ ROOT_PATH = Pattern(
 )
 REFINEMENT_ID = Pattern(f"^ref_{_ULID}$", "must be the id of a refinement")
 BATCH_ID = Pattern(f"^batch_{_ULID}$", "must be the id of a batch")
+PROPOSAL_ID = Pattern(f"^prop_{_ULID}$", "must be the id of a proposal")
 WEBHOOK_ID = Pattern(f"^msg_{_ULID}_[0-9]{{1,18}}$", "must be the id of a webhook")
 ENDPOINT_ID = Pattern("^ep_[0-9a-f]{24}$", "must be the id of a webhook endpoint")
 KEY_ID = Pattern("^key_[0-9a-z]{12}$", "must be the id of an API key")

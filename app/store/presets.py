@@ -7,7 +7,13 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from app.contract.errors import Conflict, FieldError, InvalidRequest, NotFound
+from app.contract.errors import (
+    Conflict,
+    FieldError,
+    InvalidRequest,
+    NotFound,
+    PreconditionFailed,
+)
 from app.contract.overlays import PartialRequest, Preset
 from app.contract.requests import DEFAULT_PRESET
 from app.contract.validators import ENDPOINTS
@@ -15,6 +21,7 @@ from app.store.redis import keys
 from app.store.redis.codec import UNKNOWN_FIELDS, moment, reading, with_secrets
 from app.store.redis.committer import Committer
 from app.store.redis.connection import refusals
+from app.store.redis.scripts import REPLACE_FIELD
 from app.store.sealing import Sealer, about_preset
 
 MOST_PRESETS = 100
@@ -47,6 +54,15 @@ class UnknownPreset(InvalidRequest):
         super().__init__(detail, errors=(FieldError(pointer="/preset", detail=detail),))
 
 
+async def note_erasure(committer: Committer) -> None:
+    """Count a deletion, which the append-only file has until it is next rewritten."""
+    seconds, _ = await committer.execute("TIME")
+    await asyncio.gather(
+        committer.execute("HSETNX", keys.ERASURES, "since", seconds * 1000),
+        committer.execute("HINCRBY", keys.ERASURES, "count", 1),
+    )
+
+
 class PresetStore:
     """The presets of all tenants, one hash for each. Every method raises Unavailable."""
 
@@ -61,29 +77,49 @@ class PresetStore:
         Raises InvalidRequest for one that is too large, and for secrets without a secret key;
         Conflict if the tenant has `MOST_PRESETS`.
         """
-        stored = request.model_dump_json(by_alias=True)
-        if len(stored.encode()) > MOST_BYTES:
-            raise InvalidRequest(f"a preset may have at most {MOST_BYTES} bytes")
-        sealed = self._sealed(tenant, name, request)
-        key = keys.PRESETS + tenant
+        name_at = keys.PRESETS + tenant, name
+        record = self._record(tenant, name, request)
         with refusals():
             (seconds, _), number, is_known = await asyncio.gather(
                 self._committer.execute("TIME"),
-                self._committer.execute("HLEN", key),
-                self._committer.execute("HEXISTS", key, name),
+                self._committer.execute("HLEN", keys.PRESETS + tenant),
+                self._committer.execute("HEXISTS", *name_at),
             )
             if number >= MOST_PRESETS and not is_known:
                 raise Conflict(f"there are {MOST_PRESETS} presets: remove some first")
-            record = {
-                "updated_at": seconds * 1000,
-                "request": from_json(stored),
-                "secrets": base64.b64encode(sealed).decode(),
-            }
-            is_new = await self._committer.execute("HSET", key, name, to_json(record))
+            record["updated_at"] = seconds * 1000
+            is_new = await self._committer.execute("HSET", *name_at, to_json(record))
             self._defaults.pop(tenant, None)
             if not is_new:
-                await self._note_erasure()
+                await note_erasure(self._committer)
         return self._preset(tenant, name, record), bool(is_new)
+
+    async def replace(self, tenant: str, before: Preset, request: PartialRequest) -> Preset:
+        """Store a preset in place of one that was read, if it is still the same.
+
+        Raises PreconditionFailed if it has changed or was removed, and what `put` raises.
+        """
+        key, name = keys.PRESETS + tenant, before.name
+        record = self._record(tenant, name, request)
+        with refusals():
+            seconds, _ = await self._committer.execute("TIME")
+            record["updated_at"] = seconds * 1000
+            while stored := await self._committer.execute("HGET", key, name):
+                if self._preset(tenant, name, from_json(stored)) != before:
+                    break
+                changed = (key, name, stored, to_json(record))
+                if await self._committer.submit(REPLACE_FIELD, *changed):
+                    await note_erasure(self._committer)
+                    return self._preset(tenant, name, record)
+        raise PreconditionFailed(f"the preset {name} has changed since")
+
+    def _record(self, tenant: str, name: str, request: PartialRequest) -> dict[str, Any]:
+        """Return what is stored of a preset; raise InvalidRequest as `put` does."""
+        stored = request.model_dump_json(by_alias=True)
+        if len(stored.encode()) > MOST_BYTES:
+            raise InvalidRequest(f"a preset may have at most {MOST_BYTES} bytes")
+        sealed = base64.b64encode(self._sealed(tenant, name, request)).decode()
+        return {"request": from_json(stored), "secrets": sealed}
 
     def _sealed(self, tenant: str, name: str, request: PartialRequest) -> bytes:
         secrets, detail = request.secrets(), ENDPOINTS.missing
@@ -114,14 +150,7 @@ class PresetStore:
             if not await self._committer.execute("HDEL", keys.PRESETS + tenant, name):
                 raise PresetNotFound(name)
             self._defaults.pop(tenant, None)
-            await self._note_erasure()
-
-    async def _note_erasure(self) -> None:
-        seconds, _ = await self._committer.execute("TIME")
-        await asyncio.gather(
-            self._committer.execute("HSETNX", keys.ERASURES, "since", seconds * 1000),
-            self._committer.execute("HINCRBY", keys.ERASURES, "count", 1),
-        )
+            await note_erasure(self._committer)
 
     async def has_default(self, tenant: str) -> bool:
         """Return whether there is a preset for requests that name none, as of a second ago."""

@@ -37,6 +37,7 @@ from app.store.enqueue import Enqueuer
 from app.store.live_texts import encode_watched
 from app.store.packing import unpack_record
 from app.store.presets import PresetStore
+from app.store.proposals import ProposalStore
 from app.store.provider_keys import ProviderKeyStore
 from app.store.redis import keys
 from app.store.redis.codec import (
@@ -92,6 +93,7 @@ class Store(RefinementReader):
         self._archiving = archiving
         self.webhooks = WebhookStore(committer, secrets)
         self.presets = PresetStore(committer, sealer)
+        self.proposals = ProposalStore(committer)
         self.batches = BatchStore(committer, creation, sealer, self._archive)
         self.provider_keys = ProviderKeyStore(committer, sealer)
         self._creation = creation

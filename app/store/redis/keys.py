@@ -97,6 +97,8 @@ hone:1:provider_keys:TENANT     hash: provider -> JSON of when the tenant's own 
                                 and the key, encrypted
 hone:1:presets:TENANT           hash: name of a preset -> JSON of its `request`, when it was
                                 stored, and `secrets` in it by JSON Pointer, encrypted
+hone:1:proposals:TENANT         set: ids of proposals to change a preset
+hone:1:proposals:TENANT:ID      hash: name of a fact about a proposal -> JSON
 hone:1:requests:TENANT:MINUTE   requests of a tenant in a minute since 1970; for two minutes
 hone:1:spent:TENANT:DAY         hash: `tokens` and `cost_usd` of a tenant in a day since 1970, and
                                 `=WORKER` -> number of its last report; for three days
@@ -196,6 +198,7 @@ AUDIT = PREFIX + "audit:"
 COUNTED = PREFIX + "counted:"
 COUNTING = PREFIX + "counting:"
 PRESETS = PREFIX + "presets:"
+PROPOSALS = PREFIX + "proposals:"
 PROVIDER_KEYS = PREFIX + "provider_keys:"
 REQUESTS = PREFIX + "requests:"
 STORED = PREFIX + "stored"
@@ -353,14 +356,19 @@ def probe(tenant: str, endpoint_id: str) -> Key:
     return endpoint(tenant, endpoint_id) + ":probe"
 
 
+def proposal(tenant: str, proposal_id: str) -> Key:
+    """Return the key of what is known of a proposal to change a preset of a tenant."""
+    return PROPOSALS + f"{tenant}:{proposal_id}"
+
+
 def of_tenant(tenant: str) -> tuple[Key, ...]:
     """Return patterns of all keys that belong to a tenant, without its audit log."""
     alone = (
-        *(LIST, LINE, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS, PROVIDER_KEYS),
+        *(LIST, LINE, LEARNT, TRUST, WATCHERS, ENDPOINTS, PRESETS, PROPOSALS, PROVIDER_KEYS),
         SIGNATURES,
     )
     followed = (
-        *(LIST, IDEMPOTENCY, PROMPT_NONCE, LEARNT),
+        *(LIST, IDEMPOTENCY, PROMPT_NONCE, LEARNT, PROPOSALS),
         *(REQUESTS, SPENT, PARKED_OF, ENDPOINTS, STATISTICS + ":*:"),
     )
     return (

@@ -34,15 +34,21 @@ PRIOR_TRUST, PRIOR_WEIGHT = 0.5, 25 * 0.2**2
 
 
 def compare_settings(
-    names: Sequence[str], texts: Texts, margin: float, judge_noise: float | None = None
+    names: Sequence[str],
+    texts: Texts,
+    margin: float,
+    judge_noise: float | None = None,
+    confidence: float = CONFIDENCE,
 ) -> ComparedSettings:
     """Compare one or more settings; the intervals of all pairs hold together (Dunn, 1961).
+
+    `confidence` is the probability with which they do.
 
     Differences of less than `margin` do not matter. `judge_noise`, the standard deviation of a
     judgement, is used where no text was judged twice.
     """
     pairs = [(later, earlier) for earlier, later in combinations(names, 2)]
-    level = 1 - (1 - CONFIDENCE) / max(1, len(pairs))
+    level = 1 - (1 - confidence) / max(1, len(pairs))
     settings = tuple(_summary(name, texts) for name in names)
     differences = tuple(_difference(*pair, texts, margin, level) for pair in pairs)
     noise = noise_of([refined.judged for text in texts for refined in text.values()])

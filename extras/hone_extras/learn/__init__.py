@@ -1,0 +1,1 @@
+"""Proposals: presets that learn from what people say of their refinements, with proof."""

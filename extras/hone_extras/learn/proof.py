@@ -1,0 +1,122 @@
+"""The proof of a proposal: the statistics of `hone compare` on the texts that were held out."""
+
+from collections.abc import Mapping
+
+from app.contract.batches import BatchResult
+from app.contract.outcome import RefinementOutcome
+from app.contract.snapshot import Iteration
+from hone_extras.compare.comparison import (
+    MeanInterval,
+    NoScore,
+    PairedDifference,
+    TextOutcome,
+    verdict_on,
+)
+from hone_extras.compare.paired_statistics import compare_settings
+from hone_extras.learn.proposal import CriterionGain, Proof
+from hone_extras.learn.requests import PRESENT, PROPOSED, other
+
+MARGIN = 0.02
+"""Differences of score below it do not matter, as in `hone compare`."""
+
+FALSE_SHARE = 0.05
+"""How many proposals without any gain are called significant at most, all tries of one setting
+together. An interval of 95 % has half as many on its upper side, and each try half of what is
+left."""
+
+
+def confidence_of(attempt: int) -> float:
+    """Return the confidence of the interval for a proposal, by how many were proved before it."""
+    return 1 - FALSE_SHARE * 0.5**attempt
+
+
+def proof_of(
+    attempt: int,
+    held_out: int,
+    played: Mapping[str, BatchResult],
+    judged: Mapping[str, BatchResult],
+    scores: Mapping[str, Iteration],
+) -> Proof:
+    """Return what the drafts of both settings show, by the custom ids of their requests."""
+    numbers = sorted({int(custom_id.partition("/")[0]) for custom_id in played})
+    texts = [
+        {name: _outcome(f"{number}/{name}", played, judged, scores) for name in (PRESENT, PROPOSED)}
+        for number in numbers
+    ]
+    return compared(texts, held_out, confidence_of(attempt))
+
+
+def compared(texts: list[dict[str, TextOutcome]], held_out: int, confidence: float) -> Proof:
+    """Return the proof that lies in the outcomes of texts under both settings."""
+    found = compare_settings((PRESENT, PROPOSED), texts, MARGIN, confidence=confidence)
+    (pair,) = found.differences
+    before, after = found.settings
+    score = pair.score
+    said = " ".join(found.recommendation.sentences) if texts else NOTHING
+    return Proof(
+        significant=_is_better(pair, confidence),
+        verdict=pair.verdict,
+        said=said,
+        texts=0 if score is None else score.count,
+        held_out=held_out if texts else 0,
+        difference=_mean(score),
+        low=None if score is None else score.low,
+        high=None if score is None else score.high,
+        confidence=confidence,
+        wins=pair.wins,
+        losses=pair.losses,
+        ties=pair.ties,
+        score_before=_mean(before.score),
+        score_after=_mean(after.score),
+        cost_usd_before=_mean(before.cost_usd),
+        cost_usd_after=_mean(after.cost_usd),
+        criteria={
+            name: CriterionGain(difference=gap.mean, low=gap.low, high=gap.high)
+            for name, gap in pair.criteria.items()
+        },
+    )
+
+
+def _mean(found: MeanInterval | None) -> float | None:
+    return None if found is None else found.mean
+
+
+NOTHING = "The evidence supports no change of the setting, so nothing was played."
+
+
+def _is_better(pair: PairedDifference, confidence: float) -> bool:
+    """Return whether the proposed setting is better, with 0 for a text that it lacks too."""
+    missing = pair.counting_missing
+    holds = missing is None or verdict_on(missing, MARGIN, confidence) == "better"
+    return pair.verdict == "better" and holds
+
+
+def _outcome(
+    custom_id: str,
+    played: Mapping[str, BatchResult],
+    judged: Mapping[str, BatchResult],
+    scores: Mapping[str, Iteration],
+) -> TextOutcome:
+    found = played.get(custom_id)
+    refined = found.refinement if found is not None else None
+    if refined is None or refined.result is None:
+        why = found.outcome if found is not None else "missing"
+        no_score = NoScore(f"refining it ended as {why}", "Look at the batch that played it.")
+        return TextOutcome(has_text=False, no_score=no_score, cost_usd=0.0)
+    seen = custom_id if custom_id in judged else other(custom_id)  # equal drafts are judged once
+    verdict = scores.get(seen)
+    judgement = judged[seen].refinement if seen in judged else None
+    total = None if verdict is None else verdict.score
+    is_passed = judgement is not None and judgement.outcome == RefinementOutcome.PASSED
+    return TextOutcome(
+        has_text=True,
+        judged=() if total is None else (total,),
+        no_score=None if total is not None else NoScore("not judged", "Try another judge.", False),
+        criteria={
+            score.criterion: score.score
+            for score in (verdict.scores if verdict is not None else ())
+            if score.score is not None
+        },
+        cost_usd=refined.usage.cost_usd,
+        passed=is_passed,
+    )

@@ -1,0 +1,202 @@
+"""A preset learns from its reviewers, with proof, and only when a person says so."""
+
+import asyncio
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from redis.asyncio import Redis
+
+from app.access import Keyring
+from app.cli.processes import free_port
+from app.contract.access import OPERATOR, KeyRequest
+from app.queue import RefinementQueue
+from app.store import open_store
+from app.store.redis import keys
+from benchmarks.greetings import FORBIDDEN, GREETING, greeting_model
+from tests.e2e.running_service import RunningService, running_service
+from tests.installed_package import HONE, ROOT, environment_with, link_packages
+from tests.waiting import TIMEOUT_S
+
+PRESET: dict[str, Any] = {
+    "criteria": [{"name": "clarity"}],
+    "models": dict.fromkeys(("generator", "critic"), "openai:gpt-5-mini"),
+    "review": {"when": "before_completion"},
+    "max_iterations": 1,
+}
+
+
+async def reviewed(service: RunningService, name: str, texts: int = 12) -> None:
+    """Refine texts with a preset whose reviewer takes every greeting out."""
+    service.models.behaviour = greeting_model()
+    await service.client.put(f"/v1/presets/{name}", json=PRESET)
+    ids = [await service.submit(preset=name, task=f"{name} {n}") for n in range(texts)]
+    await asyncio.gather(*(_review(service, refinement_id) for refinement_id in ids))
+
+
+async def _review(service: RunningService, refinement_id: str) -> None:
+    while (now := await service.get(refinement_id))["outcome"] is None:
+        if now["status"] == "paused":
+            draft = (await service.get(refinement_id, "/iterations"))["data"][-1]["draft"]
+            plain = draft.removeprefix(GREETING)
+            edit = {"action": "replace", "draft": plain} if plain != draft else {}
+            await service.client.post(
+                f"/v1/refinements/{refinement_id}/reviews", json={"action": "approve", **edit}
+            )
+        await asyncio.sleep(0.05)
+
+
+async def proposed(service: RunningService, name: str, **asked: Any) -> dict[str, Any]:
+    """Return a proposal for a preset once it is decided, or has failed."""
+    begun = await service.client.post(f"/v1/presets/{name}/proposals", json=asked)
+    assert begun.status_code == 202, begun.text
+    async with asyncio.timeout(TIMEOUT_S):
+        return await looked_at(service, begun.headers["Location"])
+
+
+async def looked_at(service: RunningService, path: str) -> dict[str, Any]:
+    while True:
+        found: dict[str, Any] = (await service.client.get(path)).json()
+        if found["status"] not in ("writing", "playing", "judging"):
+            return found
+        await asyncio.sleep(0.1)
+
+
+async def preset_of(service: RunningService, name: str) -> Any:
+    return (await service.client.get(f"/v1/presets/{name}")).json()["request"]
+
+
+async def test_a_preset_learns_what_its_reviewer_changes_once_a_person_accepts(
+    service: RunningService,
+) -> None:
+    await reviewed(service, "greeting")
+    found = await proposed(service, "greeting")
+    assert not {each["refinement"] for each in found["evidence"]} & {*found["held_out"]}
+    assert found["after"]["instructions"]["generator"] == FORBIDDEN
+    proof = found["proof"]
+    assert (proof["significant"], proof["texts"], proof["wins"], proof["losses"]) == (True, 6, 6, 0)
+    assert 0 < proof["low"] < proof["difference"] < proof["high"]
+    assert found["spent"]["calls"] == 1 + 6 * 2 * 2 + 6 * 2  # to write, to play, to judge
+    assert found["spent"]["cost_usd"] > 0
+    assert "instructions" not in await preset_of(service, "greeting")
+    accepted = await service.client.post(f"/v1/presets/greeting/proposals/{found['id']}/accept")
+    assert accepted.json()["status"] == "accepted"
+    assert (await preset_of(service, "greeting"))["instructions"]["generator"] == FORBIDDEN
+    assert (await preset_of(service, "greeting"))["review"]["when"] == "before_completion"
+
+
+async def test_a_proposal_without_a_gain_says_so_and_is_accepted_on_purpose_only(
+    service: RunningService,
+) -> None:
+    await reviewed(service, "useless")
+    service.models.behaviour = greeting_model(useless=True)
+    found = await proposed(service, "useless")
+    assert (found["status"], found["proof"]["significant"]) == ("decided", False)
+    assert found["proof"]["ties"] == 6
+    path = f"/v1/presets/useless/proposals/{found['id']}/accept"
+    refused = await service.client.post(path)
+    assert (refused.status_code, "no gain was shown" in refused.text) == (409, True)
+    assert (await service.client.post(path, json={"anyway": True})).json()["status"] == "accepted"
+
+
+async def test_a_preset_that_has_changed_since_is_not_overwritten(service: RunningService) -> None:
+    await reviewed(service, "changed")
+    found = await proposed(service, "changed")
+    changed = await service.client.put("/v1/presets/changed", json=PRESET | {"threshold": 0.5})
+    refused = await service.client.post(f"/v1/presets/changed/proposals/{found['id']}/accept")
+    assert (refused.status_code, refused.json()["code"]) == (412, "precondition_failed")
+    assert await preset_of(service, "changed") == changed.json()["request"]
+
+
+async def test_a_process_that_died_between_two_states_has_no_work_done_twice(
+    service: RunningService,
+) -> None:
+    """What was submitted before the crash is found again, although no fact says so."""
+    await reviewed(service, "killed")
+    found = await proposed(service, "killed")
+    played = {"metadata.proposal": found["id"], "limit": 100}
+    before = (await service.client.get("/v1/refinements", params=played)).json()["data"]
+    async with Redis.from_url(service.redis.url) as redis:
+        (facts,) = await redis.keys(f"{keys.PROPOSALS}*:{found['id']}")
+        await redis.hdel(facts, "written", "playing", "judging", "proof")
+    again = await looked_at(service, f"/v1/presets/killed/proposals/{found['id']}")
+    after = (await service.client.get("/v1/refinements", params=played)).json()["data"]
+    assert [each["id"] for each in after] == [each["id"] for each in before]
+    assert again == found
+
+
+async def test_a_budget_bounds_what_everything_may_cost(service: RunningService) -> None:
+    await reviewed(service, "budget", 20)
+    path = "/v1/presets/budget/proposals"
+    refused = await service.client.post(path, json={"budget_usd": 0.0001})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/budget_usd")
+    least = float(refused.json()["detail"].rpartition("$")[2])
+    found = await proposed(service, "budget", budget_usd=1.2 * least)
+    assert len(found["held_out"]) == 7  # of the 10 that half of the texts are
+    assert found["spent"]["cost_usd"] < 1.2 * least
+
+
+async def test_a_few_remarks_are_not_enough(service: RunningService) -> None:
+    await reviewed(service, "few", 2)
+    refused = await service.client.post("/v1/presets/few/proposals")
+    assert refused.status_code == 409
+    assert "few has 2 kept texts" in refused.json()["detail"]
+    assert "needs 10" in refused.json()["detail"]
+
+
+@pytest.mark.long
+async def test_another_tenant_sees_nothing_and_the_audit_log_names_who_accepted(
+    tmp_path: Path,
+) -> None:
+    async with (
+        running_service(tmp_path, greeting_model()) as service,
+        open_store(service.settings, RefinementQueue(service.settings.queue)) as store,
+    ):
+        keyring = Keyring(store.access, service.settings)
+        issued = [await keyring.create(OPERATOR, KeyRequest(tenant=it)) for it in ("acme", "other")]
+        acme, other = ({"Authorization": f"Bearer {it.key}"} for it in issued)
+        service.client.headers.update(acme)
+        await reviewed(service, "mail")
+        found = await proposed(service, "mail")
+        path = f"/v1/presets/mail/proposals/{found['id']}"
+        for method in ("GET", "DELETE"):
+            assert (await service.client.request(method, path, headers=other)).status_code == 404
+        assert (await service.client.post(f"{path}/accept", headers=other)).status_code == 404
+        listed = await service.client.get("/v1/presets/mail/proposals", headers=other)
+        assert listed.json() == {"data": []}
+        assert (await service.client.post(f"{path}/accept")).status_code == 200
+        done = (await store.access.audited("acme", None, 1)).data[0]
+        assert (done.action, done.about, done.by) == ("acceptProposal", "mail", issued[0].id)
+
+
+@pytest.mark.long
+async def test_without_its_extra_the_operation_answers_404_and_names_it(
+    redis_url: str, tmp_path: Path
+) -> None:
+    core, port = tmp_path / "core", str(free_port("127.0.0.1"))
+    link_packages(core, without=frozenset({"scipy", "numpy"}))
+    folders = environment_with(core, ROOT, ROOT / "extras", ROOT / "clients" / "python")
+    command = [HONE[0], "-S", *HONE[1:], "api"]
+    environment = folders | {"HONE_REDIS_URL": redis_url, "HONE_PORT": port}
+    api = subprocess.Popen(command, env=environment)  # noqa: ASYNC220
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            missing = await _answered(client, "/v1/presets/mail/proposals")
+            assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+            assert "the extra `learn` (hone[learn]), which is not installed" in missing.text
+            assert "pip install 'scipy>=1.16'" in missing.text
+            assert (await client.get("/v1/presets")).status_code == 200
+    finally:
+        api.terminate()
+        api.wait(TIMEOUT_S)
+
+
+async def _answered(client: httpx.AsyncClient, path: str) -> httpx.Response:
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            with suppress(httpx.TransportError):
+                return await client.get(path)
+            await asyncio.sleep(0.1)
