@@ -5,7 +5,7 @@
 | `hone.contract` | a module that declares strategies, validators or providers |
 | `hone.play` | a module with what a worker runs for them |
 | `hone.routes` | a router of FastAPI |
-| `hone.commands` | a function of which typer makes a command of `hone` |
+| `hone.commands` | a function of which typer makes a command of `hone`, or a `Typer` |
 
 The groups are separate: an API process loads nothing that only workers run.
 """

@@ -1,7 +1,10 @@
 """A preset learns from its reviewers, with proof, and only when a person says so."""
 
 import asyncio
+import os
+import re
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ import pytest
 from redis.asyncio import Redis
 
 from app.access import Keyring
-from app.cli.processes import free_port
+from app.cli.processes import free_port, url_of
 from app.contract.access import OPERATOR, KeyRequest
 from app.queue import RefinementQueue
 from app.store import open_store
@@ -179,11 +182,12 @@ async def test_without_its_extra_the_operation_answers_404_and_names_it(
     core, port = tmp_path / "core", str(free_port("127.0.0.1"))
     link_packages(core, without=frozenset({"scipy", "numpy"}))
     folders = environment_with(core, ROOT, ROOT / "extras", ROOT / "clients" / "python")
+    url = f"http://127.0.0.1:{port}"
     command = [HONE[0], "-S", *HONE[1:], "api"]
     environment = folders | {"HONE_REDIS_URL": redis_url, "HONE_PORT": port}
     api = subprocess.Popen(command, env=environment)  # noqa: ASYNC220
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
             missing = await _answered(client, "/v1/presets/mail/proposals")
             assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
             assert "the extra `learn` (hone[learn]), which is not installed" in missing.text
@@ -200,3 +204,30 @@ async def _answered(client: httpx.AsyncClient, path: str) -> httpx.Response:
             with suppress(httpx.TransportError):
                 return await client.get(path)
             await asyncio.sleep(0.1)
+
+
+async def test_the_example_on_its_page_comes_out_as_printed(service: RunningService) -> None:
+    await reviewed(service, "support-mail")
+    page = (ROOT / "docs" / "learning.md").read_text()
+    commands = re.findall(r"```sh\n(hone presets .*?)```", page, re.DOTALL)[0].splitlines()
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    printed = ""
+    for command in commands:
+        listed = (await service.client.get("/v1/presets/support-mail/proposals")).json()["data"]
+        words = command.replace("ID", listed[0]["id"] if listed else "").split()[1:]
+        printed += await asyncio.to_thread(run_hone, service, *words)
+    assert without_figures(printed) == without_figures(shown)
+
+
+def run_hone(service: RunningService, *words: str) -> str:
+    """Return what a command prints; it has to succeed."""
+    here = os.environ | {"HONE_SERVER": url_of(service.settings), "COLUMNS": "200"}
+    command = [sys.executable, "-m", "app.cli", *words]
+    done = subprocess.run(command, env=here, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def without_figures(printed: str) -> list[str]:
+    """Return the lines without ids and numbers, which depend on which texts are held out."""
+    return re.sub(r"prop_\w+|[0-9]+", "0", printed).splitlines()

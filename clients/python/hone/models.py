@@ -166,6 +166,16 @@ class ChainOfVerificationStrategy:
 
 
 @dataclass(kw_only=True)
+class ChangeReason:
+    """
+    What was changed, and the numbers of the evidence for it.
+    """
+
+    change: str
+    evidence: list[int]
+
+
+@dataclass(kw_only=True)
 class Consumption:
     """
     Model calls, their tokens and their cost.
@@ -186,6 +196,17 @@ class ContextDocument:
 
     name: str
     text: str
+
+
+@dataclass(kw_only=True)
+class CriterionGain:
+    """
+    By how much the proposed setting scores higher on one criterion.
+    """
+
+    difference: float
+    low: float | None
+    high: float | None
 
 
 @dataclass(kw_only=True)
@@ -297,6 +318,18 @@ class EntryPage:
 
     has_more: bool
     next_after: int
+
+
+@dataclass(kw_only=True)
+class Evidence:
+    """
+    One remark that the proposal was written from: a reference, without its words.
+    """
+
+    number: int
+    refinement: str
+    kind: Literal["edit", "feedback", "rejection", "rating", "preference", "returned_issue"]
+    path: str | None
 
 
 @dataclass(kw_only=True)
@@ -658,6 +691,31 @@ class PromptRef:
 
     name: str
     version: int
+
+
+@dataclass(kw_only=True)
+class Proof:
+    """
+    Present and proposed setting on held-out texts, as `hone compare` finds it.
+    """
+
+    significant: bool
+    verdict: Literal["better", "worse", "even", "open", "too few", "none"]
+    said: str
+    texts: int
+    held_out: int
+    difference: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+    wins: int
+    losses: int
+    ties: int
+    score_before: float | None
+    score_after: float | None
+    cost_usd_before: float | None
+    cost_usd_after: float | None
+    criteria: dict[str, CriterionGain]
 
 
 @dataclass(kw_only=True)
@@ -1566,6 +1624,16 @@ class KeyList(ListPage):
 
 
 @dataclass(kw_only=True)
+class LearnedSetting:
+    """
+    The fields of a preset that a proposal may change.
+    """
+
+    criteria: list[Criterion] | Literal["auto"] | None = None
+    instructions: RoleInstructions | None = None
+
+
+@dataclass(kw_only=True)
 class LengthValidator(Validator):
     """
     Bounds on characters, words and sentences, each inclusive.
@@ -1671,6 +1739,38 @@ class PerformedStep:
     usage: Usage
     model: str | None = None
     prompt: PromptRef | None = None
+
+
+@dataclass(kw_only=True)
+class Proposal:
+    """
+    A change of a preset that a person may accept, and its proof.
+    """
+
+    id: str
+    preset: str
+    status: Literal["writing", "playing", "judging", "decided", "accepted", "failed"]
+    created_at: str
+    evidence: list[Evidence]
+    held_out: list[str]
+    before: LearnedSetting
+    after: LearnedSetting | None
+    spent: Usage
+    refinement: str
+    why: list[ChangeReason] | None = None
+    proof: Proof | None = None
+    batches: list[str] | None = None
+    error: str | None = None
+    accepted_at: str | None = None
+
+
+@dataclass(kw_only=True)
+class ProposalList:
+    """
+    The proposals for a preset, newest first.
+    """
+
+    data: list[Proposal]
 
 
 @dataclass(kw_only=True)

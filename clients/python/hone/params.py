@@ -3,6 +3,14 @@
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, Union
 
 
+class Acceptance(TypedDict):
+    """
+    The decision to change the preset.
+    """
+
+    anyway: NotRequired[bool]
+
+
 class BestOfNStrategy(TypedDict):
     """
     Write n drafts in parallel, judge each, return the best (best-of-n, arXiv 2009.01325).
@@ -175,6 +183,17 @@ class PlanExecuteStrategy(TypedDict):
     approval_timeout_s: NotRequired[float]
     max_steps: NotRequired[int]
     revise: NotRequired[Literal["when_learnt", "each_step"]]
+
+
+class ProposalRequest(TypedDict):
+    """
+    How a proposal is written and proved.
+    """
+
+    texts: NotRequired[int]
+    budget_usd: NotRequired[float | None]
+    writer: NotRequired[str | ModelChoice | None]
+    judge: NotRequired[str | ModelChoice | None]
 
 
 class ProviderKeyRequest(TypedDict):

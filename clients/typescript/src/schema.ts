@@ -4,6 +4,17 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * Acceptance
+         * @description The decision to change the preset.
+         */
+        Acceptance: {
+            /**
+             * Anyway
+             * @description Whether to accept a proposal without a significant gain. Default: `false`.
+             */
+            anyway?: boolean;
+        };
+        /**
          * ApiKey
          * @description A key, without the secret part.
          */
@@ -609,6 +620,16 @@ export interface components {
             look_up?: boolean;
         };
         /**
+         * ChangeReason
+         * @description What was changed, and the numbers of the evidence for it.
+         */
+        ChangeReason: {
+            /** Change */
+            change: string;
+            /** Evidence */
+            evidence: number[];
+        };
+        /**
          * Changed
          * @description A PATCH was accepted: the limits now in force. Or a pause, which leaves them as they were.
          */
@@ -781,6 +802,18 @@ export interface components {
              * @description Texts with their scores, shown to critics.
              */
             examples?: components["schemas"]["ScoredExample"][];
+        };
+        /**
+         * CriterionGain
+         * @description By how much the proposed setting scores higher on one criterion.
+         */
+        CriterionGain: {
+            /** Difference */
+            difference: number;
+            /** Low */
+            low: number | null;
+            /** High */
+            high: number | null;
         };
         /**
          * CriterionScore
@@ -1101,6 +1134,26 @@ export interface components {
             /** Data */
             data: components["schemas"]["Event"][];
         } & components["schemas"]["EntryPage"];
+        /**
+         * Evidence
+         * @description One remark that the proposal was written from: a reference, without its words.
+         */
+        Evidence: {
+            /** Number */
+            number: number;
+            /** Refinement */
+            refinement: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "edit" | "feedback" | "rejection" | "rating" | "preference" | "returned_issue";
+            /**
+             * Path
+             * @description Path of the draft that it is about.
+             */
+            path: string | null;
+        };
         /**
          * ExcludesValidator
          * @description The draft contains none of `texts`.
@@ -1706,6 +1759,19 @@ export interface components {
              * @default []
              */
             approved_by?: string[];
+        };
+        /**
+         * LearnedSetting
+         * @description The fields of a preset that a proposal may change.
+         */
+        LearnedSetting: {
+            /**
+             * Criteria
+             * @description `auto`: `models.critic` first lists 3 to 8 from the task (arXiv 2410.03608).
+             */
+            criteria?: components["schemas"]["Criterion"][] | "auto";
+            /** @description Default: `{"generator":"","critic":""}`. */
+            instructions?: components["schemas"]["RoleInstructions"];
         };
         /**
          * LengthValidator
@@ -2550,6 +2616,168 @@ export interface components {
             name: string;
             /** Version */
             version: number;
+        };
+        /**
+         * Proof
+         * @description Present and proposed setting on held-out texts, as `hone compare` finds it.
+         */
+        Proof: {
+            /**
+             * Significant
+             * @description Whether the proposed setting is shown to be better.
+             */
+            significant: boolean;
+            /**
+             * Verdict
+             * @enum {string}
+             */
+            verdict: "better" | "worse" | "even" | "open" | "too few" | "none";
+            /**
+             * Said
+             * @description The finding in sentences.
+             */
+            said: string;
+            /**
+             * Texts
+             * @description Texts that have a score with both settings.
+             */
+            texts: number;
+            /**
+             * Held Out
+             * @description Texts that were played.
+             */
+            held_out: number;
+            /**
+             * Difference
+             * @description Mean score of the proposed setting minus that of the present one.
+             */
+            difference: number | null;
+            /**
+             * Low
+             * @description Lower end of the interval of the difference.
+             */
+            low: number | null;
+            /** High */
+            high: number | null;
+            /**
+             * Confidence
+             * @description Of the interval: higher with every proposal for the same setting.
+             */
+            confidence: number;
+            /** Wins */
+            wins: number;
+            /** Losses */
+            losses: number;
+            /** Ties */
+            ties: number;
+            /** Score Before */
+            score_before: number | null;
+            /** Score After */
+            score_after: number | null;
+            /**
+             * Cost Usd Before
+             * @description Mean cost of refining a text.
+             */
+            cost_usd_before: number | null;
+            /** Cost Usd After */
+            cost_usd_after: number | null;
+            /** Criteria */
+            criteria: {
+                [key: string]: components["schemas"]["CriterionGain"];
+            };
+        };
+        /**
+         * Proposal
+         * @description A change of a preset that a person may accept, and its proof.
+         */
+        Proposal: {
+            /** Id */
+            id: string;
+            /** Preset */
+            preset: string;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "writing" | "playing" | "judging" | "decided" | "accepted" | "failed";
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Evidence
+             * @description What it was written from.
+             */
+            evidence: components["schemas"]["Evidence"][];
+            /**
+             * Held Out
+             * @description Refinements whose texts are played: none of them is in the evidence.
+             */
+            held_out: string[];
+            before: components["schemas"]["LearnedSetting"];
+            /** @description Null until it is written. */
+            after: components["schemas"]["LearnedSetting"] | null;
+            /**
+             * Why
+             * @default []
+             */
+            why?: components["schemas"]["ChangeReason"][];
+            proof?: components["schemas"]["Proof"] | null;
+            /** @description What writing, playing and judging consumed so far. */
+            spent: components["schemas"]["Usage"];
+            /**
+             * Refinement
+             * @description The refinement that writes it.
+             */
+            refinement: string;
+            /**
+             * Batches
+             * @description The batches that played and judged it.
+             * @default []
+             */
+            batches?: string[];
+            /**
+             * Error
+             * @description Why it failed.
+             */
+            error?: string | null;
+            /** Accepted At */
+            accepted_at?: string | null;
+        };
+        /**
+         * ProposalList
+         * @description The proposals for a preset, newest first.
+         */
+        ProposalList: {
+            /** Data */
+            data: components["schemas"]["Proposal"][];
+        };
+        /**
+         * ProposalRequest
+         * @description How a proposal is written and proved.
+         */
+        ProposalRequest: {
+            /**
+             * Texts
+             * @description Held-out texts that are played at most. Default: `20`.
+             */
+            texts?: number;
+            /**
+             * Budget Usd
+             * @description Dollars that everything may cost: fewer texts are played where it is small.
+             */
+            budget_usd?: number | null;
+            /**
+             * Writer
+             * @description Model that writes the proposal; null: the generator of the preset.
+             */
+            writer?: (string | components["schemas"]["ModelChoice"]) | null;
+            /**
+             * Judge
+             * @description Model that judges the drafts; null: the critic of the preset.
+             */
+            judge?: (string | components["schemas"]["ModelChoice"]) | null;
         };
         /**
          * ProviderKey
@@ -4716,6 +4944,7 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type Acceptance = components['schemas']['Acceptance'];
 export type ApiKey = components['schemas']['ApiKey'];
 export type ApprovalGiven = components['schemas']['ApprovalGiven'];
 export type AskedReview = components['schemas']['AskedReview'];
@@ -4744,6 +4973,7 @@ export type Cap = components['schemas']['Cap'];
 export type Cause = components['schemas']['Cause'];
 export type Caveat = components['schemas']['Caveat'];
 export type ChainOfVerificationStrategy = components['schemas']['ChainOfVerificationStrategy'];
+export type ChangeReason = components['schemas']['ChangeReason'];
 export type Changed = components['schemas']['Changed'];
 export type ChatMessage = components['schemas']['ChatMessage'];
 export type CitationsValidator = components['schemas']['CitationsValidator'];
@@ -4753,6 +4983,7 @@ export type ContainsValidator = components['schemas']['ContainsValidator'];
 export type ContextDocument = components['schemas']['ContextDocument'];
 export type ContinuedFrom = components['schemas']['ContinuedFrom'];
 export type Criterion = components['schemas']['Criterion'];
+export type CriterionGain = components['schemas']['CriterionGain'];
 export type CriterionScore = components['schemas']['CriterionScore'];
 export type Critics = components['schemas']['Critics'];
 export type CritiqueStrategy = components['schemas']['CritiqueStrategy'];
@@ -4773,6 +5004,7 @@ export type Enough = components['schemas']['Enough'];
 export type EntryPage = components['schemas']['EntryPage'];
 export type Event = components['schemas']['Event'];
 export type EventPage = components['schemas']['EventPage'];
+export type Evidence = components['schemas']['Evidence'];
 export type ExcludesValidator = components['schemas']['ExcludesValidator'];
 export type Failure = components['schemas']['Failure'];
 export type FieldError = components['schemas']['FieldError'];
@@ -4804,6 +5036,7 @@ export type JudgedIteration = components['schemas']['JudgedIteration'];
 export type KeyList = components['schemas']['KeyList'];
 export type KeyRequest = components['schemas']['KeyRequest'];
 export type LastReview = components['schemas']['LastReview'];
+export type LearnedSetting = components['schemas']['LearnedSetting'];
 export type LengthValidator = components['schemas']['LengthValidator'];
 export type Limits = components['schemas']['Limits'];
 export type LimitsChange = components['schemas']['LimitsChange'];
@@ -4844,6 +5077,10 @@ export type PresetList = components['schemas']['PresetList'];
 export type PricedModel = components['schemas']['PricedModel'];
 export type Problem = components['schemas']['Problem'];
 export type PromptRef = components['schemas']['PromptRef'];
+export type Proof = components['schemas']['Proof'];
+export type Proposal = components['schemas']['Proposal'];
+export type ProposalList = components['schemas']['ProposalList'];
+export type ProposalRequest = components['schemas']['ProposalRequest'];
 export type ProviderKey = components['schemas']['ProviderKey'];
 export type ProviderKeyList = components['schemas']['ProviderKeyList'];
 export type ProviderKeyRequest = components['schemas']['ProviderKeyRequest'];

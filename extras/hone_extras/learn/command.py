@@ -1,12 +1,12 @@
 """`hone presets`: propose a change of a preset, see its proof, and accept it."""
 
-import json as jsonlib
 import time
 from difflib import unified_diff
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
+import yaml
 from rich.console import Console
 
 from app.cli.client_commands import connected, given
@@ -25,6 +25,8 @@ from app.cli.root import (
 from hone_extras.learn.proposal import LearnedSetting, Proposal, ProposalList
 
 LOOK_S = 0.5
+COLOURS = {"+": "green", "-": "red"}
+"""Of the lines of a change."""
 
 presets = typer.Typer(
     cls=HoneGroup,
@@ -38,8 +40,8 @@ PresetArgument = Annotated[str, typer.Argument(metavar="PRESET", help="Name of t
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the proposal: prop_...")]
 
 
-@presets.command()
-def propose(
+@presets.command(name="propose")
+def propose_change(
     preset: PresetArgument,
     *,
     texts: Annotated[int | None, typer.Option(help="Texts played at most.  [default: 20]")] = None,
@@ -117,8 +119,10 @@ def accept(
     say(console(), f"{preset} is changed as {proposal_id} proposed.")
 
 
-@presets.command()
-def remove(preset: PresetArgument, proposal_id: IdArgument, *, server: ServerOption = None) -> None:
+@presets.command(name="remove")
+def remove_command(
+    preset: PresetArgument, proposal_id: IdArgument, *, server: ServerOption = None
+) -> None:
     """Cancel what a proposal has under way, and delete it."""
     with connected(server) as client:
         client.request("DELETE", _path(preset, proposal_id))
@@ -154,8 +158,9 @@ def show_proposal(found: Proposal, shown: Console) -> None:
         say(shown, f"- {reason.change} ({', '.join(map(str, reason.evidence))})")
     if found.after is not None:
         before, after = _lines(found.before), _lines(found.after)
-        for line in unified_diff(before, after, "present", "proposed", lineterm="", n=1):
-            say(shown, line, {"+": "green", "-": "red"}.get(line[0], ""))
+        for line in [*unified_diff(before, after, lineterm="", n=0)][2:]:
+            if line[0] in COLOURS:
+                say(shown, line, COLOURS[line[0]])
     if found.error is not None:
         say(shown, f"It failed: {found.error}", "red")
     if (proof := found.proof) is not None:
@@ -168,5 +173,5 @@ def show_proposal(found: Proposal, shown: Console) -> None:
 
 
 def _lines(setting: LearnedSetting) -> list[str]:
-    told: dict[str, Any] = setting.model_dump(mode="json", exclude_defaults=True)
-    return jsonlib.dumps(told, indent=1, ensure_ascii=False).splitlines()
+    told = setting.model_dump(mode="json", exclude_defaults=True)
+    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=1_000).splitlines()

@@ -35,6 +35,7 @@ from app.store import Store
 from hone_extras.compare.comparison import FEWEST_TEXTS
 from hone_extras.learn import requests
 from hone_extras.learn.proposal import (
+    UNDER_WAY,
     LearnedSetting,
     Proposal,
     ProposalRequest,
@@ -45,9 +46,9 @@ from hone_extras.learn.remarks import (
     FEWEST_TEXTS_IN_ALL,
     MARK,
     RemarkedText,
+    divided,
     remarked_texts,
     setting_of,
-    split,
     text_again,
 )
 from hone_extras.learn.requests import PRESENT, PROPOSED, Lines, NotWritten
@@ -96,7 +97,7 @@ class Learning:
         before = setting_of(preset.request)
         texts = await remarked_texts(self._store, tenant, preset)
         _require_enough(preset_name, texts)
-        written_from, held_out = split(texts, asked.texts)
+        written_from, held_out = divided(texts, asked.texts)
         remarks = requests.chosen(written_from)
         proposal_id = f"prop_{ULID()}"
         begun: dict[str, Any] = {
@@ -115,7 +116,10 @@ class Learning:
         begun["held_out"] = [text.ids for text in held_out[: begun.pop("texts")]]
         writing |= requests.capped(fields, begun["caps"]["writing"])
         made = await self._service.submit(
-            tenant, requests.parsed(writing), sha256(to_json(writing)).hexdigest(), api_key=api_key
+            tenant,
+            requests.request_of(writing),
+            sha256(to_json(writing)).hexdigest(),
+            api_key=api_key,
         )
         begun["writing"] = made.snapshot.id
         await self._store.proposals.begin(tenant, proposal_id, "begun", begun)
@@ -172,13 +176,12 @@ class Learning:
     async def remove(self, tenant: str, preset_name: str, proposal_id: str) -> None:
         """Cancel what a proposal has under way, and delete it."""
         facts = await self._facts(tenant, proposal_id, preset_name)
+        batches = [facts[name]["batch"] for name in ("playing", "judging") if name in facts]
         with suppress(HoneError):  # it has ended, or was erased
-            if "written" not in facts:
-                await self._store.cancel(tenant, facts["begun"]["writing"])
-        for name in ("playing", "judging"):
+            await self._store.cancel(tenant, facts["begun"]["writing"])
+        for batch in batches:
             with suppress(HoneError):
-                if name in facts and proposal_of(proposal_id, facts).is_under_way:
-                    await self._store.batches.cancel(tenant, facts[name]["batch"])
+                await self._store.batches.cancel(tenant, batch)
         await self._store.proposals.remove(tenant, proposal_id)
 
     async def advance(self, tenant: str, proposal_id: str) -> None:
@@ -206,7 +209,7 @@ class Learning:
             now = await self._store.snapshot(tenant, begun["writing"])
             if not now.status.is_terminal:
                 return None
-            change = requests.written_in(now, len(begun["evidence"]))
+            change = requests.change_in(now, len(begun["evidence"]))
             before = LearnedSetting.model_validate(begun["before"])
             said = change.model_dump(mode="json") | {"spent": now.usage.model_dump()}
             return "written", said | {"after": change.over(before).model_dump(mode="json")}
@@ -275,9 +278,8 @@ class Learning:
             wait_s = min(1.3 * wait_s, LONGEST_LOOK_S)
             try:
                 await self.advance(tenant, proposal_id)
-                if not proposal_of(
-                    proposal_id, await self._facts(tenant, proposal_id)
-                ).is_under_way:
+                facts = await self._facts(tenant, proposal_id)
+                if status_of(facts) not in UNDER_WAY:
                     return
             except ProposalNotFound:
                 return
@@ -344,13 +346,14 @@ class Learning:
         }
         if asked.budget_usd is None:
             return {"texts": len(held_out), "caps": dict.fromkeys(costs)}
-        return _within(asked.budget_usd, costs, len(held_out))
+        return shares_of(asked.budget_usd, costs, len(held_out))
 
     async def _cost(self, tenant: str, fields: Mapping[str, Any], pointer: str) -> float | None:
         try:
-            estimate = await self._service.estimate(tenant, requests.parsed(fields))
+            estimate = await self._service.estimate(tenant, requests.request_of(fields))
         except InvalidRequest as refused:
-            raise InvalidRequest.at(FieldError(pointer=pointer, detail=refused.detail)) from None
+            detail = "; ".join(error.detail for error in refused.errors) or refused.detail
+            raise InvalidRequest.at(FieldError(pointer=pointer, detail=detail)) from None
         return estimate.p95.cost_usd
 
 
@@ -368,7 +371,7 @@ async def _proof(
     return proof.model_dump(mode="json")
 
 
-def _within(budget_usd: float, costs: Mapping[str, float | None], most: int) -> dict[str, Any]:
+def shares_of(budget_usd: float, costs: Mapping[str, float | None], most: int) -> dict[str, Any]:
     """Return how many texts a budget pays for, and its shares; together they are the budget."""
     known = {name: cost for name, cost in costs.items() if cost is not None}
     if len(known) < len(costs):

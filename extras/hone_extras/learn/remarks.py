@@ -239,7 +239,7 @@ def _edited(before: str, after: str) -> str:
     return "\n".join(lines)[: 2 * LONG]
 
 
-def split(
+def divided(
     texts: Iterable[RemarkedText], most: int
 ) -> tuple[list[RemarkedText], list[RemarkedText]]:
     """Return the texts to write a proposal from, and those to play, of which people spoke.

@@ -123,7 +123,7 @@ def writing(
     }
 
 
-def written_in(ended: Snapshot, numbers: int) -> WrittenChange:
+def change_in(ended: Snapshot, numbers: int) -> WrittenChange:
     """Return the change in the result of an ended refinement; raise NotWritten."""
     if ended.result is None or ended.outcome != "passed":
         raise NotWritten(f"the model wrote no proposal: {ended.reason or ended.status}")
@@ -258,6 +258,6 @@ def _laid_over(preset: Mapping[str, Any], over: Mapping[str, Any]) -> Overlay:
     return Overlay(RequestLayer(preset, "the preset"), RequestLayer(over))
 
 
-def parsed(fields: Mapping[str, Any]) -> RefinementRequest:
+def request_of(fields: Mapping[str, Any]) -> RefinementRequest:
     """Return a request; raise InvalidRequest for fields that do not go together."""
     return Overlay(RequestLayer(fields)).request()

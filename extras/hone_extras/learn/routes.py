@@ -69,7 +69,7 @@ AcceptanceOf = Annotated[RequestBody[Acceptance], Depends(body_as(Acceptance, is
     responses=problems(NotFound, Conflict, *OF_SUBMISSION),
     openapi_extra=body(ProposalRequest, {"small": {"texts": 12}}, is_required=False),
 )
-async def create(
+async def begin_proposal(
     preset_id: PresetPath,
     asked: RequestOf,
     tenant: Tenant,
@@ -90,13 +90,15 @@ async def create(
 
 
 @router.get("", operation_id="listProposals", responses=problems(NotFound))
-async def list_(preset_id: PresetPath, tenant: Tenant, learning: TheLearning) -> ProposalList:
+async def list_proposals(
+    preset_id: PresetPath, tenant: Tenant, learning: TheLearning
+) -> ProposalList:
     """Return the proposals for a preset, newest first."""
     return ProposalList(data=tuple(await learning.all(tenant, preset_id)))
 
 
 @router.get("/{proposal_id}", operation_id="getProposal", responses=problems(NotFound))
-async def get(
+async def get_proposal(
     preset_id: PresetPath, proposal_id: ProposalId, tenant: Tenant, learning: TheLearning
 ) -> Proposal:
     """Return a proposal with what is known of it by now."""
@@ -109,7 +111,7 @@ async def get(
     responses=problems(NotFound, Conflict, PreconditionFailed, *UNREADABLE),
     openapi_extra=body(Acceptance, {"as proved": {}}, is_required=False),
 )
-async def accept(
+async def accept_proposal(
     preset_id: PresetPath,
     proposal_id: ProposalId,
     given: AcceptanceOf,
@@ -129,7 +131,7 @@ async def accept(
     status_code=204,
     responses=problems(NotFound),
 )
-async def remove(
+async def remove_proposal(
     preset_id: PresetPath, proposal_id: ProposalId, tenant: Tenant, learning: TheLearning
 ) -> None:
     """Cancel what a proposal has under way, and delete it. What it played stays to its end."""
