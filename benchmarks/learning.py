@@ -116,7 +116,7 @@ def tried(
         gain,
         len(outcomes),
         proof.significant,
-        (proof.difference or 0) > 0,
+        proof.gain is not None and proof.gain.mean > 0,
         fmean(new.quality for new in proposed) - fmean(old.quality for old in present),
         1 + sum(each.calls for each in both) + len(both),
     )

@@ -65,9 +65,8 @@ def test_all_tries_for_one_setting_err_in_one_of_twenty_together() -> None:
 
 def test_the_shares_of_a_budget_are_the_budget() -> None:
     costs = {"writing": 0.1, "playing": 0.02, "judging": 0.01}
-    found = shares_of(1.0, costs, 40)
-    assert found["texts"] == 15
-    caps = found["caps"]
+    texts_paid, caps = shares_of(1.0, costs, 40)
+    assert texts_paid == 15
     whole = caps["writing"] + 15 * 2 * (caps["playing"] + caps["judging"])
     assert whole == pytest.approx(1.0)
     with pytest.raises(InvalidRequest, match=r"6 texts.* may cost \$0.46"):

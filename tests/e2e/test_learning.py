@@ -81,7 +81,7 @@ async def test_a_preset_learns_what_its_reviewer_changes_once_a_person_accepts(
     assert found["after"]["instructions"]["generator"] == FORBIDDEN
     proof = found["proof"]
     assert (proof["significant"], proof["texts"], proof["wins"], proof["losses"]) == (True, 6, 6, 0)
-    assert 0 < proof["low"] < proof["difference"] < proof["high"]
+    assert 0 < proof["gain"]["low"] < proof["gain"]["mean"] < proof["gain"]["high"]
     assert found["spent"]["calls"] == 1 + 6 * 2 * 2 + 6 * 2  # to write, to play, to judge
     assert found["spent"]["cost_usd"] > 0
     assert "instructions" not in await preset_of(service, "greeting")

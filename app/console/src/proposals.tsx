@@ -89,8 +89,8 @@ function Finding({ of }: { of: Proposal }) {
         <>
           <p>{proof.said}</p>
           <p class="quiet">
-            score {scoreText(proof.score_before)} → {scoreText(proof.score_after)}, {proof.wins} won, {proof.losses} lost, {proof.ties} tied of{' '}
-            {proof.texts} texts; {costText(proof.cost_usd_before)} → {costText(proof.cost_usd_after)} a text
+            score {scoreText(proof.present.score)} → {scoreText(proof.proposed.score)}, {proof.wins} won, {proof.losses} lost, {proof.ties} tied of{' '}
+            {proof.texts} texts; {costText(proof.present.cost_usd)} → {costText(proof.proposed.cost_usd)} a text
           </p>
         </>
       )}

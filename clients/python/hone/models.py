@@ -199,17 +199,6 @@ class ContextDocument:
 
 
 @dataclass(kw_only=True)
-class CriterionGain:
-    """
-    By how much the proposed setting scores higher on one criterion.
-    """
-
-    difference: float
-    low: float | None
-    high: float | None
-
-
-@dataclass(kw_only=True)
 class CritiqueStrategy:
     """
     Judge the given draft once and revise nothing.
@@ -359,6 +348,17 @@ class FirstDrafts:
 
     mean: float
     sd: float | None
+
+
+@dataclass(kw_only=True)
+class Gain:
+    """
+    The mean score of the proposed setting minus that of the present one, and its interval.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
 
 
 @dataclass(kw_only=True)
@@ -694,31 +694,6 @@ class PromptRef:
 
 
 @dataclass(kw_only=True)
-class Proof:
-    """
-    Present and proposed setting on held-out texts, as `hone compare` finds it.
-    """
-
-    significant: bool
-    verdict: Literal["better", "worse", "even", "open", "too few", "none"]
-    said: str
-    texts: int
-    held_out: int
-    difference: float | None
-    low: float | None
-    high: float | None
-    confidence: float
-    wins: int
-    losses: int
-    ties: int
-    score_before: float | None
-    score_after: float | None
-    cost_usd_before: float | None
-    cost_usd_after: float | None
-    criteria: dict[str, CriterionGain]
-
-
-@dataclass(kw_only=True)
 class ProviderKey:
     """
     A key of the tenant's own for a provider; no response shows the key itself.
@@ -976,6 +951,16 @@ class SelfCorrectionStrategy:
     """
 
     kind: Literal["self_correction"]
+
+
+@dataclass(kw_only=True)
+class SettingResult:
+    """
+    Means over the texts that were played with a setting.
+    """
+
+    score: float | None
+    cost_usd: float | None
 
 
 @dataclass(kw_only=True)
@@ -1739,6 +1724,27 @@ class PerformedStep:
     usage: Usage
     model: str | None = None
     prompt: PromptRef | None = None
+
+
+@dataclass(kw_only=True)
+class Proof:
+    """
+    Present and proposed setting on held-out texts, as `hone compare` finds it.
+    """
+
+    significant: bool
+    verdict: Literal["better", "worse", "even", "open", "too few", "none"]
+    said: str
+    held_out: int
+    texts: int
+    gain: Gain | None
+    confidence: float
+    wins: int
+    losses: int
+    ties: int
+    present: SettingResult
+    proposed: SettingResult
+    criteria: dict[str, Gain]
 
 
 @dataclass(kw_only=True)

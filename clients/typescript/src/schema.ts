@@ -804,18 +804,6 @@ export interface components {
             examples?: components["schemas"]["ScoredExample"][];
         };
         /**
-         * CriterionGain
-         * @description By how much the proposed setting scores higher on one criterion.
-         */
-        CriterionGain: {
-            /** Difference */
-            difference: number;
-            /** Low */
-            low: number | null;
-            /** High */
-            high: number | null;
-        };
-        /**
          * CriterionScore
          * @description How far a draft meets one criterion; `null` if the critic cannot measure it.
          */
@@ -1326,6 +1314,21 @@ export interface components {
              * @description The first 20 changes.
              */
             changes: components["schemas"]["TextChange"][];
+        };
+        /**
+         * Gain
+         * @description The mean score of the proposed setting minus that of the present one, and its interval.
+         */
+        Gain: {
+            /** Mean */
+            mean: number;
+            /**
+             * Low
+             * @description Null without a spread.
+             */
+            low: number | null;
+            /** High */
+            high: number | null;
         };
         /**
          * Health
@@ -2638,27 +2641,16 @@ export interface components {
              */
             said: string;
             /**
-             * Texts
-             * @description Texts that have a score with both settings.
-             */
-            texts: number;
-            /**
              * Held Out
              * @description Texts that were played.
              */
             held_out: number;
             /**
-             * Difference
-             * @description Mean score of the proposed setting minus that of the present one.
+             * Texts
+             * @description Those of them that have a score with both settings.
              */
-            difference: number | null;
-            /**
-             * Low
-             * @description Lower end of the interval of the difference.
-             */
-            low: number | null;
-            /** High */
-            high: number | null;
+            texts: number;
+            gain: components["schemas"]["Gain"] | null;
             /**
              * Confidence
              * @description Of the interval: higher with every proposal for the same setting.
@@ -2670,20 +2662,11 @@ export interface components {
             losses: number;
             /** Ties */
             ties: number;
-            /** Score Before */
-            score_before: number | null;
-            /** Score After */
-            score_after: number | null;
-            /**
-             * Cost Usd Before
-             * @description Mean cost of refining a text.
-             */
-            cost_usd_before: number | null;
-            /** Cost Usd After */
-            cost_usd_after: number | null;
+            present: components["schemas"]["SettingResult"];
+            proposed: components["schemas"]["SettingResult"];
             /** Criteria */
             criteria: {
-                [key: string]: components["schemas"]["CriterionGain"];
+                [key: string]: components["schemas"]["Gain"];
             };
         };
         /**
@@ -3920,6 +3903,19 @@ export interface components {
             kind: "self_correction";
         };
         /**
+         * SettingResult
+         * @description Means over the texts that were played with a setting.
+         */
+        SettingResult: {
+            /** Score */
+            score: number | null;
+            /**
+             * Cost Usd
+             * @description Of refining a text.
+             */
+            cost_usd: number | null;
+        };
+        /**
          * Snapshot
          * @description The current state of a refinement.
          *
@@ -4983,7 +4979,6 @@ export type ContainsValidator = components['schemas']['ContainsValidator'];
 export type ContextDocument = components['schemas']['ContextDocument'];
 export type ContinuedFrom = components['schemas']['ContinuedFrom'];
 export type Criterion = components['schemas']['Criterion'];
-export type CriterionGain = components['schemas']['CriterionGain'];
 export type CriterionScore = components['schemas']['CriterionScore'];
 export type Critics = components['schemas']['Critics'];
 export type CritiqueStrategy = components['schemas']['CritiqueStrategy'];
@@ -5012,6 +5007,7 @@ export type Finding = components['schemas']['Finding'];
 export type FindingsReply = components['schemas']['FindingsReply'];
 export type FirstDrafts = components['schemas']['FirstDrafts'];
 export type FixMade = components['schemas']['FixMade'];
+export type Gain = components['schemas']['Gain'];
 export type Health = components['schemas']['Health'];
 export type HttpValidator = components['schemas']['HttpValidator'];
 export type Insight = components['schemas']['Insight'];
@@ -5133,6 +5129,7 @@ export type ScoredExample = components['schemas']['ScoredExample'];
 export type ScoringValidator = components['schemas']['ScoringValidator'];
 export type SelfConsistencyStrategy = components['schemas']['SelfConsistencyStrategy'];
 export type SelfCorrectionStrategy = components['schemas']['SelfCorrectionStrategy'];
+export type SettingResult = components['schemas']['SettingResult'];
 export type Snapshot = components['schemas']['Snapshot'];
 export type SnapshotPage = components['schemas']['SnapshotPage'];
 export type Span = components['schemas']['Span'];

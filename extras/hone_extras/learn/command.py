@@ -136,9 +136,9 @@ def _path(preset: str, proposal_id: str = "") -> str:
 
 def _row(found: Proposal) -> tuple[str, ...]:
     proof = found.proof
-    if proof is None or proof.difference is None:
+    if proof is None or proof.gain is None:
         return found.id, found.status, "", "", f"{found.created_at:%Y-%m-%d %H:%M}"
-    shown = f"{proof.difference:+.3f}{'' if proof.significant else ' (not significant)'}"
+    shown = f"{proof.gain.mean:+.3f}{'' if proof.significant else ' (not significant)'}"
     tally = f"{proof.wins}-{proof.losses}-{proof.ties}"
     return found.id, found.status, shown, tally, f"{found.created_at:%Y-%m-%d %H:%M}"
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -29,6 +30,7 @@ from app.contract.errors import (
 )
 from app.contract.judgement import Usage
 from app.contract.overlays import Preset
+from app.contract.requests import RefinementRequest
 from app.service import Batches, Service
 from app.service.batches import BatchEnd, BatchLine, Received, refused_line
 from app.store import Store
@@ -45,13 +47,14 @@ from hone_extras.learn.proposal import (
 from hone_extras.learn.remarks import (
     FEWEST_TEXTS_IN_ALL,
     MARK,
+    Remark,
     RemarkedText,
     divided,
     remarked_texts,
     setting_of,
     text_again,
 )
-from hone_extras.learn.requests import PRESENT, PROPOSED, Lines, NotWritten
+from hone_extras.learn.requests import PRESENT, PROPOSED, STAND_IN, Lines, NotWritten, Trial
 
 MOST_PROPOSALS = 200
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.2, 10.0
@@ -94,36 +97,32 @@ class Learning:
         earlier = await self.all(tenant, preset_name)
         if running := [each.id for each in earlier if each.is_under_way]:
             raise Conflict(f"{running[0]} is under way: wait for it, or remove it")
-        before = setting_of(preset.request)
         texts = await remarked_texts(self._store, tenant, preset)
         _require_enough(preset_name, texts)
         written_from, held_out = divided(texts, asked.texts)
         remarks = requests.chosen(written_from)
-        proposal_id = f"prop_{ULID()}"
-        begun: dict[str, Any] = {
+        fields = await self._store.presets.fields(tenant, preset_name)
+        before, given = setting_of(preset.request), asked.model_dump(mode="json")
+        trial = Trial(f"prop_{ULID()}", fields, before, given)
+        count, caps = await self._budget(tenant, trial, remarks, held_out, asked.budget_usd)
+        writing = replace(trial, caps_usd=caps).writing(remarks)
+        digest = sha256(trial.id.encode()).hexdigest()
+        made = await self._service.submit(tenant, writing, digest, api_key=api_key)
+        begun = {
             "preset": preset_name,
             "at": datetime.now(UTC).isoformat(),
-            "asked": asked.model_dump(mode="json"),
+            "asked": given,
+            "caps_usd": caps,
             "before": before.model_dump(mode="json"),
             "version": _version(preset),
             "evidence": [each.model_dump() for each in requests.evidence_of(remarks)],
+            "held_out": [text.ids for text in held_out[:count]],
             "attempt": sum(each.proof is not None and each.before == before for each in earlier),
             "api_key": api_key,
+            "writing": made.snapshot.id,
         }
-        fields = await self._store.presets.fields(tenant, preset_name)
-        writing = requests.writing(fields, before, remarks, asked, proposal_id)
-        begun |= await self._budget(tenant, fields, before, writing, held_out, asked)
-        begun["held_out"] = [text.ids for text in held_out[: begun.pop("texts")]]
-        writing |= requests.capped(fields, begun["caps"]["writing"])
-        made = await self._service.submit(
-            tenant,
-            requests.request_of(writing),
-            sha256(to_json(writing)).hexdigest(),
-            api_key=api_key,
-        )
-        begun["writing"] = made.snapshot.id
-        await self._store.proposals.begin(tenant, proposal_id, "begun", begun)
-        return await self.look(tenant, preset_name, proposal_id)
+        await self._store.proposals.begin(tenant, trial.id, "begun", begun)
+        return await self.look(tenant, preset_name, trial.id)
 
     async def look(self, tenant: str, preset_name: str, proposal_id: str) -> Proposal:
         """Return a proposal as it is now; take it further if that is possible."""
@@ -215,15 +214,10 @@ class Learning:
             return "written", said | {"after": change.over(before).model_dump(mode="json")}
         if facts["written"]["after"] == begun["before"]:
             return "proof", {"proof": await _proof(begun, {}, {}, {}), "spent": {}}
-        preset = await self._preset_of(tenant, begun)
-        settings = {PRESENT: begun["before"], PROPOSED: facts["written"]["after"]}
-        lines = requests.playing(
-            preset,
-            {name: LearnedSetting.model_validate(found) for name, found in settings.items()},
-            await self._texts(tenant, begun),
-            proposal_id,
-            begun["caps"]["playing"],
-        )
+        trial = await self._trial(tenant, proposal_id, begun)
+        after = LearnedSetting.model_validate(facts["written"]["after"])
+        settings = {PRESENT: trial.before, PROPOSED: after}
+        lines = trial.playing(await self._texts(tenant, begun), settings)
         batch = await self._submitted(tenant, proposal_id, "playing", lines, begun["api_key"])
         return "playing", {"batch": batch}
 
@@ -232,15 +226,8 @@ class Learning:
         played = await self._results(tenant, facts["playing"]["batch"])
         if played is None:
             return None
-        lines = requests.judging(
-            await self._preset_of(tenant, begun),
-            LearnedSetting.model_validate(begun["before"]),
-            await self._texts(tenant, begun),
-            played,
-            ProposalRequest.model_validate(begun["asked"]),
-            proposal_id,
-            begun["caps"]["judging"],
-        )
+        trial = await self._trial(tenant, proposal_id, begun)
+        lines = trial.judging(await self._texts(tenant, begun), played)
         if not lines:
             raise NotWritten("no text was refined with either setting")
         batch = await self._submitted(tenant, proposal_id, "judging", lines, begun["api_key"])
@@ -292,10 +279,12 @@ class Learning:
             raise ProposalNotFound(proposal_id)
         return facts
 
-    async def _preset_of(self, tenant: str, begun: Facts) -> dict[str, Any]:
-        """Return the fields of the preset; raise PreconditionFailed if it has changed."""
+    async def _trial(self, tenant: str, proposal_id: str, begun: Facts) -> Trial:
+        """Return the requests of a proposal; raise PreconditionFailed if its preset has changed."""
         _require_version(await self._store.presets.get(tenant, begun["preset"]), begun)
-        return await self._store.presets.fields(tenant, begun["preset"])
+        fields = await self._store.presets.fields(tenant, begun["preset"])
+        before = LearnedSetting.model_validate(begun["before"])
+        return Trial(proposal_id, fields, before, begun["asked"], begun["caps_usd"])
 
     async def _texts(self, tenant: str, begun: Facts) -> list[RemarkedText | None]:
         until = datetime.fromisoformat(begun["at"])
@@ -324,37 +313,34 @@ class Learning:
     async def _budget(
         self,
         tenant: str,
-        preset: Mapping[str, Any],
-        before: LearnedSetting,
-        writing: Mapping[str, Any],
+        trial: Trial,
+        remarks: Sequence[Remark],
         held_out: Sequence[RemarkedText],
-        asked: ProposalRequest,
-    ) -> dict[str, Any]:
+        budget_usd: float | None,
+    ) -> tuple[int, dict[str, float]]:
         """Return how many texts are played, and what each request may cost.
 
         The longest text stands for all. Raises InvalidRequest for a budget below `FEWEST_TEXTS`,
         and for models that cannot do it.
         """
         longest = max(held_out, key=lambda text: text.size)
-        ((_, played),) = requests.playing(preset, {PRESENT: before}, [longest], "")
-        draft = longest.fields.get("draft") or "x" * requests.STAND_IN
-        judged = requests.judgement(preset, before, longest, draft, asked)
+        ((_, played),) = trial.playing([longest], {PRESENT: trial.before})
+        judged = trial.judgement(longest, longest.fields.get("draft") or "x" * STAND_IN)
         costs = {
-            "writing": await self._cost(tenant, writing, "/writer"),
-            "playing": await self._cost(tenant, played.fields, ""),
-            "judging": await self._cost(tenant, judged, "/judge"),
+            "writing": await self._cost(tenant, trial.writing(remarks), "/writer"),
+            "playing": await self._cost(tenant, played.request(), ""),
+            "judging": await self._cost(tenant, judged.request(), "/judge"),
         }
-        if asked.budget_usd is None:
-            return {"texts": len(held_out), "caps": dict.fromkeys(costs)}
-        return shares_of(asked.budget_usd, costs, len(held_out))
+        if budget_usd is None:
+            return len(held_out), {}
+        return shares_of(budget_usd, costs, len(held_out))
 
-    async def _cost(self, tenant: str, fields: Mapping[str, Any], pointer: str) -> float | None:
+    async def _cost(self, tenant: str, request: RefinementRequest, pointer: str) -> float | None:
         try:
-            estimate = await self._service.estimate(tenant, requests.request_of(fields))
+            return (await self._service.estimate(tenant, request)).p95.cost_usd
         except InvalidRequest as refused:
             detail = "; ".join(error.detail for error in refused.errors) or refused.detail
             raise InvalidRequest.at(FieldError(pointer=pointer, detail=detail)) from None
-        return estimate.p95.cost_usd
 
 
 Fact = tuple[str, dict[str, Any]]
@@ -371,7 +357,9 @@ async def _proof(
     return proof.model_dump(mode="json")
 
 
-def shares_of(budget_usd: float, costs: Mapping[str, float | None], most: int) -> dict[str, Any]:
+def shares_of(
+    budget_usd: float, costs: Mapping[str, float | None], most: int
+) -> tuple[int, dict[str, float]]:
     """Return how many texts a budget pays for, and its shares; together they are the budget."""
     known = {name: cost for name, cost in costs.items() if cost is not None}
     if len(known) < len(costs):
@@ -385,7 +373,7 @@ def shares_of(budget_usd: float, costs: Mapping[str, float | None], most: int) -
         detail = f"{FEWEST_TEXTS} texts, the fewest that prove anything, may cost ${least:.4f}"
         raise InvalidRequest.at(FieldError(pointer="/budget_usd", detail=detail))
     share = budget_usd / ((known["writing"] + texts * of_text) or 1)
-    return {"texts": texts, "caps": {name: cost * share for name, cost in known.items()}}
+    return texts, {name: cost * share for name, cost in known.items()}
 
 
 async def _received(proposal_id: str, lines: Lines) -> AsyncIterator[Received]:

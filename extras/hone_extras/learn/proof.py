@@ -9,11 +9,12 @@ from hone_extras.compare.comparison import (
     MeanInterval,
     NoScore,
     PairedDifference,
+    SettingSummary,
     TextOutcome,
     verdict_on,
 )
 from hone_extras.compare.paired_statistics import compare_settings
-from hone_extras.learn.proposal import CriterionGain, Proof
+from hone_extras.learn.proposal import Gain, Proof, SettingResult
 from hone_extras.learn.requests import PRESENT, PROPOSED, other
 
 MARGIN = 0.02
@@ -50,35 +51,30 @@ def compared(texts: list[dict[str, TextOutcome]], held_out: int, confidence: flo
     """Return the proof that lies in the outcomes of texts under both settings."""
     found = compare_settings((PRESENT, PROPOSED), texts, MARGIN, confidence=confidence)
     (pair,) = found.differences
-    before, after = found.settings
-    score = pair.score
-    said = " ".join(found.recommendation.sentences) if texts else NOTHING
     return Proof(
         significant=_is_better(pair, confidence),
         verdict=pair.verdict,
-        said=said,
-        texts=0 if score is None else score.count,
+        said=" ".join(found.recommendation.sentences) if texts else NOTHING,
         held_out=held_out if texts else 0,
-        difference=_mean(score),
-        low=None if score is None else score.low,
-        high=None if score is None else score.high,
+        texts=0 if pair.score is None else pair.score.count,
+        gain=None if pair.score is None else _gain(pair.score),
         confidence=confidence,
         wins=pair.wins,
         losses=pair.losses,
         ties=pair.ties,
-        score_before=_mean(before.score),
-        score_after=_mean(after.score),
-        cost_usd_before=_mean(before.cost_usd),
-        cost_usd_after=_mean(after.cost_usd),
-        criteria={
-            name: CriterionGain(difference=gap.mean, low=gap.low, high=gap.high)
-            for name, gap in pair.criteria.items()
-        },
+        present=_result(found.settings[0]),
+        proposed=_result(found.settings[1]),
+        criteria={name: _gain(gap) for name, gap in pair.criteria.items()},
     )
 
 
-def _mean(found: MeanInterval | None) -> float | None:
-    return None if found is None else found.mean
+def _gain(found: MeanInterval) -> Gain:
+    return Gain(mean=found.mean, low=found.low, high=found.high)
+
+
+def _result(found: SettingSummary) -> SettingResult:
+    score, cost = found.score, found.cost_usd
+    return SettingResult(score=score.mean if score else None, cost_usd=cost.mean if cost else None)
 
 
 NOTHING = "The evidence supports no change of the setting, so nothing was played."

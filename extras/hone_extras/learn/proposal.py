@@ -96,12 +96,19 @@ class Evidence(Contract):
     path: str | None = Field(description="Path of the draft that it is about.")
 
 
-class CriterionGain(Contract):
-    """By how much the proposed setting scores higher on one criterion."""
+class Gain(Contract):
+    """The mean score of the proposed setting minus that of the present one, and its interval."""
 
-    difference: float
-    low: float | None
+    mean: float
+    low: float | None = Field(description="Null without a spread.")
     high: float | None
+
+
+class SettingResult(Contract):
+    """Means over the texts that were played with a setting."""
+
+    score: float | None
+    cost_usd: float | None = Field(description="Of refining a text.")
 
 
 class Proof(Contract):
@@ -110,24 +117,18 @@ class Proof(Contract):
     significant: bool = Field(description="Whether the proposed setting is shown to be better.")
     verdict: Verdict
     said: str = Field(description="The finding in sentences.")
-    texts: int = Field(ge=0, description="Texts that have a score with both settings.")
     held_out: int = Field(ge=0, description="Texts that were played.")
-    difference: float | None = Field(
-        description="Mean score of the proposed setting minus that of the present one."
-    )
-    low: float | None = Field(description="Lower end of the interval of the difference.")
-    high: float | None
+    texts: int = Field(ge=0, description="Those of them that have a score with both settings.")
+    gain: Gain | None
     confidence: float = Field(
         description="Of the interval: higher with every proposal for the same setting."
     )
     wins: int
     losses: int
     ties: int
-    score_before: float | None
-    score_after: float | None
-    cost_usd_before: float | None = Field(description="Mean cost of refining a text.")
-    cost_usd_after: float | None
-    criteria: dict[str, CriterionGain]
+    present: SettingResult
+    proposed: SettingResult
+    criteria: dict[str, Gain]
 
 
 class Proposal(Contract):

@@ -7,6 +7,7 @@ of the proposal has not seen.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,7 +20,6 @@ from app.contract.snapshot import Snapshot
 from hone_extras.learn.proposal import (
     Evidence,
     LearnedSetting,
-    ProposalRequest,
     WrittenChange,
 )
 from hone_extras.learn.remarks import MARK, Remark, RemarkedText
@@ -69,6 +69,8 @@ UNUSED: Mapping[str, Any] = {
 }
 """What is not wanted of a preset where its setting is tried."""
 
+SCHEMA = WrittenChange.model_json_schema()
+
 Lines = list[tuple[str, Overlay]]
 """Requests of a batch by their custom ids."""
 
@@ -101,28 +103,6 @@ def evidence_of(remarks: Sequence[Remark]) -> tuple[Evidence, ...]:
     )
 
 
-def writing(
-    preset: Mapping[str, Any],
-    before: LearnedSetting,
-    remarks: Sequence[Remark],
-    asked: ProposalRequest,
-    proposal_id: str,
-) -> dict[str, Any]:
-    """Return the request whose result is a `WrittenChange`."""
-    told = "\n\n".join(f"{number}. {remark.words}" for number, remark in enumerate(remarks, 1))
-    setting = json.dumps(before.model_dump(mode="json"), ensure_ascii=False, indent=1)
-    return {
-        **UNUSED,
-        "task": TASK,
-        "context": [{"name": "Setting", "text": setting}, {"name": "Evidence", "text": told}],
-        "strategy": {"kind": "self_correction"},
-        "validators": [{"kind": "json_schema", "schema": WrittenChange.model_json_schema()}],
-        "models": _models(preset, writer=asked.writer),
-        "metadata": {MARK: proposal_id, "proposal_step": "writing"},
-        "priority": "interactive",
-    }
-
-
 def change_in(ended: Snapshot, numbers: int) -> WrittenChange:
     """Return the change in the result of an ended refinement; raise NotWritten."""
     if ended.result is None or ended.outcome != "passed":
@@ -136,49 +116,6 @@ def change_in(ended: Snapshot, numbers: int) -> WrittenChange:
     if unknown:
         raise NotWritten(f"the model names evidence {unknown[0]}, and there is none")
     return change
-
-
-def playing(
-    preset: Mapping[str, Any],
-    settings: Mapping[str, LearnedSetting],
-    texts: Sequence[RemarkedText | None],
-    proposal_id: str,
-    cap_usd: float | None = None,
-) -> Lines:
-    """Return a request for each text under each setting; which one is first takes turns."""
-    lines: Lines = []
-    for index, text in enumerate(texts):
-        names = list(settings) if index % 2 else list(settings)[::-1]
-        for name in names if text is not None else ():
-            over = {
-                **UNUSED,
-                **(text.fields if text else {}),
-                **settings[name].model_dump(mode="json"),
-                **capped(preset, cap_usd),
-                "metadata": {MARK: proposal_id, "proposal_step": name},
-            }
-            lines.append((f"{index}/{name}", _laid_over(preset, over)))
-    return lines
-
-
-def judging(
-    preset: Mapping[str, Any],
-    before: LearnedSetting,
-    texts: Sequence[RemarkedText | None],
-    played: Mapping[str, BatchResult],
-    asked: ProposalRequest,
-    proposal_id: str,
-    cap_usd: float | None = None,
-) -> Lines:
-    """Return a request for each final draft; equal drafts of a text are judged once."""
-    lines: Lines = []
-    for custom_id, draft in judged_once(played).items():
-        text = texts[int(custom_id.partition("/")[0])]
-        if text is not None:
-            over = judgement(preset, before, text, draft, asked) | capped(preset, cap_usd)
-            over["metadata"] = {MARK: proposal_id, "proposal_step": "judging"}
-            lines.append((custom_id, Overlay(RequestLayer(over))))
-    return lines
 
 
 def judged_once(played: Mapping[str, BatchResult]) -> dict[str, str]:
@@ -200,64 +137,100 @@ def other(custom_id: str) -> str:
     return f"{custom_id.partition('/')[0]}/{PRESENT}"
 
 
-def judgement(
-    preset: Mapping[str, Any],
-    before: LearnedSetting,
-    text: RemarkedText,
-    draft: str,
-    asked: ProposalRequest,
-) -> dict[str, Any]:
-    """Return the request that judges a draft of a text: the same for both settings.
+@dataclass(frozen=True)
+class Trial:
+    """The requests of one proposal."""
 
-    Half of the score is that of the preset's own criteria, half that of what people asked for.
-    """
-    listed = () if before.criteria == AUTO else before.criteria
-    own = listed or (QUALITY,)
-    people = ASKED.model_copy(update={"weight": sum(criterion.weight for criterion in own)})
-    said = "\n\n".join(remark.words for remark in text.remarks if remark.is_of_a_person)
-    documents = [*(text.fields.get("context") or ())][:31]
-    left = MAX_CONTEXT - sum(len(document["text"]) for document in documents)
-    instructions = {"critic": f"{before.instructions.critic}\n{JUDGED_BY}".strip()[-4_000:]}
-    return {
-        **UNUSED,
-        "task": text.fields.get("task"),
-        "context": [*documents, {"name": SAID, "text": said[:left]}],
-        "grounding": text.fields.get("grounding") or "open",
-        "draft": draft,
-        "strategy": {"kind": "critique"},
-        "criteria": [criterion.model_dump(mode="json") for criterion in (*own, people)],
-        "instructions": instructions,
-        "critics": preset.get("critics", {}),
-        "models": _models(preset, judge=asked.judge),
-    }
+    id: str
+    preset: Mapping[str, Any]
+    """Its fields as JSON, secrets included."""
+    before: LearnedSetting
+    asked: Mapping[str, Any]
+    """The body that asked for the proposal, as JSON."""
+    caps_usd: Mapping[str, float | None] = field(default_factory=dict)
+    """What one request of each step may cost."""
 
+    def writing(self, remarks: Sequence[Remark]) -> RefinementRequest:
+        """Return the request whose result is a `WrittenChange`."""
+        told = "\n\n".join(f"{number}. {each.words}" for number, each in enumerate(remarks, 1))
+        setting = json.dumps(self.before.model_dump(mode="json"), ensure_ascii=False, indent=1)
+        return Overlay(
+            RequestLayer(
+                {
+                    **self._common("writing", "writing"),
+                    "task": TASK,
+                    "context": [
+                        {"name": "Setting", "text": setting},
+                        {"name": "Evidence", "text": told},
+                    ],
+                    "strategy": {"kind": "self_correction"},
+                    "validators": [{"kind": "json_schema", "schema": SCHEMA}],
+                    "models": self._model("generator", self.asked["writer"]),
+                    "priority": "interactive",
+                }
+            )
+        ).request()
 
-def _models(preset: Mapping[str, Any], **given: Any) -> dict[str, Any]:
-    """Return the generator of the preset as a writer, or its critic as a judge."""
-    (role, named), *_ = given.items()
-    seat = "generator" if role == "writer" else "critic"
-    model = (preset.get("models") or {}).get(seat) if named is None else named
-    return {} if model is None else {seat: from_model(model)}
+    def playing(
+        self, texts: Sequence[RemarkedText | None], settings: Mapping[str, LearnedSetting]
+    ) -> Lines:
+        """Return a request for each text under each setting; which one is first takes turns."""
+        lines: Lines = []
+        for index, text in enumerate(texts):
+            for name in [*settings][:: 1 if index % 2 else -1] if text is not None else ():
+                over = {
+                    **self._common("playing", name),
+                    **(text.fields if text is not None else {}),
+                    **settings[name].model_dump(mode="json"),
+                }
+                layers = RequestLayer(self.preset, "the preset"), RequestLayer(over)
+                lines.append((f"{index}/{name}", Overlay(*layers)))
+        return lines
 
+    def judging(
+        self, texts: Sequence[RemarkedText | None], played: Mapping[str, BatchResult]
+    ) -> Lines:
+        """Return a request for each final draft; equal drafts of a text are judged once."""
+        return [
+            (custom_id, self.judgement(text, draft))
+            for custom_id, draft in judged_once(played).items()
+            if (text := texts[int(custom_id.partition("/")[0])]) is not None
+        ]
 
-def from_model(model: Any) -> Any:
-    """Return a model as JSON, whether it is a name or a choice."""
-    return model.model_dump(mode="json") if hasattr(model, "model_dump") else model
+    def judgement(self, text: RemarkedText, draft: str) -> Overlay:
+        """Return the request that judges a draft of a text: the same for both settings.
 
+        Half of the score is that of the preset's own criteria, half that of what people asked for.
+        """
+        own = (() if self.before.criteria == AUTO else self.before.criteria) or (QUALITY,)
+        people = ASKED.model_copy(update={"weight": sum(criterion.weight for criterion in own)})
+        said = "\n\n".join(remark.words for remark in text.remarks if remark.is_of_a_person)
+        documents = [*(text.fields.get("context") or ())][:31]
+        left = MAX_CONTEXT - sum(len(document["text"]) for document in documents)
+        style = f"{self.before.instructions.critic}\n{JUDGED_BY}".strip()[-4_000:]
+        fields = {
+            **self._common("judging", "judging"),
+            "task": text.fields.get("task"),
+            "context": [*documents, {"name": SAID, "text": said[:left]}],
+            "grounding": text.fields.get("grounding") or "open",
+            "draft": draft,
+            "strategy": {"kind": "critique"},
+            "criteria": [criterion.model_dump(mode="json") for criterion in (*own, people)],
+            "instructions": {"critic": style},
+            "critics": self.preset.get("critics", {}),
+            "models": self._model("critic", self.asked["judge"]),
+        }
+        return Overlay(RequestLayer(fields))
 
-def capped(preset: Mapping[str, Any], cap_usd: float | None) -> dict[str, Any]:
-    """Return the limits of a preset with a cost of at most so many dollars; nothing without one."""
-    if not cap_usd:
-        return {}
-    stop = preset.get("stop") or {}
-    least = min(cap_usd, stop.get("max_cost_usd") or cap_usd)
-    return {"stop": {**stop, "max_cost_usd": least}}
+    def _common(self, step: str, label: str) -> dict[str, Any]:
+        """Return what no request of a step has of the preset, its label and what it may cost."""
+        common = {**UNUSED, "metadata": {MARK: self.id, "proposal_step": label}}
+        if cap_usd := self.caps_usd.get(step):
+            stop = self.preset.get("stop") or {}
+            least = min(cap_usd, stop.get("max_cost_usd") or cap_usd)
+            common["stop"] = {**stop, "max_cost_usd": least}
+        return common
 
-
-def _laid_over(preset: Mapping[str, Any], over: Mapping[str, Any]) -> Overlay:
-    return Overlay(RequestLayer(preset, "the preset"), RequestLayer(over))
-
-
-def request_of(fields: Mapping[str, Any]) -> RefinementRequest:
-    """Return a request; raise InvalidRequest for fields that do not go together."""
-    return Overlay(RequestLayer(fields)).request()
+    def _model(self, seat: str, given: Any) -> dict[str, Any]:
+        model = given or (self.preset.get("models") or {}).get(seat)
+        return {} if model is None else {seat: model}
