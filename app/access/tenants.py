@@ -9,9 +9,17 @@ from datetime import date
 from typing import Any
 
 from app.contract.access import OPERATOR, TENANT_NAME, AuditPage, Quotas, TenantList, TenantOverview
-from app.contract.errors import BatchNotFound, Forbidden, NotFound, NotStored, RefinementNotFound
+from app.contract.errors import (
+    BatchNotFound,
+    Forbidden,
+    NotFound,
+    NotStored,
+    RefinementNotFound,
+    Unavailable,
+)
+from app.contract.snapshot import Snapshot
 from app.contract.statistics import UsageGrouping, UsageGroups
-from app.store import AccessStore, Store, refusals
+from app.store import AccessStore, DamagedObject, Store, UnreadableRecord, refusals
 
 AT_ONCE = 1_000
 """Actions or events that are read at a time."""
@@ -114,27 +122,17 @@ PAGE = 100
 async def exported_tenant(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
     """Yield all that is stored of a tenant, ready for JSON: refinements first, oldest last.
 
-    Each has `kind`: `refinement` with `snapshot`, `request` and `events` unless its
-    text was erased, `batch`, `pending_request` of a batch, `endpoint`, `preset`, `proposal`,
-    `provider_key`, `usage`, `calibration`, `key` or `action`. Secrets are left out. Raises
-    Unavailable.
+    Each has `kind`: `refinement` with `snapshot`, `request` and `events` unless its text was
+    erased, or `unreadable` if its object in the archive is missing or damaged, `batch`,
+    `pending_request` of a batch, `endpoint`, `preset`, `proposal`, `provider_key`, `usage`,
+    `calibration`, `key` or `action`. Secrets are left out. Raises Unavailable.
     """
     cursor, has_more = None, True
     while has_more:
         page = await store.page(tenant, limit=PAGE, cursor=cursor)
         for shown in page.data:
-            entry = {"kind": "refinement", "snapshot": shown.model_dump(mode="json")}
-            try:
-                snapshot = await store.snapshot(tenant, shown.id) if shown.archived else shown
-                entry["snapshot"] = snapshot.model_dump(mode="json")
-                yield entry | {
-                    "request": (await store.request(tenant, snapshot.id)).model_dump(mode="json"),
-                    "events": [event async for event in _events(store, tenant, snapshot.id)],
-                }
-            except NotStored:
-                yield entry
-            except RefinementNotFound:  # its retention ended meanwhile
-                continue
+            with suppress(RefinementNotFound):  # its retention ended meanwhile
+                yield await _refinement(store, tenant, shown)
         cursor, has_more = page.next_cursor, page.has_more
     async for entry in _batches(store, tenant):
         yield entry
@@ -157,6 +155,22 @@ async def exported_tenant(store: Store, tenant: str) -> AsyncIterator[dict[str, 
         before = actions.next_cursor
         if before is None:
             return
+
+
+async def _refinement(store: Store, tenant: str, shown: Snapshot) -> dict[str, Any]:
+    entry = {"kind": "refinement", "snapshot": shown.model_dump(mode="json")}
+    try:
+        snapshot = await store.snapshot(tenant, shown.id) if shown.archived else shown
+        entry["snapshot"] = snapshot.model_dump(mode="json")
+        request = await store.request(tenant, snapshot.id)
+        events = [event async for event in _events(store, tenant, snapshot.id)]
+    except NotStored:
+        return entry
+    except Unavailable as error:
+        if not isinstance(error.__cause__, DamagedObject | UnreadableRecord):
+            raise
+        return entry | {"unreadable": error.detail}
+    return entry | {"request": request.model_dump(mode="json"), "events": events}
 
 
 async def _batches(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:

@@ -297,21 +297,23 @@ def rotate_secrets() -> None:
 
     from app.store import refusals  # noqa: PLC0415 - importing the store takes time
 
-    async def rotated(store: "Store") -> "tuple[Counter[str], list[ApiKey]]":
+    async def rotated(store: "Store") -> "tuple[Counter[str], list[ApiKey], Sequence[str]]":
         with refusals():
             done = await store.seal_all()
             while again := +await store.seal_all():  # what was moved behind the scan
                 done += again
             await store.access.forget_random_secret()
-        return done, await keyring_of(store).made_under_old_secret()
+        left = await keyring_of(store).made_under_old_secret()
+        return done, left, store.unreadable_objects
 
-    done, left = on_store(rotated, "secrets rotate")
+    done, left, unreadable = on_store(rotated, "secrets rotate")
     sealed = ", ".join(f"{count} {kind}" for kind, count in done.items() if count)
     say(console(), f"sealed anew: {sealed or 'nothing'}")
     for key in left:
         say(console(), f"still under the old key: {key.id} {key.tenant} {key.name}".rstrip())
     if left:
         say(console(), "replace each with `hone keys rotate ID`, and run this command again")
+    _fail_for(unreadable)
     say(
         console(),
         f"HONE_SECRET_KEY_OLD can go{' once no key is listed here,' if left else ''}"
@@ -333,12 +335,18 @@ def check_archive(
             " their refinements; refused for more than 1 % of all.",
         ),
     ] = False,
+    read: Annotated[
+        bool, typer.Option("--read", help="Read every object, and list those that are damaged.")
+    ] = False,
 ) -> None:
-    """List objects without a refinement, and refinements without an object."""
+    """List objects without a refinement, and refinements without an object.
+
+    It exits with 1 if an object is missing or damaged.
+    """
     from app.store.archive_check import RefusedDeletion  # noqa: PLC0415
 
     async def checked(store: "Store") -> "ArchiveFindings":
-        found = await store.archive_check.compare()
+        found = await store.archive_check.compare(reads=read)
         if delete:
             await store.archive_check.delete(found)
         return found
@@ -351,6 +359,10 @@ def check_archive(
     gone = f"deleted: {len(found.deletable)}" if delete else f"old enough: {len(found.deletable)}"
     _say_some(f"without a stub: {len(found.unnamed)}, {gone}", [at.path for at in found.unnamed])
     _say_some(f"refinements without their object: {len(found.missing)}", found.missing)
+    if read:
+        _say_some(f"damaged: {len(found.damaged)}", found.damaged)
+    if found.missing or found.damaged:
+        raise typer.Exit(1)
 
 
 def _say_some(what: str, names: Sequence[str]) -> None:
@@ -371,9 +383,25 @@ def restore_archive(
         ),
     ] = "",
 ) -> None:
-    """List in Redis again what only the archive still has."""
-    restored = on_store(lambda store: store.archive_check.restore(installation), "archive restore")
+    """List in Redis again what only the archive still has, or has as it was changed later.
+
+    It exits with 1 if an object cannot be read, and passes over it.
+    """
+
+    async def rebuilt(store: "Store") -> tuple[int, Sequence[str]]:
+        return await store.archive_check.restore(installation), store.unreadable_objects
+
+    restored, unreadable = on_store(rebuilt, "archive restore")
     say(console(), f"restored: {restored} refinements")
+    _fail_for(unreadable)
+
+
+def _fail_for(unreadable: Sequence[str]) -> None:
+    """Name the objects of the archive that could not be read, if there are any, and exit with 1."""
+    if unreadable:
+        what = f"objects that could not be read, of the archive: {len(unreadable)}"
+        _say_some(f"{what} (`hone archive check --read` lists all)", unreadable)
+        raise typer.Exit(1)
 
 
 def _request(

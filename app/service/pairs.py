@@ -52,20 +52,20 @@ def pairs_of(
     Of what the same person said of the same two texts the last word counts.
     """
     said = sorted(_Opinions(request, journal).preferences())
-    last = {(it.source, it.by, frozenset((it.chosen, it.rejected))): it for it in said}
+    last = {(pair.source, pair.by, frozenset((pair.chosen, pair.rejected))): pair for pair in said}
     prompt = _prompt(request, wanted.form)
     return tuple(
         PreferencePair(
             prompt=prompt,
-            chosen=_reply(it.chosen, wanted.form),
-            rejected=_reply(it.rejected, wanted.form),
-            source=it.source,
-            by=it.by,
+            chosen=_reply(pair.chosen, wanted.form),
+            rejected=_reply(pair.rejected, wanted.form),
+            source=pair.source,
+            by=pair.by,
             refinement=refinement_id,
-            event=it.event,
+            event=pair.event,
         )
-        for it in sorted(last.values())
-        if it.source in wanted.sources and it.chosen != it.rejected
+        for pair in sorted(last.values())
+        if pair.source in wanted.sources and pair.chosen != pair.rejected
     )
 
 
@@ -82,9 +82,11 @@ class _Opinions:
     def __init__(self, request: RefinementRequest, journal: Sequence[Event]) -> None:
         self._journal = unvoided(journal)
         self._drafts: dict[str, Iteration] = {
-            it.path: it for it in iterations_of(journal, request) if is_whole(search_of(it.path))
+            judged.path: judged
+            for judged in iterations_of(journal, request)
+            if is_whole(search_of(judged.path))
         }
-        self._texts = {path: it.draft for path, it in self._drafts.items()}
+        self._texts = {path: judged.draft for path, judged in self._drafts.items()}
         if request.draft is not None:
             self._texts.setdefault("iterations/0", request.draft)
         self._seen: dict[str, str] = {}
@@ -170,13 +172,13 @@ class _Opinions:
     def _judge(self) -> str:
         """Return the model that compared."""
         steps = (event.data for event in self._journal if isinstance(event.data, StepCompleted))
-        return next((it.model or "" for it in steps if it.key.startswith("compare/")), "")
+        return next((step.model or "" for step in steps if step.key.startswith("compare/")), "")
 
     def _scored(self, scores: Sequence[PersonScore]) -> Iterator[Preference]:
         """Yield that of two drafts the one is better that the same person scored higher."""
         for one, other in combinations(scores, 2):
             if one[1:3] == other[1:3] and one.score != other.score:
-                low, high = sorted((one, other), key=lambda it: it.score)
+                low, high = sorted((one, other), key=lambda draft: draft.score)
                 event = max(one.event, other.event)
                 texts = self._texts[high.path], self._texts[low.path]
                 yield Preference(event, one.source, one.by, *texts)

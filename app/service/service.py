@@ -534,7 +534,7 @@ class Service:
         self, tenant: str, wanted: WantedPairs, page: SnapshotPage
     ) -> AsyncIterator[bytes]:
         while True:
-            rated = await self._store.rated([it.id for it in page.data])
+            rated = await self._store.rated([found.id for found in page.data])
             for found in page.data:
                 if found.store and (found.id in rated or may_have_pairs(found)):
                     # Erased a moment ago, or a defect: one record is no reason to lose all.

@@ -4,7 +4,8 @@
     INSTALLATION/TENANT/ID/NAME     a record: a line that says how it is stored, then its content
 
 Nothing is ever written over a record but the same one under a newer key. A record that was brought
-back and has changed gets another name, so that an older copy of Redis finds what it knows.
+back and has changed gets another name, so that an older copy of Redis finds what it knows. The line
+has a hash of the content and of what it belongs to: a copy in another place is damaged.
 """
 
 import asyncio
@@ -12,7 +13,6 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from app.contract.values import value
 from app.settings import Settings
@@ -30,7 +30,7 @@ from app.store.redis import keys
 from app.store.redis.codec import Summary, paired
 from app.store.redis.layout import Word
 from app.store.sealing import Sealer
-from app.store.state import ArchiveAway, UnreadableSecrets
+from app.store.state import ArchiveAway, DamagedObject, UnreadableSecrets
 
 MAGIC = b"hone archive 1 "
 MARK = "installation"
@@ -58,7 +58,7 @@ class ArchivedAt:
 
     @property
     def about(self) -> str:
-        """What it is sealed for: a copy under another installation opens as well."""
+        """What it belongs to: a copy under another installation does as well."""
         return f"archived {self.tenant} {self.id}"
 
 
@@ -170,7 +170,7 @@ class Archive:
     async def fetch(self, at: ArchivedAt) -> ArchivedRecord:
         """Return a record from its object."""
         if (content := await self._objects.get(at.path)) is None:
-            raise ArchiveAway(f"its object is missing: {at.path}")
+            raise DamagedObject(f"its object is missing: {at.path}")
         return await apart_if_large(len(content), lambda: self._record(at, content))
 
     async def is_under_newest_key(self, at: ArchivedAt) -> bool:
@@ -199,13 +199,13 @@ class Archive:
     def _stored(self, at: ArchivedAt, content: bytes) -> bytes:
         if self._sealer.key_id:
             content = self._sealer.encrypt(content, at.about)
-        head = {"key": self._sealer.key_id, "sha256": hashlib.sha256(content).hexdigest()}
+        head = {"key": self._sealer.key_id, "sha256": _sha256(at, content)}
         return MAGIC + json.dumps(head).encode() + b"\n" + content
 
     def _record(self, at: ArchivedAt, stored: bytes) -> ArchivedRecord:
         head, (_, _, content) = _head(at, stored), stored.partition(b"\n")
-        if hashlib.sha256(content).hexdigest() != head["sha256"]:
-            raise ArchiveAway(f"its object is damaged: {at.path}")
+        if _sha256(at, content) != head["sha256"]:
+            raise _damaged(at)
         if head["key"]:
             try:
                 content = self._sealer.decrypt(content, at.about)
@@ -220,12 +220,23 @@ class Archive:
             self._recent.pop(at, None)
 
 
-def _head(at: ArchivedAt, stored: bytes) -> Mapping[str, Any]:
+def _head(at: ArchivedAt, stored: bytes) -> Mapping[str, str]:
     line, _, _ = stored.partition(b"\n")
-    if not line.startswith(MAGIC):
-        raise ArchiveAway(f"no record of this release: {at.path}")
-    head: Mapping[str, Any] = json.loads(line.removeprefix(MAGIC))
-    return head
+    try:
+        if line.startswith(MAGIC):
+            found = json.loads(line.removeprefix(MAGIC))
+            return {"key": found["key"], "sha256": found["sha256"]}
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise _damaged(at)
+
+
+def _sha256(at: ArchivedAt, content: bytes) -> str:
+    return hashlib.sha256(at.about.encode() + b"\n" + content).hexdigest()
+
+
+def _damaged(at: ArchivedAt) -> DamagedObject:
+    return DamagedObject(f"its object is damaged: {at.path}")
 
 
 def open_archive(settings: Settings) -> Archive | None:

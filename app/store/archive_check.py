@@ -14,8 +14,8 @@ from app.store.redis import keys
 from app.store.redis.committer import Committer
 from app.store.redis.scripts import RESTORE_STUB
 from app.store.sealing import SECRETS, Sealer
-from app.store.state import ArchiveAway
-from app.store.stub import encode_stub
+from app.store.state import ArchiveAway, DamagedObject, UnreadableSecrets
+from app.store.stub import encode_stub, with_stub
 
 KEPT = timedelta(days=7)
 """For which an object without a stub is kept: an older copy of Redis may still name it."""
@@ -40,6 +40,8 @@ class ArchiveFindings:
     """Those of them that are old enough, with every other object of their records."""
     missing: tuple[str, ...]
     """Ids of stubs without their object."""
+    damaged: tuple[str, ...] = ()
+    """What is wrong with objects that cannot be read, if they were read."""
 
 
 class ArchiveCheck:
@@ -52,13 +54,17 @@ class ArchiveCheck:
         self._archive = archive
         self._sealer = sealer
         self._now = now
+        self.unreadable: list[str] = []
+        """What is wrong with the objects that could not be read so far."""
 
-    async def compare(self) -> ArchiveFindings:
-        """Return what does not fit; nothing is changed."""
+    async def compare(self, *, reads: bool = False) -> ArchiveFindings:
+        """Return what does not fit; nothing is changed. `reads`: also what is in the objects."""
         installation = await self._installation()
         by_id: dict[tuple[str, str], list[tuple[ArchivedAt, datetime]]] = defaultdict(list)
         for at, stored in await self._archive.records(installation):
             by_id[at.tenant, at.id].append((at, stored.written_at))
+            if reads:
+                await self._read(at)
         named = dict([pair async for pair in self._named(list(by_id))])
         unnamed, deletable = list[ArchivedAt](), list[ArchivedAt]()
         for of, found in by_id.items():
@@ -76,7 +82,16 @@ class ArchiveCheck:
             tuple(unnamed),
             tuple(deletable),
             tuple(refinement_id for refinement_id, _ in missing),
+            tuple(self.unreadable),
         )
+
+    async def _read(self, at: ArchivedAt) -> ArchivedRecord | None:
+        """Return a record; None, and a note about it, if its object cannot be read."""
+        try:
+            return await self._archive.fetch(at)
+        except (DamagedObject, UnreadableSecrets) as error:
+            self.unreadable.append(str(error))
+            return None
 
     async def delete(self, found: ArchiveFindings) -> None:
         """Delete what is `deletable`; raise RefusedDeletion for more than a hundredth of all."""
@@ -91,10 +106,11 @@ class ArchiveCheck:
             await self._archive.delete(at)
 
     async def restore(self, installation: str = "") -> int:
-        """Rebuild the stubs that Redis has lost; return how many.
+        """Rebuild the stubs that Redis has lost, or has older ones of; return how many.
 
         Records of another `installation` are copied into this one, and their own objects stay. A
-        Redis that has none yet becomes that installation.
+        Redis that has none yet becomes that installation. What cannot be read is passed over, and
+        noted in `unreadable`.
         """
         source, restored = installation or await self._installation(), 0
         await self._archive.require(source)
@@ -106,12 +122,20 @@ class ArchiveCheck:
             if of not in newest or newest[of][0] < stored.written_at:
                 newest[of] = (stored.written_at, at)
         async for of, name in self._named(list(newest)):
-            if name == "":
-                restored += await self._restore(own, newest[of][1])
+            at = newest[of][1]
+            if name is not None and name != at.name:
+                restored += await self._restore(own, at, replaced=name)
         return restored
 
-    async def _restore(self, own: str, at: ArchivedAt) -> bool:
-        record = await self._archive.fetch(at)
+    async def _restore(self, own: str, at: ArchivedAt, replaced: str) -> bool:
+        """Write the stub of a record, in place of one that names an older object."""
+        if (record := await self._read(at)) is None:
+            return False
+        if replaced:
+            known = await self._committer.execute("HGETALL", keys.SUMMARY + at.id)
+            newer = int(record.summary[b"last_event"]) > int(with_stub(known)[b"last_event"])
+            if not newer or at.installation != own:
+                return False
         if at.installation != own:
             at = await self._archive.write(own, at.tenant, at.id, record)
         summary = record.summary
@@ -120,8 +144,8 @@ class ArchiveCheck:
         stub = {name: summary[name] for name in names}
         stub |= {b"archived": at.name.encode(), **encode_stub(summary)}
         listed = (summary[b"status"], summary[b"metadata"], summary[b"expires_at"], batch)
-        words = (*listed, *words_of(stub))
-        return bool(await self._committer.submit(RESTORE_STUB, at.id, at.tenant, *words))
+        about = (at.id, at.tenant, *listed, replaced)
+        return bool(await self._committer.submit(RESTORE_STUB, *about, *words_of(stub)))
 
     async def seal_all(self) -> int:
         """Seal each object under the newest key that an earlier one has sealed; return how many.
@@ -130,11 +154,19 @@ class ArchiveCheck:
         """
         done = 0
         for at, _ in await self._archive.records(await self._installation()):
-            if not await self._archive.is_under_newest_key(at):
-                record = await self._archive.fetch(at)
-                await self._archive.replace(at, await self._under_newest_key(at.id, record))
-                done += 1
+            done += await self._seal(at)
         return done
+
+    async def _seal(self, at: ArchivedAt) -> bool:
+        try:
+            if await self._archive.is_under_newest_key(at):
+                return False
+            record = await self._archive.fetch(at)
+        except (DamagedObject, UnreadableSecrets) as error:
+            self.unreadable.append(str(error))
+            return False
+        await self._archive.replace(at, await self._under_newest_key(at.id, record))
+        return True
 
     async def _under_newest_key(self, refinement_id: str, record: ArchivedRecord) -> ArchivedRecord:
         (entry_id, first), *rest = record.entries

@@ -28,6 +28,8 @@ ARCHIVED_AT_ONCE = 16
 AGAIN_MS = 60_000
 """After which a record is taken again that was not archived: longer than an attempt takes."""
 TRUSTED_S = 60.0
+ERASED_WITHIN_S = 1.0
+"""Seconds for which an erasure waits for the store."""
 LOOKED_AT = 1_000
 INSTALLATION_BYTES = 8
 
@@ -147,12 +149,14 @@ class Archiving:
         """Delete the objects of an erased record; workers repeat it until they are gone."""
         member = f"{tenant} {refinement_id}".encode()
         try:
-            await self._erase(await self.installation(), member)
-        except ArchiveAway as error:
+            async with asyncio.timeout(ERASED_WITHIN_S):
+                await self._erase(await self.installation(), member)
+        except (ArchiveAway, TimeoutError) as error:
             log.warning("%s: its objects are deleted later: %s", refinement_id, error)
 
     async def _erase(self, installation: str, member: bytes) -> None:
         tenant, refinement_id, *_ = member.decode().split(" ")
+        await self.archive.require(installation)  # a directory that is not mounted is empty
         await self.archive.erase(objects_below(installation, tenant, refinement_id))
         await self._committer.execute("ZREM", keys.TO_ERASE, member)
 

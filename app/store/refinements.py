@@ -266,9 +266,11 @@ class RefinementReader:
     @refusing
     async def rated(self, ids: Sequence[str]) -> frozenset[str]:
         """Return those of these refinements that people have rated."""
-        read = (self._committer.execute("HGET", keys.SUMMARY + it, "ratings") for it in ids)
+        read = (
+            self._committer.execute("HGET", keys.SUMMARY + found_id, "ratings") for found_id in ids
+        )
         counts = await asyncio.gather(*read)
-        return frozenset(it for it, count in zip(ids, counts, strict=True) if count)
+        return frozenset(found_id for found_id, count in zip(ids, counts, strict=True) if count)
 
     @refusing
     async def events(

@@ -137,6 +137,10 @@ class ArchiveAway(Exception):
     """The archive cannot be read or written now; the message says why."""
 
 
+class DamagedObject(ArchiveAway):
+    """An object of the archive is missing, or is not what was written; the message names it."""
+
+
 class Suspected(Exception):
     """Nothing was journaled since its last claim, so that it may have killed the worker."""
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 from uuid import uuid4
 
 from pydantic_core import to_json
@@ -340,11 +341,16 @@ class Store(RefinementReader):
             done["archived records"] += await self.archive_check.seal_all()
         return done
 
-    @property
+    @cached_property
     def archive_check(self) -> ArchiveCheck:
         """What an operator does with the archive; raise ArchiveAway if none is set."""
         now = datetime.now(UTC)
         return ArchiveCheck(self._committer, required(self._archive), self._sealer, now)
+
+    @property
+    def unreadable_objects(self) -> Sequence[str]:
+        """What is wrong with objects of the archive that `archive_check` could not read so far."""
+        return () if self._archive is None else [*dict.fromkeys(self.archive_check.unreadable)]
 
     @refusing
     async def erase(self, tenant: str, refinement_id: str) -> None:

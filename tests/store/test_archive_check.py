@@ -11,8 +11,10 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 from typer.testing import CliRunner, Result
 
+from app.access.tenants import exported_tenant
 from app.cli import app
 from app.contract.errors import Unavailable
+from app.contract.status import Status
 from app.settings import Settings
 from app.store import ArchiveAway, Store, WorkerStore, open_store, open_worker_store
 from app.store.archive_check import RefusedDeletion
@@ -245,6 +247,74 @@ async def test_a_damaged_object_is_not_read(
     assert await is_archived(redis, held.id)
 
 
+async def test_a_rating_since_a_copy_was_made_comes_back(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await archived(store, worker, redis)
+    older = await copied(redis)
+    await store.rate(TENANT, held.id, GOOD)
+    await archive_now(redis, worker, held.id)
+    known = await read(store, held.id)
+    await restore(redis, older)
+    assert await store.archive_check.restore() == 1
+    assert without_flag(await read(store, held.id)) == without_flag(known)
+    assert await store.archive_check.restore() == 0
+    assert [it.id for it in (await store.page(TENANT, status=Status.SUCCEEDED)).data] == [held.id]
+
+
+async def damaged(store: Store, worker: WorkerStore, redis: Redis, directory: Path) -> list[str]:
+    """Return ids of three archived refinements, of which one is cut off and one another's copy."""
+    cut, copy, whole = [await archived(store, worker, redis) for _ in range(3)]
+    (path,) = objects_of(directory, cut.id)
+    path.write_bytes(path.read_bytes()[:100])
+    (path,), (other,) = objects_of(directory, copy.id), objects_of(directory, whole.id)
+    path.write_bytes(other.read_bytes())
+    return [cut.id, copy.id, whole.id]
+
+
+async def test_an_object_that_is_not_what_was_written_is_read_by_nobody(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path
+) -> None:
+    cut, copy, whole = await damaged(store, worker, redis, directory)
+    for refinement_id in (cut, copy):
+        with pytest.raises(Unavailable, match="its object is damaged"):
+            await store.snapshot(TENANT, refinement_id)
+    assert (await store.snapshot(TENANT, whole)).id == whole
+    exported = [it async for it in exported_tenant(store, TENANT) if it["kind"] == "refinement"]
+    assert ["unreadable" in it for it in exported] == [False, True, True]
+    assert ["events" in it for it in exported] == [True, False, False]
+
+
+async def test_what_cannot_be_read_keeps_nothing_else_from_coming_back(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path, command: Command
+) -> None:
+    ids = await damaged(store, worker, redis, directory)
+    assert (await command("check")).exit_code == 0
+    checked = await command("check", "--read")
+    assert (checked.exit_code, "damaged: 2" in checked.stdout) == (1, True)
+    for refinement_id in ids:
+        await forget(redis, refinement_id)
+    restored = await command("restore")
+    assert restored.exit_code == 1
+    assert restored.stdout.startswith("restored: 1 refinements\nobjects that could not be read")
+    assert all(refinement_id in restored.stdout for refinement_id in ids[:2])
+
+
+async def test_objects_outlive_an_erasure_while_their_directory_is_elsewhere(
+    store: Store, worker: WorkerStore, redis: Redis, directory: Path
+) -> None:
+    held = await archived(store, worker, redis)
+    directory.rename(directory.with_name("away"))
+    await store.erase(TENANT, held.id)
+    assert await redis.zcard(keys.TO_ERASE) == 2
+    directory.with_name("away").rename(directory)
+    assert objects_of(directory, held.id)
+    await redis.zadd(keys.TO_ERASE, {f"{TENANT} {held.id}": 1})
+    assert worker.archiving
+    await worker.archiving.move_due()
+    assert objects_of(directory, held.id) == []
+
+
 @pytest.fixture
 def command(settings: Settings) -> Command:
     """`hone archive` for the Redis and the directory of the test."""
@@ -273,8 +343,9 @@ async def test_commands_tell_what_is_lost_and_bring_it_back(
     assert (await command("restore")).stdout == "restored: 1 refinements\n"
     assert "without a stub: 0, old enough: 0\n" in (await command("check")).stdout
     record.unlink()
-    said = (await command("check")).stdout
-    assert said.endswith(f"refinements without their object: 1\n  {held.id}\n")
+    missing = await command("check")
+    assert missing.exit_code == 1
+    assert missing.stdout.endswith(f"refinements without their object: 1\n  {held.id}\n")
 
 
 @pytest.mark.parametrize("arguments", [("check",), ("restore",)])
