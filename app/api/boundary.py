@@ -81,6 +81,12 @@ OWN_PAGES_ONLY = (b"cross-origin-resource-policy", b"same-origin")
 NOT_IN_FRAMES = (b"content-security-policy", b"frame-ancestors 'none'")
 """An `<object>` of a foreign page that may not be shown fails, whatever the status is."""
 
+OF_OPENAI = (
+    *("Arch", "Async", "Helper-Method", "Lang", "OS", "Package-Version", "Poll-Helper"),
+    *("Retry-Count", "Runtime", "Runtime-Version", "Timeout"),
+)
+"""What OpenAI's libraries say about themselves in headers."""
+
 MAY_BE_READ = (
     b"ETag, Idempotency-Replayed, Link, Location, Preference-Applied, RateLimit, RateLimit-Policy,"
     b" Retry-After, WWW-Authenticate, X-Request-Id"
@@ -88,7 +94,8 @@ MAY_BE_READ = (
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Accept, Authorization, Content-Type, Idempotency-Key,"
-    " If-Match, If-None-Match, Last-Event-ID, Prefer",
+    " If-Match, If-None-Match, Last-Event-ID, Prefer"
+    + "".join(f", X-Stainless-{about}" for about in OF_OPENAI),
     "Access-Control-Max-Age": "7200",
 }
 

@@ -1,5 +1,6 @@
 """The rule by which a request in OpenAI's form becomes a refinement: `docs/openai.md`. Pure."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -269,11 +270,13 @@ def _given(body: Any, interface: Interface, known: set[str]) -> dict[str, Any]:
 def _no_meaning(name: str) -> str:
     if name not in WITHOUT_EFFECT:
         return "is not supported by Hone: omit it"
-    values = " or ".join(map(repr, WITHOUT_EFFECT[name]))
+    values = " or ".join(map(json.dumps, WITHOUT_EFFECT[name]))
     return f"is not supported by Hone: omit it, or send {values}"
 
 
 def _model(model: Any) -> tuple[str, str | None]:
+    if model is None:
+        raise _wrong("/model", f"is missing: {MODEL}, or {MODEL}:NAME for a preset")
     name, separator, preset = model.partition(":") if isinstance(model, str) else ("", "", "")
     if name == MODEL and not separator:
         return MODEL, None
@@ -286,7 +289,7 @@ def _model(model: Any) -> tuple[str, str | None]:
 
 def _messages(listed: Any, pointer: str) -> Iterator[Message]:
     if not isinstance(listed, list) or not listed:
-        raise _wrong(pointer, "must be a list of messages")
+        raise _wrong(pointer, "must be a list of at least one message")
     for index, given in enumerate(listed):
         at = f"{pointer}/{index}"
         message = _object(given, at)
