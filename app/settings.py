@@ -272,8 +272,9 @@ class _ServerSettings(BaseSettings):
     port: int = Field(8080, ge=0, le=65_535, description="Port the API listens on.")
     redis_url: str = Field(
         "",
-        description="URL of the shared Redis: redis://, rediss:// or unix://, or redis+sentinel://"
-        "HOST,HOST/SERVICE. Empty: `hone serve` starts an embedded one.",
+        description="URL of the shared Redis: redis://, rediss:// or unix://, redis+sentinel://"
+        "HOST,HOST/SERVICE or redis+cluster://HOST,HOST. Empty: `hone serve` starts an embedded"
+        " one.",
     )
     redis_timeout_s: float = Field(
         1.8,

@@ -186,7 +186,7 @@ class RedisCluster:
 def redis_cluster(
     path: Path, *options: str, binary: RedisBinary | None = None, can_be_cut: bool = False
 ) -> Iterator[RedisCluster]:
-    """Run a cluster on free ports, and end it afterwards.
+    """Run a cluster on free ports, and end it afterwards; the first option may be a file.
 
     What `can_be_cut` has an address of 127.0.0.0/8 for each node, as Linux has them.
     """
@@ -197,14 +197,14 @@ def redis_cluster(
         for n in range(2 * PRIMARIES):
             host = f"127.0.1.{n + 1}" if can_be_cut else HOST
             bus = free_port(host)
-            words = ["--cluster-port", str(bus), *options]
+            words = ["--cluster-port", str(bus)]
             if can_be_cut:
                 cluster.buses.append(ending.enter_context(tcp_proxy(bus, host)))
                 bus = cluster.buses[-1].port
                 words += ["--bind-source-addr", host, "--cluster-announce-ip", host]
                 words += ["--cluster-announce-bus-port", str(bus)]
             ports.append(bus)
-            cluster.nodes.append(launcher.start(f"node-{n}", *NODE, *words, host=host))
+            cluster.nodes.append(launcher.start(f"node-{n}", *options, *NODE, *words, host=host))
         _join(cluster, ports[0])
         assert eventually(cluster.is_settled)
         yield cluster

@@ -30,6 +30,7 @@ from app.local.embedded import find_redis
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import open_store
+from tests.redis_cluster import redis_cluster
 
 ROOT = Path(__file__).parent.parent
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -369,5 +370,31 @@ async def test_redis_of_the_cluster_serves_hone_and_nobody_else(tmp_path: Path) 
             with pytest.raises(NoPermissionError):
                 stranger.get("x")
         settings = Settings(redis_url=f"redis://hone:secret@127.0.0.1:{port}/0")
+        async with open_store(settings, RefinementQueue("hone")) as store:
+            assert await store.administration.waiting() == 0
+
+
+NODES = yaml.safe_load((ROOT / "deploy" / "cluster" / "compose.yml").read_text())["services"]
+
+
+def test_nodes_of_compose_keep_the_addresses_by_which_hone_and_they_know_them() -> None:
+    networks = [it["networks"]["data"] for it in NODES.values() if "ipv4_address" in str(it)]
+    addresses = [it["ipv4_address"] for it in networks]
+    assert len(set(addresses)) == 6
+    for name in ("api", "worker", "webhooks", "admin-key"):
+        url = NODES[name]["environment"]["HONE_REDIS_URL"]
+        assert url.rpartition("@")[2].split(",") == addresses[:3]
+        assert [*NODES[name]["depends_on"]] == ["join"]
+    assert {it["image"] for it in NODES.values() if "image" in it} == {
+        COMPOSE["services"]["redis"]["image"]
+    }
+
+
+async def test_nodes_of_the_examples_carry_hone(tmp_path: Path) -> None:
+    written = (KUBERNETES / "components" / "redis-cluster" / "node.conf").read_text()
+    conf = tmp_path / "node.conf"
+    conf.write_text(written.replace("dir /data", ""))
+    with redis_cluster(tmp_path / "nodes", str(conf)) as cluster:
+        settings = Settings(redis_url=cluster.url)
         async with open_store(settings, RefinementQueue("hone")) as store:
             assert await store.administration.waiting() == 0

@@ -1,7 +1,9 @@
 """The store in a cluster: where its keys are, and what it does when their slot moves."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from redis import Redis as BlockingRedis
@@ -10,13 +12,24 @@ from redis.exceptions import MovedError
 
 from app.contract.errors import Unavailable
 from app.contract.events import EventType
+from app.queue import worker_key
 from app.settings import Settings
-from app.store import Store, UnusableRedis, Wakeups, WorkerStore, check_redis, open_wakeups
+from app.store import (
+    Store,
+    UnusableRedis,
+    Wakeups,
+    WorkerStore,
+    check_redis,
+    open_store,
+    open_wakeups,
+    open_worker_store,
+)
 from app.store.redis import keys
 from app.store.redis.connection import SlotIsMoving
 from tests.redis_cluster import RedisCluster
 from tests.store.store_harness import (
     TENANT,
+    ListQueue,
     be_up,
     claim,
     kinds,
@@ -27,6 +40,8 @@ from tests.store.store_harness import (
     take,
 )
 from tests.waiting import TIMEOUT_S
+
+PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
 pytestmark = pytest.mark.in_cluster
 
@@ -129,6 +144,34 @@ async def test_keys_that_were_moved_one_by_one_are_all_there(
 async def test_the_url_of_one_node_is_refused_with_what_to_set(cluster: RedisCluster) -> None:
     with pytest.raises(UnusableRedis, match=r"set HONE_REDIS_URL to redis\+cluster://"):
         await check_redis(cluster.owner_url)
+
+
+async def test_a_user_with_the_access_rules_of_the_page_carries_hone(
+    settings: Settings, cluster: RedisCluster
+) -> None:
+    [line] = re.findall(r"^ACL SETUSER hone (.*)$", PAGE.read_text(), re.MULTILINE)
+    [added] = re.findall(r"and add `([^`]*)`", PAGE.read_text())
+    rules = f"{line} {added}".replace("PASSWORD", "secret").replace("hone:1:", "hone:{c00}:")
+    for node in cluster.nodes:
+        with node.client() as client:
+            client.execute_command("ACL", "SETUSER", "hone", "reset", *rules.split())
+            client.execute_command("ACL", "LOG", "RESET")
+    url = cluster.url.replace("://", "://hone:secret@")
+    theirs = settings.model_copy(update={"redis_url": url})
+    async with (
+        open_store(theirs, ListQueue()) as store,
+        open_worker_store(theirs, ListQueue(), "worker-1") as worker,
+        open_wakeups(theirs) as wakeups,
+    ):
+        held = await started(store, worker)
+        async with wakeups.watch(held.id) as changed:
+            await held.journal.append([step()])
+            assert await changed.wait(TIMEOUT_S)
+        facts = await store.administration.inspect(worker_key)
+        assert (len(facts.nodes), facts.missing, facts.moves_slots_at_once) == (6, (), True)
+    with cluster.client() as client:
+        denied = {entry["object"] for entry in client.acl_log()}
+    assert denied == {"config|get"}  # it may not be asked, and doctor does without
 
 
 async def test_a_cluster_is_found_by_any_of_its_nodes(
