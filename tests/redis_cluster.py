@@ -131,12 +131,6 @@ class RedisCluster:
                 with node.client() as client:
                     client.execute_command("CLUSTER", "SETSLOT", self.slot, "STABLE")
 
-    def kill_owner(self) -> None:
-        """Kill the node that has the slot, and return once its replica has taken its place."""
-        before = self.owner
-        before.kill()
-        self.until_replaced(before)
-
     def until_replaced(self, before: ServerProcess) -> None:
         """Return once another node has the slot."""
 

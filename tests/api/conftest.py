@@ -18,7 +18,6 @@ from app.service import Shutdown
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
 from app.store.redis import keys
-from app.store.redis.connection import FIRST_RELEASE
 from tests.waiting import TIMEOUT_S, eventually
 
 
@@ -45,7 +44,7 @@ def running(
 def redis_url(redis_url: str) -> str:
     """The address of a Redis with nothing in it but what the first process of a service writes."""
     with Redis.from_url(redis_url) as client:
-        client.set(keys.FORMAT, FIRST_RELEASE)
+        client.set(keys.FORMAT, keys.FIRST_RELEASE)
     return redis_url
 
 

@@ -317,8 +317,10 @@ async def kill_owners(cluster: Cluster) -> None:
     assert isinstance(cluster, ShardedCluster)
     for _ in range(3):
         await pause(cluster, 3, 5)
+        owner = cluster.group.owner
+        owner.kill()
         cluster.promoted_at.append(time.monotonic())
-        await asyncio.to_thread(cluster.group.kill_owner)
+        await asyncio.to_thread(cluster.group.until_replaced, owner)
         cluster.counts["primaries killed"] += 1
         await pause(cluster, 1, 3)
         cluster.group.revive()

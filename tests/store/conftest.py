@@ -12,7 +12,7 @@ from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
 from app.store.redis import keys
 from app.store.redis.committer import Committer
-from app.store.redis.connection import FIRST_RELEASE, async_client, worker_client
+from app.store.redis.connection import async_client, worker_client
 from app.store.redis.layout import layout_of
 from tests.redis_cluster import RedisCluster, redis_cluster
 from tests.servers import find_oldest
@@ -64,7 +64,7 @@ def server_url(server: EmbeddedRedis | RedisCluster) -> str:
 def settings(redis_url: str, redis_server: EmbeddedRedis | RedisCluster) -> Settings:
     name = layout_of(redis_url).name
     with BlockingRedis.from_url(server_url(redis_server)) as client:
-        client.set(name(keys.FORMAT), FIRST_RELEASE)
+        client.set(name(keys.FORMAT), keys.FIRST_RELEASE)
         client.hset(name(keys.SLOTS), "worker-1", "1000")  # so that jobs go to the queue at once
     return Settings(redis_url=redis_url, redis_timeout_s=60, queue_max=1_000)
 

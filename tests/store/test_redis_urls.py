@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 from redis.asyncio import Redis
+from redis.asyncio.connection import SSLConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
@@ -200,3 +201,24 @@ async def test_a_user_with_the_access_rules_of_the_page_writes_and_reads(
 async def submit_elsewhere(settings: Settings) -> None:
     async with open_store(settings, OtherQueue()) as store:
         await store.create(new(), None)
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss"])
+def test_a_cluster_url_names_nodes_and_how_to_reach_the_one_with_the_keys(scheme: str) -> None:
+    url = f"{scheme}+cluster://hone:s%40cret@one,two:7000?health_check_interval=7"
+    options = options_of(url)
+    kind = options.pop("connection_class")
+    connection = kind(**options)
+    assert isinstance(connection, SSLConnection) == (scheme == "rediss")
+    assert (connection.username, connection.password) == ("hone", "s@cret")
+    nodes = options["primaries"].servers
+    assert [(it["host"], it["port"]) for it in nodes] == [("one", 6379), ("two", 7000)]
+    assert {(it["username"], it["password"]) for it in nodes} == {("hone", "s@cret")}
+    (packed,) = connection.pack_command("HGETALL", keys.SUMMARY + "ref_1")
+    assert b"hone:{c00}:refinement:ref_1" in packed
+
+
+@pytest.mark.parametrize("url", ["redis+cluster://", "redis+cluster://one/1", "unix+cluster://a"])
+def test_a_cluster_url_without_nodes_or_with_a_database_is_refused(url: str) -> None:
+    with pytest.raises(UnusableRedis, match=r"expected redis\+cluster://HOST"):
+        options_of(url)

@@ -43,8 +43,6 @@ from app.store.state import ArchiveAway, UnreadableRecord, UnreadableSecrets
 
 OLDEST = (6, 2)
 OLDEST_IN_CLUSTER = (7, 0)  # the first with sharded messages
-FIRST_RELEASE = "1.0"
-"""The release from which on records can be read."""
 SCANNED_AT_ONCE = 10_000
 
 API_RETRIES = 1
@@ -587,7 +585,7 @@ async def _check_format(client: AsyncRedis) -> None:
             " HONE_DATA_DIR or HONE_REDIS_URL to another one, or empty this one; nothing was"
             " changed"
         )
-    await client.set(keys.FORMAT, FIRST_RELEASE, nx=True)
+    await client.set(keys.FORMAT, keys.FIRST_RELEASE, nx=True)
 
 
 RETRY_AFTER_S = 5

@@ -140,6 +140,8 @@ class Key(str):
 PREFIX = Key("hone:1:")
 
 FORMAT = PREFIX + "format"
+FIRST_RELEASE = "1.0"
+"""The release from which on records can be read."""
 
 SUMMARY = PREFIX + "refinement:"
 JOURNAL = PREFIX + "journal:"

@@ -4,21 +4,20 @@ All the rest of Hone spells them as in keys.py, and scripts as in lua/.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 
 from redis.crc import key_slot
 
 from app.store.redis.keys import PREFIX, Key
+from app.store.redis.scripts import SCRIPTS
 
 Word = str | bytes | int | float
 
 OF_RQ = "rq:"
 NAMING = (b'key":"', b'listed_in":"')
 SHARDED = {"PUBLISH": "SPUBLISH", "SUBSCRIBE": "SSUBSCRIBE", "UNSUBSCRIBE": "SUNSUBSCRIBE"}
-IN_SCRIPTS = {
-    "'PUBLISH'": "'SPUBLISH'",
-    "'NUMSUB'": "'SHARDNUMSUB'",
-}
+IN_SCRIPTS = {"'PUBLISH'": "'SPUBLISH'", "'NUMSUB'": "'SHARDNUMSUB'"}
 
 
 class KeyedJson(bytes):
@@ -33,7 +32,7 @@ class Layout:
 
     def __init__(self, tag: str = "") -> None:
         self._spelled = {PREFIX: f"hone:{{{tag}}}:", OF_RQ: f"rq:{{{tag}}}:"} if tag else {}
-        self._shas: dict[str, str] = {}
+        self._scripts = dict(self._spelled_scripts()) if tag else {}
 
     @property
     def prefix(self) -> str:
@@ -78,7 +77,8 @@ class Layout:
         first, *others = words
         arguments = map(self._word, others)
         if first in {"EVALSHA", "EVAL"} and others[1] == 0:
-            return (first, self._script(str(others[0])), 1, self.prefix, *list(arguments)[2:])
+            script = self._scripts.get(str(others[0]), others[0])
+            return (first, script, 1, self.prefix, *list(arguments)[2:])
         return (SHARDED.get(str(first), first), *arguments)
 
     def _word(self, word: Word) -> Word:
@@ -90,28 +90,25 @@ class Layout:
                 word = word.replace(member + start, member + spelled)
         return word
 
-    def _script(self, sha_or_text: str) -> str:
-        """Return a script with these keys, or its SHA-1 once its text was sent; else the one given.
-
-        Redis does not know that one, and is sent the text.
-        """
-        if sha_or_text in self._shas or " " not in sha_or_text:
-            return self._shas.get(sha_or_text, sha_or_text)
-        text = sha_or_text.replace(PREFIX, self.prefix)
-        for plain, sharded in IN_SCRIPTS.items():
-            text = text.replace(plain, sharded)
-        self._shas[_sha1(sha_or_text)] = _sha1(text)
-        return text
-
-
-def _sha1(text: str) -> str:
-    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    def _spelled_scripts(self) -> Iterator[tuple[str, str]]:
+        """Yield the SHA-1 and the text of each script, each with the one to send instead."""
+        for script in SCRIPTS.values():
+            text = script.text.replace(PREFIX, self.prefix)
+            for plain, sharded in IN_SCRIPTS.items():
+                text = text.replace(plain, sharded)
+            yield script.text, text
+            yield script.sha, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 PLAIN = Layout()
 OF_CLUSTER = "+cluster:"
 
 
+@cache
+def _of_cell(tag: str) -> Layout:
+    return Layout(tag)
+
+
 def layout_of(url: str) -> Layout:
     """Return how keys are spelled in the Redis of a URL."""
-    return Layout("c00") if OF_CLUSTER in url else PLAIN
+    return _of_cell("c00") if OF_CLUSTER in url else PLAIN

@@ -21,7 +21,6 @@ from app.contract.status import MOVES, TERMINAL, Status, verdicts
 from app.contract.values import value
 from app.contract.webhooks import WEBHOOK_EVENTS
 from app.store.redis import keys
-from app.store.redis.connection import FIRST_RELEASE
 
 DIRECTORY = Path(__file__).parents[1] / "lua"
 
@@ -80,7 +79,7 @@ CONSTANTS: dict[str, str | int | float] = {
     "MOST_STEPS": MOST_STEPS,
     "DEADLINE_MS": DEADLINE_MS,
     "FULL": FULL,
-    "FIRST_RELEASE": FIRST_RELEASE,
+    "FIRST_RELEASE": keys.FIRST_RELEASE,
     "RECHECK_MS": RECHECK_MS,
     "LOW_PLACE": LOW_PLACE,
     "JOB_OF": JOB_OF,
