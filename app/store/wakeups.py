@@ -17,11 +17,12 @@ from redis.exceptions import RedisError
 
 from app.store.redis import keys
 from app.store.redis.codec import published_events
-from app.store.redis.connection import layout_in
+from app.store.redis.connection import is_replaced, layout_in
 from app.store.state import StoredEvent
 
 RECONNECT_S = 0.5  # pause between two attempts to connect
 SUBSCRIBED_S = 1.0  # maximum wait for a subscription; without it, the journal is read once more
+LOOK_S = 0.5  # between two looks whether another primary has taken the place of this one
 PING_S = 5.0  # between two questions whether the connection still works
 MOST_UNANSWERED = 3  # pings; several, since a busy process may not yet have read an answer
 MOST_BUFFERED = 64_000  # bytes of events that are kept for a watcher that does not take them
@@ -256,7 +257,11 @@ class Wakeups:
                 await connection.send_command("SUBSCRIBE", *new)
             if old := [channel for channel, subscribe in asked.items() if not subscribe]:
                 await connection.send_command("UNSUBSCRIBE", *old)
-            if not await self._has_to_send.wait(ping_at - loop.time()):
+            if await self._has_to_send.wait(min(ping_at - loop.time(), LOOK_S)):
+                continue
+            if is_replaced(connection):
+                raise RedisConnectionError("another primary has taken its place")
+            if loop.time() >= ping_at:
                 if self._unanswered == MOST_UNANSWERED:
                     raise RedisConnectionError("no answer to PING")
                 self._unanswered += 1

@@ -337,7 +337,7 @@ async def freeze_owners(cluster: Cluster) -> None:
         with cluster.frozen(owner.process.pid):
             await asyncio.to_thread(cluster.group.until_replaced, owner)
             cluster.counts["primaries stopped"] += 1
-            await pause(cluster, 1, 3)
+            await pause(cluster, 2, 4)  # watchers leave it within a second or so
         cluster.group.revive()
         await asyncio.to_thread(cluster.group.until_settled)
 
@@ -362,6 +362,18 @@ async def move_slot(cluster: Cluster) -> None:
         await pause(cluster, 1, 3)
         await asyncio.to_thread(cluster.group.move_slot, cluster.group.another_primary)
         cluster.counts["moves of the slot"] += 1
+
+
+async def kill_nodes(cluster: Cluster) -> None:
+    """Kill each node of a Redis Cluster in turn; the next one once that one is back."""
+    assert isinstance(cluster, ShardedCluster)
+    for node in cluster.chance.sample(cluster.group.nodes, len(cluster.group.nodes)):
+        await pause(cluster, 1, 3)
+        node.kill()
+        cluster.counts["nodes killed"] += 1
+        await pause(cluster, 1, 5)
+        cluster.group.revive()
+        await asyncio.to_thread(cluster.group.until_settled)
 
 
 async def kill_followers(cluster: Cluster) -> None:

@@ -297,6 +297,14 @@ ROWS = {
             goals={"accepting": BACK_GOAL_S},
         ),
         FaultRow(
+            "cluster-nodes",
+            "each of the six nodes of a Redis Cluster is killed in turn",
+            nemeses.kill_nodes,
+            150,
+            40,
+            setup=ClusterSetup(is_sharded=True),
+        ),
+        FaultRow(
             "cluster-frozen",
             "in a Redis Cluster, the primary with Hone's keys stops 2 times until its replica has"
             " taken its place, and goes on",

@@ -211,7 +211,6 @@ class Primaries:
     """Servers that know the address of a primary; each is the options of a connection."""
 
     known_by = ""
-    ask_every_s = 0.5
     layout = PLAIN
 
     def __init__(self, of: str, servers: list[dict[str, Any]]) -> None:
@@ -247,10 +246,11 @@ class Primaries:
         """Return whether another primary is known, and see to it that one soon is.
 
         Sentinel leaves a replaced primary writable for about 10 seconds, and what is written there
-        is lost. A primary that is cut off from its cluster hears no messages.
+        is lost. A primary that is cut off from its cluster hears no messages, and one that stood
+        still has some that are lost.
         """
         now = time.monotonic()
-        if now - self._asked_at > self.ask_every_s and self._asking is None:
+        if now - self._asked_at > ASK_EVERY_S and self._asking is None:
             self._asked_at = now
             self._asking = asyncio.get_running_loop().create_task(self._ask_again())
         return self._latest not in {None, (host, port)}
@@ -291,7 +291,6 @@ class ClusterNodes(Primaries):
     """Nodes of a cluster, which name the primary that has the slot of all keys of a layout."""
 
     known_by = "node"
-    ask_every_s = 2.0
 
     def __init__(self, layout: Layout, servers: list[dict[str, Any]]) -> None:
         super().__init__(layout.prefix, servers)
@@ -383,6 +382,7 @@ TO_NODE: Kinds = {_TcpConnection: _SpellsKeys, _TlsConnection: _NodeTlsConnectio
 SENTINEL_PORT = 26379
 NODE_PORT = 6379
 ASKED_TIMEOUT_S = 1.0  # so that the API can ask a second one before it answers 503
+ASK_EVERY_S = 0.5
 OF_SENTINEL = "sentinel_"
 
 
