@@ -1,17 +1,18 @@
 """Whole refinements in a cluster, while its slot moves and its nodes die."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic import SecretStr
 
-from app.local.embedded import EmbeddedRedis
+from app.local.embedded import EmbeddedRedis, RedisBinary, find_redis
 from tests.e2e.running_service import running_service
 from tests.local_endpoint import SECRET, THIS_MACHINE, answering_with, endpoint
-from tests.redis_cluster import RedisCluster, redis_cluster
+from tests.redis_cluster import RedisCluster, find_valkey, redis_cluster
 from tests.waiting import TIMEOUT_S
 
 SETTINGS: dict[str, Any] = {"outbound_allow": THIS_MACHINE, "secret_key": SecretStr(SECRET)}
@@ -34,8 +35,11 @@ def is_sound(events: list[dict[str, Any]]) -> bool:
     )
 
 
-async def test_a_refinement_is_played_streamed_and_told_in_a_cluster(tmp_path: Path) -> None:
-    with redis_cluster(tmp_path / "cluster") as cluster:
+@pytest.mark.parametrize("find", [find_valkey, find_redis], ids=["wheel", "chosen"])
+async def test_a_refinement_is_played_streamed_and_told_in_a_cluster(
+    tmp_path: Path, find: Callable[[], RedisBinary]
+) -> None:
+    with redis_cluster(tmp_path / "cluster", binary=find()) as cluster:
         async with (
             endpoint(answering_with("", 204)) as (url, told, _),
             running_service(tmp_path, route=through(cluster), **SETTINGS) as service,
@@ -50,6 +54,7 @@ async def test_a_refinement_is_played_streamed_and_told_in_a_cluster(tmp_path: P
     assert {it.partition(b"}")[0] for it in names} == {b"hone:{c00", b"rq:{c00"}
 
 
+@pytest.mark.long
 async def test_streams_go_on_when_their_slot_moves(tmp_path: Path) -> None:
     with redis_cluster(tmp_path / "cluster") as cluster:
         async with running_service(tmp_path, route=through(cluster)) as service:

@@ -150,7 +150,7 @@ async def test_a_user_with_the_access_rules_of_the_page_carries_hone(
     settings: Settings, cluster: RedisCluster
 ) -> None:
     [line] = re.findall(r"^ACL SETUSER hone (.*)$", PAGE.read_text(), re.MULTILINE)
-    [added] = re.findall(r"and add `([^`]*)`", PAGE.read_text())
+    [added] = re.findall(r"access-rules\) add `([^`]*)`", PAGE.read_text())
     rules = f"{line} {added}".replace("PASSWORD", "secret").replace("hone:1:", "hone:{c00}:")
     for node in cluster.nodes:
         with node.client() as client:
