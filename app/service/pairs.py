@@ -52,20 +52,20 @@ def pairs_of(
     Of what the same person said of the same two texts the last word counts.
     """
     said = sorted(_Opinions(request, journal).preferences())
-    last = {(pair.source, pair.by, frozenset((pair.chosen, pair.rejected))): pair for pair in said}
+    last = {(one.source, one.by, frozenset((one.chosen, one.rejected))): one for one in said}
     prompt = _prompt(request, wanted.form)
     return tuple(
         PreferencePair(
             prompt=prompt,
-            chosen=_reply(pair.chosen, wanted.form),
-            rejected=_reply(pair.rejected, wanted.form),
-            source=pair.source,
-            by=pair.by,
+            chosen=_reply(one.chosen, wanted.form),
+            rejected=_reply(one.rejected, wanted.form),
+            source=one.source,
+            by=one.by,
             refinement=refinement_id,
-            event=pair.event,
+            event=one.event,
         )
-        for pair in sorted(last.values())
-        if pair.source in wanted.sources and pair.chosen != pair.rejected
+        for one in sorted(last.values())
+        if one.source in wanted.sources and one.chosen != one.rejected
     )
 
 
@@ -82,11 +82,11 @@ class _Opinions:
     def __init__(self, request: RefinementRequest, journal: Sequence[Event]) -> None:
         self._journal = unvoided(journal)
         self._drafts: dict[str, Iteration] = {
-            judged.path: judged
-            for judged in iterations_of(journal, request)
-            if is_whole(search_of(judged.path))
+            draft.path: draft
+            for draft in iterations_of(journal, request)
+            if is_whole(search_of(draft.path))
         }
-        self._texts = {path: judged.draft for path, judged in self._drafts.items()}
+        self._texts = {path: draft.draft for path, draft in self._drafts.items()}
         if request.draft is not None:
             self._texts.setdefault("iterations/0", request.draft)
         self._seen: dict[str, str] = {}
@@ -178,7 +178,7 @@ class _Opinions:
         """Yield that of two drafts the one is better that the same person scored higher."""
         for one, other in combinations(scores, 2):
             if one[1:3] == other[1:3] and one.score != other.score:
-                low, high = sorted((one, other), key=lambda draft: draft.score)
+                low, high = sorted((one, other), key=lambda given: given.score)
                 event = max(one.event, other.event)
                 texts = self._texts[high.path], self._texts[low.path]
                 yield Preference(event, one.source, one.by, *texts)

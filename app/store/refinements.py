@@ -266,11 +266,12 @@ class RefinementReader:
     @refusing
     async def rated(self, ids: Sequence[str]) -> frozenset[str]:
         """Return those of these refinements that people have rated."""
-        read = (
-            self._committer.execute("HGET", keys.SUMMARY + found_id, "ratings") for found_id in ids
-        )
-        counts = await asyncio.gather(*read)
-        return frozenset(found_id for found_id, count in zip(ids, counts, strict=True) if count)
+        asked = [
+            self._committer.execute("HGET", keys.SUMMARY + refinement_id, "ratings")
+            for refinement_id in ids
+        ]
+        counts = await asyncio.gather(*asked)
+        return frozenset(found for found, count in zip(ids, counts, strict=True) if count)
 
     @refusing
     async def events(
