@@ -1,12 +1,19 @@
 """The request for a refinement."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
+from pydantic import (
+    AwareDatetime,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from app.contract import Contract, patterns
 from app.contract.drafts import (
@@ -25,12 +32,14 @@ from app.contract.invalid_values import A_TIME
 from app.contract.judgement import AUTO, QUALITY, Criteria, Criterion, Critics, Name, OnFail, Span
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.models import Models
+from app.contract.object_drafts import ObjectText, TextOrObject, member_at, schema_of
 from app.contract.outcome import Blocking, Caveat
 from app.contract.reviews import MAX_FEEDBACK, ReviewPlan
 from app.contract.strategies import AnyStrategy
 from app.contract.strategies.loops import DEFAULT
 from app.contract.tools import Tool
 from app.contract.validators import AnyValidator, Validator
+from app.contract.validators.json import JsonSchemaValidator
 from app.contract.webhooks import Webhook
 
 
@@ -83,6 +92,7 @@ MetadataKey = Annotated[
 MetadataValue = Annotated[str, Field(max_length=256)]
 
 MAX_CONTEXT = 1_000_000
+MOST_VALIDATORS = 20
 
 
 class ContextDocument(Contract):
@@ -129,7 +139,11 @@ class RefinementRequest(Contract):
     """A draft to improve, or a task to write a draft for."""
 
     task: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
-    draft: str | None = Field(None, min_length=1, max_length=MAX_TEXT)
+    draft: TextOrObject | None = Field(
+        None,
+        description="A text, or a JSON object: every draft is then an object with the same members"
+        " of the same types, and the result has it as `object`.",
+    )
     feedback: str | None = Field(
         None,
         min_length=1,
@@ -156,18 +170,21 @@ class RefinementRequest(Contract):
     start_after: StartAfter | None = None
     deadline: Deadline | None = None
     priority: Priority = Field("interactive", description=PRIORITY)
-    validators: tuple[AnyValidator, ...] = Field((), max_length=20)
+    locked: tuple[LockedText, ...] = Field(
+        (),
+        max_length=20,
+        description="Passages of `draft` that every draft must keep, character for character. Of an"
+        " object: JSON Pointers to members that stay as they are.",
+    )
+    validators: tuple[AnyValidator, ...] = Field(
+        (), max_length=MOST_VALIDATORS, validate_default=True
+    )
     tools: tuple[Tool, ...] = Field(
         (),
         max_length=16,
         description="Endpoints that plans may call, and questions may be looked up with.",
     )
     edits: Edits = "full"
-    locked: tuple[LockedText, ...] = Field(
-        (),
-        max_length=20,
-        description="Passages of `draft` that every draft must keep, character for character.",
-    )
     compare: bool = Field(
         False, description="Compare the result, blind, with the draft it started from."
     )
@@ -202,6 +219,24 @@ class RefinementRequest(Contract):
         description="Name of a preset of the tenant: it has the fields that the request does not"
         " have. Without one it is `default`, if there is a preset of that name; null: none.",
     )
+
+    @field_validator("validators")
+    @classmethod
+    def _objects_keep_their_form(
+        cls, given: tuple[AnyValidator, ...], info: ValidationInfo
+    ) -> tuple[AnyValidator, ...]:
+        """Return the validators with one of the form of a draft that is an object.
+
+        A JSON Schema of the client's own says what the form is instead.
+        """
+        draft, locked = info.data.get("draft"), info.data.get("locked", ())
+        own = [validator for validator in given if validator.kind == "json_schema"]
+        if not isinstance(draft, ObjectText) or own:
+            return given
+        if len(given) == MOST_VALIDATORS:
+            raise ValueError(f"a draft that is an object takes one of the {MOST_VALIDATORS}")
+        form = {"kind": "json_schema", "schema": schema_of(draft.value, locked)}
+        return (*given, JsonSchemaValidator.model_validate(form))
 
     @model_validator(mode="after")
     def _has_something_to_do(self) -> Self:
@@ -242,6 +277,8 @@ class RefinementRequest(Contract):
     def _locked_text_stands_in_the_draft(self) -> Self:
         if self.locked and self.draft is None:
             raise FieldConflict("/draft", "`draft` is required with `locked`")
+        if isinstance(self.draft, ObjectText):
+            return self._locked_members_stand_in(self.draft.value)
         for index, text in enumerate(self.locked):
             found = (self.draft or "").count(text)
             if found != 1:
@@ -252,12 +289,32 @@ class RefinementRequest(Contract):
                 )
         return self
 
+    def _locked_members_stand_in(self, value: Mapping[str, Any]) -> Self:
+        form = schema_of(value, self.locked)
+        demanded = [each.json_schemas() for each in self.validators]
+        if self.locked and form not in [given for each in demanded for given in each.values()]:
+            detail = "is not supported with a JSON Schema of your own: say `const` in that"
+            raise FieldConflict("/locked", detail)
+        for index, pointer in enumerate(self.locked):
+            if not member_at(value, pointer):
+                detail = "must be the JSON Pointer of a member of the draft, such as `/price`"
+                raise FieldConflict(f"/locked/{index}", detail)
+        return self
+
+    @property
+    def locked_texts(self) -> tuple[LockedText, ...]:
+        """The passages that every draft must keep; those of an object are in its schema."""
+        return () if isinstance(self.draft, ObjectText) else self.locked
+
     @model_validator(mode="after")
     def _feedback_is_about_the_draft(self) -> Self:
         if self.feedback is not None and self.draft is None:
             raise FieldConflict("/draft", "`draft` is required with `feedback`")
         if self.spans and self.feedback is None:
             raise FieldConflict("/feedback", "`feedback` is required with `spans`")
+        if self.spans and isinstance(self.draft, ObjectText):
+            detail = "`spans` is not supported for an object: use `locked` for its other members"
+            raise FieldConflict("/spans", detail)
         self.marked()
         return self
 
@@ -361,7 +418,7 @@ class RefinementRequest(Contract):
 
         Raises FieldConflict for one that the draft does not have exactly once.
         """
-        return spans_of(self.draft or "", self.spans, self.locked)
+        return spans_of(self.draft or "", self.spans, self.locked_texts)
 
     def needs_a_writer(self) -> bool:
         """Return whether a text must be written that does not exist yet."""

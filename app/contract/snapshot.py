@@ -1,7 +1,7 @@
 """The resource as a client sees it: a summary of its journal; and which ones a list has."""
 
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -53,6 +53,9 @@ class Result(Best):
     """The best judged draft, with the score of exactly that text."""
 
     draft: str
+    object: dict[str, Any] | None = Field(
+        None, description="The draft as an object, if one was given and it is one."
+    )
     score_from: ScoreFrom = "critique"
     caveats: tuple[Caveat, ...] = Field(
         (), description="Everything that was asked for and not done, or not used."

@@ -27,6 +27,7 @@ from app.contract.errors import (
 )
 from app.contract.events import Event, Queued, StepPage
 from app.contract.limits import Limits, LimitsChange
+from app.contract.object_drafts import ObjectText, object_in
 from app.contract.overlays import OF_THE_PARENT, Overlay, PartialRequest, RequestLayer
 from app.contract.pairs import WantedPairs
 from app.contract.ratings import Rating, RatingRequest
@@ -125,19 +126,22 @@ def continuation_of(request: RefinementRequest, draft: str, changes: PartialRequ
     changes.require_without(OF_THE_PARENT, "a continuation cannot change this field")
     given = RequestLayer(changes.fields())
     before: dict[str, Any] = from_json(request.model_dump_json(by_alias=True, context=REVEALED))
+    begins: Any = draft
+    if isinstance(request.draft, ObjectText):
+        begins = object_in(draft) or draft
     left_out = {"feedback", "spans", "start_after", "deadline"}
     if request.grounding == default_grounding(request.context):
         left_out.add("grounding")
     strategy = changes.strategy if "strategy" in given.fields else request.strategy
     if "strategy" not in given.fields:
         about: dict[str, Any] = {"feedback": None, "spans": (), **given.fields}
-        begun = {"draft": draft, "feedback": about["feedback"], "spans": about["spans"]}
+        begun = {"draft": begins, "feedback": about["feedback"], "spans": about["spans"]}
         if not _is_possible(Overlay(RequestLayer(before), RequestLayer(begun))):
             left_out.add("strategy")
             strategy = DEFAULT
     if not strategy.callable_of(request.tools):
         left_out.add("tools")
-    kept = {name: before[name] for name in before.keys() - left_out} | {"draft": draft}
+    kept = {name: before[name] for name in before.keys() - left_out} | {"draft": begins}
     return Overlay(RequestLayer(kept, "the continued refinement"), given)
 
 
@@ -411,7 +415,7 @@ class Service:
         A part of the text keeps those of the part.
         """
         request = await self._store.request(tenant, refinement_id)
-        locked = locked_in_order(request.draft, request.locked)
+        locked = locked_in_order(request.draft, request.locked_texts)
         now = await self._store.snapshot(tenant, refinement_id)
         pending = meant(review, now.reviews)
         if locked and pending and pending.path and not pending.path.startswith(AS_A_WHOLE):
@@ -440,7 +444,7 @@ class Service:
         ]
         if not drafts:
             raise Conflict(f"{refinement_id} is not waiting for this review of a draft")
-        require_passages(review, drafts[-1], request.locked)
+        require_passages(review, drafts[-1], request.locked_texts)
         if versions is not None:
             pinned = [version for version in versions if version == seen.last_event]
             return await decide(pinned)

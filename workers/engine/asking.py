@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
 from app.contract.models import GENERATOR, Role
+from app.contract.object_drafts import lost_members, object_in, text_of
 from app.contract.values import value
 from workers.engine.edits import in_place_of
 from workers.engine.moves import Ask, Check, StepError, Stopped
@@ -194,6 +195,16 @@ def text_in(reply: ReplyReader) -> str:
     return reply.text()
 
 
+def _object(text: str, before: str) -> str:
+    """Return an object's text; raise `Unreadable` for another text, or one that lacks members."""
+    found, known = object_in(text), object_in(before)
+    if found is None:
+        raise Unreadable("it is not one JSON object")
+    if known is not None and (lost := next(lost_members(known, found), None)):
+        raise Unreadable(f"the object lacks the member {lost}")
+    return text_of(found)
+
+
 @value(slots=True)
 class WrittenText:
     """A text, and whether the journal's readers find it in the recorded reply by `draft_of`."""
@@ -218,4 +229,6 @@ def written_in(reply: ReplyReader) -> WrittenText:
         return WrittenText(base, is_reply=False)
     if base is not None:
         text = in_place_of(base, text)
+    if reply.asked.task.is_object:
+        text = _object(text, reply.asked.task.draft or "")
     return WrittenText(text, draft_of(reply.raw) == text)

@@ -23,6 +23,7 @@ from app.contract.judgement import (
     Quotation,
     Span,
 )
+from app.contract.object_drafts import pointer_at
 from app.contract.outcome import Caveat
 from app.contract.validators import Validator
 from app.contract.values import value
@@ -138,14 +139,15 @@ def critique_reader(
     def read(reply: ReplyReader) -> Critique:
         verdict = _verdict(reply, criteria)
         source = Source(draft)
+        found = [_finding(finding, source, by) for finding in verdict.findings[:MOST_LINES]]
+        if reply.asked.task.is_object:
+            found = [_at_member(finding, draft) for finding in found]
         return Critique(
             scores=_scores(reply, verdict, criteria, source),
             strengths=verdict.strengths[:MOST_LINES],
             weaknesses=verdict.weaknesses[:MOST_LINES],
             suggestions=verdict.suggestions[:MOST_LINES],
-            findings=tuple(
-                [_finding(finding, source, by) for finding in verdict.findings[:MOST_LINES]]
-            ),
+            findings=tuple(found),
         )
 
     return read
@@ -418,6 +420,14 @@ def _quotation(said: Any, source: Source) -> Quotation | None:
     except ValidationError:
         return None
     return source.quotation(quoted.quote, quoted.span)
+
+
+def _at_member(finding: Finding, draft: str) -> Finding:
+    """Return a finding whose message says where it is in an object, as those of a schema do."""
+    pointer = finding.span and pointer_at(draft, finding.span.start)
+    if not pointer:
+        return finding
+    return finding.model_copy(update={"message": f"at {pointer}: {finding.message}"})
 
 
 def _finding(said: _SaidFinding, source: Source, by: str) -> Finding:

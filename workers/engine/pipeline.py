@@ -26,6 +26,7 @@ from app.contract.judgement import (
     Verdict,
 )
 from app.contract.limits import Limits
+from app.contract.object_drafts import ObjectText
 from app.contract.outcome import Caveat
 from app.contract.requests import Output, RefinementRequest
 from app.contract.reviews import ReviewPlan
@@ -319,7 +320,7 @@ def task_of(
         critics=request.critics,
         tools=request.tools,
         edits=request.edits,
-        locked=locked_in_order(request.draft, request.locked),
+        locked=locked_in_order(request.draft, request.locked_texts),
         has_validators=bool(request.validators),
         demanding=sum(validator.counts_as() is None for validator in request.demanding()),
         measures=measures_of(request.validators),
@@ -334,6 +335,7 @@ def task_of(
         checks=request.in_words(),
         accepted=frozenset(request.accept),
         whole=document_of(request),
+        is_object=isinstance(request.draft, ObjectText),
         generators=1 + len(request.models.later_generators()),
         escalate_after=request.models.escalate_after,
     )

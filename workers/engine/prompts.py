@@ -153,6 +153,8 @@ class Task:
     """Codes of caveats that do not keep a draft from passing."""
     is_sampled: bool = False
     """Whether the same is asked for several times, so that the texts should differ."""
+    is_object: bool = False
+    """Whether the client's draft is an object: then drafts have the form of its text."""
     generators: int = 1
     """How many generators there are; the next one writes when those before it are stuck."""
     escalate_after: int = 2

@@ -18,6 +18,7 @@ from app.contract.events import (
 from app.contract.gains import gains_of, lost_from, score_gain
 from app.contract.judgement import Criterion, IssueNote, QualityEstimate, Usage
 from app.contract.limits import Limits, TimeLimit
+from app.contract.object_drafts import ObjectText, object_in
 from app.contract.outcome import (
     BLOCKING,
     TEXT_MISSING,
@@ -155,6 +156,7 @@ def result_of(
     scored = judgement.scored
     return Result(
         draft=scored.draft.text,
+        object=object_in(scored.draft.text) if isinstance(request.draft, ObjectText) else None,
         iteration=judgement.iteration,
         path=path,
         score=scored.score,

@@ -297,7 +297,7 @@ class Refinements:
             context=request.context,
             resources=resources,
             items=request.strategy.item_validators(),
-            locked=request.locked,
+            locked=request.locked_texts,
         )
         tools = Tools(request.tools, self._resources.endpoints, claimed.tenant)
         recorded = replay_of(loaded.events)

@@ -4,7 +4,7 @@ import { hone, readDraft, readToken } from './api.js';
 import { Chart } from './chart.js';
 import type { Live } from './live.js';
 import { Manuscript } from './manuscript.js';
-import { Copy, costText, Failure, Loading, Name, scoreText, secondsText, Text, useLoaded, useNow } from './parts.js';
+import { Copy, costText, Failure, Loading, Name, scoreText, secondsText, Text, useLoaded, useNow, type Given, textOf } from './parts.js';
 import type { View } from './refinement.js';
 import { TimelineView } from './timeline.js';
 import { titleOf } from './title.js';
@@ -13,7 +13,7 @@ import { SCORES_FROM } from './words.js';
 /** The text that was given, which a read link has as the first draft; null where there was none. */
 export function useGiven(id: string, isJudged: boolean): { value?: string | null; failure?: unknown } {
   return useLoaded(async (signal) => {
-    if (!readToken) return (await hone.request<{ draft?: string | null }>(`/v1/refinements/${id}/request`, { signal })).draft ?? null;
+    if (!readToken) return textOf((await hone.request<{ draft?: Given }>(`/v1/refinements/${id}/request`, { signal })).draft);
     const first = isJudged ? (await hone.iterations(id, { excerpts: true })).data.find((it) => it.iteration === 0) : undefined;
     return first ? (await readDraft(id, first.path, signal)).draft : null;
   }, [id, readToken ? isJudged : false]);

@@ -243,3 +243,10 @@ export function useRepeated(call: () => void): void {
     return () => clearInterval(timer);
   }, []);
 }
+
+/** A draft that was given. */
+export type Given = string | Record<string, unknown> | null;
+
+/** The text of a draft that was given; that of an object as the server has it. */
+export const textOf = (given: Given | undefined) =>
+  typeof given === 'object' && given ? JSON.stringify(given, null, 2) : (given ?? null);

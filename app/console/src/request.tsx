@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { hone } from './api.js';
 import { jsonOf } from './code.js';
 import type { Live } from './live.js';
-import { Copy, Failure, Loading, Name, Names, scoreText, Text, useLoaded } from './parts.js';
+import { Copy, Failure, Loading, Name, Names, scoreText, Text, textOf, useLoaded } from './parts.js';
 import type { View } from './refinement.js';
 import { Deliveries } from './webhooks.js';
 
@@ -32,13 +32,14 @@ export function RequestView({ id, snapshot, live, session }: View) {
 }
 
 function Texts({ of }: { of: RefinementRequest }) {
+  const draft = textOf(of.draft);
   return (
     <section>
       <h2>Task</h2>
       {of.task ? <Text of={of.task} /> : <p class="quiet">No task: the draft is to be improved.</p>}
-      {of.draft && (
-        <Unfolded title={`Draft that was given, ${counted(of.draft)}`}>
-          <Text of={of.draft} />
+      {draft && (
+        <Unfolded title={`Draft that was given, ${counted(draft)}`}>
+          <Text of={draft} />
         </Unfolded>
       )}
       {of.feedback && (

@@ -11,6 +11,7 @@ from app.contract.drafts import Instructions, PartName
 from app.contract.errors import FieldConflict
 from app.contract.judgement import Criterion, Critics
 from app.contract.limits import Threshold
+from app.contract.object_drafts import ObjectText
 from app.contract.reviews import ReviewPlan
 from app.contract.sections import MOST_SECTIONS, items_of, split
 from app.contract.strategies import DEEPEST, LanguageNeed, Strategy
@@ -507,6 +508,8 @@ class NestedStrategy(_OfItems, Strategy):
                 "/strategy/parts",
                 "nested requires either a `draft`, whose sections it refines, or `parts`",
             )
+        if isinstance(request.draft, ObjectText):
+            yield FieldConflict("/draft", "nested refines the sections of a text, not an object")
         for index, part in enumerate(self.named()):
             at = f"/parts/{index}"
             own = _Item(at, None, part.criteria, part.validators, self.max_iterations, "/body")

@@ -1933,6 +1933,7 @@ class Result(Best):
     """
 
     draft: str
+    object: dict[str, Any] | None = None
     score_from: Literal["critique", "validators", "agreement", "parts", "review"] | None = None
     caveats: list[Caveat] | None = None
     comparison: Comparison | None = None
@@ -2673,7 +2674,7 @@ class RefinementRequest:
     """
 
     task: str | None = None
-    draft: str | None = None
+    draft: str | dict[str, Any] | None = None
     feedback: str | None = None
     spans: list[Passage] | None = None
     context: list[ContextDocument] | None = None
@@ -2703,6 +2704,7 @@ class RefinementRequest:
     start_after: str | None = None
     deadline: str | None = None
     priority: Literal["interactive", "batch"] | None = None
+    locked: list[str] | None = None
     validators: (
         list[
             CitationsValidator
@@ -2728,7 +2730,6 @@ class RefinementRequest:
     ) = None
     tools: list[Tool] | None = None
     edits: Literal["full", "delta", "auto"] | None = None
-    locked: list[str] | None = None
     compare: bool | None = None
     outputs: list[Output] | None = None
     models: Models | None = None

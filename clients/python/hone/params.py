@@ -876,6 +876,7 @@ class RefinementOptions(TypedDict):
     start_after: NotRequired[str | None]
     deadline: NotRequired[str | None]
     priority: NotRequired[Literal["interactive", "batch"]]
+    locked: NotRequired[list[str]]
     validators: NotRequired[
         list[
             CitationsValidator
@@ -900,7 +901,6 @@ class RefinementOptions(TypedDict):
     ]
     tools: NotRequired[list[Tool]]
     edits: NotRequired[Literal["full", "delta", "auto"]]
-    locked: NotRequired[list[str]]
     compare: NotRequired[bool]
     outputs: NotRequired[list[Output]]
     models: NotRequired[Models]
@@ -922,7 +922,7 @@ class RefinementRequest(TypedDict):
     """
 
     task: NotRequired[str | None]
-    draft: NotRequired[str | None]
+    draft: NotRequired[str | dict[str, Any] | None]
     feedback: NotRequired[str | None]
     spans: NotRequired[list[Passage]]
     context: NotRequired[list[ContextDocument]]
@@ -951,6 +951,7 @@ class RefinementRequest(TypedDict):
     start_after: NotRequired[str | None]
     deadline: NotRequired[str | None]
     priority: NotRequired[Literal["interactive", "batch"]]
+    locked: NotRequired[list[str]]
     validators: NotRequired[
         list[
             CitationsValidator
@@ -975,7 +976,6 @@ class RefinementRequest(TypedDict):
     ]
     tools: NotRequired[list[Tool]]
     edits: NotRequired[Literal["full", "delta", "auto"]]
-    locked: NotRequired[list[str]]
     compare: NotRequired[bool]
     outputs: NotRequired[list[Output]]
     models: NotRequired[Models]

@@ -3328,8 +3328,13 @@ export interface components {
         RefinementRequest: {
             /** Task */
             task?: string | null;
-            /** Draft */
-            draft?: string | null;
+            /**
+             * Draft
+             * @description A text, or a JSON object: every draft is then an object with the same members of the same types, and the result has it as `object`.
+             */
+            draft?: string | {
+                [key: string]: unknown;
+            } | null;
             /**
              * Feedback
              * @description What is to change in `draft`: the first revision does it, and every later one is told. The draft as it is is not judged and cannot be the result.
@@ -3384,6 +3389,11 @@ export interface components {
              * @enum {string}
              */
             priority?: "interactive" | "batch";
+            /**
+             * Locked
+             * @description Passages of `draft` that every draft must keep, character for character. Of an object: JSON Pointers to members that stay as they are.
+             */
+            locked?: string[];
             /** Validators */
             validators?: (components["schemas"]["CitationsValidator"] | components["schemas"]["YamlValidator"] | components["schemas"]["TomlValidator"] | components["schemas"]["XmlValidator"] | components["schemas"]["MarkdownValidator"] | components["schemas"]["HttpValidator"] | components["schemas"]["JsonValidator"] | components["schemas"]["JsonSchemaValidator"] | components["schemas"]["PythonValidator"] | components["schemas"]["PythonCasesValidator"] | components["schemas"]["PythonTestsValidator"] | components["schemas"]["SqlValidator"] | components["schemas"]["LengthValidator"] | components["schemas"]["ContainsValidator"] | components["schemas"]["ExcludesValidator"] | components["schemas"]["RegexValidator"] | components["schemas"]["ReadabilityValidator"] | components["schemas"]["SpellingValidator"])[];
             /**
@@ -3397,11 +3407,6 @@ export interface components {
              * @enum {string}
              */
             edits?: "full" | "delta" | "auto";
-            /**
-             * Locked
-             * @description Passages of `draft` that every draft must keep, character for character.
-             */
-            locked?: string[];
             /**
              * Compare
              * @description Compare the result, blind, with the draft it started from. Default: `false`.
@@ -3604,6 +3609,13 @@ export interface components {
         Result: {
             /** Draft */
             draft: string;
+            /**
+             * Object
+             * @description The draft as an object, if one was given and it is one.
+             */
+            object?: {
+                [key: string]: unknown;
+            } | null;
             /**
              * Score From
              * @description `critique`: weighted mean of the criteria; `validators`: share of validators that passed, or the score of those that decide; `agreement`: share of samples that agree; `parts`: lowest score of a part, if the whole could not be judged; `review`: score of a reviewer.

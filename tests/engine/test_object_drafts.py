@@ -1,0 +1,125 @@
+"""A draft that is a JSON object: its text, its form, and what becomes of a reply."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from app.contract.object_drafts import ObjectText, pointer_at, schema_of, text_of
+from app.contract.requests import RefinementRequest
+from app.contract.status import StopReason
+from tests.engine.engine_driver import driver_scoring, request, verdict
+from workers.engine.pipeline import task_of
+
+PRODUCT = {"sku": "L-1", "name": "Lamp", "price": 39.9, "tags": ["light"], "text": "A lamp, it is."}
+BETTER = {**PRODUCT, "text": "A lamp for desks."}
+
+
+def product(**fields: Any) -> RefinementRequest:
+    return RefinementRequest.model_validate_json(
+        json.dumps({"draft": PRODUCT, "criteria": [{"name": "quality"}], **fields}), strict=True
+    )
+
+
+def test_a_record_has_the_object_and_the_text_is_the_same_after_it() -> None:
+    given = product(locked=["/price"])
+    again = RefinementRequest.model_validate_json(given.model_dump_json(by_alias=True))
+    assert (again, again.draft) == (given, text_of(PRODUCT))
+    assert isinstance(again.draft, ObjectText)
+    assert json.loads(given.model_dump_json())["draft"] == PRODUCT
+
+
+def test_a_string_that_looks_the_same_is_a_text() -> None:
+    given = request(draft=text_of(PRODUCT))
+    assert (given.validators, task_of(given, "482913").is_object) == ((), False)
+
+
+def test_the_form_has_each_member_with_its_type_and_a_locked_one_with_its_value() -> None:
+    (validator,) = product(locked=["/price", "/tags/0"]).validators
+    (schema,) = validator.json_schemas().values()
+    assert not isinstance(schema, bool)
+    assert schema["properties"]["price"] == {"const": 39.9}
+    assert schema["properties"]["tags"]["prefixItems"] == [{"const": "light"}]
+    assert schema["properties"]["text"] == {"type": "string"}
+    assert (schema["required"], schema["additionalProperties"]) == ([*PRODUCT], False)
+
+
+def test_a_revision_becomes_the_text_of_its_object_whatever_its_layout() -> None:
+    model = driver_scoring(0.4, 0.9, writer=[json.dumps(BETTER)])
+    outcome = model.play(product())
+    assert outcome.reason is StopReason.THRESHOLD_MET
+    draft = outcome.best.scored.draft
+    assert (draft.text, draft.is_reply) == (text_of(BETTER), False)
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("A lamp.", "JSON"),
+        (json.dumps([BETTER]), "JSON"),
+        (json.dumps({"text": "A lamp."}), "lacks the member /sku"),
+    ],
+)
+def test_what_is_no_such_object_is_asked_for_again(reply: str, why: str) -> None:
+    model = driver_scoring(0.4, 0.9, writer=[reply, json.dumps(BETTER)])
+    assert model.play(product()).best.scored.draft.text == text_of(BETTER)
+    assert why in model.asked("generator")[-1].prompt.user
+
+
+def test_edits_change_members_and_keep_the_text_of_the_object() -> None:
+    edits = {"edits": [{"search": '"A lamp, it is."', "replace": '"A lamp for desks."'}]}
+    model = driver_scoring(0.4, 0.9, writer=[json.dumps(edits)])
+    assert model.play(product(edits="delta")).best.scored.draft.text == text_of(BETTER)
+
+
+def test_a_finding_says_where_the_words_are() -> None:
+    said = {"kind": "quality", "message": "Stilted.", "quote": "it is"}
+    model = driver_scoring(0, 0.9, writer=[json.dumps(BETTER)])
+    model.critic = iter([verdict(0.4, findings=[said]), verdict(0.9)])
+    model.play(product())
+    assert 'at "it is": at /text: Stilted.' in model.asked("generator")[0].prompt.user
+
+
+@pytest.mark.parametrize(
+    ("words", "pointer"),
+    [('"a/b"', "/a~1b"), ("[", "/c"), ('"x"', "/c/1/d"), ("null", "/f/g"), ('"h"', "/h")],
+)
+def test_a_position_has_the_pointer_of_its_innermost_member(words: str, pointer: str) -> None:
+    text = text_of({"a/b": 1, "c": [1, {"d": "x", "e": []}], "f": {"g": None}, "h": {}})
+    assert pointer_at(text, text.index(words)) == pointer
+    assert pointer_at(text, 0) is pointer_at("A text.", 1) is None
+
+
+def test_lists_of_several_forms_allow_each_and_an_empty_one_any_scalar() -> None:
+    forms = schema_of([{"a": 1}, {"a": 2}, {"b": ""}])["items"]["anyOf"]
+    assert [it["required"] for it in forms] == [["a"], ["b"]]
+    assert "null" in schema_of([])["items"]["type"]
+
+
+DEEP: dict[str, Any] = {"a": 1}
+for _ in range(20):
+    DEEP = {"a": DEEP}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"draft": [1]}, "must be a string or an object"),
+        ({"draft": {}}, "at least one member"),
+        ({"draft": DEEP}, "levels deep"),
+        ({"draft": {"a": "x" * 200_000}}, "at most 200000"),
+        ({"locked": ["/nothing"]}, "JSON Pointer"),
+        ({"locked": ["price"]}, "JSON Pointer"),
+        ({"feedback": "Shorter.", "spans": [{"quote": "Lamp"}]}, "not supported for an object"),
+        ({"strategy": {"kind": "nested"}}, "not an object"),
+        ({"validators": [{"kind": "json"}] * 20}, "takes one of the 20"),
+        (
+            {"locked": ["/sku"], "validators": [{"kind": "json_schema", "schema": {}}]},
+            "say `const`",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        product(**fields)
