@@ -1,6 +1,7 @@
 """Every request in examples/ is accepted and refined, and the commands of its README run."""
 
 import asyncio
+import csv
 import json
 import os
 import re
@@ -221,6 +222,28 @@ class ExampleModel:
         criteria = CRITERIA.search(asked.body)
         assert criteria, key
         return critique(1 if key.startswith("iterations/0/") else 4, *json.loads(criteria[1]))
+
+
+class CatalogueModel(ExampleModel):
+    """A model that writes a better text into the row that it is given."""
+
+    def text(self, asked: AskedPrompt) -> str:
+        if not key_of(asked).endswith("revise"):
+            return super().text(asked)
+        prompt = asked.json["messages"][-1]["content"]
+        row = json.loads(re.findall(r"<draft \S+>\n(.*?)\n</draft", prompt, re.DOTALL)[-1])
+        return json.dumps({**row, "text": f"Better: {row['name']}."})
+
+
+async def test_the_rows_of_a_catalogue_come_back_as_rows(tmp_path: Path) -> None:
+    products = EXAMPLES / "catalogue" / "products.csv"
+    async with running_service(tmp_path, CatalogueModel()) as service:
+        command = f".venv/bin/python examples/catalogue/catalogue.py {products}"
+        printed = await asyncio.to_thread(run, command, str(service.client.base_url))
+    before, after = (
+        list(csv.DictReader(text.splitlines())) for text in (products.read_text(), printed)
+    )
+    assert [{**row, "text": f"Better: {row['name']}."} for row in before] == after
 
 
 async def order(_request: web.Request) -> web.StreamResponse:
