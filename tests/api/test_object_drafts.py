@@ -1,0 +1,54 @@
+"""A draft that is an object over HTTP: what is stored, refused, continued and returned."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from app.contract.object_drafts import text_of
+from app.store import WorkerStore
+from tests.api.api_client import ManualWorker, problem, submitted
+
+ROW = {"sku": "é\u2028", "price": 39.9, "text": "A lamp, it is."}
+
+
+async def test_the_request_has_the_object_and_its_form(api: httpx.AsyncClient) -> None:
+    refinement_id = await submitted(api, draft=ROW, locked=["/price"])
+    found = (await api.get(f"/v1/refinements/{refinement_id}/request")).json()
+    assert (found["draft"], found["locked"]) == (ROW, ["/price"])
+    (form,) = found["validators"]
+    assert form["schema"]["properties"]["price"] == {"const": 39.9}
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"draft": [ROW]}, "/draft"),
+        ({"draft": {}}, "/draft"),
+        ({"draft": ROW, "locked": ["/prize"]}, "/locked/0"),
+        ({"draft": ROW, "strategy": {"kind": "nested"}}, "/draft"),
+        ({"draft": {f"m{number}": "" for number in range(1_001)}}, "/draft"),
+    ],
+)
+async def test_what_is_wrong_with_an_object_has_its_place(
+    api: httpx.AsyncClient, fields: dict[str, Any], pointer: str
+) -> None:
+    answer = await api.post("/v1/refinements", json={"task": "Say it.", **fields})
+    found = problem(answer, 422, "invalid_request")
+    assert {it["pointer"] for it in found["errors"]} == {pointer}
+
+
+async def test_a_continuation_begins_with_the_object(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    refinement_id = await submitted(api, draft=ROW, locked=["/sku"])
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, text_of(ROW), 0.4)
+    better = {**ROW, "text": "A lamp."}
+    await manual.judge(1, text_of(better), 0.5)
+    await manual.complete()
+    answer = await api.post(f"/v1/refinements/{refinement_id}/continue", json={})
+    assert answer.status_code == 202, answer.text
+    request = (await api.get(f"{answer.headers['Location']}/request")).json()
+    assert (request["draft"], request["locked"]) == (better, ["/sku"])
+    assert len(request["validators"]) == 1
