@@ -38,7 +38,7 @@ class ObjectText(str):
         return found
 
 
-def text_of(value: Mapping[str, Any]) -> str:
+def object_text(value: Mapping[str, Any]) -> str:
     """Return the text of an object."""
     return json.dumps(value, ensure_ascii=False, indent=2)
 
@@ -52,10 +52,10 @@ def object_in(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def canonical(text: str) -> str:
+def canonical_text(text: str) -> str:
     """Return the same JSON object as the text that stands for it; another text as it is."""
     value = object_in(text)
-    return text if value is None else text_of(value)
+    return text if value is None else object_text(value)
 
 
 def _validated(given: Any, as_text: ValidatorFunctionWrapHandler) -> str:
@@ -68,7 +68,7 @@ def _validated(given: Any, as_text: ValidatorFunctionWrapHandler) -> str:
         raise ValueError("an object needs at least one member")
     if _depth(given) > DEEPEST:
         raise ValueError(f"an object may be at most {DEEPEST} levels deep")
-    return ObjectText(as_text(text_of(given)))
+    return ObjectText(as_text(object_text(given)))
 
 
 def _given(text: str) -> Any:
@@ -177,7 +177,7 @@ def pointer_at(text: str, position: int) -> str | None:
     None outside of all members, and for another text.
     """
     value = object_in(text)
-    if value is None or text_of(value) != text:
+    if value is None or object_text(value) != text:
         return None
     before = [pointer for start, pointer in _places(value, "", 0, 1) if start <= position]
     return before[-1] if before else None

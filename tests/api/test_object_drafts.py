@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.contract.object_drafts import text_of
+from app.contract.object_drafts import object_text
 from app.store import WorkerStore
 from tests.api.api_client import ManualWorker, problem, submitted
 
@@ -43,9 +43,9 @@ async def test_a_continuation_begins_with_the_object(
 ) -> None:
     refinement_id = await submitted(api, draft=ROW, locked=["/sku"])
     manual = await ManualWorker.claim(worker, refinement_id)
-    await manual.judge(0, text_of(ROW), 0.4)
+    await manual.judge(0, object_text(ROW), 0.4)
     better = {**ROW, "text": "A lamp."}
-    await manual.judge(1, text_of(better), 0.5)
+    await manual.judge(1, object_text(better), 0.5)
     await manual.complete()
     answer = await api.post(f"/v1/refinements/{refinement_id}/continue", json={})
     assert answer.status_code == 202, answer.text

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.contract.object_drafts import ObjectText, pointer_at, schema_of, text_of
+from app.contract.object_drafts import ObjectText, object_text, pointer_at, schema_of
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import driver_scoring, request, verdict
@@ -25,13 +25,13 @@ def product(**fields: Any) -> RefinementRequest:
 def test_a_record_has_the_object_and_the_text_is_the_same_after_it() -> None:
     given = product(locked=["/price"])
     again = RefinementRequest.model_validate_json(given.model_dump_json(by_alias=True))
-    assert (again, again.draft) == (given, text_of(PRODUCT))
+    assert (again, again.draft) == (given, object_text(PRODUCT))
     assert isinstance(again.draft, ObjectText)
     assert json.loads(given.model_dump_json())["draft"] == PRODUCT
 
 
 def test_a_string_that_looks_the_same_is_a_text() -> None:
-    given = request(draft=text_of(PRODUCT))
+    given = request(draft=object_text(PRODUCT))
     assert (given.validators, task_of(given, "482913").is_object) == ((), False)
 
 
@@ -50,7 +50,7 @@ def test_a_revision_becomes_the_text_of_its_object_whatever_its_layout() -> None
     outcome = model.play(product())
     assert outcome.reason is StopReason.THRESHOLD_MET
     draft = outcome.best.scored.draft
-    assert (draft.text, draft.is_reply) == (text_of(BETTER), False)
+    assert (draft.text, draft.is_reply) == (object_text(BETTER), False)
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_a_revision_becomes_the_text_of_its_object_whatever_its_layout() -> None
 )
 def test_what_is_no_such_object_is_asked_for_again(reply: str, why: str) -> None:
     model = driver_scoring(0.4, 0.9, writer=[reply, json.dumps(BETTER)])
-    assert model.play(product()).best.scored.draft.text == text_of(BETTER)
+    assert model.play(product()).best.scored.draft.text == object_text(BETTER)
     assert why in model.asked("generator")[-1].prompt.user
 
 
 def test_edits_change_members_and_keep_the_text_of_the_object() -> None:
     edits = {"edits": [{"search": '"A lamp, it is."', "replace": '"A lamp for desks."'}]}
     model = driver_scoring(0.4, 0.9, writer=[json.dumps(edits)])
-    assert model.play(product(edits="delta")).best.scored.draft.text == text_of(BETTER)
+    assert model.play(product(edits="delta")).best.scored.draft.text == object_text(BETTER)
 
 
 def test_a_finding_says_where_the_words_are() -> None:
@@ -86,7 +86,7 @@ def test_a_finding_says_where_the_words_are() -> None:
     [('"a/b"', "/a~1b"), ("[", "/c"), ('"x"', "/c/1/d"), ("null", "/f/g"), ('"h"', "/h")],
 )
 def test_a_position_has_the_pointer_of_its_innermost_member(words: str, pointer: str) -> None:
-    text = text_of({"a/b": 1, "c": [1, {"d": "x", "e": []}], "f": {"g": None}, "h": {}})
+    text = object_text({"a/b": 1, "c": [1, {"d": "x", "e": []}], "f": {"g": None}, "h": {}})
     assert pointer_at(text, text.index(words)) == pointer
     assert pointer_at(text, 0) is pointer_at("A text.", 1) is None
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
 from app.contract.models import GENERATOR, Role
-from app.contract.object_drafts import lost_members, object_in, text_of
+from app.contract.object_drafts import lost_members, object_in, object_text
 from app.contract.values import value
 from workers.engine.edits import in_place_of
 from workers.engine.moves import Ask, Check, StepError, Stopped
@@ -202,7 +202,7 @@ def _object(text: str, before: str) -> str:
         raise Unreadable("it is not one JSON object")
     if known is not None and (lost := next(lost_members(known, found), None)):
         raise Unreadable(f"the object lacks the member {lost}")
-    return text_of(found)
+    return object_text(found)
 
 
 @value(slots=True)

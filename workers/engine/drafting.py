@@ -7,7 +7,7 @@ from dataclasses import replace
 from app.contract.calls import AGAIN, AMENDED_AGAIN
 from app.contract.drafts import EditMode, EditsMade, lacking, spans_of
 from app.contract.judgement import Finding, IssueState, OnFail, Span
-from app.contract.object_drafts import canonical
+from app.contract.object_drafts import canonical_text
 from app.contract.values import value
 from workers.engine.asking import CutOff, WrittenText, ask, question, written_in
 from workers.engine.edits import (
@@ -203,7 +203,7 @@ async def amended(
     def read(reply: ReplyReader) -> Edited:
         try:
             made = applied(prompt_request.draft, edits_in(reply), prompt_request.task.locked)
-            return replace(made, text=canonical(made.text)) if is_object else made
+            return replace(made, text=canonical_text(made.text)) if is_object else made
         except CannotApply as error:
             raise Unreadable(str(error)) from None
 
