@@ -154,7 +154,7 @@ async def test_what_is_anothers_is_answered_like_what_does_not_exist(
         for name in operation.unknown.keys() & here.keys():
             seen = seen.replace(here[name], operation.unknown[name])
         assert seen == unknown.text
-        if operation.method == "GET":
+        if operation.method == "GET" and "{proposal_id}" not in operation.path:  # test_learning.py
             assert (await call(api, operation, headers, **here)).status_code == 200
     after = await api.get(f"/v1/refinements/{refinement_id}")
     assert (after.headers["etag"], after.json()) == (before.headers["etag"], before.json())

@@ -135,7 +135,11 @@ class Learning:
         return found
 
     async def all(self, tenant: str, preset_name: str) -> list[Proposal]:
-        """Return the proposals for a preset, newest first, and follow those under way."""
+        """Return the proposals for a preset, newest first, and follow those under way.
+
+        Raises PresetNotFound.
+        """
+        await self._store.presets.get(tenant, preset_name)
         found = [
             proposal_of(proposal_id, facts)
             for proposal_id, facts in (await self._store.proposals.all(tenant)).items()
