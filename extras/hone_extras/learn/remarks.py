@@ -30,6 +30,9 @@ MOST_LOOKED_AT = 2_000
 """Refinements of the tenant, the newest, among which those of the preset are looked for."""
 
 MOST_FOUND = 400
+FEWEST_RETURNED = 2
+"""Drafts among which no finding can have come back."""
+
 PAGE, EVENTS = 100, 500
 MARK = "proposal"
 """In the metadata of what a proposal plays: the id of the proposal."""
@@ -122,13 +125,15 @@ async def text_again(
 
 
 async def _ended(store: Store, tenant: str) -> AsyncIterator[tuple[str, str | None]]:
-    """Yield the ids of ended refinements that no proposal played, newest first."""
+    """Yield the ids of ended refinements that may have remarks, newest first, and their parents."""
     ended = Selected(statuses=frozenset(TERMINAL))
     cursor, left = None, MOST_LOOKED_AT
     while left > 0:
         page = await store.page(tenant, selected=ended, limit=PAGE, cursor=cursor)
+        rated = await store.rated([shown.id for shown in page.data])
         for shown in page.data:
-            if MARK not in shown.metadata and shown.erased_at is None:
+            has_told = shown.id in rated or shown.reviewed or shown.parent or shown.archived
+            if MARK not in shown.metadata and (has_told or len(shown.scores) > FEWEST_RETURNED):
                 yield shown.id, shown.parent
         cursor, left = page.next_cursor, left - PAGE
         if not page.has_more:
@@ -138,10 +143,10 @@ async def _ended(store: Store, tenant: str) -> AsyncIterator[tuple[str, str | No
 async def _read(
     store: Store, tenant: str, refinement_id: str
 ) -> tuple[RefinementRequest, list[Event]] | None:
-    """Return request and journal; None if they are gone."""
+    """Return request and journal; None if they are gone, or not to be learnt from."""
     try:
         request = await store.request(tenant, refinement_id)
-        if request.preset is None:
+        if request.preset is None or not request.learn:
             return None
         journal: list[Event] = []
         while more := await store.decoded_events(tenant, refinement_id, len(journal), EVENTS):
