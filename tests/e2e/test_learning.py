@@ -19,37 +19,11 @@ from app.contract.access import OPERATOR, KeyRequest
 from app.queue import RefinementQueue
 from app.store import open_store
 from app.store.redis import keys
-from benchmarks.greetings import FORBIDDEN, GREETING, greeting_model
+from benchmarks.greetings import FORBIDDEN, greeting_model
+from tests.e2e.reviewed_preset import PRESET, reviewed
 from tests.e2e.running_service import RunningService, running_service
 from tests.installed_package import HONE, ROOT, environment_with, link_packages
 from tests.waiting import TIMEOUT_S
-
-PRESET: dict[str, Any] = {
-    "criteria": [{"name": "clarity"}],
-    "models": dict.fromkeys(("generator", "critic"), "openai:gpt-5-mini"),
-    "review": {"when": "before_completion"},
-    "max_iterations": 1,
-}
-
-
-async def reviewed(service: RunningService, name: str, texts: int = 12) -> None:
-    """Refine texts with a preset whose reviewer takes every greeting out."""
-    service.models.behaviour = greeting_model()
-    await service.client.put(f"/v1/presets/{name}", json=PRESET)
-    ids = [await service.submit(preset=name, task=f"{name} {n}") for n in range(texts)]
-    await asyncio.gather(*(_review(service, refinement_id) for refinement_id in ids))
-
-
-async def _review(service: RunningService, refinement_id: str) -> None:
-    while (now := await service.get(refinement_id))["outcome"] is None:
-        if now["status"] == "paused":
-            draft = (await service.get(refinement_id, "/iterations"))["data"][-1]["draft"]
-            plain = draft.removeprefix(GREETING)
-            edit = {"action": "replace", "draft": plain} if plain != draft else {}
-            await service.client.post(
-                f"/v1/refinements/{refinement_id}/reviews", json={"action": "approve", **edit}
-            )
-        await asyncio.sleep(0.05)
 
 
 async def proposed(service: RunningService, name: str, **asked: Any) -> dict[str, Any]:
