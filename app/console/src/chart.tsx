@@ -2,9 +2,9 @@
 import { scaleLinear } from 'd3-scale';
 import { area, line } from 'd3-shape';
 import type { Snapshot } from 'hone';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import type { Journaled, Live } from './live.js';
-import { Name, scoreText } from './parts.js';
+import { Name, scoreText, useWidth } from './parts.js';
 import { SCORES_FROM } from './words.js';
 
 type Judged = Extract<Journaled, { type: 'iteration.completed' }>['data'];
@@ -367,18 +367,4 @@ function AsTable({ of: points }: { of: Point[] }) {
       )}
     </details>
   );
-}
-
-/** The width of an element in pixels, as it changes. */
-function useWidth(of: { current: HTMLElement | null }): number {
-  const [width, setWidth] = useState(640);
-  useEffect(() => {
-    const seen = of.current;
-    if (!seen) return;
-    const observer = new ResizeObserver(([it]) => it && setWidth(Math.floor(it.contentRect.width)));
-    observer.observe(seen);
-    setWidth(seen.clientWidth);
-    return () => observer.disconnect();
-  }, []);
-  return width;
 }

@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { hone, root } from './api.js';
 import { inCurl, inPython, inTypeScript, jsonOf } from './code.js';
 import { Failure, Loading, useLoaded } from './parts.js';
+import { hrefOf, Link } from './router.js';
 import { FormContext, Properties, type Schema, withMember } from './schema_form.js';
 import { TITLE } from './title.js';
 
@@ -119,6 +120,7 @@ function Presets({ request, setRequest }: OfRequest) {
       <button type="button" disabled={!name} onClick={save}>
         Save preset
       </button>
+      <Link href={hrefOf('presets')}>All presets</Link>
       <span role="status" class="quiet">
         {said}
       </span>

@@ -17,11 +17,13 @@ const SCRIPTS = {
   form: () => import('./form.js'),
   inbox: () => import('./inbox.js'),
   refinement: () => import('./refinement.js'),
+  settings: () => import('./settings.js'),
 };
 const BatchList = lazily(SCRIPTS.batches, (it) => it.BatchList);
 const BatchPage = lazily(SCRIPTS.batches, (it) => it.BatchPage);
 const Inbox = lazily(SCRIPTS.inbox, (it) => it.Inbox);
 const RefinementPage = lazily(SCRIPTS.refinement, (it) => it.RefinementPage);
+const Settings = lazily(SCRIPTS.settings, (it) => it.Settings);
 const IDLE_MS = 5_000;
 
 /** Return a component that loads its script first; a failure is told, and the script asked for again. */
@@ -94,7 +96,7 @@ export function Console() {
         {signedIn && !readToken && <Navigation at={route.path[0] ?? ''} />}
         {signedIn?.key_id && (
           <span class="who">
-            <Name of={signedIn.tenant} /> {signedIn.key_id && <code>{signedIn.key_id}</code>} <button onClick={leave}>Sign out</button>
+            <Name of={signedIn.tenant} /> <Link href={hrefOf('keys')}><code>{signedIn.key_id}</code></Link> <button onClick={leave}>Sign out</button>
           </span>
         )}
       </header>
@@ -151,7 +153,7 @@ function NoKeys() {
     <p class={isElsewhere ? 'notice' : 'quiet keyless'} role={isElsewhere ? 'alert' : undefined}>
       This server has no API keys
       {isElsewhere ? `, and is reached as ${location.hostname}: everybody on that network can use it.` : ': nothing may stand before it, no proxy and no tunnel.'} Make
-      one on its machine: <code>hone keys create --admin</code>
+      one on its machine: <code>hone keys create --admin</code> (<Link href={hrefOf('keys')}>what for</Link>)
     </p>
   );
 }
@@ -194,7 +196,20 @@ const PLACES: [string, string][] = [
   ['refinements', 'Refinements'],
   ['reviews', 'Reviews'],
   ['batches', 'Batches'],
+  ['cost', 'Cost'],
+  ['presets', 'Settings'],
 ];
+
+/** The pages of figures and settings, by the place that leads to them. */
+const BELOW: Record<string, string> = {
+  cost: 'cost',
+  insights: 'cost',
+  presets: 'presets',
+  webhooks: 'presets',
+  keys: 'presets',
+  tenants: 'presets',
+  audit: 'presets',
+};
 
 function Navigation({ at }: { at: string }) {
   return (
@@ -202,7 +217,7 @@ function Navigation({ at }: { at: string }) {
       {PLACES.map(([path, title]) => (
         <Link
           href={path ? hrefOf(path) : hrefOf()}
-          aria-current={at === path || (path === '' && at === 'new') ? 'page' : undefined}
+          aria-current={path === (at === 'new' ? '' : (BELOW[at] ?? at)) ? 'page' : undefined}
         >
           {title}
         </Link>
@@ -239,8 +254,9 @@ function Page({ route, session }: { route: Route; session: Session }) {
   if (place === 'reviews') return <Inbox id={id} session={session} />;
   if (place === 'batches' && id) return <BatchPage key={id} id={id} session={session} />;
   if (place === 'batches') return <BatchList query={route.query} />;
+  if (!id && place in BELOW) return <Settings place={place} query={route.query} session={session} />;
   if (place === '' || place === 'new')
-    return <SubmitPage key={place} from={route.query.get('from')} session={session} isHome={place === ''} />;
+    return <SubmitPage key={place} from={route.query.get('from')} preset={route.query.get('preset')} session={session} isHome={place === ''} />;
   return <Nothing />;
 }
 

@@ -5,7 +5,7 @@ import { hone, type Session } from './api.js';
 import { Recent, WaitingForMe } from './list.js';
 import { costText, Failure, Loading, useLoaded } from './parts.js';
 import { isLasting, reading } from './reading.js';
-import { hrefOf, navigate } from './router.js';
+import { hrefOf, Link, navigate } from './router.js';
 import { isolated, useTitle } from './title.js';
 
 type Request = Record<string, unknown>;
@@ -22,27 +22,28 @@ const EXAMPLE =
 
 interface Shown {
   from: string | null;
+  preset: string | null;
   session: Session;
   /** Whether what was done last stands below, and the rest is folded. */
   isHome: boolean;
 }
 
-export function SubmitPage({ from, session, isHome }: Shown) {
+export function SubmitPage({ from, preset, session, isHome }: Shown) {
   const copied = useLoaded(
-    () => (from ? hone.request<Request>(`/v1/refinements/${encodeURIComponent(from)}/request`) : Promise.resolve(null)),
-    [from],
+    () => (from ? hone.request<Request>(`/v1/refinements/${encodeURIComponent(from)}/request`) : Promise.resolve(preset ? { preset } : null)),
+    [from, preset],
   );
   useTitle('New refinement', from && `from ${isolated(from)}`);
   const maySubmit = session.scopes.includes('submit');
   return (
     <>
       <h1>Make a text better</h1>
-      {!maySubmit && <p role="alert">This key may not submit: it lacks the scope “submit”. An operator makes another one.</p>}
+      {!maySubmit && <p role="alert">This key may not submit: it lacks the scope “submit”. An administrator makes <Link href={hrefOf('keys')}>another one</Link>.</p>}
       {copied.failure !== undefined && <Failure of={copied.failure} />}
       {maySubmit && copied.value === undefined && copied.failure === undefined && <Loading />}
       {maySubmit && copied.value !== undefined && (
         <RequestForm
-          key={from ?? ''}
+          key={`${from ?? ''} ${preset ?? ''}`}
           from={copied.value}
           keptAs={`${KEPT} ${session.tenant} ${session.key_id ?? ''}`}
           isHome={isHome}

@@ -4,8 +4,9 @@ import { hone, readDraft, readToken } from './api.js';
 import { Chart } from './chart.js';
 import type { Live } from './live.js';
 import { Manuscript } from './manuscript.js';
-import { Copy, costText, Failure, Loading, Name, scoreText, secondsText, Text, useLoaded, useNow, type Given, textOf } from './parts.js';
+import { Copy, costText, Fact, Failure, Loading, Name, scoreText, secondsText, Text, useLoaded, useNow, type Given, textOf } from './parts.js';
 import type { View } from './refinement.js';
+import { hrefOf, Link } from './router.js';
 import { TimelineView } from './timeline.js';
 import { titleOf } from './title.js';
 import { SCORES_FROM } from './words.js';
@@ -116,6 +117,12 @@ function Measured({ of }: { of: NonNullable<Snapshot['result']> }) {
     <p class="quiet">
       The result is {of.path}, score {scoreText(of.score)}: {SCORES_FROM[of.score_from ?? 'critique'] ?? of.score_from}.
       {of.comparison && ` Compared: ${VERDICTS[of.comparison.verdict] ?? of.comparison.verdict}.`}
+      {!readToken && (
+        <>
+          {' '}
+          <Link href={hrefOf('insights')}>What raises scores</Link>
+        </>
+      )}
     </p>
   );
 }
@@ -162,7 +169,9 @@ function Facts({ of, live }: { of: Snapshot; live: Live }) {
       >
         {usage.calls ?? 0}
       </Fact>
-      <Fact name="Cost">{usage.cost_usd == null ? 'unknown' : costText(usage.cost_usd)}</Fact>
+      <Fact name="Cost" note={!readToken && <Link href={hrefOf('cost')}>of all together</Link>}>
+        {usage.cost_usd == null ? 'unknown' : costText(usage.cost_usd)}
+      </Fact>
       <Fact name="Time" note={`steps: ${secondsText(usage.seconds ?? 0)}`}>
         {of.started_at ? secondsText(Math.max(0, ended - Date.parse(of.started_at)) / 1000) : 'not started'}
       </Fact>
@@ -176,22 +185,4 @@ function beyond(of: Snapshot, live: Live): { note?: string } {
   if (more <= 0 || !live.isCaughtUp) return {};
   const asked = live.events.filter((it) => it.type === 'refinement.reviewed' && ['revise', 'replace'].includes(it.data.action));
   return { note: asked.length >= more ? `and ${more} more that reviews asked for` : `and ${more} more before the limit was lowered` };
-}
-
-interface Named {
-  name: string;
-  note?: string;
-  children: preact.ComponentChildren;
-}
-
-function Fact({ name, note, children }: Named) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>
-        {children}
-        {note && <small class="note">{note}</small>}
-      </dd>
-    </div>
-  );
 }

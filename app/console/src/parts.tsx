@@ -1,8 +1,10 @@
 /** What several pages show in the same way. */
+import { ApiError } from 'hone';
 import type { ComponentChildren, InputHTMLAttributes } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { messageOf } from './api.js';
+import { messageOf, readToken } from './api.js';
 import { type Reading, reading, watchReturns } from './reading.js';
+import { hrefOf, Link } from './router.js';
 
 /** A code of the server, such as `best_effort`, as words. */
 export const words = (code: string | null): string => (code ?? '').replaceAll('_', ' ');
@@ -185,6 +187,11 @@ export function Failure({ of, children }: { of: unknown; children?: ComponentChi
   return (
     <div class="failure" role="alert">
       <p>{messageOf(of)}</p>
+      {of instanceof ApiError && of.status === 403 && !readToken && (
+        <p>
+          <Link href={hrefOf('keys')}>Keys, and what they may do</Link>
+        </p>
+      )}
       {children}
     </div>
   );
@@ -250,3 +257,56 @@ export type Given = string | Record<string, unknown> | null;
 /** The text of a draft that was given; that of an object as the server has it. */
 export const textOf = (given: Given | undefined) =>
   typeof given === 'object' && given ? JSON.stringify(given, null, 2) : (given ?? null);
+
+/** The width of an element in pixels, as it changes. */
+export function useWidth(of: { current: HTMLElement | null }): number {
+  const [width, setWidth] = useState(640);
+  useEffect(() => {
+    const seen = of.current;
+    if (!seen) return;
+    const observer = new ResizeObserver(([it]) => it && setWidth(Math.floor(it.contentRect.width)));
+    observer.observe(seen);
+    setWidth(seen.clientWidth);
+    return () => observer.disconnect();
+  }, []);
+  return width;
+}
+
+interface Named {
+  name: string;
+  note?: ComponentChildren;
+  children: ComponentChildren;
+}
+
+/** A figure and its name, in a list of them (`facts`). */
+export function Fact({ name, note, children }: Named) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        {children}
+        {note && <small class="note">{note}</small>}
+      </dd>
+    </div>
+  );
+}
+
+interface Chosen {
+  label: string;
+  of: [string, string][];
+  chosen: string | undefined;
+  choose: (name: string) => void;
+}
+
+/** Buttons of which one is chosen. */
+export function Choices({ label, of, chosen, choose }: Chosen) {
+  return (
+    <div class="views" role="group" aria-label={label}>
+      {of.map(([value, name]) => (
+        <button aria-pressed={value === chosen} onClick={() => choose(value)}>
+          {name}
+        </button>
+      ))}
+    </div>
+  );
+}

@@ -182,6 +182,12 @@ function Standing({ of, drafts }: { of: Snapshot; drafts: Drafts | undefined }) 
         <p class="notice">
           <strong>Waits for {waitOf(of.waiting)}.</strong>{' '}
           <Name of={of.waiting.detail || 'Nothing is lost, and it goes on by itself.'} />
+          {of.waiting.reason === 'tenant_quota' && !readToken && (
+            <>
+              {' '}
+              <Link href={hrefOf('tenants')}>The quotas</Link>
+            </>
+          )}
         </p>
       )}
       {reviews.map((it) => (

@@ -3,6 +3,7 @@ import type { schema } from 'hone';
 import { useState } from 'preact/hooks';
 import { hone, type Session } from './api.js';
 import { Failure, Name, useLoaded, useRepeated, When } from './parts.js';
+import { hrefOf, Link } from './router.js';
 
 /** Shows nothing where there is no webhook. */
 export function Deliveries({ of, session }: { of: string; session: Session }) {
@@ -47,6 +48,9 @@ export function Deliveries({ of, session }: { of: string; session: Session }) {
           </li>
         ))}
       </ul>
+      <p>
+        <Link href={hrefOf('webhooks')}>All endpoints, and their secrets</Link>
+      </p>
       <p role="status">{said}</p>
       {refused !== undefined && <Failure of={refused} />}
     </section>

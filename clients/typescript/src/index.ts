@@ -334,7 +334,7 @@ export class Hone {
   async request<Answer = unknown>(path: string, call: Call = {}): Promise<Answer> {
     const { headers, text } = await this.#send(path, call);
     const isJson = headers.get('Content-Type')?.includes('json');
-    return (isJson ? JSON.parse(text) : text || null) as Answer;
+    return (isJson && text ? JSON.parse(text) : text || null) as Answer;
   }
 
   /** Send a request until it is answered for good, to the last byte: an answer may break off too. */

@@ -1,6 +1,7 @@
 """Makes the pictures of docs/console.md: `python -m tests.e2e.console.screenshots [NAME...]`.
 
-A picture has a palette, which makes it smaller.
+A picture has a palette, which makes it smaller. `--pages FOLDER` makes one of every page instead,
+in light and dark colours and as wide as a phone.
 """
 
 import asyncio
@@ -12,16 +13,25 @@ import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from playwright.async_api import FloatRect, Locator, Page, ViewportSize, async_playwright, expect
+from pydantic import SecretStr
 
 from app.cli.processes import url_of
 from tests.e2e.conftest import FLAGS, NAMES
+from tests.e2e.console.conftest import DESKTOP
+from tests.e2e.console.operated import SETTINGS, operated, spend
 from tests.e2e.running_service import RunningService, running_service
+from tests.local_endpoint import SECRET
 
 FOLDER = Path(__file__).parents[3] / "docs" / "console"
 COLOURS = 64
+LOOKS: dict[str, tuple[ViewportSize, Literal["light", "dark"]]] = {
+    "light": (DESKTOP, "light"),
+    "dark": (DESKTOP, "dark"),
+    "phone": (ViewportSize(width=390, height=844), "light"),
+}
 SIZE = ViewportSize(width=860, height=800)
 WIDE = ViewportSize(width=1080, height=800)
 LETTER = (
@@ -170,6 +180,58 @@ def _paeth(left: int, up: int, corner: int) -> int:
     return min((left, up, corner), key=lambda it: abs(guess - it))
 
 
+async def every_page(folder: Path) -> None:
+    """Make a picture of every page in light and dark colours and as wide as a phone."""
+    executable = next(filter(None, map(shutil.which, NAMES)))
+    with tempfile.TemporaryDirectory() as data:
+        async with (
+            operated(Path(data), secret_key=SecretStr(SECRET)) as (service, admin),
+            async_playwright() as playwright,
+        ):
+            pages = await filled(service)
+            browser = await playwright.chromium.launch(executable_path=executable, args=FLAGS)
+            for look, (size, scheme) in LOOKS.items():
+                context = await browser.new_context(
+                    base_url=url_of(service.settings),
+                    viewport=size,
+                    color_scheme=scheme,
+                    reduced_motion="reduce",
+                )
+                page = await context.new_page()
+                await page.goto("/console")
+                await page.screenshot(path=folder / f"sign-in-{look}.png")
+                await page.get_by_label("API key").fill(admin.key)
+                await page.keyboard.press("Enter")
+                for name, address in pages.items():
+                    await page.goto(address)
+                    await expect(page.locator("h1").first).to_be_visible()
+                    await expect(page.get_by_text("Loading")).to_have_count(0)
+                    await page.screenshot(path=folder / f"{name}-{look}.png", full_page=True)
+                await context.close()
+            await browser.close()
+
+
+async def filled(service: RunningService) -> dict[str, str]:
+    """Fill a service with what its pages show; return the address of each."""
+    await spend(service)
+    await service.client.put(
+        "/v1/presets/support-mail", json={"threshold": 0.9, "max_iterations": 4}
+    )
+    await service.client.post("/v1/endpoints", json={"url": "https://example.com/hone"})
+    await service.client.post("/v1/keys", json={"tenant": "acme", "name": "Help desk"})
+    await service.client.put("/v1/tenants/acme/quotas", json={"tokens_per_day": 1_000_000})
+    refinement_id = await edited(service)
+    for title, text in TEXTS.items():
+        await service.ended(await edited(service, draft=text, metadata={"title": title}))
+    await edited(service, review={"when": "before_completion"})
+    await service.ended(refinement_id)
+    places = ("refinements", "reviews", "batches", *SETTINGS)
+    pages = {place: f"/console/{place}" for place in places}
+    one = f"/console/refinements/{refinement_id}"
+    parts = {f"refinement-{it}": f"{one}/{it}" for it in ("overview", "drafts", "steps", "request")}
+    return {"home": "/console", **pages, **parts}
+
+
 async def main(names: list[str]) -> None:
     """Make these pictures, or all."""
     executable = next(filter(None, map(shutil.which, NAMES)))
@@ -194,4 +256,7 @@ async def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    if sys.argv[1:2] == ["--pages"]:
+        asyncio.run(every_page(Path(sys.argv[2])))
+    else:
+        asyncio.run(main(sys.argv[1:]))

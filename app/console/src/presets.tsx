@@ -1,0 +1,77 @@
+/** Presets: named settings of requests, one of which may be that of the tenant by default. */
+import type { schema } from 'hone';
+import { useState } from 'preact/hooks';
+import { hone, type Session } from './api.js';
+import { jsonOf } from './code.js';
+import { Ask } from './dialog.js';
+import { Failure, Loading, Name, useLoaded, When, words } from './parts.js';
+import { hrefOf, Link } from './router.js';
+import { useTitle } from './title.js';
+
+type Preset = schema.Preset;
+
+export function PresetsPage({ session }: { session: Session }) {
+  const { value, failure, reload } = useLoaded((signal) => hone.request<schema.PresetList>('/v1/presets', { signal }), []);
+  const [asked, setAsked] = useState<Preset>();
+  useTitle('Presets');
+  const maySubmit = session.scopes.includes('submit');
+  return (
+    <>
+      <h1>Presets</h1>
+      {failure !== undefined && <Failure of={failure} />}
+      {!value && failure === undefined && <Loading />}
+      {value && !value.data.length && (
+        <div class="empty">
+          <p>
+            <strong>There are no presets.</strong> A preset has a name and settings for texts of one kind: criteria, a strategy, limits. One named{' '}
+            <code>default</code> applies to every text for which none is named.
+          </p>
+        </div>
+      )}
+      {maySubmit && (
+        <p>
+          <Link href={hrefOf('new')}>Make one</Link>: fill in the form, and save its settings.
+        </p>
+      )}
+      {value?.data.map((it) => (
+        <section class="preset" key={it.name}>
+          <h2>
+            <Name of={it.name} />
+          </h2>
+          <p class="quiet">
+            sets {Object.keys(it.request).map(words).join(', ') || 'nothing'}; changed <When at={it.updated_at} />
+          </p>
+          <details>
+            <summary>Settings</summary>
+            <pre class="text code" tabIndex={0} aria-label={`Settings of ${it.name}`}>
+              {jsonOf(it.request as Record<string, unknown>, 2)}
+            </pre>
+          </details>
+          {maySubmit && (
+            <p class="actions">
+              <Link href={`${hrefOf('new')}?preset=${encodeURIComponent(it.name)}`}>Refine a text with it</Link>
+              <button class="danger" aria-haspopup="dialog" aria-label={`Delete ${it.name}`} onClick={() => setAsked(it)}>
+                Delete…
+              </button>
+            </p>
+          )}
+        </section>
+      ))}
+      {asked && <Remove of={asked} done={reload} close={() => setAsked(undefined)} />}
+    </>
+  );
+}
+
+function Remove({ of, done, close }: { of: Preset; done: () => void; close: () => void }) {
+  const run = async () => {
+    await hone.request(`/v1/presets/${encodeURIComponent(of.name)}`, { method: 'DELETE' });
+    return '';
+  };
+  return (
+    <Ask title="Delete the preset?" label="Delete it" isDanger run={run} done={done} close={close}>
+      <p>
+        Texts can no longer be submitted with <Name of={of.name} />. What was made with it stays as it is.
+      </p>
+    </Ask>
+  );
+}
