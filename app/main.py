@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
@@ -47,6 +47,9 @@ from app.store import (
 from app.store.redis.connection import place_of
 from app.telemetry import NO_TRACES, Traces, metrics, open_traces
 
+if TYPE_CHECKING:
+    from app.access.openid import OpenIdProvider
+
 # Thousands of watchers keep many objects alive, which makes the default thresholds expensive: see
 # workers/__main__.py.
 COLLECT_AFTER = (50_000, 20, 100)
@@ -72,6 +75,7 @@ ROUTERS = (
     administration.monitoring,
     openai_routes.openai,
     pages.router,
+    console.sessions,
     console.router,
 )
 """Their routes are added one by one: FastAPI searches an included router twice for a request."""
@@ -89,6 +93,19 @@ class Api(FastAPI):
         return self.openapi_schema
 
 
+def _openid(settings: Settings) -> "OpenIdProvider | None":
+    """Return the provider at which people sign in, if there is one. Raises ValueError."""
+    if not settings.oidc_issuer:
+        return None
+    if not (settings.oidc_client_id and settings.oidc_groups):
+        raise ValueError("HONE_OIDC_ISSUER requires HONE_OIDC_CLIENT_ID and HONE_OIDC_GROUPS")
+    try:
+        from app.access.openid import OpenIdProvider  # noqa: PLC0415 - in an extra
+    except ModuleNotFoundError as missing:
+        raise ValueError("the extra `oidc` is missing: pip install 'pyjwt>=2.15'") from missing
+    return OpenIdProvider(settings)
+
+
 def create_app(
     settings: Settings, shutdown: Shutdown | None = None, traces: Traces = NO_TRACES
 ) -> FastAPI:
@@ -97,7 +114,7 @@ def create_app(
     Raises ValueError for settings that contradict each other, and `PluginFailed`.
     """
     shutdown = shutdown or Shutdown()
-    model_roles, off = ModelRoles(settings), switched_off(settings)
+    model_roles, off, openid = ModelRoles(settings), switched_off(settings), _openid(settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, object]]:
@@ -126,6 +143,7 @@ def create_app(
                 "metering": metering,
                 "tenants": Tenants(store.access),
                 "keyring": Keyring(store.access, settings),
+                "openid": openid,
             }
             shutdown.close()
             for task in beside:

@@ -7,9 +7,10 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -33,7 +34,7 @@ from pydantic_settings import (
 )
 
 from app.contract import patterns
-from app.contract.access import TENANT_NAME
+from app.contract.access import TENANT_NAME, Scope
 from app.contract.budget import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.endpoints import AllowedTargets
 from app.contract.providers import PROVIDERS, Provider, provider_of
@@ -44,6 +45,7 @@ ORIGIN = re.compile(r"https?://([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})
 ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
 ARCHIVE = re.compile(r"(s3|gs|az)://[^/@?#]+(/[^?#]*)?|file:///[^?#]+")
 KEY = re.compile(r"[ -~]*")
+GRANT = re.compile(rf"(?P<group>[^=\s]+)=(?P<tenant>{TENANT_NAME.strip('^$')}):(?P<scopes>[a-z,]+)")
 BUILT_IN = frozenset(provider.name for provider in PROVIDERS)
 
 
@@ -108,6 +110,37 @@ def _is_proxy(url: SecretStr) -> SecretStr:
 def _is_archive(url: str) -> str:
     if url and not ARCHIVE.fullmatch(url):
         raise ValueError("is not of the form s3://BUCKET/PREFIX, gs://, az:// or file:///DIRECTORY")
+    return url
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a group of people may do: its scopes in a tenant. `*` is everybody who signs in."""
+
+    group: str
+    tenant: str
+    scopes: tuple[Scope, ...]
+
+
+def _granted(text: str) -> Iterator[Grant]:
+    for word in text.split():
+        found = GRANT.fullmatch(word)
+        scopes = found["scopes"].split(",") if found else ()
+        if found is None or not {*scopes} <= {*Scope}:
+            raise ValueError(f"{word!r} is not of the form GROUP=TENANT:SCOPE,SCOPE")
+        named = tuple(Scope(scope) for scope in scopes)
+        yield Grant(unquote(found["group"]), found["tenant"], named)
+
+
+def _are_grants(text: str) -> str:
+    return text if [*_granted(text)] else ""
+
+
+def _is_issuer(url: str) -> str:
+    parts = urlsplit(url)
+    is_local = parts.scheme == "http" and parts.hostname in {"localhost", "127.0.0.1", "::1"}
+    if url and not (parts.hostname and (parts.scheme == "https" or is_local)):
+        raise ValueError("is not of the form https://login.example.com")
     return url
 
 
@@ -492,6 +525,22 @@ class Settings(_WithProviders):
         description="The HONE_SECRET_KEY before this one: still read and accepted, until `hone"
         " secrets rotate` says that it can go.",
     )
+    oidc_issuer: Annotated[str, AfterValidator(_is_issuer)] = Field(
+        "",
+        description="OpenID provider at which people sign in to the console, exactly as it names"
+        " itself: `https://login.example.com`. It knows `/console/oidc/callback` of this server."
+        " Requires the extra `oidc`. Empty: they sign in with keys.",
+    )
+    oidc_client_id: str = Field("", description="Name of this server at the OpenID provider.")
+    oidc_client_secret: SecretStr | None = Field(
+        None, description="Secret of this server at the OpenID provider, if it has one."
+    )
+    oidc_groups: Annotated[str, AfterValidator(_are_grants)] = Field(
+        "",
+        description="What groups of people may do, such as"
+        " `hone-admins=default:admin,submit,read,review editors=acme:submit,read,review`; `*` is"
+        " everybody, `%20` a space. The first group that a person is in says the tenant.",
+    )
     outbound_allow: Annotated[str, AfterValidator(_is_readable)] = Field(
         "",
         description="Hosts and networks that `http` validators, tools and webhooks may reach beside"
@@ -549,6 +598,11 @@ class Settings(_WithProviders):
             return ()
         given = (self.secret_key, self.secret_key_old)
         return tuple(key.get_secret_value().encode() for key in given if key)
+
+    @property
+    def oidc_grants(self) -> tuple[Grant, ...]:
+        """What groups of people may do, those that are named first before the others."""
+        return tuple(_granted(self.oidc_groups))
 
     def derived_keys(self, purpose: str) -> tuple[bytes, ...]:
         """Return the keys for one purpose, the newest first; none without a secret key."""

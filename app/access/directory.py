@@ -13,7 +13,7 @@ from typing import Self
 from uuid import uuid4
 
 from app.access.keyring import Hashing, id_in, secrets_of
-from app.access.signed import ConsoleSession, ReadToken, Signing
+from app.access.signed import ConsoleSession, PendingSignIn, ReadToken, Signing
 from app.contract.access import LONGEST_TOKEN_S, OPERATOR, WITHOUT_ADMIN, Quotas, Scope
 from app.contract.errors import HoneError, Unauthenticated
 from app.settings import Settings
@@ -193,13 +193,41 @@ class Directory:
         Raises Unauthenticated unless the key works. The session works as long as the key does.
         """
         await self._be_fresh()
-        owner = await self._owner(key)
+        return self._session_of(await self._owner(key))
+
+    async def session_of_person(self, record: KeyRecord) -> tuple[Caller, str]:
+        """Return who acts in a new session for a person who has signed in elsewhere."""
+        await self._be_fresh()
+        known = await self._look_up(record.id)
+        if known is None or not self._works(known):
+            raise KeyEnded(record)
+        return self._session_of(self._known[record.id][1])
+
+    def _session_of(self, owner: Caller) -> tuple[Caller, str]:
         assert self._signing is not None
         assert owner.key_id is not None
         ends_at = self.now_ms() + SESSION_S * 1000
         session = ConsoleSession(uuid4().hex, owner.key_id, ends_at)
         caller = replace(owner, ends_at=ends_at, session_id=session.id)
         return caller, self._signing.signed(session)
+
+    async def kept(self, pending: PendingSignIn) -> str:
+        """Return the text by which a browser keeps a sign-in that has begun."""
+        await self._be_fresh()
+        assert self._signing is not None
+        return self._signing.signed(pending)
+
+    async def pending(self, text: str) -> PendingSignIn | None:
+        """Return the sign-in that a browser has kept; None if it has ended, or is none."""
+        await self._be_fresh()
+        assert self._signing is not None
+        found = self._signing.read(PendingSignIn, text.encode())
+        return found if found is not None and self.now_ms() < found.ends_at else None
+
+    def name_of(self, key_id: str | None) -> str:
+        """Return the name of a key or person that was let in; or nothing."""
+        record, _ = self._known.get(key_id or "") or (None, None)
+        return record.name if record else ""
 
     async def end_session(self, text: bytes) -> Caller | None:
         """End a session in every API process within a second; return its owner.
@@ -225,8 +253,8 @@ class Directory:
         if session.id in self._ended:
             return None
         record, caller = self._known.get(session.key_id) or (None, None)
-        if record is None:
-            record = await self._look_up(session.key_id)
+        if record is None or not self._works(record):  # a person may have signed in again
+            record, caller = await self._look_up(session.key_id), None
         if record is None or not self._works(record):
             return None
         self._used[record.id] = self.now_ms()
@@ -389,7 +417,8 @@ class Directory:
     def _forget_all(self, state: AccessState, quotas: dict[str, Quotas]) -> None:
         """Go by a new version: what was known of keys and tenants is looked up again."""
         self._version, self._is_closed = state.version, state.is_closed
-        self._is_open = self._settings.auth == "auto" and self._is_local and not state.is_closed
+        self._is_closed |= bool(self._settings.oidc_issuer)
+        self._is_open = self._settings.auth == "auto" and self._is_local and not self._is_closed
         self._known, self._quotas = {}, quotas
         self._anybody = Caller(OPERATOR, frozenset(WITHOUT_ADMIN), quotas=quotas[OPERATOR])
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 
+from app.access.people import Person, SignInFailed
 from app.contract.access import OPERATOR, ApiKey, IssuedKey, KeyList, KeyRequest, Rotation
 from app.contract.errors import FieldError, Forbidden, InvalidRequest, NotFound
-from app.settings import Settings, derived
+from app.settings import Grant, Settings, derived
 from app.store import AccessStore, KeyRecord, refusals
 
 ID_LENGTH = 12
@@ -57,12 +58,12 @@ class Hashing:
         return self._newest, hmac.digest(self._keys[self._newest], key, "sha256").hex()
 
     def knows(self, record: KeyRecord) -> bool:
-        """Return whether a record was made under one of the secrets."""
-        return record.hashed_with in self._keys
+        """Return whether a record was made under one of the secrets, or is a person."""
+        return bool(record.issuer) or record.hashed_with in self._keys
 
     def is_newest(self, record: KeyRecord) -> bool:
-        """Return whether a record was made under the first of the secrets."""
-        return record.hashed_with == self._newest
+        """Return whether a record was made under the first of the secrets, or is a person."""
+        return bool(record.issuer) or record.hashed_with == self._newest
 
     def matches(self, key: bytes, record: KeyRecord | None) -> bool:
         """Return whether the record belongs to the key; the time reveals nothing about the hash."""
@@ -113,6 +114,30 @@ class Keyring:
             await self._store.require_room(tenant)
             await self._store.put((None, record))
         return _issued(record, key)
+
+    async def admit(self, person: Person, grant: Grant, ends_at: int) -> KeyRecord:
+        """Return the key record of a person who has signed in elsewhere; nobody has its text.
+
+        Scopes and name are those of now, until `ends_at`. Raises SignInFailed for somebody whom an
+        administrator has revoked.
+        """
+        key_id = person.key_id(grant.tenant)
+        while True:
+            with refusals():
+                (before,) = await self._store.get([key_id])
+            if before is None:
+                with refusals():
+                    await self._store.require_room(grant.tenant)
+                fresh, _ = await self._new(tenant=grant.tenant, scopes=(), name="")
+                after = replace(fresh, id=key_id, issuer=person.issuer)
+            elif before.revoked_at is not None or before.issuer != person.issuer:
+                raise SignInFailed(f"An administrator has revoked your access ({key_id}).")
+            else:
+                after = before
+            after = replace(after, scopes=grant.scopes, name=person.name, expires_at=ends_at)
+            with refusals():
+                if await self._store.put((before, after)):
+                    return after
 
     async def keys(self, admin: str) -> tuple[ApiKey, ...]:
         """Return the keys, the newest first; those that stopped working long ago may be missing."""
@@ -166,6 +191,8 @@ class Keyring:
                 expires_at=before.expires_at,
                 replaces=(before.id, *before.replaces)[:MOST_REPLACED],
             )
+            if before.issuer:
+                raise InvalidRequest(f"{key_id} is a person, who signs in at {before.issuer}")
             if before.ends_at <= after.created_at:
                 raise InvalidRequest(f"key {key_id} is revoked or has expired: create a new one")
             ends_at = min(before.ends_at, after.created_at + rotation.overlap_s * 1000)

@@ -1,4 +1,4 @@
-"""Signed texts that need no storage: read tokens, and sessions of the console."""
+"""Signed texts that need no storage: read tokens, sessions of the console, sign-ins elsewhere."""
 
 import hmac
 import json
@@ -39,9 +39,25 @@ class ConsoleSession:
     """Milliseconds since 1970 by Redis TIME."""
 
 
+@dataclass(frozen=True)
+class PendingSignIn:
+    """A sign-in that has begun in a browser, and goes on at the provider (RFC 6749, 10.12)."""
+
+    prefix: ClassVar[bytes] = b"honep_"
+    purpose: ClassVar[str] = "sign-ins elsewhere"
+
+    state: str
+    nonce: str
+    verifier: str
+    to: str
+    """The page that the person sees afterwards."""
+
+    ends_at: int
+
+
 SESSION_COOKIE = "hone_session"
 
-Signed = TypeVar("Signed", ReadToken, ConsoleSession)
+Signed = TypeVar("Signed", ReadToken, ConsoleSession, PendingSignIn)
 
 
 class Signing:
@@ -50,10 +66,10 @@ class Signing:
     def __init__(self, server_secrets: Sequence[bytes]) -> None:
         self._keys = {
             purpose: [derived(secret, purpose) for secret in server_secrets]
-            for purpose in (ReadToken.purpose, ConsoleSession.purpose)
+            for purpose in (ReadToken.purpose, ConsoleSession.purpose, PendingSignIn.purpose)
         }
 
-    def signed(self, what: ReadToken | ConsoleSession) -> str:
+    def signed(self, what: ReadToken | ConsoleSession | PendingSignIn) -> str:
         """Return its text, which is safe in a URL and in a cookie."""
         claims = _encoded(json.dumps(asdict(what)).encode())
         key = self._keys[what.purpose][0]

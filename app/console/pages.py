@@ -1,4 +1,4 @@
-"""The pages of the console, its files, and the sessions of browsers that showed an API key.
+"""The pages of the console, and its files.
 
 Every path leads to the same page: its script shows what the path names, by the HTTP API.
 """
@@ -8,16 +8,15 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from html import escape
 from importlib import resources
-from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
-from app.access import SESSION_COOKIE, SESSION_S, Caller, Directory, KeyEnded, Metering
-from app.contract.errors import BodyTooLarge, FieldError, InvalidRequest, NotFound
+from app.contract.errors import NotFound
 from app.contract.requests import RefinementRequest
 
 MEDIA_TYPES = {
@@ -32,7 +31,7 @@ NAMED = re.compile(r"-[0-9A-Z]{8}\.js")
 
 PAGE = """\
 <!doctype html>
-<html lang="en" data-root="{root}">
+<html lang="en" data-root="{root}" data-provider="{provider}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -48,93 +47,34 @@ PAGE = """\
 </body>
 </html>
 """
+MESSAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{title} &ndash; Hone</title>
+<link rel="icon" href="{root}/console/static/icon.svg">
+<link rel="stylesheet" href="{root}/console/static/console.css?{css}">
+</head>
+<body>
+<main class="sign-in">
+<h1>{title}</h1>
+<p role="alert">{said}</p>
+<p><a href="{root}/console">Back to the console</a></p>
+</main>
+</body>
+</html>
+"""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
     " require-trusted-types-for 'script'; trusted-types 'none'"
 )
-MOST_BYTES = 1_000
 
 router = APIRouter(include_in_schema=False)
-
-
-class SignIn(BaseModel):
-    """The API key of a person who signs in."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    key: str = Field(min_length=1, max_length=200)
-
-
-def the_directory(request: Request) -> Directory:
-    """Return who may call what."""
-    directory: Directory = request.state.directory
-    return directory
-
-
-Callers = Annotated[Directory, Depends(the_directory)]
-
-
-@router.get("/console/session")
-async def session(request: Request) -> dict[str, Any]:
-    """Return who this browser acts as: by its session, or without one where no key is needed.
-
-    `is_open`: no key is needed because there are none yet.
-    """
-    caller: Caller = request.state.caller
-    directory: Directory = request.state.directory
-    return {
-        "tenant": caller.tenant,
-        "scopes": sorted(caller.scopes),
-        "key_id": caller.key_id,
-        "reviews_as": caller.reviews_as,
-        "is_open": directory.is_open,
-    }
-
-
-@router.post("/console/session")
-async def sign_in(request: Request, directory: Callers) -> Response:
-    """Begin a session with an API key. The browser keeps it where no script can read it."""
-    body = await request.body()
-    if len(body) > MOST_BYTES:
-        raise BodyTooLarge(f"the body must have at most {MOST_BYTES} bytes")
-    try:
-        key = SignIn.model_validate_json(body).key
-    except ValidationError:
-        missing = FieldError(pointer="/key", detail="an API key is required")
-        raise InvalidRequest("the body must have an API key as `key`", errors=(missing,)) from None
-    metering: Metering = request.state.metering
-    try:
-        caller, text = await directory.session_of(key.strip().encode())
-    except KeyEnded as ended:
-        metering.refused(ended.record.tenant, ended.record.id, ended.status)
-        raise
-    await _end(request, directory)  # the browser forgets the session before
-    await _record(request, caller, "signIn")
-    response = Response(status_code=204)
-    _set(response, request, text, SESSION_S)
-    return response
-
-
-@router.delete("/console/session")
-async def sign_out(request: Request, directory: Callers) -> Response:
-    """End the session: copies of its cookie work no longer."""
-    await _end(request, directory)
-    response = Response(status_code=204)
-    _set(response, request, "", 0)
-    return response
-
-
-async def _end(request: Request, directory: Directory) -> None:
-    session = request.cookies.get(SESSION_COOKIE)
-    if session and (caller := await directory.end_session(session.encode())) is not None:
-        await _record(request, caller, "signOut")
-
-
-async def _record(request: Request, caller: Caller, action: str) -> None:
-    metering: Metering = request.state.metering
-    assert caller.key_id is not None
-    await metering.record(caller.tenant, caller.key_id, action, caller.key_id)
 
 
 @router.get("/console/schema")
@@ -181,20 +121,17 @@ async def page(request: Request) -> HTMLResponse:
     preloads = "".join(
         f'<link rel="modulepreload" href="{root}/console/static/{name}">\n' for name in _imported()
     )
-    content = PAGE.format(root=root, preloads=preloads, **tags)
+    provider = urlsplit(request.state.settings.oidc_issuer).hostname or ""
+    content = PAGE.format(root=root, provider=escape(provider), preloads=preloads, **tags)
     return HTMLResponse(content, headers={"Content-Security-Policy": POLICY})
 
 
-def _set(response: Response, request: Request, text: str, seconds: int) -> None:
-    response.set_cookie(
-        SESSION_COOKIE,
-        text,
-        max_age=seconds,
-        path=request.scope.get("root_path", "") or "/",
-        secure=request.url.scheme == "https",
-        httponly=True,
-        samesite="strict",
-    )
+def message_page(request: Request, title: str, said: str, status: int) -> HTMLResponse:
+    """Return a page that says something to a person, and leads to the console."""
+    root = request.scope.get("root_path", "")
+    words = {"title": escape(title), "said": escape(said)}
+    content = MESSAGE.format(root=root, css=_file("console.css").tag, **words)
+    return HTMLResponse(content, status, headers={"Content-Security-Policy": POLICY})
 
 
 @dataclass(frozen=True, slots=True)

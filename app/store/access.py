@@ -38,6 +38,7 @@ class KeyRecord:
 
     `hash` is keyed; `hashed_with` says by which secret. `replaced_by`: the id of the key that
     replaced it in a rotation; `replaces`: the ids of the keys that it replaced, the newest first.
+    `issuer`: of a person, the OpenID provider at which that person signs in; nobody has the key.
     `stored`: the record as it was read, with fields of a later release.
     """
 
@@ -52,6 +53,7 @@ class KeyRecord:
     revoked_at: int | None = None
     replaced_by: str | None = None
     replaces: tuple[str, ...] = ()
+    issuer: str = ""
     stored: str = field(default="", compare=False, repr=False)
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from benchmarks.environments import CannotInstall
-from tests.interop import contract, litellm, llama_cpp, openai_clients, s3, training
+from tests.interop import contract, litellm, llama_cpp, openai_clients, openid, s3, training
 
 SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "llama.cpp": llama_cpp.play,
@@ -21,6 +21,7 @@ SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "LiteLLM in front": openai_clients.play_through_litellm,
     "S3": s3.play,
     "TRL": training.play,
+    "oidc-provider": openid.play,
     "openapi-python-client": contract.play,
     "openapi-ts": contract.play_in_typescript,
     "openapi-typescript": contract.compile_types,

@@ -3,6 +3,9 @@ import { ApiError, Hone, type schema } from 'hone';
 
 export const root = document.documentElement.dataset['root'] ?? '';
 
+/** The host of the OpenID provider at which people sign in; empty without one. */
+export const provider = document.documentElement.dataset['provider'] ?? '';
+
 // A read link has its token in the fragment, which browsers send to no server.
 const fragment = new URLSearchParams(location.hash.slice(1));
 const token = fragment.get('token');
@@ -68,6 +71,8 @@ export interface Session {
   tenant: string;
   scopes: string[];
   key_id: string | null;
+  /** The name of the key, or of the person who has signed in. */
+  name: string;
   /** The ids by which reviews know the key: its own, and those of the keys that it replaces. */
   reviews_as: string[];
   /** Whether the server lets everybody in, because it has no API keys. */
@@ -75,7 +80,7 @@ export interface Session {
 }
 
 /** What the bearer of a read link may do. */
-const READER: Session = { tenant: '', scopes: ['read'], key_id: null, reviews_as: [], is_open: false };
+const READER: Session = { tenant: '', scopes: ['read'], key_id: null, name: '', reviews_as: [], is_open: false };
 
 /** A review without reviewers is anybody's; without keys, reviewers are names of people. */
 export const mayDecide = (session: Session, reviewers: readonly string[]): boolean =>

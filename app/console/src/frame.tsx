@@ -96,7 +96,7 @@ export function Console() {
         {signedIn && !readToken && <Navigation at={route.path[0] ?? ''} />}
         {signedIn?.key_id && (
           <span class="who">
-            <Name of={signedIn.tenant} /> <Link href={hrefOf('keys')}><code>{signedIn.key_id}</code></Link> <button onClick={leave}>Sign out</button>
+            <Name of={signedIn.tenant} /> <Link href={hrefOf('keys')} title={signedIn.key_id}>{signedIn.name ? <Name of={signedIn.name} /> : <code>{signedIn.key_id}</code>}</Link> <button onClick={leave}>Sign out</button>
           </span>
         )}
       </header>

@@ -1,4 +1,4 @@
-"""Figures and settings as people use them: cost, insights, presets, webhooks, keys, tenants, audit."""
+"""Figures and settings as people use them: cost, insights, presets, webhooks, keys, audit."""
 
 import csv
 from collections.abc import AsyncIterator
