@@ -1,6 +1,7 @@
 """Responses: their headers, pages, and the event stream (HTML Living Standard, 9.2)."""
 
 import asyncio
+import gzip
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -26,6 +27,9 @@ from app.store import Store, StoredEvent
 RETRY_AFTER_S = 1
 COMMENT = b": nothing new\n"
 """No empty line follows: many parsers take every block for an event, also one without data."""
+LONG = 3
+"""Refinements in a page from which on gzip is worth the time that it takes."""
+GZIP_LEVEL = 1
 RETRY = b"retry: 1000\n"
 """A line of the first event: milliseconds after which a browser connects again."""
 
@@ -114,6 +118,16 @@ def page_response(request: Request, response: Response, page: Page) -> Page:
     if page.next_cursor is not None:
         response.headers["Link"] = _next(request, cursor=page.next_cursor)
     return page
+
+
+def packed(request: Request, response: Response, page: SnapshotPage) -> SnapshotPage | Response:
+    """Return the page, as gzip for who takes that: a snapshot is long, and like the others."""
+    response.headers["Vary"] = "Accept-Encoding"
+    if len(page.data) < LONG or "gzip" not in request.headers.get("Accept-Encoding", ""):
+        return page
+    content = gzip.compress(page.model_dump_json(by_alias=True).encode(), GZIP_LEVEL, mtime=0)
+    headers = {**response.headers, "Content-Encoding": "gzip"}
+    return Response(content, headers=headers, media_type=JSON)
 
 
 def event_page(

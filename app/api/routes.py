@@ -86,6 +86,7 @@ from app.api.responses import (
     accepted,
     event_page,
     excerpted,
+    packed,
     page_response,
     replayed,
     reported,
@@ -227,6 +228,7 @@ async def submit(
 @refinements.get(
     "",
     operation_id="listRefinements",
+    response_model=SnapshotPage,
     responses=LISTED | problems(MalformedHeader, InvalidRequest),
 )
 async def list_(
@@ -241,7 +243,7 @@ async def list_(
     result: WithResults = True,
     limit: Limit = 20,
     cursor: Cursor = None,
-) -> SnapshotPage:
+) -> SnapshotPage | Response:
     """List refinements, newest first.
 
     `metadata.KEY=VALUE` selects refinements with that pair; it can be repeated for other keys.
@@ -257,7 +259,8 @@ async def list_(
         limit=limit,
         cursor=cursor,
     )
-    return page_response(request, response, page if result else page.without_results())
+    shown = page_response(request, response, page if result else page.without_results())
+    return packed(request, response, shown)
 
 
 @refinements.get(

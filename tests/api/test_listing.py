@@ -105,3 +105,17 @@ async def test_bounds_that_are_none_are_refused(api: httpx.AsyncClient, query: s
     response = await api.get(f"/v1/refinements?{query}")
     assert response.status_code == 422
     assert response.json()["errors"][0]["pointer"] == f"/{query.partition('=')[0]}"
+
+
+async def test_a_page_is_the_same_as_gzip_for_who_takes_that(api: httpx.AsyncClient) -> None:
+    for _ in range(4):
+        await submitted(api)
+    plain = {"Accept-Encoding": "identity"}
+    for limit, encoding in ((2, None), (3, "gzip")):
+        path = f"/v1/refinements?limit={limit}"
+        packed, page = await api.get(path), await api.get(path, headers=plain)
+        assert packed.headers.get("content-encoding") == encoding
+        assert packed.content == page.content
+        assert "content-encoding" not in page.headers
+        for answer in (packed, page):
+            assert (answer.headers["vary"], "link" in answer.headers) == ("Accept-Encoding", True)
