@@ -88,8 +88,8 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/")
 async def root(request: Request) -> RedirectResponse:
-    """Lead to the documentation."""
-    return RedirectResponse(f"{request.scope.get('root_path', '')}/docs")
+    """Lead a person who has the address and no more to the console."""
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/console")
 
 
 @router.get("/docs")

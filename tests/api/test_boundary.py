@@ -244,7 +244,7 @@ async def test_under_a_root_path_everything_works(settings: Settings, redis_url:
                 found = await client.get(response.headers["location"])
                 assert found.status_code == 200
                 assert response.headers["location"].startswith("/hone/v1/refinements/ref_")
-            assert (await client.get("/")).headers["location"] == "/hone/docs"
+            assert (await client.get("/")).headers["location"] == "/hone/console"
             page = await client.get("/hone/v1/refinements", params={"limit": 1})
             assert page.headers["link"].startswith("</hone/v1/refinements?")
             [server] = (await client.get("/openapi.json")).json()["servers"]
@@ -274,7 +274,7 @@ async def test_head_of_a_stream_ends(api: httpx.AsyncClient) -> None:
 
 async def test_the_root_leads_to_the_docs(api: httpx.AsyncClient) -> None:
     response = await api.get("/", follow_redirects=True)
-    assert (response.status_code, response.url.path) == (200, "/docs")
+    assert (response.status_code, response.url.path) == (200, "/console")
     assert "script-src 'self'" in response.headers["content-security-policy"]
 
 

@@ -117,7 +117,7 @@ function Totals({ of, title }: { of: Sums; title: string }) {
       <Fact name={`Cost, ${title.toLowerCase()}`} note={of.unpriced_calls > 0 ? `without ${number(of.unpriced_calls)} calls of unknown price` : ''}>
         {moneyText(of)}
       </Fact>
-      <Fact name="Of it, did not pass" note={`${number(of.not_passed.refinements)} refinements`}>
+      <Fact name="Of it, did not pass" note={of.not_passed.refinements === 1 ? '1 refinement' : `${number(of.not_passed.refinements)} refinements`}>
         {moneyText(of.not_passed)}
       </Fact>
       <Fact name="Refinements" note={of.refinements && of.cost_usd ? `${costText(of.cost_usd / of.refinements)} each` : ''}>
@@ -163,7 +163,7 @@ function Days({ of, chosen }: { of: schema.UsageReport; chosen: string | null })
               <rect width="2" height="4" />
             </pattern>
           </defs>
-          {y.ticks(3).map((tick) => (
+          {y.ticks(3).filter((tick) => measure === 'cost' || Number.isInteger(tick)).map((tick) => (
             <g>
               <line class="grid" x1={MARGIN.left} x2={width - MARGIN.right} y1={y(tick)} y2={y(tick)} />
               <text x={MARGIN.left - 6} y={y(tick)} dy="0.32em" text-anchor="end">

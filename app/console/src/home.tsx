@@ -16,8 +16,8 @@ const MASKED = '**********';
 /** What stands beside the form; an error at another field unfolds the rest. */
 const TEXTS = ['/draft', '/task'];
 const EXAMPLE =
-  'Dear customer, in order to utilize the refund procedure, it is necessary that the form is is completed. Due to the fact that' +
-  ' there are a large number of cases, the processing may possibly take some time. In the event that you have payed by card, we' +
+  'Dear customer, in order to begin the refund procedure, it is necessary that the form is completed. Due to the fact that' +
+  ' there are a large number of cases, the processing may take some time. In the event that you have payed by card, we' +
   ' will definately return the money to the card.';
 
 interface Shown {

@@ -17,6 +17,9 @@ export function Inbox({ id, session }: { id: string | undefined; session: Sessio
   useRepeated(repeat);
   const chosen = id ?? mine?.[0]?.id;
   const at = mine?.findIndex((it) => it.id === chosen) ?? -1;
+  useEffect(() => {
+    if (!id && chosen) navigate(hrefOf('reviews', chosen), true); // it stays in sight once it is decided
+  }, [id, chosen]);
   const title = mine && at >= 0 ? titleOf(mine[at] as Snapshot) : '';
   useTitle('Reviews', isolated(title));
   const went = useRef(at); // where it was, once it is decided and gone from the list

@@ -93,3 +93,14 @@ async def test_an_empty_inbox_says_how_something_comes_into_it(page: Page) -> No
     await page.goto("/console/reviews")
     await expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
     assert await violations(page) == []
+
+
+async def test_the_only_review_stays_in_sight_once_it_is_decided(
+    page: Page, service: RunningService
+) -> None:
+    (made,) = await waiting(service, 1)
+    await page.goto("/console")
+    await page.get_by_role("link", name="Reviews").click()
+    await page.get_by_role("button", name="Approve").click()
+    await expect(page.get_by_text("That was the last one.")).to_be_visible()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text(made)
