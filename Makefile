@@ -17,7 +17,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --upgrade --no-emit-package hone-client
-EXTRAS := --extra archive --extra compare --extra mcp --extra oidc --extra otel
+EXTRAS := --extra archive --extra compare --extra learn --extra mcp --extra oidc --extra otel
 
 .PHONY: help install demo serve test check fix openapi docs console faults upgrades release fuzz interop sim bench examples lock clean
 

@@ -1,0 +1,25 @@
+"""The figures of docs/learning.md are those that its benchmark prints."""
+
+import re
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from benchmarks.learning import BEGIN, END, tables
+
+PAGE = Path(__file__).parent.parent / "docs" / "learning.md"
+
+
+def test_the_benchmark_prints_what_the_page_shows() -> None:
+    """Other presets give other figures in the same lines."""
+    printed = PAGE.read_text().partition(BEGIN)[2].partition(END)[0].strip()
+    with ProcessPoolExecutor(2) as processes:
+        again = tables(2, processes)
+    shown, _, by_gepa = printed.rpartition("\n\n")
+    assert without_figures(again) == without_figures(shown)
+    assert by_gepa.startswith("GEPA (")
+    useless = next(line for line in shown.splitlines() if line.startswith("| +0.00"))
+    assert all(float(share) <= 5 for share in re.findall(r"([0-9.]+) %", useless)[:3])
+
+
+def without_figures(text: str) -> str:
+    return re.sub(r"[+-]?[0-9]+(\.[0-9]+)?", "0", text)
