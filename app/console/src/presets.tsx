@@ -5,6 +5,7 @@ import { hone, type Session } from './api.js';
 import { jsonOf } from './code.js';
 import { Ask } from './dialog.js';
 import { Failure, Loading, Name, useLoaded, When, words } from './parts.js';
+import { Proposals } from './proposals.js';
 import { hrefOf, Link } from './router.js';
 import { useTitle } from './title.js';
 
@@ -47,6 +48,7 @@ export function PresetsPage({ session }: { session: Session }) {
               {jsonOf(it.request as Record<string, unknown>, 2)}
             </pre>
           </details>
+          <Proposals of={it.name} session={session} changed={reload} />
           {maySubmit && (
             <p class="actions">
               <Link href={`${hrefOf('new')}?preset=${encodeURIComponent(it.name)}`}>Refine a text with it</Link>

@@ -9,6 +9,9 @@ import { costText, Failure, Name, scoreText, useLoaded, useRepeated, When } from
 type Proposal = schema.Proposal;
 const UNDER_WAY = ['writing', 'playing', 'judging'];
 
+/** A mean has more digits than it is worth. */
+const rounded = (score: number | null): string => scoreText(score === null ? score : Math.round(score * 1000) / 1000);
+
 /** Shows nothing where the server lacks the extra `learn`. */
 export function Proposals({ of, session, changed }: { of: string; session: Session; changed: () => void }) {
   const at = `/v1/presets/${encodeURIComponent(of)}/proposals`;
@@ -89,7 +92,7 @@ function Finding({ of }: { of: Proposal }) {
         <>
           <p>{proof.said}</p>
           <p class="quiet">
-            score {scoreText(proof.present.score)} → {scoreText(proof.proposed.score)}, {proof.wins} won, {proof.losses} lost, {proof.ties} tied of{' '}
+            score {rounded(proof.present.score)} → {rounded(proof.proposed.score)}, {proof.wins} won, {proof.losses} lost, {proof.ties} tied of{' '}
             {proof.texts} texts; {costText(proof.present.cost_usd)} → {costText(proof.proposed.cost_usd)} a text
           </p>
         </>
