@@ -127,6 +127,12 @@ def test_what_preset_and_conversation_both_have_adds_up() -> None:
     }
 
 
+def test_settings_are_those_of_every_generator_of_a_cascade() -> None:
+    preset = {"models": {"generator": ["x:y", {"model": "x:z", "temperature": 1}]}}
+    found = fields(chat(ASK, temperature=0), preset)["models"]["generator"]
+    assert found == [{"model": "x:y", "temperature": 0}, {"model": "x:z", "temperature": 0}]
+
+
 def test_a_response_is_asked_for_in_its_own_words() -> None:
     body = {
         "model": "hone:mail",
