@@ -268,8 +268,8 @@ class RefinementRequest(Contract):
         if self.models.escalate and not self.strategy.escalates(self.max_iterations):
             raise FieldConflict(
                 "/models/escalate",
-                f"`escalate` is not supported: {self.strategy.kind} revises no draft of another"
-                " here",
+                "`escalate` needs a search of at least two drafts, one revised from another:"
+                f" {self.strategy.kind} has none here",
             )
         return self
 

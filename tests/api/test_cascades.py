@@ -51,7 +51,7 @@ async def test_a_strategy_without_revisions_names_the_field(api: httpx.AsyncClie
     (error,) = problem(await api.post("/v1/refinements", json=body), 422, "invalid_request")[
         "errors"
     ]
-    assert (error["pointer"], "critique revises no draft" in error["detail"]) == (
+    assert (error["pointer"], "critique has none here" in error["detail"]) == (
         "/models/escalate",
         True,
     )

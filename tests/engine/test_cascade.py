@@ -1,14 +1,17 @@
 """Several generators: the next one writes when those before it are stuck."""
 
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 
 import pytest
 
+from app.contract.judgement import Finding, OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, driver_scoring, request
-from tests.engine.test_escape import OTHER, TEXT
+from tests.engine.test_escape import OTHER, STANDING, TEXT, judging
+from tests.engine.test_every_strategy import asked_of
 from workers.engine.moves import Ask, Move, ReviewerReply
 from workers.engine.step_hash import about
 
@@ -87,6 +90,32 @@ def test_every_stage_begins_with_the_first_one() -> None:
     assert writers(model.moves) == [FIRST, SECOND, FIRST, SECOND]
 
 
+BY_CRITICS = ["multi_pass", "stepwise", "nested", *STANDING]
+"""Strategies whose searches a critic ends."""
+
+
+@pytest.mark.parametrize("kind", BY_CRITICS)
+def test_every_strategy_that_revises_hands_over(kind: str) -> None:
+    model = EngineDriver(iter(()), repeat(f"1. {TEXT}\n2. So it is."))
+    model.critic = judging(model)
+    models = {"generator": [CHEAP, STRONG], "escalate": "when_stuck", "escalate_after": 1}
+    fields: dict[str, Any] = {"max_iterations": 9, "models": models}
+    if kind == "multi_pass":
+        fields["strategy"] = {"passes": [{"focus": "style", "max_iterations": 3}]}
+    outcome = model.play(asked_of(kind, **fields))
+    assert {*writers(model.moves)} == {FIRST, SECOND}
+    assert outcome.best.scored.draft.text
+
+
+def test_validators_alone_hand_over_too() -> None:
+    model = EngineDriver(iter(()), iter(["a", "b", "c", "d"]))
+    broken = Finding(source="validators/0", kind="json", message="No.", on_fail=OnFail.VETO)
+    model.check = lambda draft: () if draft == "d" else (broken,)
+    checked = {"strategy": {"kind": "self_correction"}, "validators": [{"kind": "json"}]}
+    model.play(cascade(CHEAP, STRONG, criteria=[], **checked))
+    assert writers(model.moves) == [FIRST, FIRST, SECOND, SECOND]
+
+
 def test_a_reviewers_score_hands_over_once() -> None:
     model = driver_scoring(0.5, 0.5, 0.6, writer=[TEXT, TEXT, OTHER])
     words = [ReviewerReply("rate"), ReviewerReply("rate", score=0.4), ReviewerReply("reject")]
@@ -128,5 +157,5 @@ def test_who_writes_is_in_the_hash_of_a_step_and_nothing_else_of_a_cascade_is() 
 )
 def test_a_strategy_that_revises_no_draft_of_another_refuses_it(strategy: dict[str, Any]) -> None:
     draft: dict[str, Any] = {} if strategy["kind"] == "self_consistency" else {"draft": "A text."}
-    with pytest.raises(ValueError, match="`escalate` is not supported"):
+    with pytest.raises(ValueError, match="`escalate` needs a search of at least two drafts"):
         cascade(CHEAP, STRONG, strategy=strategy, **draft)
