@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from app.store.redis import keys
 from tests.cli.conftest import Run
 from tests.cli.running_command import running
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
+from tests.faults.sentinel import Launcher
 from tests.redis_cluster import redis_cluster
 
 pytestmark = pytest.mark.long
@@ -93,6 +94,14 @@ def test_a_cluster_is_examined_and_a_slot_that_moves_key_by_key_is_a_failure(
         replica.kill()
         alone = found(hone("doctor", "--json", **where).stdout, "redis cluster")
         assert "add a replica to its shard" in [advice for *_, advice in alone]
+
+
+def test_a_command_that_redis_lacks_is_a_failure(hone: Run, tmp_path: Path) -> None:
+    with ExitStack() as ending:
+        server = Launcher(tmp_path, ending).start("server", "--rename-command", "WAIT", "")
+        where = {"HONE_REDIS_URL": f"redis://{server.host}:{server.port}", **NOBODY}
+        seen = found(hone("doctor", "--json", **where).stdout, "redis")
+    assert ("failure", "it does not have WAIT, which Hone needs") in [it[:2] for it in seen]
 
 
 def test_what_prevents_work_is_a_failure(hone: Run, redis_url: str) -> None:
