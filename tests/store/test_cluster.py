@@ -2,7 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,7 +27,8 @@ from app.store import (
     open_worker_store,
 )
 from app.store.redis import keys
-from app.store.redis.connection import SlotIsMoving
+from app.store.redis.connection import SlotIsMoving, async_client
+from tests.faults.sentinel import ServerProcess
 from tests.redis_cluster import RedisCluster
 from tests.store.store_harness import (
     TENANT,
@@ -59,6 +62,17 @@ async def wakeups(settings: Settings) -> AsyncIterator[Wakeups]:
 
 async def move(cluster: RedisCluster) -> None:
     await asyncio.to_thread(cluster.move_slot, cluster.another_primary)
+
+
+@contextmanager
+def stopped(node: ServerProcess) -> Iterator[None]:
+    """Keep a node from answering."""
+    assert node.process is not None
+    node.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        node.process.send_signal(signal.SIGCONT)
 
 
 async def until_subscribed(redis: Redis) -> None:
@@ -178,3 +192,12 @@ async def test_a_cluster_is_found_by_any_of_its_nodes(
     settings: Settings, cluster: RedisCluster
 ) -> None:
     await check_redis(f"redis+cluster://127.0.0.1:1,127.0.0.1:{cluster.nodes[-1].port}")
+
+
+async def test_nodes_that_a_node_has_named_are_asked_when_it_is_gone(cluster: RedisCluster) -> None:
+    first = cluster.another_primary
+    async with async_client(f"redis+cluster://{first.host}:{first.port}") as client:
+        await client.set(keys.PROBE, 1)
+        await client.connection_pool.disconnect()
+        with stopped(first):
+            assert await client.get(keys.PROBE) == b"1"

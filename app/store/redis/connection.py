@@ -213,10 +213,11 @@ class Primaries:
     known_by = ""
     layout = PLAIN
 
-    def __init__(self, of: str, servers: list[dict[str, Any]]) -> None:
+    def __init__(self, of: str, servers: Sequence[dict[str, Any]]) -> None:
         self.of = of
         self.servers = servers
         self.learnt: Sequence[dict[str, Any]] = ()
+        self._answered = ""
         self._latest: tuple[str, int] | None = None
         self._asked_at = 0.0
         self._asking: asyncio.Task[None] | None = None
@@ -228,12 +229,12 @@ class Primaries:
         answered.
         """
         answers = []
-        for server in (*self.servers, *self.learnt):
-            where = f"{server['host']}:{server['port']}"
+        servers = (*self.servers, *self.learnt)
+        places = {f"{server['host']}:{server['port']}": server for server in servers}
+        for where in sorted(places, key=lambda place: place != self._answered):
             try:
-                if address := await self._asked(server):
-                    self._latest = address
-                    self.servers.sort(key=lambda other: other is not server)  # the others stay
+                if address := await self._asked(places[where]):
+                    self._latest, self._answered = address, where
                     return address
                 answers.append(f"{where} does not know it")
             except RedisError as error:
@@ -292,7 +293,7 @@ class ClusterNodes(Primaries):
 
     known_by = "node"
 
-    def __init__(self, layout: Layout, servers: list[dict[str, Any]]) -> None:
+    def __init__(self, layout: Layout, servers: Sequence[dict[str, Any]]) -> None:
         super().__init__(layout.prefix, servers)
         self.layout = layout
 
