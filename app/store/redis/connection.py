@@ -207,6 +207,11 @@ class _UnixConnection(_LeavesReplica, UnixDomainSocketConnection):
     pass
 
 
+async def _answer(server: AbstractConnection, *command: str) -> Any:
+    await server.send_command(*command)
+    return await server.read_response()
+
+
 class Primaries:
     """Servers that know the address of a primary; each is the options of a connection."""
 
@@ -265,13 +270,16 @@ class Primaries:
 
     async def _asked(self, server: dict[str, Any]) -> tuple[str, int] | None:
         # A connection for each question: they are rare, and none is left open.
-        client = AsyncRedis.from_pool(ConnectionPool(**server))
+        connection = server["connection_class"](
+            **{name: value for name, value in server.items() if name != "connection_class"}
+        )
         try:
-            return await self.ask(client, server["host"])
+            await connection.connect()
+            return await self.ask(connection, server["host"])
         finally:
-            await client.aclose()
+            await connection.disconnect(nowait=True)
 
-    async def ask(self, client: AsyncRedis, host: str) -> tuple[str, int] | None:
+    async def ask(self, server: AbstractConnection, host: str) -> tuple[str, int] | None:
         """Return the address that one server names, which was reached under `host`."""
         raise NotImplementedError
 
@@ -281,11 +289,10 @@ class Sentinels(Primaries):
 
     known_by = "Sentinel"
 
-    async def ask(self, client: AsyncRedis, host: str) -> tuple[str, int] | None:
+    async def ask(self, server: AbstractConnection, host: str) -> tuple[str, int] | None:
         """Return the address that a Sentinel names."""
-        command = "SENTINEL GET-MASTER-ADDR-BY-NAME"  # redis-py parses the answer to this name
-        address = await client.execute_command(command, self.of)  # type: ignore[no-untyped-call]
-        return None if address is None else (address[0].decode(), address[1])
+        address = await _answer(server, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.of)
+        return None if address is None else (address[0].decode(), int(address[1]))
 
 
 class ClusterNodes(Primaries):
@@ -297,15 +304,14 @@ class ClusterNodes(Primaries):
         super().__init__(layout.prefix, servers)
         self.layout = layout
 
-    async def ask(self, client: AsyncRedis, host: str) -> tuple[str, int] | None:
+    async def ask(self, server: AbstractConnection, host: str) -> tuple[str, int] | None:
         """Return the address that a node names, unless the others have left that node behind.
 
         The nodes of its answer are asked too, when those of the URL do not answer.
         """
-        state = await client.execute_command("CLUSTER", "INFO")  # type: ignore[no-untyped-call]
-        if b"cluster_state:ok" not in state:
+        if b"cluster_state:ok" not in await _answer(server, "CLUSTER", "INFO"):
             raise RedisConnectionError("its cluster is down")
-        ranges = await client.execute_command("CLUSTER", "SLOTS")  # type: ignore[no-untyped-call]
+        ranges = await _answer(server, "CLUSTER", "SLOTS")
         address = None
         learnt = list[tuple[str, int]]()
         for first, last, *nodes in ranges:
