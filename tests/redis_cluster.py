@@ -19,9 +19,9 @@ from tests.waiting import eventually
 
 SLOTS = 16_384
 PRIMARIES = 3
-NODE_TIMEOUT_MS = 2_000
+PATIENT_MS = 30_000  # a node that gets no CPU for a while is not replaced
 NODE = (
-    *("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
+    *("--cluster-enabled", "yes"),
     *("--cluster-require-full-coverage", "no", "--enable-debug-command", "yes"),
     *("--repl-diskless-sync-delay", "0", "--save", ""),
 )
@@ -178,7 +178,11 @@ class RedisCluster:
 
 @contextmanager
 def redis_cluster(
-    path: Path, *options: str, binary: RedisBinary | None = None, can_be_cut: bool = False
+    path: Path,
+    *options: str,
+    binary: RedisBinary | None = None,
+    node_timeout_ms: int = PATIENT_MS,
+    can_be_cut: bool = False,
 ) -> Iterator[RedisCluster]:
     """Run a cluster on free ports, and end it afterwards; the first option may be a file.
 
@@ -191,7 +195,7 @@ def redis_cluster(
         for n in range(2 * PRIMARIES):
             host = f"127.0.1.{n + 1}" if can_be_cut else HOST
             bus = free_port(host)
-            words = ["--cluster-port", str(bus)]
+            words = ["--cluster-port", str(bus), "--cluster-node-timeout", str(node_timeout_ms)]
             if can_be_cut:
                 cluster.buses.append(ending.enter_context(tcp_proxy(bus, host)))
                 bus = cluster.buses[-1].port

@@ -44,6 +44,7 @@ from tests.waiting import TIMEOUT_S
 LEASE_S = 5.0
 GRACE_S = 5.0
 KEEP_EVERY_S = 0.05
+NODE_TIMEOUT_MS = 2_000  # as docs/operations.md advises
 ARCHIVE = "archive"
 ENDED = {"succeeded", "failed", "canceled"}
 
@@ -456,7 +457,10 @@ async def running_cluster(
             cluster: Cluster = ServedCluster(settings, None, url, models, chance, directory)
         elif setup.is_sharded:
             nodes = redis_cluster(
-                directory / "nodes", "--appendonly", "yes", can_be_cut=setup.is_proxied
+                directory / "nodes",
+                *("--appendonly", "yes"),
+                node_timeout_ms=NODE_TIMEOUT_MS,
+                can_be_cut=setup.is_proxied,
             )
             group = stack.enter_context(nodes)
             settings = settings.model_copy(update={"redis_url": group.url})
