@@ -89,7 +89,9 @@ async def test_nothing_of_an_erased_tenant_is_left_but_what_was_done(
     with Redis.from_url(redis_url) as redis:
         before = traces(redis)
         for name in named_in_the_list_of_keys():
-            if name not in before:
+            if name.startswith(keys.SIGNATURES):
+                redis.hset(name, "ref_gone", "what was learnt")  # scripts delete fields of it
+            elif name not in before:
                 redis.set(name, "what was learnt")
         other = await Keyring(store.access, Settings()).create(OPERATOR, KeyRequest())
         assert await erase_tenant(store, ACME) == len(erased)
