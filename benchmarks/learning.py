@@ -159,14 +159,14 @@ def tables(presets: int, processes: ProcessPoolExecutor) -> str:
         lines.append(f"| {gain:+.2f} | {true:+.3f} | {' | '.join(cells)} | {mean} |")
     calls = {texts: fmean(it.calls for it in tries if it.texts == texts) for texts in TEXTS}
     price = cost_usd(MODEL, *TOKENS) or 0.0
-    spent = "; ".join(f"{n} texts: {it:.0f} calls, ${it * price:.2f}" for n, it in calls.items())
+    spent = "; ".join(f"{n} texts {it:.0f}, ${it * price:.2f}" for n, it in calls.items())
     again = share([any_won for _, any_won in played])
     lines += [
         "",
         f"{presets} presets. A false proposal among {TRIES} in a row: {again} of presets.",
     ]
-    about = f"{TOKENS[0]} tokens in and {TOKENS[1]} out a call, at the list price of {MODEL}"
-    return "\n".join([*lines, f"A proposal took, on average ({about}): {spent}."])
+    about = f"{MODEL}, {TOKENS[0]} tokens in, {TOKENS[1]} out a call"
+    return "\n".join([*lines, f"Calls and dollars ({about}): {spent}."])
 
 
 def chosen_by_gepa(presets: int) -> str:
