@@ -278,6 +278,9 @@ class RefinementRequest(Contract):
         if self.locked and self.draft is None:
             raise FieldConflict("/draft", "`draft` is required with `locked`")
         if isinstance(self.draft, ObjectText):
+            if self.strategy.writes_anew():
+                detail = f"an object can only be revised, and {self.strategy.kind} writes anew here"
+                raise FieldConflict("/draft", detail)
             return self._locked_members_stand_in(self.draft.value)
         for index, text in enumerate(self.locked):
             found = (self.draft or "").count(text)

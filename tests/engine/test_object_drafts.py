@@ -1,6 +1,7 @@
 """A draft that is a JSON object: its text, its form, and what becomes of a reply."""
 
 import json
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from pydantic import ValidationError
 from app.contract.object_drafts import ObjectText, object_text, pointer_at, schema_of
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.engine_driver import driver_scoring, request, verdict
+from tests.engine.engine_driver import EngineDriver, driver_scoring, request, verdict
+from tests.engine.test_escape import judging
 from workers.engine.pipeline import task_of
 
 PRODUCT = {"sku": "L-1", "name": "Lamp", "price": 39.9, "tags": ["light"], "text": "A lamp, it is."}
@@ -73,6 +75,14 @@ def test_edits_change_members_and_keep_the_text_of_the_object() -> None:
     assert model.play(product(edits="delta")).best.scored.draft.text == object_text(BETTER)
 
 
+@pytest.mark.parametrize("kind", ["multi_pass", "best_of_n", "self_correction"])
+def test_other_strategies_return_an_object_too(kind: str) -> None:
+    model = EngineDriver(iter(()), repeat(json.dumps(BETTER)))
+    model.critic = judging(model)
+    given = product(strategy={"kind": kind}, criteria=[])
+    assert isinstance(json.loads(model.play(given).best.scored.draft.text), dict)
+
+
 def test_a_finding_says_where_the_words_are() -> None:
     said = {"kind": "quality", "message": "Stilted.", "quote": "it is"}
     model = driver_scoring(0, 0.9, writer=[json.dumps(BETTER)])
@@ -113,6 +123,7 @@ for _ in range(20):
         ({"locked": ["price"]}, "JSON Pointer"),
         ({"feedback": "Shorter.", "spans": [{"quote": "Lamp"}]}, "not supported for an object"),
         ({"strategy": {"kind": "nested"}}, "not an object"),
+        ({"strategy": {"kind": "stepwise"}}, "writes anew"),
         ({"validators": [{"kind": "json"}] * 20}, "takes one of the 20"),
         (
             {"locked": ["/sku"], "validators": [{"kind": "json_schema", "schema": {}}]},
