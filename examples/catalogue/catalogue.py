@@ -13,9 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from hone import Hone
+from hone.params import RefinementRequest
 
 LOCKED = ("/sku", "/price")
-SHARED = {
+SHARED: RefinementRequest = {
     "task": "Rows of a shop's catalogue. Make `text` one or two plain sentences for customers.",
     "criteria": [
         {"name": "text", "description": "/text is plain, correct and not longer than needed."},

@@ -111,7 +111,10 @@ def test_validators_alone_hand_over_too() -> None:
     model = EngineDriver(iter(()), iter(["a", "b", "c", "d"]))
     broken = Finding(source="validators/0", kind="json", message="No.", on_fail=OnFail.VETO)
     model.check = lambda draft: () if draft == "d" else (broken,)
-    checked = {"strategy": {"kind": "self_correction"}, "validators": [{"kind": "json"}]}
+    checked: dict[str, Any] = {
+        "strategy": {"kind": "self_correction"},
+        "validators": [{"kind": "json"}],
+    }
     model.play(cascade(CHEAP, STRONG, criteria=[], **checked))
     assert writers(model.moves) == [FIRST, FIRST, SECOND, SECOND]
 
