@@ -11,11 +11,12 @@ import io
 import sys
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from hone import Hone
 from hone.params import RefinementRequest
 
-LOCKED = ("/sku", "/price")
+LOCKED = ["/sku", "/price"]
 SHARED: RefinementRequest = {
     "task": "Rows of a shop's catalogue. Make `text` one or two plain sentences for customers.",
     "criteria": [
@@ -28,8 +29,8 @@ SHARED: RefinementRequest = {
 def main(path: str) -> None:
     """Submit all rows, wait, and print what came of each."""
     content = Path(path).read_bytes()
-    rows = list(csv.DictReader(io.StringIO(content.decode(), newline="")))
-    requests = [{"draft": row, "locked": LOCKED} for row in rows]
+    rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(content.decode(), newline="")))
+    requests = [RefinementRequest(draft=row, locked=LOCKED) for row in rows]
     with Hone() as client:
         key = sha256(content).hexdigest()  # run again, it finds the same batch
         batch = client.batch(requests, defaults=SHARED, idempotency_key=key)
