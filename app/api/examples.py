@@ -189,6 +189,7 @@ SNAPSHOT: Example = {
     "parent": None,
     "batch": None,
     "custom_id": None,
+    "submitted_by": None,
     "created_at": "2025-11-21T09:30:00.000Z",
     "started_at": "2025-11-21T09:30:00.012Z",
     "ended_at": None,

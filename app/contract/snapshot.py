@@ -163,6 +163,9 @@ class Snapshot(Contract):
     )
     batch: str | None = Field(None, description="Id of the batch that it belongs to.")
     custom_id: str | None = Field(None, description="Its `custom_id` in that batch.")
+    submitted_by: str | None = Field(
+        None, description="Id of the API key, or of the person, that it was submitted with."
+    )
     created_at: datetime
     start_after: datetime | None = Field(None, description="Before this time it is not started.")
     started_at: datetime | None
@@ -175,8 +178,8 @@ class Snapshot(Contract):
     archived: bool = Field(
         False,
         description="Whether it is in the archive. In a list, `result`, `reviewed`,"
-        " `continued_from`, texts of `reason` and `error`, and names of parts are left out then,"
-        " and there are at most 12 `scores`; the refinement itself has all of them.",
+        " `continued_from`, `submitted_by`, texts of `reason` and `error`, and names of parts are"
+        " left out then, and there are at most 12 `scores`; the refinement itself has all of them.",
     )
     last_event: int
     metadata: dict[str, str]

@@ -1,10 +1,10 @@
 /** The reviews that wait for this person, one after the other: the text, why it waits, and the decision. */
-import type { Snapshot } from 'hone';
+import type { schema, Snapshot } from 'hone';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Session } from './api.js';
+import { hone, type Session } from './api.js';
 import { useMyReviews } from './list.js';
 import { useRefinement } from './live.js';
-import { Failure, Loading, Name, Names, Unread, useRepeated, When } from './parts.js';
+import { Failure, Loading, Name, Names, Unread, useLoaded, useRepeated, When } from './parts.js';
 import { hrefOf, Link, navigate } from './router.js';
 import { goTo, useShortcuts } from './shortcuts.js';
 import { Steer } from './steer.js';
@@ -116,7 +116,7 @@ function Waiting({ id, session, next, left }: Shown) {
         </small>
       </h1>
       {failure !== undefined && <Failure of={failure} />}
-      <Why of={snapshot} />
+      <Why of={snapshot} session={session} />
       <Steer {...{ snapshot, live, session, said, say }} />
       {!isOpen && (
         <p class="actions">
@@ -141,14 +141,31 @@ const WHENS: Record<string, string> = {
   requested: 'Somebody has paused it.',
 };
 
-/** Why it waits, who was asked, and what happens without a decision. */
-function Why({ of }: { of: Snapshot }) {
+/** Who submitted it: by name for administrators, who may see the names of keys and people. */
+function By({ id, session }: { id: string | null | undefined; session: Session }) {
+  const isOwn = Boolean(id && session.reviews_as.includes(id));
+  const { value } = useLoaded(
+    (signal) => (id && !isOwn && session.scopes.includes('admin') ? hone.request<schema.ApiKey>(`/v1/keys/${id}`, { signal }) : Promise.resolve(undefined)),
+    [id],
+  );
+  if (!id) return null;
+  return (
+    <>
+      {' '}
+      for <Name of={isOwn ? 'you' : value?.name || id} />
+    </>
+  );
+}
+
+/** Why it waits, for whom and of whom it was asked, and what happens without a decision. */
+function Why({ of, session }: { of: Snapshot; session: Session }) {
   const named = Object.entries(of.metadata).filter(([name]) => name !== TITLE);
   return (
     <>
       {(of.reviews ?? []).map((it) => (
         <p class="why" key={it.key}>
           <Name of={WHENS[it.when ?? ''] ?? it.question} /> Asked <When at={it.asked_at} />
+          <By id={of.submitted_by} session={session} />
           {it.reviewers?.length ? (
             <>
               ; of <Names of={it.reviewers} />

@@ -94,6 +94,11 @@ function Origin({ of, live, session }: { of: Snapshot; live: Live; session: Sess
       <span>
         submitted <When at={of.created_at} />
       </span>
+      {of.submitted_by && (
+        <span>
+          by <Name of={of.submitted_by === session.key_id ? 'you' : of.submitted_by} />
+        </span>
+      )}
       {of.status === 'queued' && of.start_after && (
         <span>
           starts <When at={of.start_after} />

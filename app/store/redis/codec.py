@@ -308,7 +308,7 @@ _NULL = dict.fromkeys(
     (
         *(b"best", b"iteration", b"result", b"error", b"outcome", b"stop_reason"),
         *(b"excerpt", b"strategy", b"reviewed", b"parent", b"continued_from"),
-        *(b"batch", b"custom_id"),
+        *(b"batch", b"custom_id", b"api_key"),
     ),
     b"null",
 )
@@ -324,7 +324,10 @@ _EMPTY: Mapping[bytes, Any] = {
 }
 """What stands for the fields that a summary does not have."""
 
-_TEXTS = (b"status", b"outcome", b"stop_reason", b"strategy", b"priority", b"parent", b"batch")
+_TEXTS = (
+    *(b"status", b"outcome", b"stop_reason", b"strategy", b"priority"),
+    *(b"parent", b"batch", b"api_key"),
+)
 """Fields of a summary that are stored without quotes."""
 
 
@@ -383,6 +386,7 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"continued_from": stored[b"continued_from"],
         b"batch": stored[b"batch"],
         b"custom_id": stored[b"custom_id"],
+        b"submitted_by": stored[b"api_key"],
         b"created_at": json_moment(stored[b"created_at"]),
         b"start_after": json_moment(stored[b"start_after"]),
         b"started_at": json_moment(stored[b"started_at"]),

@@ -2022,6 +2022,7 @@ class Snapshot:
     continued_from: ContinuedFrom | None = None
     batch: str | None = None
     custom_id: str | None = None
+    submitted_by: str | None = None
     start_after: str | None = None
     store: bool | None = None
     erased_at: str | None = None

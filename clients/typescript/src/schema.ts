@@ -4003,6 +4003,11 @@ export interface components {
              */
             custom_id?: string | null;
             /**
+             * Submitted By
+             * @description Id of the API key, or of the person, that it was submitted with.
+             */
+            submitted_by?: string | null;
+            /**
              * Created At
              * Format: date-time
              */
@@ -4031,7 +4036,7 @@ export interface components {
             erased_at?: string | null;
             /**
              * Archived
-             * @description Whether it is in the archive. In a list, `result`, `reviewed`, `continued_from`, texts of `reason` and `error`, and names of parts are left out then, and there are at most 12 `scores`; the refinement itself has all of them.
+             * @description Whether it is in the archive. In a list, `result`, `reviewed`, `continued_from`, `submitted_by`, texts of `reason` and `error`, and names of parts are left out then, and there are at most 12 `scores`; the refinement itself has all of them.
              * @default false
              */
             archived?: boolean;

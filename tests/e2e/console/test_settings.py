@@ -13,6 +13,7 @@ from app.cli.processes import url_of
 from tests.e2e.console.conftest import DESKTOP, PHONE, scrolls_sideways, violations
 from tests.e2e.console.operated import SETTINGS, operated, spend
 from tests.e2e.running_service import RunningService
+from tests.e2e.test_reviews import until_asked
 from tests.local_endpoint import SECRET
 
 pytestmark = pytest.mark.long
@@ -194,3 +195,17 @@ async def test_without_the_scope_a_page_says_what_it_is_for_and_how_to_see_it(
     await expect(page.get_by_text("This page is for administrators.")).to_be_visible()
     await expect(page.locator(".empty")).to_contain_text("hone keys create --admin")
     assert await violations(page) == []
+
+
+async def test_a_review_says_for_whom_it_is(signed_in: Opened) -> None:
+    service, page = signed_in
+    made = (await service.client.post("/v1/keys", json={"name": "Help desk"})).json()
+    for key, said in ((made["key"], "for Help desk"), (None, "for you")):
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        request = {"task": "Explain.", "review": {"when": "each_iteration"}}
+        answer = await service.client.post("/v1/refinements", json=request, headers=headers)
+        refinement_id = answer.json()["id"]
+        await until_asked(service, refinement_id, "iterations/1/review")
+        await page.goto(f"/console/reviews/{refinement_id}")
+        await expect(page.locator(".why")).to_contain_text(said)
+        assert (await service.get(refinement_id))["submitted_by"].startswith("key_")
