@@ -60,12 +60,12 @@ class OpenIdProvider:
         """Return where the person is to sign in."""
         metadata = await self._described()
         challenge = urlsafe_b64encode(sha256(pending.verifier.encode()).digest()).rstrip(b"=")
-        offered = metadata.get("scopes_supported") or ()
+        offers_groups = GROUPS in (metadata.get("scopes_supported") or ())
         asked = {
             "response_type": "code",
             "client_id": self._client_id,
             "redirect_uri": callback,
-            "scope": " ".join(["openid", "profile", "email", *({GROUPS} & {*offered})]),
+            "scope": "openid profile email" + (f" {GROUPS}" if offers_groups else ""),
             "state": pending.state,
             "nonce": pending.nonce,
             "code_challenge": challenge.decode(),
@@ -89,7 +89,7 @@ class OpenIdProvider:
                     claims = {**told, **claims}
         names = (claims.get(claim) for claim in ("email", "preferred_username", "name", "sub"))
         groups = claims.get(GROUPS) or ()
-        listed = [groups] if isinstance(groups, str) else groups
+        listed = groups if isinstance(groups, list | tuple) else [groups]
         name = next(filter(None, names))
         return Person(self._issuer, claims["sub"], str(name)[:100], frozenset(map(str, listed)))
 
@@ -147,7 +147,8 @@ class OpenIdProvider:
             raise SignInFailed(f"The token of the provider is not valid: {invalid}.", 502) from None
         if not hmac.compare_digest(str(claims["nonce"]).encode(), nonce.encode()):
             raise SignInFailed("The token of the provider is that of another sign-in.", 502)
-        if claims.get("azp", self._client_id) != self._client_id:
+        is_ours_alone = claims["aud"] in (self._client_id, [self._client_id])
+        if claims.get("azp", self._client_id if is_ours_alone else None) != self._client_id:
             raise SignInFailed("The token of the provider is for another client.", 502)
         return claims
 

@@ -114,7 +114,18 @@ async def new(page: Page, service: RunningService) -> None:
     await expect(page.get_by_text("Expected:")).to_be_visible()
 
 
+async def cost(page: Page, service: RunningService) -> None:
+    """What the last month cost."""
+    await spend(service)
+    await page.set_viewport_size(WIDE)
+    await page.goto("/console/cost")
+    await page.get_by_role("button", name="Last month").click()
+    await expect(page.get_by_label("Last month")).to_be_visible()
+    await expect(page.get_by_role("button", name="Download CSV")).to_be_visible()
+
+
 PICTURES: dict[str, Callable[[Page, RunningService], Awaitable[Locator | None]]] = {
+    "cost": cost,
     "drafts": drafts,
     "new": new,
     "refinements": refinements,
