@@ -183,7 +183,7 @@ function Days({ of, chosen }: { of: schema.UsageReport; chosen: string | null })
                 <rect class="day" x={x(at)} width={x(1) - x(0)} y={MARGIN.top} height={HEIGHT - MARGIN.top - MARGIN.bottom} />
                 <rect class="sum" x={x(at)} width={bar} y={y(whole)} height={y(part) - y(whole)} />
                 <rect class="sum part" x={x(at)} width={bar} y={y(part)} height={y(0) - y(part)} fill="url(#hatched)" />
-                {at % every === 0 && at + every / 2 < days.length + 1 && (
+                {at % every === 0 && x(at) < width - 50 && (
                   <text x={x(at)} y={HEIGHT - 8}>
                     {dayText(day)}
                   </text>

@@ -45,11 +45,15 @@ async def spend(service: RunningService) -> None:
     async with Redis.from_url(service.redis.url) as redis:
         for ago in range(DAYS):
             day = datetime.now(UTC).date() - timedelta(days=ago)
-            sums = {"passed iterative - ": stored_sums(4, 0, 0, 0, 0, 0, 0)}
+            endings = {"passed": 3, "best_effort": 1}
+            sums = {
+                f"{outcome} iterative - ": stored_sums(count, 0, 0, 0, 0, 0, 0)
+                for outcome, count in endings.items()
+            }
             for share, model in enumerate(MODELS, 1):
-                for outcome in ("passed", "best_effort"):
-                    nano_usd = share * (1 + ago % 7) * 10**8
-                    used = [2, 9, 30_000, 9_000, 0, nano_usd, 0]
+                for outcome, count in endings.items():
+                    nano_usd = count * share * (2 + ago * ago % 7) * 10**8
+                    used = [count, 5 * count, 15_000 * count, 4_000 * count, 0, nano_usd, 0]
                     sums[f"{outcome} iterative - {model}"] = stored_sums(*used)
             await redis.hset(keys.statistics("usage", OPERATOR, day), mapping=sums)  # type: ignore[arg-type]
             number = (day - EPOCH).days
