@@ -197,7 +197,7 @@ async def stub_bytes(shape: Shape, number: int) -> list[int]:
         while await worker.archiving.move_due():
             pass
         of_tenant = keys.refinement_list(shape.tenant)
-        expiring = await redis.keys(f"{keys.EXPIRING}*")
+        expiring = await redis.keys(keys.EXPIRING + "*")
         lists = (of_tenant, keys.listed_by_status(shape.tenant, "succeeded"), *expiring)
         shares = [await redis.memory_usage(name, samples=0) or 0 for name in lists]
         found = []

@@ -167,9 +167,9 @@ async def _state(committer: Committer, name: str, now_ms: float) -> tuple[dict[s
     key = keys.LIMIT + name
     fields, reporting = await asyncio.gather(
         committer.execute("HGETALL", key),
-        committer.execute("ZRANGE", f"{key}:expiries", f"({now_ms}", "+inf", "BYSCORE"),
+        committer.execute("ZRANGE", key + ":expiries", f"({now_ms}", "+inf", "BYSCORE"),
     )
-    calls = await committer.execute("HMGET", f"{key}:workers", *reporting) if reporting else ()
+    calls = await committer.execute("HMGET", key + ":workers", *reporting) if reporting else ()
     in_flight = sum(int(count) for count in calls if count is not None)
     return {key.decode(): value.decode() for key, value in fields.items()}, in_flight
 

@@ -300,7 +300,7 @@ async def test_canceling_ends_what_is_under_way_and_drops_what_was_not_begun(
         "error": None,
     }
     await worker.feed_batches()
-    assert len(await redis.keys(f"{redis_keys.REQUEST}*")) == 200
+    assert len(await redis.keys(redis_keys.REQUEST + "*")) == 200
 
 
 async def test_what_has_ended_cannot_be_canceled_and_is_erased_with_its_refinements(

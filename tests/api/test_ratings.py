@@ -134,7 +134,7 @@ async def test_a_score_says_how_the_prediction_of_a_result_ended(
     chance = estimate.chance_of(0.8)
     assert chance == pytest.approx(0.158655, abs=1e-6)
     async with Redis.from_url(redis_url) as redis:
-        (name,) = [it async for it in redis.scan_iter(f"{keys.LEARNT}{TENANT}:*")]
+        (name,) = [it async for it in redis.scan_iter(keys.LEARNT + f"{TENANT}:*")]
         stored: Any = await redis.hget(name, "rated")
     assert decode_sums(stored) == pytest.approx([1, 1, chance, chance * (1 - chance)])
 

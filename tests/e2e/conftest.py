@@ -67,7 +67,7 @@ async def service(shared_service: RunningService) -> AsyncIterator[RunningServic
     shared_service.models.behaviour = improving
     shared_service.models.reset()
     async with Redis.from_url(shared_service.redis.url) as redis:
-        await redis.delete(keys.trust(OPERATOR), *await redis.keys(f"{keys.LEARNT}*"))
+        await redis.delete(keys.trust(OPERATOR), *await redis.keys(keys.LEARNT + "*"))
     yield shared_service
     await shared_service.erase_unfinished()
 

@@ -18,7 +18,7 @@ MANY = 30
 def parked(service: RunningService) -> int:
     """Return how many refinements wait for the model without a worker."""
     with Redis.from_url(service.redis.url) as client:
-        return int(client.zcard(f"{keys.PARKED_OF}default:openai:test"))
+        return int(client.zcard(keys.PARKED_OF + "default:openai:test"))
 
 
 async def test_an_outage_fails_nothing_and_holds_no_slot(tmp_path: Path) -> None:

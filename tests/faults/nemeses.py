@@ -231,7 +231,7 @@ BEGUN_CALL = b'"next":["steps/1/call"]'
 async def begun_call(cluster: Cluster) -> None:
     """Return as soon as the journal of a refinement says that the call of a tool has begun."""
     async with AsyncRedis.from_url(cluster.redis_url) as client, client.pubsub() as listening:
-        await listening.psubscribe(f"{keys.ENTRIES_OF}*")
+        await listening.psubscribe(keys.ENTRIES_OF + "*")
         async for message in listening.listen():
             refinement_id = message["channel"].decode().removeprefix(keys.ENTRIES_OF)
             last: Any = await client.xrevrange(keys.JOURNAL + refinement_id, count=1)

@@ -119,7 +119,7 @@ def outage(
 
 def _held(cluster: Cluster) -> int:
     """Return how many refinements are in the hands of workers."""
-    found = cluster.command("KEYS", f"{keys.HELD}*")
+    found = cluster.command("KEYS", keys.HELD + "*")
     return sum(cluster.command("SCARD", key) for key in found)
 
 

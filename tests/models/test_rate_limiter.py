@@ -258,7 +258,7 @@ def test_the_breaker_of_a_provider_is_closed_for_all_workers_by_one_answer(redis
         await once(limiters[2], fine, "p:third")
 
     simulated(redis, main, workers=3)
-    assert not redis.hexists(f"{keys.LIMIT}p@f", "open_at")
+    assert not redis.hexists(keys.LIMIT + "p@f", "open_at")
 
 
 def test_an_answer_to_a_worker_that_knew_of_no_outage_closes_the_breaker(redis: Redis) -> None:
@@ -275,7 +275,7 @@ def test_an_answer_to_a_worker_that_knew_of_no_outage_closes_the_breaker(redis: 
         await asyncio.sleep(1)
 
     simulated(redis, main, workers=2)
-    assert not redis.hexists(f"{keys.LIMIT}p:m@f", "open_at")
+    assert not redis.hexists(keys.LIMIT + "p:m@f", "open_at")
 
 
 def test_what_is_free_for_one_worker_closes_the_breaker_of_another(redis: Redis) -> None:
@@ -286,13 +286,13 @@ def test_what_is_free_for_one_worker_closes_the_breaker_of_another(redis: Redis)
         for _ in range(5):
             await failed(limiters[0], away)
         await asyncio.sleep(1)
-        assert redis.hexists(f"{keys.LIMIT}p:m@f", "open_at")
+        assert redis.hexists(keys.LIMIT + "p:m@f", "open_at")
         for _ in range(40):
             await asyncio.sleep(1)
             await once(limiters[1], fine)
 
     simulated(redis, main, workers=2)
-    assert not redis.hexists(f"{keys.LIMIT}p:m@f", "open_at")
+    assert not redis.hexists(keys.LIMIT + "p:m@f", "open_at")
 
 
 def test_another_key_is_not_held_back(redis: Redis) -> None:

@@ -28,7 +28,7 @@ async def test_parameters_that_a_server_rejected_are_sent_by_no_other_worker(
             assert len(behaviour.asked) == requests
             assert behaviour.asked[-1].json["max_completion_tokens"] == 8_192
             assert "temperature" not in behaviour.asked[-1].json
-        name = f"{keys.REJECTED}local:{question.model}@f"
+        name = keys.REJECTED + f"local:{question.model}@f"
         assert 0 < await redis.ttl(name) <= KEPT_S
         await redis.delete(name)  # as it expires
         behaviour = RecordingBehaviour(particular)

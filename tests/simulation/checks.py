@@ -177,7 +177,7 @@ def _gained(stored: Stored) -> list[float]:
 
 
 def _stored_sums(redis: RealRedis, of: str) -> Iterator[tuple[bytes, list[float]]]:
-    for day in redis.ask(b"KEYS", f"{keys.STATISTICS}:{of}:*".encode())[1]:
+    for day in redis.ask(b"KEYS", (keys.STATISTICS + f":{of}:*").encode())[1]:
         for name, numbers in paired(redis.ask(b"HGETALL", day)[1]).items():
             yield name, decode_sums(numbers)
 

@@ -172,7 +172,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "create: a repeated command creates again": Mutant(
         without(
-            f"if redis.call('EXISTS', key, '{keys.ERASED}' .. id) > 0 then return answer(id, 0) end"
+            f"if redis.call('EXISTS', key, '{keys.ERASED!s}' .. id) > 0"
+            " then return answer(id, 0) end"
         )
     ),
     "cancel: a worker that still works is not waited for": Mutant(
@@ -181,13 +182,15 @@ MUTANTS: dict[str, Mutant] = {
         commands=("cancel",),
     ),
     "an end leaves the refinement on its old list": Mutant(
-        without(f"redis.call('ZREM', '{keys.LIST}' .. tenant .. '{keys.BY_STATUS}' .. from, id)")
+        without(
+            f"redis.call('ZREM', '{keys.LIST!s}' .. tenant .. '{keys.BY_STATUS!s}' .. from, id)"
+        )
     ),
     "an end is not counted": Mutant(
-        without(f"  redis.call('ZADD', '{keys.TO_COUNT}', at, id)"), shows="were counted"
+        without(f"  redis.call('ZADD', '{keys.TO_COUNT!s}', at, id)"), shows="were counted"
     ),
     "what a worker adds is not counted": Mutant(
-        without(f"redis.call('HSETNX', '{keys.SUMMARY}' .. id, 'added', given)", ""),
+        without(f"redis.call('HSETNX', '{keys.SUMMARY!s}' .. id, 'added', given)", ""),
         shows="were counted",
     ),
     "a journal that lost its end is not noticed": Mutant(

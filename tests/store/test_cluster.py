@@ -26,6 +26,7 @@ from app.store import (
     open_wakeups,
     open_worker_store,
 )
+from app.store.rate_limits import PermitReport, SharedLimits
 from app.store.redis import keys
 from app.store.redis.connection import SlotIsMoving, async_client
 from tests.faults.sentinel import ServerProcess
@@ -201,3 +202,10 @@ async def test_nodes_that_a_node_has_named_are_asked_when_it_is_gone(cluster: Re
         await client.connection_pool.disconnect()
         with stopped(first):
             assert await client.get(keys.PROBE) == b"1"
+
+
+async def test_limits_of_models_are_shown(store: Store, redis: Redis) -> None:
+    wrong_key = PermitReport(number=1, key_reason="unauthorized", detail="wrong key")
+    await SharedLimits(redis, "worker-1").exchange("openai:x@f", "openai@f", wrong_key)
+    shown = await store.administration.limits()
+    assert {it.limit.name for it in shown} == {"openai:x", "openai"}

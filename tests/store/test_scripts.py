@@ -720,7 +720,7 @@ def test_a_script_has_the_shared_functions_that_it_uses_directly_or_not_and_no_o
 
 def test_the_names_of_constants_are_replaced_by_their_values_but_not_in_strings() -> None:
     texts = {name: script.text for name, script in SCRIPTS.items()}
-    assert f"redis.call('HGETALL', '{keys.SUMMARY}' .. created)" in texts["create"]
+    assert f"redis.call('HGETALL', '{keys.SUMMARY!s}' .. created)" in texts["create"]
     assert "return 'FULL'" in texts["create"]  # an answer, and the name of a constant as well
     code = (re.sub("'[^']*'", "", text) for text in texts.values())
     assert not any({*re.findall(r"\w+", it)} & CONSTANTS.keys() for it in code)

@@ -129,12 +129,18 @@ from datetime import date
 
 
 class Key(str):
-    """The name of a key or channel, or its beginning: `layout.py` spells it for a cluster."""
+    """The name of a key or channel, or its beginning: `layout.py` spells it for a cluster.
+
+    What is added to one is one. It cannot be formatted, since the text would be none.
+    """
 
     __slots__ = ()
 
     def __add__(self, rest: str) -> "Key":
         return Key(str.__add__(self, rest))
+
+    def __format__(self, _how: str) -> str:
+        raise TypeError(f"add to the key {str(self)!r} instead of formatting it")
 
 
 PREFIX = Key("hone:1:")

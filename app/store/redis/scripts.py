@@ -124,7 +124,7 @@ def _read(path: Path) -> str:
 
 
 _LITERALS = {
-    name: f"'{value}'" if isinstance(value, str) else f"{value:.15g}"
+    name: f"'{value!s}'" if isinstance(value, str) else f"{value:.15g}"
     for name, value in CONSTANTS.items()
 }
 
