@@ -260,8 +260,8 @@ def _cluster(server: "ServerFacts") -> Iterator[Diagnosis]:
         return
     subject, nodes = "redis cluster", [line.split() for line in server.nodes]
     mine = next(node for node in nodes if "myself" in node[2])
-    if moving := [word for word in mine if word.startswith("[")]:
-        text = f"slots are being moved key by key: {' '.join(moving)}"
+    if any(word.startswith(f"[{server.slot}-") for word in mine):
+        text = f"slot {server.slot} with Hone's keys is being moved key by key"
         yield failure(subject, text, "finish or undo the move: Hone goes on when the slot is whole")
     failed = [node[1].partition("@")[0] for node in nodes if "fail" in node[2].split(",")]
     if failed:

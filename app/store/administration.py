@@ -60,7 +60,7 @@ class ServerFacts:
     `info` is what INFO answers; `ahead_s` is how far its clock is ahead of this machine's;
     `fsync` is its `appendfsync`, empty if this client may not ask for it; `missing` are commands
     that Hone needs and this Redis does not have. Of a cluster, `nodes` are the lines of CLUSTER
-    NODES, and `full_coverage` is its setting, empty if unknown.
+    NODES, `slot` has all keys, and `full_coverage` is its setting, empty if unknown.
     """
 
     info: Mapping[str, Any]
@@ -69,6 +69,7 @@ class ServerFacts:
     missing: tuple[str, ...]
     moves_slots_at_once: bool
     nodes: tuple[str, ...]
+    slot: int
     full_coverage: str
     workers: tuple[WorkerFacts, ...]
     unplayable: tuple[str, ...]
@@ -95,6 +96,7 @@ async def inspect(committer: Committer, worker_key: Callable[[str], str]) -> Ser
         missing=await _missing(committer, {*COMMANDS, *OUTSIDE_SCRIPTS, *sharded}),
         moves_slots_at_once=len(await _missing(committer, AT_ONCE)) < len(AT_ONCE),
         nodes=await _nodes(committer),
+        slot=committer.layout.slot,
         full_coverage=await _setting(committer, "cluster-require-full-coverage"),
         workers=tuple(
             await asyncio.gather(*(_worker(committer, name.decode(), worker_key) for name in names))
