@@ -33,7 +33,7 @@ presets = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="Presets that learn from reviews and ratings, with proof (an extra of the server: learn).",
+    help="Presets that learn, with proof (an extra of the server: learn).",
 )
 
 PresetArgument = Annotated[str, typer.Argument(metavar="PRESET", help="Name of the preset.")]
