@@ -127,7 +127,7 @@ def broken_promises(world: SimulatedWorld, expected: dict[str, dict[str, Any]]) 
             yield f"{submission.id} ({submission.kind}): {what}"
     left = []
     for kept in (keys.PARKED, keys.LINE):
-        left += world.server.redis.ask(b"KEYS", f"{kept}*".encode())[1]
+        left += world.server.redis.ask(b"KEYS", (kept + "*").encode())[1]
     if left and not world.broken:
         yield f"everything has ended, but {left} is left"
     _, counted = world.server.redis.ask(b"GET", keys.LOW_PRIORITY.encode())
