@@ -97,7 +97,7 @@ async def test_a_process_that_died_between_two_states_has_no_work_done_twice(
     played = {"metadata.proposal": found["id"], "limit": 100}
     before = (await service.client.get("/v1/refinements", params=played)).json()["data"]
     async with Redis.from_url(service.redis.url) as redis:
-        (facts,) = await redis.keys(f"{keys.PROPOSALS}*:{found['id']}")
+        (facts,) = await redis.keys(keys.PROPOSALS + f"*:{found['id']}")
         await redis.hdel(facts, "written", "playing", "judging", "proof")
     again = await looked_at(service, f"/v1/presets/killed/proposals/{found['id']}")
     after = (await service.client.get("/v1/refinements", params=played)).json()["data"]
