@@ -116,21 +116,20 @@ class ArchiveCheck:
         await self._archive.require(source)
         await self._committer.execute("HSETNX", keys.ARCHIVE, "installation", source)
         own = await self._installation()
-        newest: dict[tuple[str, str], tuple[datetime, ArchivedAt]] = {}
-        for at, stored in await self._archive.records(source):
-            of = (at.tenant, at.id)
-            if of not in newest or newest[of][0] < stored.written_at:
-                newest[of] = (stored.written_at, at)
-        async for of, name in self._named(list(newest)):
-            at = newest[of][1]
-            if name is not None and name != at.name:
-                restored += await self._restore(own, at, replaced=name)
+        objects: dict[tuple[str, str], list[ArchivedAt]] = defaultdict(list)
+        for at, _ in await self._archive.records(source):
+            objects[at.tenant, at.id].append(at)
+        async for of, name in self._named(list(objects)):
+            if name is not None and [at.name for at in objects[of]] != [name]:
+                restored += await self._restore(own, objects[of], replaced=name)
         return restored
 
-    async def _restore(self, own: str, at: ArchivedAt, replaced: str) -> bool:
-        """Write the stub of a record, in place of one that names an older object."""
-        if (record := await self._read(at)) is None:
+    async def _restore(self, own: str, objects: Sequence[ArchivedAt], replaced: str) -> bool:
+        """Write the stub of the newest of a record's objects, in place of one that is older."""
+        found = [(record, at) for at in objects if (record := await self._read(at)) is not None]
+        if not found:
             return False
+        record, at = max(found, key=lambda one: int(one[0].summary[b"last_event"]))
         if replaced:
             known = await self._committer.execute("HGETALL", keys.SUMMARY + at.id)
             newer = int(record.summary[b"last_event"]) > int(with_stub(known)[b"last_event"])
