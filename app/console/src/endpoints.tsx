@@ -5,6 +5,7 @@ import { hone, type Session } from './api.js';
 import { Ask } from './dialog.js';
 import { type Column, Listing } from './listing.js';
 import { Copy, Failure, Loading, Name, useLoaded, When } from './parts.js';
+import { type Asking, Rotation } from './rotation.js';
 import { useTitle } from './title.js';
 
 type Endpoint = schema.RegisteredEndpoint;
@@ -118,11 +119,6 @@ function State({ of }: { of: Endpoint }) {
   );
 }
 
-interface Asking {
-  done: () => void;
-  close: () => void;
-}
-
 interface Making extends Asking {
   made: (endpoint: Endpoint) => void;
 }
@@ -143,24 +139,11 @@ function Register({ made, done, close }: Making) {
   );
 }
 
-function Rotate({ of, made, done, close }: Making & { of: Endpoint }) {
-  const [hours, setHours] = useState('24');
-  const run = async () => {
-    made(await hone.request(`/v1/endpoints/${of.id}/rotate`, { method: 'POST', json: { overlap_s: Math.round(3_600 * Number(hours)) } }));
-    return '';
-  };
-  return (
-    <Ask title="Give it a new secret?" label="Make a new secret" run={run} done={done} close={close}>
-      <p>
-        Calls of <Name of={of.url} /> are signed with both secrets for some hours.
-      </p>
-      <label>
-        Hours
-        <input type="number" min="0" max="720" required value={hours} onInput={(event) => setHours(event.currentTarget.value)} />
-      </label>
-    </Ask>
-  );
-}
+const Rotate = ({ of, ...asking }: Making & { of: Endpoint }) => (
+  <Rotation title="Give it a new secret?" label="Make a new secret" path={`/v1/endpoints/${of.id}`} {...asking}>
+    Calls of <Name of={of.url} /> are signed with both secrets for some hours.
+  </Rotation>
+);
 
 function Remove({ of, done, close }: Asking & { of: Endpoint }) {
   const run = async () => {

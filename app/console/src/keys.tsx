@@ -6,6 +6,7 @@ import { Ask } from './dialog.js';
 import { type Column, Listed } from './listing.js';
 import { Copy, Name, When } from './parts.js';
 import { hrefOf, Link } from './router.js';
+import { type Asking, Rotation } from './rotation.js';
 import { useTitle } from './title.js';
 
 type Key = schema.ApiKey;
@@ -101,11 +102,6 @@ function Ends({ of }: { of: Key }) {
   return at ? <When at={at} /> : <>never</>;
 }
 
-interface Asking {
-  done: () => void;
-  close: () => void;
-}
-
 interface Making extends Asking {
   made: (key: schema.IssuedKey) => void;
 }
@@ -155,24 +151,11 @@ function Create({ session, made, done, close }: Making & { session: Session }) {
   );
 }
 
-function Rotate({ of, made, done, close }: Making & { of: Key }) {
-  const [hours, setHours] = useState('24');
-  const run = async () => {
-    made(await hone.request(`/v1/keys/${of.id}/rotate`, { method: 'POST', json: { overlap_s: Math.round(3_600 * Number(hours)) } }));
-    return '';
-  };
-  return (
-    <Ask title="Replace the key by a new one?" label="Make the new key" run={run} done={done} close={close}>
-      <p>
-        The new one may do the same. The old one, <code>{of.id}</code>, works for some hours more.
-      </p>
-      <label>
-        Hours
-        <input type="number" min="0" max="720" required value={hours} onInput={(event) => setHours(event.currentTarget.value)} />
-      </label>
-    </Ask>
-  );
-}
+const Rotate = ({ of, ...asking }: Making & { of: Key }) => (
+  <Rotation title="Replace the key by a new one?" label="Make the new key" path={`/v1/keys/${of.id}`} {...asking}>
+    The new one may do the same. The old one, <code>{of.id}</code>, works for some hours more.
+  </Rotation>
+);
 
 function Revoke({ of, isOwn, done, close }: Asking & { of: Key; isOwn: boolean }) {
   const run = async () => {
