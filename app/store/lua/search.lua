@@ -5,13 +5,15 @@ local list, signatures, top, bottom, count = unpack(ARGV, 1, 5)
 local ids = redis.call('ZREVRANGEBYLEX', list, top, bottom, 'LIMIT', 0, count)
 local found = { ids[tonumber(count)] or '' }
 if #ids == 0 then return found end
-local hashes = { unpack(ARGV, 6) }
-local byte, band, rshift = string.byte, bit.band, bit.rshift
+local hashes = {}
+for i = 6, #ARGV do hashes[i - 5] = tonumber(ARGV[i]) end
+local byte, band, mask = string.byte, bit.band, { [0] = 1, 2, 4, 8, 16, 32, 64, 128 }
 local function may_have(signature)
   local bits = #signature * 8
-  for _, hash in ipairs(hashes) do
-    local place = hash % bits
-    if band(rshift(byte(signature, math.floor(place / 8) + 1), place % 8), 1) == 0 then return false end
+  for i = 1, #hashes do
+    local place = hashes[i] % bits
+    local low = place % 8
+    if band(byte(signature, (place - low) / 8 + 1), mask[low]) == 0 then return false end
   end
   return true
 end
