@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import tomllib
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,11 +19,30 @@ ROOT = Path(__file__).parent.parent.parent
 
 def extracted(commit: str, folder: Path) -> Path:
     """Write the code of a commit into a folder and return it."""
-    packages = ["git", "-C", str(ROOT), "archive", commit, "app", "workers"]
+    names = ("app", "workers", "extras", "pyproject.toml")
+    packages = ["git", "-C", str(ROOT), "archive", commit, *names]
     archive = subprocess.run(packages, stdout=subprocess.PIPE, check=True).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as files:
         files.extractall(folder, filter="data")
+    _describe(folder)
     return folder
+
+
+def _describe(folder: Path) -> None:
+    """Let an old version have its own entry points, not those of the version installed here."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    described = folder / f"{project['name']}-{project['version']}.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    groups = project.get("entry-points", {}).items()
+    (described / "entry_points.txt").write_text(
+        "\n".join(
+            f"[{group}]\n" + "".join(f"{name} = {at}\n" for name, at in points.items())
+            for group, points in groups
+        )
+    )
 
 
 def main() -> int:
