@@ -48,7 +48,6 @@ export function PresetsPage({ session }: { session: Session }) {
               {jsonOf(it.request as Record<string, unknown>, 2)}
             </pre>
           </details>
-          <Proposals of={it.name} session={session} changed={reload} />
           {maySubmit && (
             <p class="actions">
               <Link href={`${hrefOf('new')}?preset=${encodeURIComponent(it.name)}`}>Refine a text with it</Link>
@@ -57,6 +56,7 @@ export function PresetsPage({ session }: { session: Session }) {
               </button>
             </p>
           )}
+          <Proposals of={it.name} session={session} changed={reload} />
         </section>
       ))}
       {asked && <Remove of={asked} done={reload} close={() => setAsked(undefined)} />}

@@ -213,6 +213,7 @@ async def every_page(folder: Path) -> None:
                 await page.screenshot(path=folder / f"sign-in-{look}.png")
                 await page.get_by_label("API key").fill(admin.key)
                 await page.keyboard.press("Enter")
+                await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
                 for name, address in pages.items():
                     await page.goto(address)
                     await expect(page.locator("h1").first).to_be_visible()
