@@ -98,7 +98,9 @@ async def test_a_key_is_made_shown_once_and_revoked(signed_in: Opened) -> None:
     await page.get_by_label("Tenant", exact=True).fill("acme")
     assert await violations(page) == []
     await page.get_by_role("button", name="Make the key").click()
-    shown = await page.get_by_role("status").locator("code").all_inner_texts()
+    codes = page.get_by_role("status").locator("code")
+    await expect(codes.nth(1)).to_be_visible()
+    shown = await codes.all_inner_texts()
     headers = {"Authorization": f"Bearer {shown[1]}"}
     assert (await service.client.get("/v1/refinements", headers=headers)).status_code == 200
     row = page.locator("tbody tr", has_text="=Help desk")
