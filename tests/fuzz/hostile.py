@@ -74,7 +74,8 @@ async def bodies(api: httpx.AsyncClient) -> AnswerCounts:
         if path:
             path = path.format(made.json()["id"])
             sent = await api.request(method, path, content=each.body, headers=JSON)
-            counts.add(f"{method} {path}: {each.place}", sent, 422)
+            may_be = (202, 422) if each.place.endswith("/draft") else (422,)  # an object is a draft
+            counts.add(f"{method} {path}: {each.place}", sent, *may_be)
     return counts
 
 
