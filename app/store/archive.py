@@ -173,10 +173,12 @@ class Archive:
             raise DamagedObject(f"its object is missing: {at.path}")
         return await apart_if_large(len(content), lambda: self._record(at, content))
 
-    async def is_under_newest_key(self, at: ArchivedAt) -> bool:
-        """Return whether the newest key has sealed an object; True for one that is gone."""
+    async def sealed_before(self, at: ArchivedAt) -> ArchivedRecord | None:
+        """Return a record that an older key has sealed, or none; None for all others."""
         content = await self._objects.get(at.path)
-        return content is None or _head(at, content)["key"] == self._sealer.key_id
+        if content is None or _head(at, content)["key"] == self._sealer.key_id:
+            return None
+        return await apart_if_large(len(content), lambda: self._record(at, content))
 
     async def erase(self, below: str) -> None:
         """Delete all objects of a record, by `objects_below`."""

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from app.contract.values import value
 from app.store.archive import Archive, ArchivedAt, ArchivedRecord
@@ -17,6 +17,7 @@ from app.store.sealing import SECRETS, Sealer
 from app.store.state import ArchiveAway, DamagedObject, UnreadableSecrets
 from app.store.stub import encode_stub, with_stub
 
+T = TypeVar("T")
 KEPT = timedelta(days=7)
 """For which an object without a stub is kept: an older copy of Redis may still name it."""
 MOST_DELETED = 0.01
@@ -64,7 +65,7 @@ class ArchiveCheck:
         for at, stored in await self._archive.records(installation):
             by_id[at.tenant, at.id].append((at, stored.written_at))
             if reads:
-                await self._read(at)
+                await self._noted(self._archive.fetch(at))
         named = dict([pair async for pair in self._named(list(by_id))])
         unnamed, deletable = list[ArchivedAt](), list[ArchivedAt]()
         for of, found in by_id.items():
@@ -85,10 +86,10 @@ class ArchiveCheck:
             tuple(self.unreadable),
         )
 
-    async def _read(self, at: ArchivedAt) -> ArchivedRecord | None:
-        """Return a record; None, and a note about it, if its object cannot be read."""
+    async def _noted(self, reading: Awaitable[T]) -> T | None:
+        """Return what is read of an object; None, and a note about it, if that is not possible."""
         try:
-            return await self._archive.fetch(at)
+            return await reading
         except (DamagedObject, UnreadableSecrets) as error:
             self.unreadable.append(str(error))
             return None
@@ -126,7 +127,11 @@ class ArchiveCheck:
 
     async def _restore(self, own: str, objects: Sequence[ArchivedAt], replaced: str) -> bool:
         """Write the stub of the newest of a record's objects, in place of one that is older."""
-        found = [(record, at) for at in objects if (record := await self._read(at)) is not None]
+        found = [
+            (record, at)
+            for at in objects
+            if (record := await self._noted(self._archive.fetch(at))) is not None
+        ]
         if not found:
             return False
         record, at = max(found, key=lambda one: int(one[0].summary[b"last_event"]))
@@ -153,19 +158,10 @@ class ArchiveCheck:
         """
         done = 0
         for at, _ in await self._archive.records(await self._installation()):
-            done += await self._seal(at)
+            if record := await self._noted(self._archive.sealed_before(at)):
+                await self._archive.replace(at, await self._under_newest_key(at.id, record))
+                done += 1
         return done
-
-    async def _seal(self, at: ArchivedAt) -> bool:
-        try:
-            if await self._archive.is_under_newest_key(at):
-                return False
-            record = await self._archive.fetch(at)
-        except (DamagedObject, UnreadableSecrets) as error:
-            self.unreadable.append(str(error))
-            return False
-        await self._archive.replace(at, await self._under_newest_key(at.id, record))
-        return True
 
     async def _under_newest_key(self, refinement_id: str, record: ArchivedRecord) -> ArchivedRecord:
         (entry_id, first), *rest = record.entries
