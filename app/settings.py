@@ -478,7 +478,7 @@ class Settings(_WithProviders):
     search: bool = Field(
         True,
         description="Whether texts of ended refinements get a signature, by which a search finds"
-        " them among very many: about a tenth of the memory of their records.",
+        " them among very many: about a twenty-fifth of the memory of their records.",
     )
     archive_url: Annotated[str, AfterValidator(_is_archive)] = Field(
         "",

@@ -61,17 +61,20 @@ def stored_texts(request: bytes, result: bytes | None) -> Iterator[str]:
     """Yield the texts of a request and its result, as they are stored."""
     asked, found = from_json(request), from_json(result or b"null") or {}
     if asked.get("store", True):
-        yield from _strings([asked.get("task"), asked.get("draft"), found.get("draft")])
-        yield from _strings(found.get("outputs"))
+        kept = [asked.get("task"), asked.get("draft"), found.get("draft"), found.get("outputs")]
+        yield from _strings(kept)
 
 
 def _strings(stored: Any) -> Iterator[str]:
+    """Yield the texts in JSON, those of an object with their names."""
     if isinstance(stored, str):
         yield stored
     elif isinstance(stored, dict):
-        yield from (f"{key}={text}" for key, text in stored.items() if isinstance(text, str))
+        for key, inner in stored.items():
+            yield from (f"{key}={text}" for text in _strings(inner))
     elif isinstance(stored, list):
-        yield from (text for text in stored if isinstance(text, str))
+        for inner in stored:
+            yield from _strings(inner)
 
 
 @dataclass(frozen=True)

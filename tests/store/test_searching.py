@@ -57,6 +57,14 @@ async def test_a_text_is_found_while_it_waits_and_after_it_has_ended(
     assert await found(store, "no such words") == []
 
 
+async def test_a_draft_that_is_an_object_is_found_by_its_members(store: Store) -> None:
+    draft = {"sku": 4711, "texts": [{"blurb": "Sturdy ladder"}]}
+    request = RefinementRequest.model_validate({"draft": draft})
+    made = await store.create(replace(new(), request=request), None)
+    assert await found(store, "sturdy") == await found(store, "blurb=stu") == [made.id]
+    assert await found(store, "wobbly") == []
+
+
 async def test_what_lacks_a_part_of_what_is_sought_is_not_read(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
