@@ -120,7 +120,7 @@ def page_response(request: Request, response: Response, page: Page) -> Page:
     return page
 
 
-def packed(request: Request, response: Response, page: SnapshotPage) -> SnapshotPage | Response:
+def compressed(request: Request, response: Response, page: SnapshotPage) -> SnapshotPage | Response:
     """Return the page, as gzip for who takes that: a snapshot is long, and like the others."""
     response.headers["Vary"] = "Accept-Encoding"
     if len(page.data) < LONG or "gzip" not in request.headers.get("Accept-Encoding", ""):

@@ -84,9 +84,9 @@ from app.api.responses import (
     EventStream,
     Receiver,
     accepted,
+    compressed,
     event_page,
     excerpted,
-    packed,
     page_response,
     replayed,
     reported,
@@ -260,7 +260,7 @@ async def list_(
         cursor=cursor,
     )
     shown = page_response(request, response, page if result else page.without_results())
-    return packed(request, response, shown)
+    return compressed(request, response, shown)
 
 
 @refinements.get(

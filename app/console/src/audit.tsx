@@ -1,6 +1,6 @@
 /** Who did what, the newest first. */
 import type { schema } from 'hone';
-import { type Column, Listed } from './listing.js';
+import { type Column, Listed } from './table.js';
 import { Name, When } from './parts.js';
 import { hrefOf, Link } from './router.js';
 import { useTitle } from './title.js';

@@ -3,7 +3,7 @@ import { scaleLinear } from 'd3-scale';
 import type { schema } from 'hone';
 import { useRef } from 'preact/hooks';
 import { hone, type Session } from './api.js';
-import { type Column, Listing } from './listing.js';
+import { type Column, Listing } from './table.js';
 import { Choices, Committed, costText, Fact, Failure, Loading, Name, useLoaded, useWidth, words } from './parts.js';
 import { hrefOf, Link, setQuery } from './router.js';
 import { useTitle } from './title.js';

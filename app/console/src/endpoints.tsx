@@ -3,7 +3,7 @@ import type { schema } from 'hone';
 import { useState } from 'preact/hooks';
 import { hone, type Session } from './api.js';
 import { Ask } from './dialog.js';
-import { type Column, Listing } from './listing.js';
+import { type Column, Listing } from './table.js';
 import { Copy, Failure, Loading, Name, useLoaded, When } from './parts.js';
 import { type Asking, Rotation } from './rotation.js';
 import { useTitle } from './title.js';

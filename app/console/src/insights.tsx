@@ -2,7 +2,7 @@
 import { scaleLinear } from 'd3-scale';
 import type { schema } from 'hone';
 import { hone } from './api.js';
-import { type Column, Listing } from './listing.js';
+import { type Column, Listing } from './table.js';
 import { Choices, costText, Failure, Loading, Name, secondsText, useLoaded, useRepeated } from './parts.js';
 import { hrefOf, Link, setQuery } from './router.js';
 import { useTitle } from './title.js';

@@ -3,7 +3,7 @@ import type { schema } from 'hone';
 import { useState } from 'preact/hooks';
 import { hone, type Session } from './api.js';
 import { Ask } from './dialog.js';
-import { type Column, Listed } from './listing.js';
+import { type Column, Listed } from './table.js';
 import { costText, Name } from './parts.js';
 import { hrefOf, Link } from './router.js';
 import { useTitle } from './title.js';
