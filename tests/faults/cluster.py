@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
@@ -330,12 +330,15 @@ class ServedCluster(Cluster):
             self.kill(self.chance.choice(workers))
 
 
-class ReplicatedCluster(Cluster):
-    """The same with replicas of Redis, one of which Sentinel promotes when the primary fails."""
+Group = TypeVar("Group")
+
+
+class GroupCluster(Cluster, Generic[Group]):
+    """The same with a group of Redis servers that runs already."""
 
     def __init__(
         self,
-        group: Any,
+        group: Group,
         settings: Settings,
         models: ModelServerThread,
         chance: Random,
@@ -343,6 +346,10 @@ class ReplicatedCluster(Cluster):
     ) -> None:
         self.group = group
         super().__init__(settings, None, "", models, chance, directory)
+
+
+class ReplicatedCluster(GroupCluster[Any]):
+    """The same with replicas of Redis, one of which Sentinel promotes when the primary fails."""
 
     @property
     def redis_url(self) -> str:
@@ -350,19 +357,8 @@ class ReplicatedCluster(Cluster):
         return f"redis://127.0.0.1:{self.group.primary.port}"
 
 
-class ShardedCluster(Cluster):
-    """The same in a Redis Cluster, whose nodes are a `group`."""
-
-    def __init__(
-        self,
-        group: RedisCluster,
-        settings: Settings,
-        models: ModelServerThread,
-        chance: Random,
-        directory: Path,
-    ) -> None:
-        self.group = group
-        super().__init__(settings, None, "", models, chance, directory)
+class ShardedCluster(GroupCluster[RedisCluster]):
+    """The same in a Redis Cluster, whose nodes are the group."""
 
     def client(self) -> Redis:
         """Return a client of the node that has all keys, for the caller to close."""

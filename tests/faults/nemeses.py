@@ -312,6 +312,12 @@ def fails_over(*are_killed: bool) -> Nemesis:
     return fail_over
 
 
+async def revive_nodes(cluster: ShardedCluster) -> None:
+    """Start the nodes again that are down, and wait until all are one cluster again."""
+    cluster.group.revive()
+    await asyncio.to_thread(cluster.group.until_settled)
+
+
 async def kill_owners(cluster: Cluster) -> None:
     """Kill the node of a Redis Cluster that has the keys, 3 times."""
     assert isinstance(cluster, ShardedCluster)
@@ -323,8 +329,7 @@ async def kill_owners(cluster: Cluster) -> None:
         await asyncio.to_thread(cluster.group.until_replaced, owner)
         cluster.counts["primaries killed"] += 1
         await pause(cluster, 1, 3)
-        cluster.group.revive()
-        await asyncio.to_thread(cluster.group.until_settled)
+        await revive_nodes(cluster)
 
 
 async def freeze_owners(cluster: Cluster) -> None:
@@ -338,8 +343,7 @@ async def freeze_owners(cluster: Cluster) -> None:
             await asyncio.to_thread(cluster.group.until_replaced, owner)
             cluster.counts["primaries stopped"] += 1
             await pause(cluster, 2, 4)  # watchers leave it within a second or so
-        cluster.group.revive()
-        await asyncio.to_thread(cluster.group.until_settled)
+        await revive_nodes(cluster)
 
 
 async def cut_off_owners(cluster: Cluster) -> None:
@@ -372,8 +376,7 @@ async def kill_nodes(cluster: Cluster) -> None:
         node.kill()
         cluster.counts["nodes killed"] += 1
         await pause(cluster, 1, 5)
-        cluster.group.revive()
-        await asyncio.to_thread(cluster.group.until_settled)
+        await revive_nodes(cluster)
 
 
 async def kill_followers(cluster: Cluster) -> None:
@@ -385,8 +388,7 @@ async def kill_followers(cluster: Cluster) -> None:
             replica.kill()
             cluster.counts["replicas killed"] += 1
         await pause(cluster, 3, 5)
-        cluster.group.revive()
-        await asyncio.to_thread(cluster.group.until_settled)
+        await revive_nodes(cluster)
 
 
 async def crowd(cluster: Cluster) -> None:
