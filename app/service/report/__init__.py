@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 from pydantic import BaseModel
 
@@ -150,7 +151,7 @@ def _mean(values: Sequence[float]) -> float:
 def markdown_of(story: Story) -> str:
     """Return the report in CommonMark with tables; markup in texts of clients is escaped."""
     queued = story.queued
-    text = TEMPLATE.render(
+    text = _template().render(
         story=story,
         snapshot=story.snapshot,
         request=story.request,
@@ -199,7 +200,9 @@ def _as_markdown(words: Callable[..., str]) -> Callable[..., Markup]:
     return lambda *values: Markup(words(*values))
 
 
-def _template_environment() -> Environment:
+@cache
+def _template() -> Template:
+    """Return the template of a report; compiling it is left to who asks for the first one."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -215,7 +218,4 @@ def _template_environment() -> Environment:
     makers: tuple[Callable[..., Any], ...] = (bullet_list, changes, diff_of, ended_by, table)
     environment.globals |= {function.__name__: function for function in makers}
     environment.globals |= {"wording": wording, "AUTO": AUTO, "REFUSALS": REFUSALS}
-    return environment
-
-
-TEMPLATE = _template_environment().get_template("report.md.jinja")
+    return environment.get_template("report.md.jinja")
