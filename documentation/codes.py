@@ -15,6 +15,7 @@ OBJECTS = "objects.md"
 
 FIXES = {
     "budget_exhausted": "Raise `stop.max_cost_usd` or `stop.max_tokens` with the retry.",
+    "content_filtered": "Change the task or the draft, or use another provider.",
     "empty_answer": "Retry, or let another model answer.",
     "empty_draft": "Retry; if it stays so, another generator, or `fallbacks`.",
     "empty_step": "Retry; if it stays so, another generator, or `fallbacks`.",
@@ -26,9 +27,11 @@ FIXES = {
     "model_refused": "`detail` quotes the provider: [connect a model](../providers/index.md).",
     "model_unavailable": "Look at `GET /v1/models` and the provider's status, then retry.",
     "nothing_judged": "Retry with larger limits; `detail` says what it waited for.",
+    "prompt_too_long": "Shorten the context, use `nested`, or a model that takes more.",
     "poisoned": "Report it: `detail` says what was seen. The same request would do it again.",
     "reply_cut_off": "Use `edits`, the strategy `nested`, or a model with longer replies.",
     "reply_refused": "Change the task or the draft, or use another model.",
+    "unknown_model": "Submit it with a model that `GET /v1/models` lists.",
     "unreadable_comparison": "Retry, or use another critic.",
     "unreadable_criteria": "Name the criteria yourself, or use another critic.",
     "unreadable_critique": "Use another critic: this one does not keep to the format.",

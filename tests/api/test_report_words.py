@@ -17,6 +17,7 @@ from app.contract.reviews import PausedOnTimeout, ReviewAction, ReviewWhen
 from app.contract.status import Status, StopReason
 from app.service.report import wording
 from app.service.report.markdown import code_block, escaped, table
+from workers.models.port import ModelError
 
 ROOT = Path(__file__).parent.parent.parent
 FAMILIES = "unreadable|reply_cut|reply|empty|unusable|model|validator|nothing|internal"
@@ -31,7 +32,12 @@ def codes() -> set[str]:
     ]  # codes of providers
     found = {code for source in sources for code in CODE.findall(source)}
     of_pydantic = {"model_validate", "model_dump", "model_config", "model_type"}
-    return found - of_pydantic - wording.CAVEATS.keys()
+    return (found - of_pydantic - wording.CAVEATS.keys()) | codes_of(ModelError)
+
+
+def codes_of(error: type[ModelError]) -> set[str]:
+    """Return the codes of a way in which a call fails, and of all that are more exact."""
+    return {error.code}.union(*(codes_of(it) for it in error.__subclasses__()))
 
 
 def test_every_status_and_every_stop_reason_has_its_words() -> None:

@@ -348,7 +348,10 @@ function ContinueDialog({ snapshot, live, done, close }: Commanded) {
   };
   return (
     <Ask title="Continue it" label="Continue" missing={wrong && 'The other fields are no JSON object yet.'} run={run} done={done} close={close}>
-      <p>A new refinement starts from this draft, with the same request unless you change it; this one stays as it is.</p>
+      <p>
+        A new refinement starts from this draft as it was judged, also with changes that you undid, and with the same request unless you change it. This one stays as it
+        is.
+      </p>
       <DraftChoice live={live} label="Draft" value={path} choose={setPath} />
       <label>
         What to change (optional)
@@ -467,11 +470,18 @@ function LinkDialog({ snapshot, close }: Commanded) {
   );
 }
 
+/** Remove from this tab what it keeps of a refinement: what was decided, what was written about it, and what was sent last. */
+function forget(id: string): void {
+  for (const name of Object.keys(sessionStorage))
+    if (name.includes(id) || name.endsWith(' sent')) sessionStorage.removeItem(name);
+}
+
 function EraseDialog({ snapshot, close }: Pick<Commanded, 'snapshot' | 'close'>) {
   const end = snapshot.id.slice(-4);
   const [typed, setTyped] = useState('');
   const run = async () => {
     await hone.erase(snapshot.id);
+    forget(snapshot.id);
     navigate(hrefOf('refinements'));
     return '';
   };

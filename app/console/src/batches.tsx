@@ -47,6 +47,13 @@ export function BatchList({ query }: { query: URLSearchParams }) {
               <tr key={it.id}>
                 <td>
                   <Link href={hrefOf('batches', it.id)}>{it.id}</Link>
+                  <span class="tags">
+                    {Object.entries(it.metadata ?? {}).map(([name, value]) => (
+                      <span>
+                        <Name of={name} />: <Name of={value} />
+                      </span>
+                    ))}
+                  </span>
                 </td>
                 <td>
                   <Status of={it.status} />

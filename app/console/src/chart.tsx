@@ -63,7 +63,7 @@ export function Chart({ live, snapshot }: { live: Live; snapshot: Snapshot }) {
     ),
     [points, snapshot],
   );
-  if (!searches.size) return null;
+  if (![...searches.values()].some((them) => them.some((it) => it.score !== null))) return null;
   return (
     <section class="chart">
       <h2>Scores</h2>

@@ -1,8 +1,9 @@
 /** What was consumed: a period, its sums, a bar for each day, and a table by model, strategy, key, outcome or tenant. */
 import { scaleLinear } from 'd3-scale';
 import type { schema } from 'hone';
-import { useRef } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { hone, type Session } from './api.js';
+import { useNames } from './names.js';
 import { type Column, Listing } from './table.js';
 import { Choices, Committed, costText, Fact, Failure, Loading, Name, useLoaded, useWidth, words } from './parts.js';
 import { hrefOf, Link, setQuery } from './router.js';
@@ -60,6 +61,8 @@ export function CostPage({ query, session }: { query: URLSearchParams; session: 
   const days = useUsage({ ...asked, group_by: 'day' });
   const groups = useUsage({ ...asked, group_by: by });
   const report = days.value;
+  const nameOf = useNames(session);
+  const dearestFirst = (one: Row, other: Row) => (by === 'day' ? 0 : (other.cost_usd ?? 0) - (one.cost_usd ?? 0));
   return (
     <>
       <h1>Cost</h1>
@@ -85,7 +88,7 @@ export function CostPage({ query, session }: { query: URLSearchParams; session: 
           <h2>What it was spent on</h2>
           <Choices label="Sums by" of={groupings} chosen={by} choose={(name) => setQuery({ by: name })} />
           {groups.failure !== undefined && <Failure of={groups.failure} />}
-          {groups.value && <Listing of={groups.value.data} columns={columnsOf(by)} file={`hone-cost-${from}-${to}-by-${by}`} caption={`Cost by ${by}`} />}
+          {groups.value && <Listing of={[...groups.value.data].sort(dearestFirst)} columns={columnsOf(by, nameOf)} file={`hone-cost-${from}-${to}-by-${by}`} caption={`Cost by ${by}`} />}
         </>
       )}
     </>
@@ -135,11 +138,12 @@ const moneyText = (of: schema.UsageSums): string => (of.cost_usd === null ? 'unk
 const HEIGHT = 200;
 const MARGIN = { top: 12, right: 8, bottom: 26, left: 56 };
 
-/** A bar for each day; the part that did not pass is hatched. Keys and pointer choose a day, whose figures stand below. */
+/** A bar for each day; the part that did not pass is hatched. The pointer chooses a day, whose figures stand below. */
 function Days({ of, chosen }: { of: schema.UsageReport; chosen: string | null }) {
   const first = of.total.cost_usd ? 'cost' : 'refinements';
   const [measure, name, sumOf] = MEASURES.find(([it]) => it === (chosen ?? first)) ?? MEASURES[0]!;
   const frame = useRef<HTMLDivElement>(null);
+  const [pointed, setPointed] = useState<string>();
   const width = useWidth(frame);
   const known = new Map(of.data.map((it) => [it.group.day ?? '', it]));
   const start = Date.parse(of.from);
@@ -175,11 +179,7 @@ function Days({ of, chosen }: { of: schema.UsageReport; chosen: string | null })
             const row = known.get(day);
             const [whole, part] = row ? [sumOf(row), sumOf(row.not_passed)] : [0, 0];
             return (
-              <g>
-                <title>
-                  {day}: {text(whole)}
-                  {part > 0 && `, of which ${text(part)} did not pass`}
-                </title>
+              <g onPointerEnter={() => setPointed(`${dayText(day)}: ${text(whole)}${part > 0 ? `, of which ${text(part)} did not pass` : ''}`)}>
                 <rect class="day" x={x(at)} width={x(1) - x(0)} y={MARGIN.top} height={HEIGHT - MARGIN.top - MARGIN.bottom} />
                 <rect class="sum" x={x(at)} width={bar} y={y(whole)} height={y(part) - y(whole)} />
                 <rect class="sum part" x={x(at)} width={bar} y={y(part)} height={y(0) - y(part)} fill="url(#hatched)" />
@@ -194,7 +194,7 @@ function Days({ of, chosen }: { of: schema.UsageReport; chosen: string | null })
         </svg>
       </div>
       <p class="quiet">
-        <span class="key sum" /> passed <span class="key sum part" /> did not pass. Days of UTC, on which refinements ended.
+        <span class="key sum" /> passed <span class="key sum part" /> did not pass. {pointed ? <strong>{pointed}</strong> : 'Days of UTC, on which refinements ended.'}
       </p>
     </section>
   );
@@ -202,10 +202,12 @@ function Days({ of, chosen }: { of: schema.UsageReport; chosen: string | null })
 
 const dayText = (day: string): string => new Date(day).toLocaleDateString('en', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
-function columnsOf(by: string): Column<Row>[] {
-  const nameOf = (of: Row) => (of.group as Record<string, string | null>)[by] ?? null;
+function columnsOf(by: string, nameOf: (id: string) => string): Column<Row>[] {
+  const idOf = (of: Row) => (of.group as Record<string, string | null>)[by] ?? null;
+  const title = GROUPINGS.find(([it]) => it === by)?.[1] ?? 'Tenant';
   return [
-    { name: GROUPINGS.find(([it]) => it === by)?.[1] ?? 'Tenant', value: nameOf, draw: (of) => <Group by={by} name={nameOf(of)} /> },
+    { name: title, value: (of) => nameOf(idOf(of) ?? ''), draw: (of) => <Group by={by} id={idOf(of)} nameOf={nameOf} /> },
+    ...(by === 'key' ? [{ name: 'Id of the key', value: idOf, only: 'file' as const }] : []),
     { name: 'Cost (USD)', value: (of) => of.cost_usd, draw: moneyText, isNumber: true },
     { name: 'Did not pass (USD)', value: (of) => of.not_passed.cost_usd, draw: (of) => moneyText(of.not_passed), isNumber: true },
     { name: 'Refinements', value: (of) => of.refinements, isNumber: true },
@@ -215,9 +217,9 @@ function columnsOf(by: string): Column<Row>[] {
   ];
 }
 
-function Group({ by, name }: { by: string; name: string | null }) {
-  if (!name) return <span class="quiet">{by === 'key' ? 'without a key' : 'unknown'}</span>;
-  if (by === 'key' && name.startsWith('key_')) return <Link href={hrefOf('keys')}>{name}</Link>;
-  if (by === 'tenant') return <Link href={hrefOf('tenants')}>{name}</Link>;
-  return <Name of={by === 'outcome' || by === 'strategy' ? words(name) : name} />;
+function Group({ by, id, nameOf }: { by: string; id: string | null; nameOf: (id: string) => string }) {
+  if (!id) return <span class="quiet">{by === 'key' ? 'without a key' : 'unknown'}</span>;
+  if (by === 'key' && id.startsWith('key_')) return <Link href={hrefOf('keys')} title={id}><Name of={nameOf(id)} /></Link>;
+  if (by === 'tenant') return <Link href={hrefOf('tenants')}>{id}</Link>;
+  return <Name of={by === 'outcome' || by === 'strategy' ? words(id) : id} />;
 }

@@ -58,7 +58,8 @@ export async function difference(before: string, after: string, signal: AbortSig
         { text: added, change: 'added' },
       ]);
     const words: Word[] = [];
-    for (const it of await compared(removed, added, cut)) words.push(...(await wordsOf(it, level + 1)));
+    const runs = await compared(removed, added, cut);
+    for (const it of cut === WORDS ? readable(runs) : runs) words.push(...(await wordsOf(it, level + 1)));
     return joined(words);
   };
   const hunks: Hunk[] = [];
@@ -85,6 +86,48 @@ function joined(words: Word[]): Word[] {
     else if (it.text) found.push({ ...it });
   }
   return found;
+}
+
+/** A word that is too short to stand between two changes. */
+const SHORT_WORD = /^\s+\S{1,2}\s+$/u;
+
+/**
+ * Return runs of words as a person would mark them. A change is moved to the left over words that it ends with, where
+ * it meets another one: "are of [the] opinion that the" begins with "are". Changes around one short word are one change.
+ */
+function readable(runs: Run[]): Run[] {
+  const found: Run[] = [];
+  for (const run of runs) {
+    const [change, same] = [found.at(-2), found.at(-1)];
+    if (same && 'same' in same && 'same' in run) {
+      same.same += run.same;
+      continue;
+    }
+    if (!change || !same || !('removed' in change) || !('same' in same) || !('removed' in run)) {
+      found.push({ ...run });
+      continue;
+    }
+    const moved = movedLeft(run, same.same);
+    if (!moved && !SHORT_WORD.test(same.same)) {
+      found.push({ ...run });
+      continue;
+    }
+    const { removed, added } = moved ?? { removed: same.same + run.removed, added: same.same + run.added };
+    change.removed += removed;
+    change.added += added;
+    found.pop();
+    if (moved) found.push(same);
+  }
+  return found;
+}
+
+/** Return what a change after words that stayed is before them; null for one that does not end with these words. */
+function movedLeft({ removed, added }: { removed: string; added: string }, same: string): { removed: string; added: string } | null {
+  if (removed && added) return null;
+  const text = removed || added;
+  if (!text.endsWith(same)) return null;
+  const moved = same + text.slice(0, -same.length);
+  return { removed: removed && moved, added: added && moved };
 }
 
 /**

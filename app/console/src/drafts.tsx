@@ -92,7 +92,7 @@ function Table({ drafts, best, shown }: { drafts: Draft[]; best: string | undefi
   const criteria = [...new Set(drafts.flatMap((it) => it.scores.map((score) => score.criterion)))];
   return (
     <div class="wide" tabIndex={0} role="region" aria-label="Drafts and their scores">
-      <table>
+      <table class="rows listing">
         <thead>
           <tr>
             <th>Draft</th>
@@ -115,12 +115,12 @@ function Table({ drafts, best, shown }: { drafts: Draft[]; best: string | undefi
                 </button>
                 {it.path === best && ' (best)'}
               </td>
-              <td>{scoreText(it.score)}</td>
+              <td data-name="Score">{scoreText(it.score)}</td>
               {criteria.map((name) => (
-                <td>{scoreText(it.scores.find((score) => score.criterion === name)?.score)}</td>
+                <td data-name={name}>{scoreText(it.scores.find((score) => score.criterion === name)?.score)}</td>
               ))}
-              <td>{problemsOf(it)}</td>
-              <td>{costText(it.usage.cost_usd)}</td>
+              <td data-name="Problems">{problemsOf(it)}</td>
+              <td data-name="Cost">{costText(it.usage.cost_usd)}</td>
             </tr>
           ))}
         </tbody>

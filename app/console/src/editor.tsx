@@ -11,11 +11,13 @@ interface Edited {
   /** Keep what was typed; nothing ends the editing. */
   change: (edited: string | undefined) => void;
   send: (draft: string) => void;
+  /** Send it, and approve it once it is judged; nothing where it takes others, too. */
+  approve?: ((draft: string) => void) | undefined;
 }
 
 const wordsIn = (text: string): number => text.match(/\S+/g)?.length ?? 0;
 
-export function Editor({ draft, edited, hasFocus, change, send }: Edited) {
+export function Editor({ draft, edited, hasFocus, change, send, approve }: Edited) {
   const [isCompared, setCompared] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   useLayoutEffect(() => {
@@ -45,7 +47,12 @@ export function Editor({ draft, edited, hasFocus, change, send }: Edited) {
         {wordsIn(text).toLocaleString('en')} words; the draft under review has {wordsIn(draft).toLocaleString('en')}
       </p>
       <p class="actions">
-        <button class="main" disabled={isSame || !text.trim()} onClick={() => send(text)}>
+        {approve && (
+          <button class="main" disabled={isSame || !text.trim()} onClick={() => approve(text)}>
+            Send and approve
+          </button>
+        )}
+        <button class={approve ? '' : 'main'} disabled={isSame || !text.trim()} onClick={() => send(text)}>
           Send this draft
         </button>
         <button aria-pressed={isCompared} onClick={() => setCompared(!isCompared)}>

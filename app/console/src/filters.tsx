@@ -40,7 +40,11 @@ export function Filters({ query, isRead }: { query: URLSearchParams; isRead: boo
       {isFiltered(query) && <button onClick={() => navigate(hrefOf('refinements'))}>Show all</button>}
       <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>Filters</summary>
-        {isOpen && isRead && <Fields query={query} />}
+        {isOpen && isRead && (
+          <div class="fields-of-filters">
+            <Fields query={query} />
+          </div>
+        )}
       </details>
     </search>
   );
@@ -123,7 +127,8 @@ function Search({ query }: { query: URLSearchParams }) {
       <label>
         Search
         <input key={query.get('q')} type="search" name="q" defaultValue={query.get('q') ?? ''} placeholder="Words, title, id" data-key="/" />
-      </label>
+      </label>{' '}
+      <button>Search</button>
     </form>
   );
 }

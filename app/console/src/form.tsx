@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { hone, root } from './api.js';
 import { inCurl, inPython, inTypeScript, jsonOf } from './code.js';
 import { Failure, Loading, useLoaded } from './parts.js';
-import { hrefOf, Link } from './router.js';
+import { hrefOf, Link, useRoute } from './router.js';
 import { FormContext, Properties, type Schema, withMember } from './schema_form.js';
 import { TITLE } from './title.js';
 
@@ -77,10 +77,13 @@ interface OfRequest {
   setRequest: (next: Request) => void;
 }
 
-/** Named defaults: choose one, save what the form has as one, delete one. */
+/** The form of a preset's name. */
+const PRESET_NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
+
+/** Named defaults: choose one, or save what the form has as one. */
 function Presets({ request, setRequest }: OfRequest) {
   const { value, reload } = useLoaded((signal) => hone.request<types.PresetList>('/v1/presets', { signal }), []);
-  const [name, setName] = useState('');
+  const [name, setName] = useState(useRoute().query.get('edit') ?? '');
   const [failure, setFailure] = useState<unknown>();
   const [said, setSaid] = useState('');
   const chosen = typeof request['preset'] === 'string' ? request['preset'] : '';
@@ -95,10 +98,6 @@ function Presets({ request, setRequest }: OfRequest) {
     const { draft: _draft, task: _task, preset: _preset, ...defaults } = request;
     act(hone.request(`/v1/presets/${encodeURIComponent(name)}`, { method: 'PUT', json: defaults }), `Saved as ${name}.`);
   };
-  const remove = () => {
-    act(hone.request(`/v1/presets/${encodeURIComponent(chosen)}`, { method: 'DELETE' }), `Deleted ${chosen}.`);
-    setRequest(withMember(request, 'preset', undefined));
-  };
   return (
     <div class="presets">
       <label>
@@ -108,21 +107,21 @@ function Presets({ request, setRequest }: OfRequest) {
           {value?.data.map((it) => <option>{it.name}</option>)}
         </select>
       </label>
-      {chosen && (
-        <button type="button" onClick={remove}>
-          Delete this preset
-        </button>
-      )}
       <label>
         Save the settings below as
-        <input value={name} placeholder="support-mail" onInput={(event) => setName(event.currentTarget.value)} />
+        <input
+          value={name}
+          placeholder="support-mail"
+          maxLength={64}
+          onInput={(event) => setName(event.currentTarget.value.toLowerCase().replace(/\s+/g, '-'))}
+        />
       </label>
-      <button type="button" disabled={!name} onClick={save}>
+      <button type="button" disabled={!PRESET_NAME.test(name)} onClick={save}>
         Save preset
       </button>
       <Link href={hrefOf('presets')}>All presets</Link>
       <span role="status" class="quiet">
-        {said}
+        {name && !PRESET_NAME.test(name) ? 'A name has small letters, digits, “.”, “_” and “-”, and begins with a letter or a digit.' : said}
       </span>
       {failure !== undefined && <Failure of={failure} />}
     </div>

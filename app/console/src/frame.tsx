@@ -256,7 +256,7 @@ function Page({ route, session }: { route: Route; session: Session }) {
   if (place === 'batches') return <BatchList query={route.query} />;
   if (!id && place in BELOW) return <Settings place={place} query={route.query} session={session} />;
   if (place === '' || place === 'new')
-    return <SubmitPage key={place} from={route.query.get('from')} preset={route.query.get('preset')} session={session} isHome={place === ''} />;
+    return <SubmitPage key={place} from={route.query.get('from')} preset={route.query.get('preset')} edit={route.query.get('edit')} session={session} isHome={place === ''} />;
   return <Nothing />;
 }
 

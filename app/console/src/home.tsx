@@ -3,7 +3,7 @@ import { ApiError, type schema as types } from 'hone';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { hone, type Session } from './api.js';
 import { Recent, WaitingForMe } from './list.js';
-import { costText, Failure, Loading, useLoaded } from './parts.js';
+import { costText, Failure, Loading, Name, useLoaded } from './parts.js';
 import { isLasting, reading } from './reading.js';
 import { hrefOf, Link, navigate } from './router.js';
 import { isolated, useTitle } from './title.js';
@@ -23,27 +23,34 @@ const EXAMPLE =
 interface Shown {
   from: string | null;
   preset: string | null;
+  /** The preset whose settings are to be changed. */
+  edit: string | null;
   session: Session;
   /** Whether what was done last stands below, and the rest is folded. */
   isHome: boolean;
 }
 
-export function SubmitPage({ from, preset, session, isHome }: Shown) {
+export function SubmitPage({ from, preset, edit, session, isHome }: Shown) {
   const copied = useLoaded(
-    () => (from ? hone.request<Request>(`/v1/refinements/${encodeURIComponent(from)}/request`) : Promise.resolve(preset ? { preset } : null)),
-    [from, preset],
+    () => {
+      if (from) return hone.request<Request>(`/v1/refinements/${encodeURIComponent(from)}/request`);
+      if (edit) return hone.request<types.Preset>(`/v1/presets/${encodeURIComponent(edit)}`).then((it) => it.request as Request);
+      return Promise.resolve(preset ? { preset } : null);
+    },
+    [from, preset, edit],
   );
   useTitle('New refinement', from && `from ${isolated(from)}`);
   const maySubmit = session.scopes.includes('submit');
   return (
     <>
-      <h1>Make a text better</h1>
+      <h1>{edit ? <>Settings of <Name of={edit} /></> : 'Make a text better'}</h1>
+      {edit && <p class="quiet">Change them below, and save them under the same name.</p>}
       {!maySubmit && <p role="alert">This key may not submit: it lacks the scope “submit”. An administrator makes <Link href={hrefOf('keys')}>another one</Link>.</p>}
       {copied.failure !== undefined && <Failure of={copied.failure} />}
       {maySubmit && copied.value === undefined && copied.failure === undefined && <Loading />}
       {maySubmit && copied.value !== undefined && (
         <RequestForm
-          key={`${from ?? ''} ${preset ?? ''}`}
+          key={`${from ?? ''} ${preset ?? ''} ${edit ?? ''}`}
           from={copied.value}
           keptAs={`${KEPT} ${session.tenant} ${session.key_id ?? ''}`}
           isHome={isHome}

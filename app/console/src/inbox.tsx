@@ -1,10 +1,11 @@
 /** The reviews that wait for this person, one after the other: the text, why it waits, and the decision. */
-import type { schema, Snapshot } from 'hone';
+import type { Snapshot } from 'hone';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { hone, type Session } from './api.js';
+import type { Session } from './api.js';
 import { useMyReviews } from './list.js';
 import { useRefinement } from './live.js';
-import { Failure, Loading, Name, Names, Unread, useLoaded, useRepeated, When } from './parts.js';
+import { useNames } from './names.js';
+import { Failure, Loading, Name, Names, Unread, useRepeated, When } from './parts.js';
 import { hrefOf, Link, navigate } from './router.js';
 import { goTo, useShortcuts } from './shortcuts.js';
 import { Steer } from './steer.js';
@@ -60,13 +61,16 @@ export function Inbox({ id, session }: { id: string | undefined; session: Sessio
               <small class="quiet">
                 {it.review && (
                   <>
-                    asked <When at={it.review.asked_at} />
+                    due <When at={it.review.deadline} />
                   </>
                 )}
               </small>
             </li>
           ))}
         </ul>
+        <p class="quiet keys">
+          <kbd>j</kbd> next <kbd>k</kbd> previous <kbd>a</kbd> approve <kbd>e</kbd> edit
+        </p>
       </nav>
       <Waiting key={chosen} id={chosen} session={session} next={() => go(1)} left={mine.filter((it) => it.id !== chosen).length} />
     </div>
@@ -141,18 +145,14 @@ const WHENS: Record<string, string> = {
   requested: 'Somebody has paused it.',
 };
 
-/** Who submitted it: by name for administrators, who may see the names of keys and people. */
+/** Who submitted it. */
 function By({ id, session }: { id: string | null | undefined; session: Session }) {
-  const isOwn = Boolean(id && session.reviews_as.includes(id));
-  const { value } = useLoaded(
-    (signal) => (id && !isOwn && session.scopes.includes('admin') ? hone.request<schema.ApiKey>(`/v1/keys/${id}`, { signal }) : Promise.resolve(undefined)),
-    [id],
-  );
+  const nameOf = useNames(session);
   if (!id) return null;
   return (
     <>
       {' '}
-      for <Name of={isOwn ? 'you' : value?.name || id} />
+      for <Name of={session.reviews_as.includes(id) ? 'you' : nameOf(id)} />
     </>
   );
 }

@@ -53,7 +53,7 @@ export function Recent() {
   if (!value?.data.length) return null;
   return (
     <section>
-      <h2>Your last texts</h2>
+      <h2>Last texts</h2>
       <Rows of={value.data} />
       <p>
         <Link href={hrefOf('refinements')}>All refinements</Link>
@@ -193,7 +193,7 @@ function Row({ of }: { of: Snapshot }) {
         )}
         {of.error && <small class="quiet"> {words(of.error.code)}</small>}
       </td>
-      <td class="number">{scoreText(of.best?.score)}</td>
+      <td class="number">{of.best?.score == null ? '–' : scoreText(Math.trunc(100 * of.best.score + 1e-6) / 100)}</td>
       <td class="number">{costText(of.usage.cost_usd)}</td>
       <td>
         <When at={of.created_at} />

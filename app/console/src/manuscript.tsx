@@ -26,6 +26,8 @@ interface Shown {
   drafts: schema.IterationList['data'] | undefined;
   /** Whether no more changes will come: then they can be accepted and undone. */
   isFinal: boolean;
+  /** Whether the text passed as it is. */
+  hasPassed: boolean;
 }
 
 /** Return what became of a text, once it was compared; what was compared before stays meanwhile. */
@@ -62,7 +64,7 @@ function useDecisions(id: string, after: string): [Decisions, (next: Decisions) 
   return [decisions, decide];
 }
 
-export function Manuscript({ id, title, before, after, drafts, isFinal }: Shown) {
+export function Manuscript({ id, title, before, after, drafts, isFinal, hasPassed }: Shown) {
   const pieces = usePieces(before, after, drafts);
   const [view, setView] = useState<View>('changes');
   const [decisions, decide] = useDecisions(id, after);
@@ -75,7 +77,7 @@ export function Manuscript({ id, title, before, after, drafts, isFinal }: Shown)
   const shown = current === undefined ? undefined : changes[current];
   const go = (step: 1 | -1) => {
     const all = [...(box.current?.querySelectorAll<HTMLElement>('[data-change]') ?? [])];
-    const at = walk(all, step);
+    const at = walk(all, step, all.find((it) => Number(it.dataset['change']) === current) ?? null);
     if (at >= 0) setCurrent(Number(all[at]?.dataset['change']));
     return at >= 0;
   };
@@ -104,7 +106,7 @@ export function Manuscript({ id, title, before, after, drafts, isFinal }: Shown)
         )}
         {before !== null && (
           <span class="quiet" role="status">
-            {pieces ? counted(changes.length, open.length, isFinal) : 'Comparing…'}
+            {pieces ? counted(changes.length, open.length, isFinal, hasPassed) : 'Comparing…'}
           </span>
         )}
         <span class="tools">
@@ -115,7 +117,7 @@ export function Manuscript({ id, title, before, after, drafts, isFinal }: Shown)
           <button onClick={() => download(`${fileName(title)}.txt`, [mine], 'text/plain')}>Download</button>
         </span>
       </div>
-      <div class={shown && view === 'changes' ? 'page beside' : 'page'} ref={box}>
+      <div class={isCompared && view === 'changes' ? 'page beside' : 'page'} ref={box}>
         {view === 'before' && <Text of={before ?? ''} />}
         {(view === 'clean' || (view === 'changes' && before === null)) && <Text of={mine} />}
         {view === 'changes' && before !== null && (pieces ? (
@@ -133,12 +135,13 @@ export function Manuscript({ id, title, before, after, drafts, isFinal }: Shown)
           />
         )}
       </div>
+      {changes.some((it) => decisions[keyOf(it)] === 'undone') && <p class="quiet">The score is that of the text with all changes.</p>}
     </section>
   );
 }
 
-function counted(all: number, open: number, isFinal: boolean): string {
-  if (!all) return isFinal ? 'Nothing was changed: it was good as it is.' : 'Nothing is changed yet.';
+function counted(all: number, open: number, isFinal: boolean, hasPassed: boolean): string {
+  if (!all) return hasPassed ? 'Nothing was changed: it was good as it is.' : isFinal ? 'Nothing was changed.' : 'Nothing is changed yet.';
   const changes = `${all} ${all === 1 ? 'change' : 'changes'}`;
   if (!isFinal) return `${changes} so far`;
   return open === all ? changes : open ? `${changes}, ${open} to decide` : `${changes}, all decided`;
@@ -187,7 +190,7 @@ function Marked({ pieces, decisions, current, setCurrent, isFinal, settle }: Mar
       {pieces.slice(0, drawn).map((it) =>
         isChange(it) ? (
           <span
-            class={`change ${decisions[keyOf(it)] ? 'settled' : ''} ${it.index === current ? 'current' : ''}`}
+            class={`change ${decisions[keyOf(it)] ? `settled ${decisions[keyOf(it)]}` : ''} ${it.index === current ? 'current' : ''}`}
             data-change={it.index}
             data-why={it.reason || undefined}
             role="button"
@@ -200,7 +203,7 @@ function Marked({ pieces, decisions, current, setCurrent, isFinal, settle }: Mar
             {decisions[keyOf(it)] === 'undone' ? (
               it.before
             ) : decisions[keyOf(it)] ? (
-              it.after
+              it.after || '‸'
             ) : (
               <>
                 {it.before && <del>{visible(it.before)}</del>}

@@ -12,12 +12,21 @@ import { titleOf } from './title.js';
 import { SCORES_FROM } from './words.js';
 
 /** The text that was given, which a read link has as the first draft; null where there was none. */
-export function useGiven(id: string, isJudged: boolean): { value?: string | null; failure?: unknown } {
+export function useGiven(id: string, isJudged: boolean): { value?: Asked; failure?: unknown } {
   return useLoaded(async (signal) => {
-    if (!readToken) return textOf((await hone.request<{ draft?: Given }>(`/v1/refinements/${id}/request`, { signal })).draft);
+    if (!readToken) {
+      const { draft, task } = await hone.request<{ draft?: Given; task?: string | null }>(`/v1/refinements/${id}/request`, { signal });
+      return { text: textOf(draft), task };
+    }
     const first = isJudged ? (await hone.iterations(id, { excerpts: true })).data.find((it) => it.iteration === 0) : undefined;
-    return first ? (await readDraft(id, first.path, signal)).draft : null;
+    return { text: first ? (await readDraft(id, first.path, signal)).draft : null };
   }, [id, readToken ? isJudged : false]);
+}
+
+/** The text that was given, if any, and what should be better, or be written. */
+interface Asked {
+  text: string | null;
+  task?: string | null | undefined;
 }
 
 /** The text: as it was given at first, with each change once it is decided, and the result in the end. */
@@ -30,26 +39,32 @@ export function TheText({ id, snapshot, live, drafts }: View) {
   );
   const isGoing = snapshot.ended_at === null;
   if (snapshot.erased_at && !result) return <p class="quiet">The text was erased, as its retention says.</p>;
-  const after = result?.draft ?? draft ?? (best ? undefined : (given.value ?? undefined));
-  const isKnown = given.value !== undefined && (after !== undefined || (best === null && given.value === null));
+  const after = result?.draft ?? draft ?? (best ? undefined : (given.value?.text ?? undefined));
+  const isKnown = given.value !== undefined && (after !== undefined || (best === null && given.value.text === null));
   return (
     <>
+      {given.value?.task && (
+        <p class="quiet asked">
+          Asked for: <Name of={given.value.task} />
+        </p>
+      )}
       {isGoing && <Doing of={snapshot} texts={live.texts} />}
       {!isKnown && given.failure !== undefined && <Failure of={given.failure} />}
       {!isKnown && given.failure === undefined && <Loading what="Loading the text" />}
-      {isKnown && after !== undefined && (
+      {isKnown && given.value && after !== undefined && (
         <Manuscript
           key={id}
           id={id}
           title={titleOf(snapshot)}
-          before={given.value ?? null}
+          before={given.value.text}
           after={after}
           drafts={drafts.value?.data}
           isFinal={!isGoing}
+          hasPassed={snapshot.outcome === 'passed'}
         />
       )}
       {result && <Outputs of={result} />}
-      {isGoing && <Writing of={live.texts} />}
+      {isGoing && <Writing of={live.texts} isOpen={best === null && given.value?.text === null} />}
     </>
   );
 }
@@ -87,11 +102,10 @@ export function Figures({ snapshot, live }: View) {
 }
 
 /** The texts that models are writing now. */
-function Writing({ of }: { of: Map<string, string> }) {
-  if (!of.size) return null;
+function Writing({ of, isOpen }: { of: Map<string, string>; isOpen: boolean }) {
   return (
-    <section>
-      <h2>Being written</h2>
+    <details open={isOpen || undefined}>
+      <summary>What is being written{of.size === 0 && ': nothing at the moment'}</summary>
       {[...of].map(([key, text]) => (
         <section key={key}>
           <h3>
@@ -100,7 +114,7 @@ function Writing({ of }: { of: Map<string, string> }) {
           <Text of={text} isEnd />
         </section>
       ))}
-    </section>
+    </details>
   );
 }
 
@@ -115,7 +129,8 @@ const VERDICTS: Record<string, string> = {
 function Measured({ of }: { of: NonNullable<Snapshot['result']> }) {
   return (
     <p class="quiet">
-      The result is {of.path}, score {scoreText(of.score)}: {SCORES_FROM[of.score_from ?? 'critique'] ?? of.score_from}.
+      The result is {of.path}
+      {of.score !== null && `, score ${scoreText(of.score)}: ${SCORES_FROM[of.score_from ?? 'critique'] ?? of.score_from}`}.
       {of.comparison && ` Compared: ${VERDICTS[of.comparison.verdict] ?? of.comparison.verdict}.`}
       {!readToken && (
         <>
@@ -169,7 +184,7 @@ function Facts({ of, live }: { of: Snapshot; live: Live }) {
       >
         {usage.calls ?? 0}
       </Fact>
-      <Fact name="Cost" note={!readToken && <Link href={hrefOf('cost')}>of all together</Link>}>
+      <Fact name="Cost" note={!readToken && <Link href={hrefOf('cost')}>All costs</Link>}>
         {usage.cost_usd == null ? 'unknown' : costText(usage.cost_usd)}
       </Fact>
       <Fact name="Time" note={`steps: ${secondsText(usage.seconds ?? 0)}`}>

@@ -89,7 +89,7 @@ export function When({ at }: { at: string }) {
   const [size, unit] = SPANS.find(([it]) => Math.abs(seconds) >= it) ?? [1, 'second'];
   return (
     <time dateTime={at} title={new Date(at).toLocaleString()}>
-      {RELATIVE.format(Math.round(seconds / size), unit)}
+      {RELATIVE.format(Math.round(seconds / size), unit).replace('.', '')}
     </time>
   );
 }

@@ -14,6 +14,7 @@ type Preset = schema.Preset;
 export function PresetsPage({ session }: { session: Session }) {
   const { value, failure, reload } = useLoaded((signal) => hone.request<schema.PresetList>('/v1/presets', { signal }), []);
   const [asked, setAsked] = useState<Preset>();
+  const [chosen, setChosen] = useState<Preset>();
   useTitle('Presets');
   const maySubmit = session.scopes.includes('submit');
   return (
@@ -37,7 +38,7 @@ export function PresetsPage({ session }: { session: Session }) {
       {value?.data.map((it) => (
         <section class="preset" key={it.name}>
           <h2>
-            <Name of={it.name} />
+            <Name of={it.name} /> {it.name === DEFAULT && <small class="quiet">applies to every text for which none is named</small>}
           </h2>
           <p class="quiet">
             sets {Object.keys(it.request).map(words).join(', ') || 'nothing'}; changed <When at={it.updated_at} />
@@ -51,6 +52,12 @@ export function PresetsPage({ session }: { session: Session }) {
           {maySubmit && (
             <p class="actions">
               <Link href={`${hrefOf('new')}?preset=${encodeURIComponent(it.name)}`}>Refine a text with it</Link>
+              <Link href={`${hrefOf('new')}?edit=${encodeURIComponent(it.name)}`}>Change its settings</Link>
+              {it.name !== DEFAULT && (
+                <button aria-haspopup="dialog" onClick={() => setChosen(it)}>
+                  Use it by default…
+                </button>
+              )}
               <button class="danger" aria-haspopup="dialog" aria-label={`Delete ${it.name}`} onClick={() => setAsked(it)}>
                 Delete…
               </button>
@@ -60,7 +67,25 @@ export function PresetsPage({ session }: { session: Session }) {
         </section>
       ))}
       {asked && <Remove of={asked} done={reload} close={() => setAsked(undefined)} />}
+      {chosen && <UseByDefault of={chosen} done={reload} close={() => setChosen(undefined)} />}
     </>
+  );
+}
+
+/** The settings of the preset that has this name apply where a request names none. */
+const DEFAULT = 'default';
+
+function UseByDefault({ of, done, close }: { of: Preset; done: () => void; close: () => void }) {
+  const run = async () => {
+    await hone.request(`/v1/presets/${DEFAULT}`, { method: 'PUT', json: of.request });
+    return '';
+  };
+  return (
+    <Ask title="Use its settings by default?" label="Use them" run={run} done={done} close={close}>
+      <p>
+        They are copied to the preset <code>{DEFAULT}</code>, in place of what it has, and apply to every text for which no preset is named.
+      </p>
+    </Ask>
   );
 }
 

@@ -1,5 +1,5 @@
 /** One refinement, live: its text and how it stands, what can be done to it, and its parts. */
-import type { schema, Snapshot } from 'hone';
+import { ApiError, type schema, type Snapshot } from 'hone';
 import type { ComponentType } from 'preact';
 import { useState } from 'preact/hooks';
 import { Actions, EraseButton } from './actions.js';
@@ -8,6 +8,7 @@ import { Drafts } from './drafts.js';
 import { type Live, useRefinement } from './live.js';
 import { Events } from './events.js';
 import { Figures, TheText } from './overview.js';
+import { useNames } from './names.js';
 import { Failure, Loading, Name, Names, scoreText, Status, Unread, useLoaded, When, words } from './parts.js';
 import { RequestView } from './request.js';
 import { hrefOf, Link } from './router.js';
@@ -59,7 +60,7 @@ export function RefinementPage({ id, part, session }: { id: string; part: string
     [id, areNeeded, snapshot?.scores.length, snapshot?.status],
   );
   useTitle(snapshot && words(snapshot.outcome ?? snapshot.status), tab?.title, isolated(snapshot ? titleOf(snapshot) : ''), id);
-  if (!snapshot) return failure === undefined ? <Loading /> : <Unread id={id} failure={failure} />;
+  if (!snapshot || isGone(failure)) return failure === undefined ? <Loading /> : <Unread id={id} failure={failure} />;
   const view = { id, snapshot, live, session, drafts };
   return (
     <>
@@ -77,16 +78,21 @@ export function RefinementPage({ id, part, session }: { id: string; part: string
       <Steer {...{ snapshot, live, session, said, say }} />
       {tab?.view === Figures && !isReviewed && <TheText {...view} />}
       <Standing of={snapshot} drafts={drafts.value?.data} />
-      <Actions {...{ snapshot, live, session, say }} />
+      {tab?.view === Figures && <Actions {...{ snapshot, live, session, say }} />}
       {tab ? <tab.view {...view} /> : <p>{readToken && part === 'request' ? 'A read link does not show the request: sign in with a key to see it.' : 'The refinement has no part with this name.'}</p>}
+      {tab?.view !== Figures && <Actions {...{ snapshot, live, session, say }} />}
       <Origin of={snapshot} live={live} session={session} />
     </>
   );
 }
 
+/** Whether it was erased meanwhile: nothing of it is shown any more. */
+const isGone = (failure: unknown): boolean => failure instanceof ApiError && failure.status === 404;
+
 /** Where it comes from: strategy, submission, and what it continues. */
 function Origin({ of, live, session }: { of: Snapshot; live: Live; session: Session }) {
   const began = of.continued_from;
+  const nameOf = useNames(session);
   const metadata = Object.entries(of.metadata).filter(([name]) => name !== TITLE);
   return (
     <footer class="quiet origin">
@@ -96,7 +102,7 @@ function Origin({ of, live, session }: { of: Snapshot; live: Live; session: Sess
       </span>
       {of.submitted_by && (
         <span>
-          by <Name of={of.submitted_by === session.key_id ? 'you' : of.submitted_by} />
+          by <Name of={of.submitted_by === session.key_id ? 'you' : nameOf(of.submitted_by)} />
         </span>
       )}
       {of.status === 'queued' && of.start_after && (

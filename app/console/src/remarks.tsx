@@ -1,12 +1,13 @@
 /** Remarks on passages of a draft: marked with the mouse, or by their words. */
 import type { schema } from 'hone';
 import type { ComponentChildren } from 'preact';
-import { useRef } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { isChange, type Piece } from './changes.js';
 import type { Remark, Words } from './kept.js';
 import { Name } from './parts.js';
 
 const MOST = 20;
+const SETTLED_MS = 200;
 
 interface Marked {
   of: string;
@@ -34,10 +35,21 @@ export function MarkedDraft({ of, pieces = [{ text: of }], remarks, selected }: 
     }
     return [...parts, of.slice(done, at)];
   };
-  const look = () => {
-    const found = box.current && selectedIn(box.current);
-    if (found) selected(...found);
-  };
+  const latest = useRef(selected);
+  latest.current = selected;
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout>;
+    /** Fingers that move the ends of a selection send no other event. */
+    const look = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        const found = box.current && selectedIn(box.current);
+        if (found) latest.current(...found);
+      }, SETTLED_MS);
+    };
+    document.addEventListener('selectionchange', look);
+    return () => (clearTimeout(timer), document.removeEventListener('selectionchange', look));
+  }, []);
   return (
     <pre
       class="text draft"
@@ -45,9 +57,6 @@ export function MarkedDraft({ of, pieces = [{ text: of }], remarks, selected }: 
       tabIndex={0}
       role="region"
       aria-label="The draft under review"
-      onMouseUp={look}
-      onTouchEnd={look}
-      onKeyUp={look}
     >
       {pieces.map((it) =>
         isChange(it) ? (

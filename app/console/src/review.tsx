@@ -32,6 +32,8 @@ interface Reviewed {
   /** Send a decision: `action` waits for the answer and says what came of it. */
   sending: (action: () => Promise<void>) => Promise<void>;
   say: (said: string) => void;
+  /** Approve this text once it is judged, and waits for a review. */
+  approveLater: (own: { text: string; instead: string }) => void;
 }
 
 export function ReviewPanel(of: Reviewed) {
@@ -292,6 +294,7 @@ function DraftReview(of: Deciding) {
   const { id, review, words, keep, send } = of;
   const { value: iteration, failure } = useLoaded(() => readDraft(id, review.path ?? ''), [id, review.path]);
   const given = useGiven(id, true);
+  const { value: drafts } = useLoaded(async () => (iteration ? (await hone.iterations(id, { excerpts: true })).data : undefined), [iteration]);
   const [isOpened, setOpened] = useState(false); // else it was open before the page was loaded, and has no claim to the focus
   const wasEdited = useRef(false);
   wasEdited.current ||= words.draft !== undefined;
@@ -300,7 +303,7 @@ function DraftReview(of: Deciding) {
   return (
     <>
       {words.draft === undefined ? (
-        <Verdict {...of} iteration={iteration} given={given.value ?? null} edited={() => setOpened(true)} isClosed={wasEdited.current} />
+        <Verdict {...of} iteration={iteration} drafts={drafts} given={given.value?.text ?? null} edited={() => setOpened(true)} isClosed={wasEdited.current} />
       ) : (
         <Editor
           draft={iteration.draft}
@@ -308,6 +311,11 @@ function DraftReview(of: Deciding) {
           hasFocus={isOpened}
           change={(draft) => keep({ ...words, draft })}
           send={(draft) => send({ action: 'replace', draft })}
+          approve={
+            review.when === 'before_completion' && (review.approvals_needed ?? 1) < 2
+              ? (draft) => (of.approveLater({ text: draft, instead: review.key }), send({ action: 'replace', draft }))
+              : undefined
+          }
         />
       )}
       {words.draft !== undefined && of.who}
@@ -367,6 +375,8 @@ function Judgement({ of }: { of: schema.Iteration }) {
 
 interface Judging extends Deciding {
   iteration: schema.Iteration;
+  /** All drafts so far, which come later: the reasons of changes. */
+  drafts: schema.Iteration[] | undefined;
   /** The text that was given. */
   given: string | null;
   edited: () => void;
@@ -374,12 +384,13 @@ interface Judging extends Deciding {
   isClosed: boolean;
 }
 
-function Verdict({ review, words, keep, send, who, iteration, given, edited, isClosed }: Judging) {
+function Verdict({ review, words, keep, send, who, iteration, drafts, given, edited, isClosed }: Judging) {
   const [wrong, setWrong] = useState('');
   const [isRejecting, setRejecting] = useState(false);
+  const [askedNothing, setAskedNothing] = useState(false);
   const draft = iteration.draft;
   const [isMarked, setMarked] = useState(true);
-  const reasons = useMemo(() => [iteration], [iteration]);
+  const reasons = useMemo(() => drafts ?? [iteration], [drafts, iteration]);
   const pieces = usePieces(given, draft, reasons);
   const count = pieces?.filter(isChange).length ?? 0;
   const opener = useRef<HTMLButtonElement>(null);
@@ -395,6 +406,10 @@ function Verdict({ review, words, keep, send, who, iteration, given, edited, isC
     setWrong(problem);
     if (problem) return;
     if (all !== words) keep(all);
+    if (!feedbackOf(all) && !all.remarks.length) {
+      goTo('r');
+      return setAskedNothing(true);
+    }
     const spans = all.isLimited ? spansOf(all.remarks, draft) : [];
     void send({ action: 'revise', feedback: feedbackOf(all) || null, score, spans });
   };
@@ -443,6 +458,11 @@ function Verdict({ review, words, keep, send, who, iteration, given, edited, isC
       </div>
       <Remarks words={words} keep={keep} draft={draft} wrong={wrong} setWrong={setWrong} />
       <Feedback words={words} keep={keep} label="What to change, in the whole draft" />
+      {askedNothing && !feedbackOf(words) && (
+        <p class="error" role="alert">
+          Say here what to change, or mark a passage; then ask for the revision.
+        </p>
+      )}
       {who}
       <p class="actions" hidden={!isAsked}>
         <label>

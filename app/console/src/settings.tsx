@@ -34,7 +34,7 @@ const PARTS: Part[][] = [
     { place: 'webhooks', title: 'Webhooks', page: (of) => <EndpointsPage {...of} /> },
     { place: 'keys', title: 'Keys', page: (of) => <KeysPage {...of} />, admin: 'A key lets a program or a person in: it has a tenant, and scopes that say what it may do.' },
     { place: 'tenants', title: 'Tenants', page: (of) => <TenantsPage {...of} />, admin: 'A tenant sees its own texts only. Quotas bound what it may use.' },
-    { place: 'audit', title: 'Audit', page: () => <AuditPage />, admin: 'The log of who changed what, and when; it holds no texts.' },
+    { place: 'audit', title: 'Audit', page: (of) => <AuditPage {...of} />, admin: 'The log of who changed what, and when; it holds no texts.' },
   ],
 ];
 

@@ -26,10 +26,10 @@ export function useShortcuts(pressed: (key: string) => boolean): void {
   });
 }
 
-/** Give the focus to the next of these elements, or to the one before; return its place among them, or -1 where there is none. */
-export function walk(elements: HTMLElement[], step: 1 | -1): number {
+/** Give the focus to the next of these elements, or to the one before, seen from one of them; return its place, or -1 where there is none. */
+export function walk(elements: HTMLElement[], step: 1 | -1, from: Element | null = document.activeElement): number {
   if (!elements.length) return -1;
-  const now = elements.indexOf(document.activeElement as HTMLElement);
+  const now = elements.indexOf(from as HTMLElement);
   const next = (now + (now < 0 && step < 0 ? 0 : step) + elements.length) % elements.length;
   elements[next]?.focus();
   elements[next]?.scrollIntoView({ block: 'center' });

@@ -1,7 +1,7 @@
 /** The reviews that a person can decide, and what was typed for one and not sent. */
 import type { Snapshot } from 'hone';
-import { useRef, useState } from 'preact/hooks';
-import { mayDecide, type Session } from './api.js';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { hone, mayDecide, readDraft, type Session } from './api.js';
 import { NOTHING, textOf, useKept, type Words } from './kept.js';
 import type { Journaled, Live } from './live.js';
 import { Copy, Names } from './parts.js';
@@ -34,6 +34,18 @@ export function Steer({ snapshot, live, session, said, say }: Steered) {
     setSending(false);
     live.refresh();
   };
+  const [own, setOwn] = useState<{ text: string; instead: string }>(); // what is approved once it is judged, and the review that it answered
+  const judged = own && reviews.find((it) => it.key !== own.instead);
+  useEffect(() => {
+    if (!own || isSending || !judged?.path) return;
+    const { key, path } = judged;
+    setOwn(undefined);
+    void sending(async () => {
+      const isMine = (await readDraft(snapshot.id, path)).draft === own.text;
+      if (isMine) await hone.review(snapshot.id, { action: 'approve', path: key }, snapshot.last_event);
+      say(isMine ? 'Sent and approved.' : 'Look at it again: it is not the text that you sent.');
+    }).catch(() => say('It waits for your approval.'));
+  }, [own, judged?.key, isSending]);
   // Before all events are known, who was first is not known either.
   const left = isSending || !live.isCaughtUp ? [] : Object.keys(kept).filter((key) => !open.some((it) => it.key === key));
   return (
@@ -60,6 +72,7 @@ export function Steer({ snapshot, live, session, said, say }: Steered) {
           keep={(words) => keep(it.key, words)}
           sending={sending}
           say={say}
+          approveLater={setOwn}
         />
       ))}
       {others.map((it) => (

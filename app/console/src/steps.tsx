@@ -83,7 +83,7 @@ function Totals({ of, isPart }: { of: Step[]; isPart: boolean }) {
   if (!rows.size) return null;
   return (
     <div class="wide" tabIndex={0} role="region" aria-label="What was used, by role">
-      <table>
+      <table class="rows listing">
         <caption class="quiet">{isPart ? 'The steps shown below' : 'All steps'}, by what they were for</caption>
         <thead>
           <tr>
@@ -100,11 +100,11 @@ function Totals({ of, isPart }: { of: Step[]; isPart: boolean }) {
           {[...rows].map(([name, steps]) => (
             <tr key={name}>
               <td>{name}</td>
-              <td>{steps.length}</td>
-              <td>{sum(steps, 'input_tokens')}</td>
-              <td>{sum(steps, 'cached_tokens')}</td>
-              <td>{sum(steps, 'output_tokens')}</td>
-              <td>{costText(total(steps))}</td>
+              <td data-name="Steps">{steps.length}</td>
+              <td data-name="Tokens in">{sum(steps, 'input_tokens')}</td>
+              <td data-name="cached">{sum(steps, 'cached_tokens')}</td>
+              <td data-name="out">{sum(steps, 'output_tokens')}</td>
+              <td data-name="Cost">{costText(total(steps))}</td>
               <td>{secondsText(steps.reduce((all, it) => all + it.seconds, 0))}</td>
             </tr>
           ))}

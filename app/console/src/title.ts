@@ -36,4 +36,4 @@ export const TITLE = 'title';
 
 /** Return the title that was given, or else the first words of the text. */
 export const titleOf = (of: Pick<Snapshot, 'metadata' | 'excerpt' | 'custom_id' | 'erased_at'>): string =>
-  of.metadata[TITLE]?.trim() || of.excerpt || of.custom_id || (of.erased_at ? 'Erased text' : 'No title');
+  of.metadata[TITLE]?.trim() || of.excerpt?.replace(/\s+\S*…$/u, '…') || of.custom_id || (of.erased_at ? 'Erased text' : 'No title');

@@ -16,6 +16,7 @@ const OTHER_MODEL = 'Retry it, or submit it with another model: this one does no
 /** What to do about an error that ended a refinement. */
 export const FIXES: Record<string, string> = {
   budget_exhausted: 'Retry it with a larger budget.',
+  content_filtered: 'Change the task or the text, or submit it with a model of another provider.',
   empty_answer: OTHER_MODEL,
   empty_draft: OTHER_MODEL,
   empty_summary: OTHER_MODEL,
@@ -28,8 +29,10 @@ export const FIXES: Record<string, string> = {
   model_unavailable: 'Check that the server of the model works, then retry it; fallbacks help next time.',
   nothing_judged: 'Retry it with a larger budget or more seconds.',
   poisoned: 'See the log of the worker for what ended its process, then retry it.',
+  prompt_too_long: 'Submit it with less context, with the strategy nested, or with a model that takes longer texts.',
   reply_cut_off: 'Submit it with a larger max_output_tokens for that role, or with shorter texts.',
   reply_refused: 'Change the task or the text, or submit it with another model.',
+  unknown_model: 'Submit it again with another model: its server has none of that name.',
   unreadable_comparison: OTHER_MODEL,
   unreadable_criteria: OTHER_MODEL,
   unreadable_critique: OTHER_MODEL,

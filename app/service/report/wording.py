@@ -22,6 +22,7 @@ STATUSES: Mapping[Status, str] = {
 
 ERRORS: Mapping[str, str] = {
     "budget_exhausted": "The rest of the budget was too small for this call and those in progress.",
+    "content_filtered": "A content filter of the provider withheld the prompt or the reply.",
     "empty_answer": "A model repeatedly sent an empty reply to a verification question.",
     "empty_draft": "A model repeatedly sent an empty reply instead of a draft.",
     "empty_summary": "A model repeatedly sent an empty reply instead of a summary.",
@@ -34,9 +35,11 @@ ERRORS: Mapping[str, str] = {
     "model_refused": "A model or its server refused the call; a retry would not have helped.",
     "model_unavailable": "A model was unreachable, or failed again after every retry.",
     "nothing_judged": "The budget or a limit of time was exhausted before any draft was judged.",
+    "prompt_too_long": "The texts are longer than the model, or its server, accepts.",
     "poisoned": "It killed the process that worked on it, again and again.",
     "reply_cut_off": "A model's reply was cut off by the limit on its length, also with more room.",
     "reply_refused": "A model refused to do what it was asked, as its server says.",
+    "unknown_model": "The server has no model of that name, or not for this API key.",
     "unreadable_comparison": "A comparison of two drafts could not be parsed, even after retries.",
     "unreadable_criteria": "A critic's list of criteria could not be parsed.",
     "unreadable_critique": "A critic's verdict could not be parsed, even after retries; no verdict"

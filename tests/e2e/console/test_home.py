@@ -3,9 +3,16 @@
 import pytest
 from playwright.async_api import Page, expect
 
+from benchmarks.model_replies import (
+    AskedPrompt,
+    ModelServerReply,
+    between_marks,
+    chat,
+    critique,
+)
 from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
 from tests.e2e.running_service import RunningService
-from tests.e2e.scripted_models import hanging_at
+from tests.e2e.scripted_models import answering, hanging_at
 
 ROUGH = "In order to get a refund, you should contact our team. Refunds are are processed soon."
 SMOOTH = "To get a refund, you should contact our team. Refunds are processed soon."
@@ -93,6 +100,32 @@ async def test_changes_have_reasons_and_are_accepted_or_undone(
     await expect(page.locator("pre.text").first).to_have_text(ROUGH)
     await page.set_viewport_size(PHONE)
     assert not await scrolls_sideways(page)
+
+
+@pytest.mark.long
+async def test_a_replaced_phrase_is_one_change(page: Page, service: RunningService) -> None:
+    before = "We are of the opinion that the lid broke due to the fact that the box fell."
+    after = "We think the lid broke because the box fell."
+
+    def revision(key: str, asked: AskedPrompt) -> ModelServerReply | None:
+        if key.endswith("/revise"):
+            return between_marks(chat(after), asked)
+        better = 0.9 if after.encode() in asked.body else 0.4
+        return chat(critique(1, "quality").replace("0.4", str(better)))
+
+    service.models.behaviour = answering(revision)
+    refinement_id = await service.submit(task=None, draft=before)
+    await service.ended(refinement_id)
+    await page.goto(f"/console/refinements/{refinement_id}")
+    changes = page.locator("[data-change]")
+    await expect(changes.locator("del")).to_have_text(
+        ["are of the opinion that", "due to the fact that"]
+    )
+    await changes.first.click()
+    await page.get_by_role("button", name="Next change").click()
+    await expect(page.get_by_role("complementary", name="The change")).to_contain_text("2 of 2")
+    await page.keyboard.press("Backspace")
+    await expect(page.get_by_text("the score is that of the text with all changes")).to_be_visible()
 
 
 async def card_text(page: Page) -> str:

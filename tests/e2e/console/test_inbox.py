@@ -75,12 +75,7 @@ async def test_what_is_selected_among_changes_is_a_passage_of_the_draft(
     await page.goto(f"/console/reviews/{refinement_id}")
     draft = page.get_by_role("region", name="The draft under review")
     await expect(draft.locator("del")).to_be_visible()
-    await draft.evaluate(
-        """(box) => {
-            getSelection().selectAllChildren(box);
-            box.dispatchEvent(new MouseEvent("mouseup", {bubbles: true}));
-        }"""
-    )
+    await draft.evaluate("(box) => getSelection().selectAllChildren(box)")  # as fingers do
     passage = page.get_by_label("Passage")
     await expect(passage).to_have_value("To get refund 0, you should contact our team.")
     await page.get_by_role("button", name="Say what is wrong with").click()
@@ -104,3 +99,28 @@ async def test_the_only_review_stays_in_sight_once_it_is_decided(
     await page.get_by_role("button", name="Approve").click()
     await expect(page.get_by_text("That was the last one.")).to_be_visible()
     await expect(page.get_by_role("heading", level=1)).to_contain_text(made)
+
+
+async def test_a_draft_that_was_edited_in_place_is_approved_in_one_go(
+    page: Page, service: RunningService
+) -> None:
+    (made,) = await waiting(service, 1)
+    await page.goto(f"/console/reviews/{made}")
+    await page.get_by_role("button", name="Edit the draft").click()
+    await page.get_by_label("Your draft").fill("Write to us for a refund.")
+    await page.get_by_role("button", name="Send and approve").click()
+    await expect(page.get_by_text("Sent and approved.")).to_be_visible()
+    ended = await service.ended(made)
+    assert (ended["stop_reason"], ended["result"]["draft"]) == (
+        "approved",
+        "Write to us for a refund.",
+    )
+
+
+async def test_a_revision_is_asked_for_with_words(page: Page, service: RunningService) -> None:
+    (made,) = await waiting(service, 1)
+    await page.goto(f"/console/reviews/{made}")
+    await page.get_by_role("button", name="Ask for a revision").click()
+    await expect(page.get_by_label("What to change, in the whole draft")).to_be_focused()
+    await expect(page.get_by_role("alert")).to_contain_text("Say here what to change")
+    assert (await service.get(made))["status"] == "paused"

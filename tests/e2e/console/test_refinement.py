@@ -55,6 +55,7 @@ async def test_a_pause_is_shown_and_then_the_text_while_it_is_written(
     with slow_words(service):
         asked = {"action": "revise", "feedback": "Shorter."}
         await service.client.post(f"/v1/refinements/{refinement_id}/reviews", json=asked)
+        await page.get_by_text("What is being written").click()
         await expect(page.get_by_role("heading", name="iterations/2/revise")).to_be_visible()
         await expect(page.get_by_text("Point 7 in version 2")).to_be_visible()
         await expect(rows.filter(has_text="revise")).to_contain_text("in progress")
