@@ -125,6 +125,13 @@ export function Manuscript({ id, title, before, after, drafts, isFinal, hasPasse
         ) : (
           <Loading what="Comparing" />
         ))}
+        {view === 'changes' && isCompared && !shown && (
+          <aside class="card hint" aria-label="The change">
+            <p class="quiet">
+              Choose a change{isFinal && ' to accept or undo it'}: here stands why it was made. <kbd>n</kbd> goes to the next one.
+            </p>
+          </aside>
+        )}
         {view === 'changes' && shown && (
           <Card
             of={shown}
