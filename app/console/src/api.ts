@@ -1,5 +1,5 @@
 /** The service behind the console: the client of Hone, and the session of this browser. */
-import { ApiError, Hone, type schema } from 'hone';
+import { ApiError, Hone, type schema, ServerUnreachable } from 'hone';
 
 export const root = document.documentElement.dataset['root'] ?? '';
 
@@ -133,4 +133,7 @@ export async function readDraft(id: string, path: string, signal?: AbortSignal):
 }
 
 /** Return what to show of a failure: an error of the API says what is wrong and where. */
-export const messageOf = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure));
+export function messageOf(failure: unknown): string {
+  if (failure instanceof ServerUnreachable) return 'The server did not answer. Nothing that you typed is lost: try it again.';
+  return failure instanceof Error ? failure.message : String(failure);
+}
