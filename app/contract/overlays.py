@@ -5,9 +5,10 @@ field. `null` is a value like any other, in the fields that may have it: it take
 lower request has. A field that neither has gets the default of the server.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pydantic import (
@@ -125,6 +126,39 @@ class Overlay:
             return error
         detail = f"{error.detail} (a field of {layer.source})"
         return error.model_copy(update={"detail": detail})
+
+
+TEXTS: Sequence[Mapping[str, Any]] = (
+    {"task": "A text."},
+    {"draft": "1. A text."},
+    {"task": "A text.", "draft": "1. A text."},
+)
+"""What a request has at least; which of it is needed depends on the strategy."""
+
+LENGTH = {"validators": [{"kind": "length", "max_words": 100}]}
+ADDED: Sequence[Mapping[str, Any]] = ({}, LENGTH, LENGTH | {"strategy": {"kind": "plan_execute"}})
+"""What a request may add for fields that need it."""
+
+
+def require_possible(fields: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest if every request that does not replace one of the fields is invalid."""
+    refused = list[InvalidRequest]()
+    for added, texts in product(ADDED, TEXTS):
+        try:
+            Overlay(RequestLayer(added), RequestLayer(fields), RequestLayer(texts)).request()
+        except InvalidRequest as error:
+            refused.append(error)
+        else:
+            return
+    # A conflict at another field may be solved by what a request has there.
+    certain = [error for error in refused if _field_of(error) in fields.keys() - {"strategy"}]
+    if certain:
+        details = [error.detail for error in certain]
+        raise max(certain, key=lambda error: details.count(error.detail))
+
+
+def _field_of(error: InvalidRequest) -> str:
+    return error.errors[0].pointer.partition("/")[2].partition("/")[0]
 
 
 def named_preset(fields: Mapping[str, Any]) -> str | None:

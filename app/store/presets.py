@@ -14,7 +14,7 @@ from app.contract.errors import (
     NotFound,
     PreconditionFailed,
 )
-from app.contract.overlays import PartialRequest, Preset
+from app.contract.overlays import PartialRequest, Preset, require_possible
 from app.contract.requests import DEFAULT_PRESET
 from app.contract.validators import ENDPOINTS
 from app.store.redis import keys
@@ -74,8 +74,7 @@ class PresetStore:
     async def put(self, tenant: str, name: str, request: PartialRequest) -> tuple[Preset, bool]:
         """Store a preset in place of what had its name; return it, and whether it is new.
 
-        Raises InvalidRequest for one that is too large, and for secrets without a secret key;
-        Conflict if the tenant has `MOST_PRESETS`.
+        Raises Conflict if the tenant has `MOST_PRESETS`, and what `require_storable` raises.
         """
         name_at = keys.PRESETS + tenant, name
         record = self._record(tenant, name, request)
@@ -113,8 +112,14 @@ class PresetStore:
                     return self._preset(tenant, name, record)
         raise PreconditionFailed(f"the preset {name} has changed since")
 
+    def require_storable(self, tenant: str, name: str, request: PartialRequest) -> None:
+        """Raise InvalidRequest for a preset with which no request is valid, for one that is too
+        large, and for secrets without a secret key."""
+        self._record(tenant, name, request)
+
     def _record(self, tenant: str, name: str, request: PartialRequest) -> dict[str, Any]:
-        """Return what is stored of a preset; raise InvalidRequest as `put` does."""
+        """Return what is stored of a preset; raise as `require_storable` does."""
+        require_possible(request.fields())
         stored = request.model_dump_json(by_alias=True)
         if len(stored.encode()) > MOST_BYTES:
             raise InvalidRequest(f"a preset may have at most {MOST_BYTES} bytes")

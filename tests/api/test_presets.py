@@ -1,16 +1,18 @@
 """Named defaults of a tenant for its requests."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from redis.asyncio import Redis
 
-from app.contract.overlays import OF_ONE_REQUEST, PartialRequest
+from app.contract.overlays import OF_ONE_REQUEST, PartialRequest, require_possible
 from app.store.presets import MOST_PRESETS
 from app.store.redis import keys
 from tests.api.api_client import problem
+from tests.installed_package import ROOT
 
 MAIL: dict[str, Any] = {
     "criteria": [{"name": "conciseness", "floor": 0.2}],
@@ -19,6 +21,7 @@ MAIL: dict[str, Any] = {
     "metadata": {"kind": "mail"},
 }
 PATH = "/v1/presets/support-mail"
+EXAMPLES = ROOT / "examples"
 HOOK = {"url": "https://example.com/hook", "headers": {"Authorization": "Bearer hidden-4711"}}
 
 
@@ -125,6 +128,37 @@ async def test_what_no_preset_can_have_is_refused(
 ) -> None:
     problem(await api.put(PATH, json=wrong), 422, "invalid_request")
     problem(await api.get(PATH), 404, "not_found")
+
+
+TWICE = [{"name": "tone"}, {"name": "tone", "description": "Warm."}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"criteria": TWICE}, "/criteria"),
+        ({"criteria": TWICE, "strategy": {"kind": "critique"}}, "/criteria"),
+        ({"criteria": TWICE[:1], "strategy": {"kind": "self_correction"}}, "/criteria"),
+        ({"strategy": {"kind": "best_of_n", "n": 4}, "max_iterations": 2}, "/max_iterations"),
+        ({"outputs": [{"name": "subject", "instructions": "Short."}] * 2}, "/outputs"),
+    ],
+)
+async def test_settings_with_which_every_request_would_be_invalid_are_refused(
+    api: httpx.AsyncClient, fields: dict[str, Any], pointer: str
+) -> None:
+    refused = problem(await api.put(PATH, json=fields), 422, "invalid_request")
+    assert [wrong["pointer"] for wrong in refused["errors"]] == [pointer]
+    problem(await api.get(PATH), 404, "not_found")
+
+
+@pytest.mark.parametrize("path", [*EXAMPLES.glob("*.json")], ids=lambda path: path.stem)
+def test_every_field_of_a_possible_request_can_be_in_a_preset_alone_or_with_the_others(
+    path: Path,
+) -> None:
+    body = json.loads(path.read_text())
+    given = {name: body[name] for name in body.keys() - {*OF_ONE_REQUEST}}
+    for fields in (given, *({name: value} for name, value in given.items())):
+        require_possible(fields)
 
 
 async def test_secrets_of_a_preset_are_stored_encrypted_shown_nowhere_and_used(
