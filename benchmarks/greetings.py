@@ -1,8 +1,8 @@
 """A model whose texts greet, and a judge who knows that reviewers take greetings out.
 
 The writer greets unless its instructions forbid it. The writer of a proposal reads in the evidence
-that greetings are removed; one that is `useless` proposes something without an effect. Nothing is
-remembered from call to call.
+that greetings are removed, unless it is given another reply. Nothing is remembered from call to
+call.
 """
 
 import json
@@ -17,27 +17,26 @@ TASK = re.compile(r"<task (\w+)>\n(.*?)\n</task \1>", re.DOTALL)
 CRITERIA = re.compile(r"^(c\d+)\. (.*)", re.MULTILINE)
 
 
-def greeting_model(*, useless: bool = False) -> Behaviour:
-    """Return the model for every role; with `useless` what it proposes has no effect."""
+def proposed(style: str = FORBIDDEN, criteria: object = None) -> str:
+    """Return the reply of a writer of proposals: the change that it reads in the evidence."""
+    why = [{"change": "Reviewers remove every greeting.", "evidence": [1, 2]}]
+    instructions = {"generator": style, "critic": ""}
+    return json.dumps({"criteria": criteria, "instructions": instructions, "why": why})
+
+
+def greeting_model(proposal: str | None = None) -> Behaviour:
+    """Return the model for every role; `proposal` is what the writer of proposals replies."""
 
     def answer(asked: AskedPrompt) -> ModelServerReply:
         messages = asked.json["messages"]
         prompt = "\n".join(str(message["content"]) for message in messages)
         if "You improve the setting" in prompt:
-            return _between_marks(proposed(useless=useless), asked)
+            return _between_marks(proposed() if proposal is None else proposal, asked)
         if "You judge a draft" in prompt:
             return chat(judged(prompt))
         return _between_marks(written(prompt), asked)
 
     return answer
-
-
-def proposed(*, useless: bool) -> str:
-    """Return the change that the writer of proposals reads in the evidence."""
-    style = "Write with care." if useless else FORBIDDEN
-    why = [{"change": "Reviewers remove every greeting.", "evidence": [1, 2]}]
-    instructions = {"generator": style, "critic": ""}
-    return json.dumps({"criteria": None, "instructions": instructions, "why": why})
 
 
 def written(prompt: str) -> str:

@@ -357,7 +357,7 @@ async def cancel(batch_id: BatchId, tenant: Tenant, store: TheStore) -> Batch:
 )
 async def erase(batch_id: BatchId, tenant: Tenant, store: TheStore) -> None:
     """Erase a batch and all its refinements, in any status."""
-    await store.batches.erase(tenant, batch_id)
+    await store.erase_batch(tenant, batch_id)
 
 
 @batches.get(

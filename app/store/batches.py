@@ -267,10 +267,7 @@ class BatchStore:
         return await self.get(tenant, batch_id)
 
     async def erase(self, tenant: str, batch_id: str) -> None:
-        """Erase a batch in any status with its refinements.
-
-        If this process dies meanwhile, a worker goes on.
-        """
+        """Erase a batch with its refinements, but nothing derived from these: `Store` does."""
         await self._all_of("erase", tenant, batch_id, ERASED_AT_ONCE)
 
     async def _all_of(self, action: str, tenant: str, batch_id: str, at_once: int) -> bytes:
@@ -288,6 +285,12 @@ class BatchStore:
         with refusals():
             found = await self._committer.execute("ZRANGE", keys.listed_batches(tenant), 0, -1)
         return [batch_id.decode() for batch_id in found]
+
+    async def begun(self, tenant: str, batch_id: str) -> list[str]:
+        """Return the ids of the refinements of a batch that have begun, none of an unknown one."""
+        with refusals():
+            key = keys.listed_by_batch(tenant, batch_id)
+            return [found.decode() for found in await self._committer.execute("ZRANGE", key, 0, -1)]
 
     async def webhook(self, tenant: str, batch_id: str) -> BatchWebhook | None:
         """Return where the news of a batch goes, secrets included."""

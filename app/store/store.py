@@ -4,9 +4,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Any
 from uuid import uuid4
 
 from pydantic_core import to_json
@@ -14,6 +16,7 @@ from pydantic_core import to_json
 from app.contract.drafts import sha256_of
 from app.contract.endpoints import Endpoint
 from app.contract.errors import (
+    BatchNotFound,
     Conflict,
     HoneError,
     IdempotencyMismatch,
@@ -38,7 +41,7 @@ from app.store.enqueue import Enqueuer
 from app.store.live_texts import encode_watched
 from app.store.packing import unpack_record
 from app.store.presets import PresetStore
-from app.store.proposals import ProposalStore
+from app.store.proposals import ProposalStore, work_of
 from app.store.provider_keys import ProviderKeyStore
 from app.store.redis import keys
 from app.store.redis.codec import (
@@ -355,11 +358,38 @@ class Store(RefinementReader):
     @refusing
     async def erase(self, tenant: str, refinement_id: str) -> None:
         """Delete it and everything derived from it, in any status, or raise RefinementNotFound."""
+        await self._erase_proposals_from(tenant, [refinement_id])
         answer = await self._committer.submit(ERASE, refinement_id, tenant, "all")
         if answer == b"MISSING":
             raise RefinementNotFound(refinement_id)
         if answer == b"OBJECTS" and self._archiving is not None:
             await self._archiving.erase(tenant, refinement_id)
+
+    async def erase_batch(self, tenant: str, batch_id: str) -> None:
+        """Erase a batch in any status with its refinements and everything derived from them.
+
+        Raises BatchNotFound. If this process dies meanwhile, a worker goes on.
+        """
+        await self._erase_proposals_from(tenant, await self.batches.begun(tenant, batch_id))
+        await self.batches.erase(tenant, batch_id)
+
+    async def erase_proposal(self, tenant: str, proposal_id: str, facts: Mapping[str, Any]) -> None:
+        """Delete a proposal with the refinement and the batches that were made for it."""
+        await self.erase_work(tenant, work_of(facts))
+        await self.proposals.remove(tenant, proposal_id)
+
+    async def erase_work(self, tenant: str, ids: Sequence[str]) -> None:
+        """Erase refinements and batches that were made for a proposal, and may be gone."""
+        for record_id in ids:
+            with suppress(RefinementNotFound, BatchNotFound):
+                if record_id.startswith(BATCH_PREFIX):
+                    await self.batches.erase(tenant, record_id)
+                else:
+                    await self.erase(tenant, record_id)
+
+    async def _erase_proposals_from(self, tenant: str, ids: Collection[str]) -> None:
+        for proposal_id, facts in (await self.proposals.made_from(tenant, ids)).items():
+            await self.erase_proposal(tenant, proposal_id, facts)
 
     @refusing
     async def delivered(self, tenant: str, refinement_id: str) -> None:

@@ -91,6 +91,8 @@ async def test_nothing_of_an_erased_tenant_is_left_but_what_was_done(
         for name in named_in_the_list_of_keys():
             if name.startswith(keys.SIGNATURES):
                 redis.hset(name, "ref_gone", "what was learnt")  # scripts delete fields of it
+            elif name == keys.PROPOSALS + ACME:
+                redis.sadd(name, "prop_gone")  # an erasure looks for those made from the text
             elif name not in before:
                 redis.set(name, "what was learnt")
         other = await Keyring(store.access, Settings()).create(OPERATOR, KeyRequest())

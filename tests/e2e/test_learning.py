@@ -1,6 +1,7 @@
 """A preset learns from its reviewers, with proof, and only when a person says so."""
 
 import asyncio
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+import redis
 from redis.asyncio import Redis
 
 from app.access import Keyring
@@ -19,14 +21,16 @@ from app.contract.access import OPERATOR, KeyRequest
 from app.queue import RefinementQueue
 from app.store import open_store
 from app.store.redis import keys
-from benchmarks.greetings import FORBIDDEN, greeting_model
+from benchmarks.greetings import FORBIDDEN, greeting_model, proposed
+from hone_extras.learn.learning import UNUSABLE
+from tests.api.test_erasure import traces
 from tests.e2e.reviewed_preset import PRESET, reviewed
 from tests.e2e.running_service import RunningService, running_service
 from tests.installed_package import HONE, ROOT, environment_with, link_packages
 from tests.waiting import TIMEOUT_S
 
 
-async def proposed(service: RunningService, name: str, **asked: Any) -> dict[str, Any]:
+async def proposal(service: RunningService, name: str, **asked: Any) -> dict[str, Any]:
     """Return a proposal for a preset once it is decided, or has failed."""
     begun = await service.client.post(f"/v1/presets/{name}/proposals", json=asked)
     assert begun.status_code == 202, begun.text
@@ -42,6 +46,9 @@ async def looked_at(service: RunningService, path: str) -> dict[str, Any]:
         await asyncio.sleep(0.1)
 
 
+PROPOSALS = "/v1/presets/erased/proposals"
+
+
 async def preset_of(service: RunningService, name: str) -> Any:
     return (await service.client.get(f"/v1/presets/{name}")).json()["request"]
 
@@ -50,7 +57,7 @@ async def test_a_preset_learns_what_its_reviewer_changes_once_a_person_accepts(
     service: RunningService,
 ) -> None:
     await reviewed(service, "greeting")
-    found = await proposed(service, "greeting")
+    found = await proposal(service, "greeting")
     assert not {each["refinement"] for each in found["evidence"]} & {*found["held_out"]}
     assert found["after"]["instructions"]["generator"] == FORBIDDEN
     proof = found["proof"]
@@ -69,8 +76,8 @@ async def test_a_proposal_without_a_gain_says_so_and_is_accepted_on_purpose_only
     service: RunningService,
 ) -> None:
     await reviewed(service, "useless")
-    service.models.behaviour = greeting_model(useless=True)
-    found = await proposed(service, "useless")
+    service.models.behaviour = greeting_model(proposed("Write with care."))
+    found = await proposal(service, "useless")
     assert (found["status"], found["proof"]["significant"]) == ("decided", False)
     assert found["proof"]["ties"] == 6
     path = f"/v1/presets/useless/proposals/{found['id']}/accept"
@@ -79,9 +86,72 @@ async def test_a_proposal_without_a_gain_says_so_and_is_accepted_on_purpose_only
     assert (await service.client.post(path, json={"anyway": True})).json()["status"] == "accepted"
 
 
+TWICE = [{"name": "tone", "description": "Warm."}, {"name": "tone", "description": "Plain."}]
+
+
+async def test_a_setting_that_no_request_can_have_is_not_played_and_ends_the_proposal(
+    service: RunningService,
+) -> None:
+    await reviewed(service, "twice")
+    service.models.behaviour = greeting_model(proposed(criteria=TWICE))
+    found = await proposal(service, "twice")
+    assert (found["status"], found["batches"]) == ("failed", [])
+    assert found["error"] == f"{UNUSABLE}: /criteria: two criteria have the same name"
+    assert found["spent"]["calls"] == 1
+    refused = await service.client.post(f"/v1/presets/twice/proposals/{found['id']}/accept")
+    assert refused.status_code == 409
+
+
+async def test_what_a_writer_consumed_that_wrote_no_proposal_is_shown(
+    service: RunningService,
+) -> None:
+    await reviewed(service, "mute")
+    service.models.behaviour = greeting_model("Nothing comes to my mind.")
+    found = await proposal(service, "mute")
+    writing = await service.get(found["refinement"])
+    assert (found["status"], found["spent"]) == ("failed", writing["usage"])
+    assert found["spent"]["calls"] > 0
+
+
+async def test_a_removed_proposal_counts_as_a_try_and_one_that_changes_nothing_does_not(
+    service: RunningService,
+) -> None:
+    await reviewed(service, "tries")
+    nothing = json.dumps({"criteria": None, "instructions": None, "why": []})
+    levels = []
+    for reply in (nothing, proposed("Write with care."), nothing, proposed("Write at ease.")):
+        service.models.behaviour = greeting_model(reply)
+        found = await proposal(service, "tries")
+        levels.append(found["proof"]["confidence"])
+        removed = await service.client.delete(f"/v1/presets/tries/proposals/{found['id']}")
+        assert removed.status_code == 204
+    assert [levels[1], levels[3]] == [0.95, 0.975]
+
+
+async def test_erasing_one_text_erases_each_proposal_made_from_it_with_all_that_it_made(
+    service: RunningService,
+) -> None:
+    await reviewed(service, "erased")
+    first, again = [await proposal(service, "erased") for _ in range(2)]
+    written_from = [each["refinement"] for each in first["evidence"]]
+    with redis.Redis.from_url(service.redis.url) as server:
+        assert any("bout: erased" in kept for kept in traces(server).values())
+        await service.client.delete(f"/v1/refinements/{written_from[0]}")
+        for each in (first, again):
+            assert (await service.client.get(f"{PROPOSALS}/{each['id']}")).status_code == 404
+            made = {"metadata.proposal": each["id"]}
+            assert (await service.client.get("/v1/refinements", params=made)).json()["data"] == []
+            for batch in each["batches"]:
+                assert (await service.client.get(f"/v1/batches/{batch}")).status_code == 404
+        for refinement_id in (*written_from, *first["held_out"]):
+            await service.client.delete(f"/v1/refinements/{refinement_id}")
+        left = traces(server)
+    assert [name for name, kept in left.items() if "bout: erased" in kept] == []
+
+
 async def test_a_preset_that_has_changed_since_is_not_overwritten(service: RunningService) -> None:
     await reviewed(service, "changed")
-    found = await proposed(service, "changed")
+    found = await proposal(service, "changed")
     changed = await service.client.put("/v1/presets/changed", json=PRESET | {"threshold": 0.5})
     refused = await service.client.post(f"/v1/presets/changed/proposals/{found['id']}/accept")
     assert (refused.status_code, refused.json()["code"]) == (412, "precondition_failed")
@@ -93,7 +163,7 @@ async def test_a_process_that_died_between_two_states_has_no_work_done_twice(
 ) -> None:
     """What was submitted before the crash is found again, although no fact says so."""
     await reviewed(service, "killed")
-    found = await proposed(service, "killed")
+    found = await proposal(service, "killed")
     played = {"metadata.proposal": found["id"], "limit": 100}
     before = (await service.client.get("/v1/refinements", params=played)).json()["data"]
     async with Redis.from_url(service.redis.url) as redis:
@@ -111,7 +181,7 @@ async def test_a_budget_bounds_what_everything_may_cost(service: RunningService)
     refused = await service.client.post(path, json={"budget_usd": 0.0001})
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/budget_usd")
     least = float(refused.json()["detail"].rpartition("$")[2])
-    found = await proposed(service, "budget", budget_usd=1.2 * least)
+    found = await proposal(service, "budget", budget_usd=1.2 * least)
     assert len(found["held_out"]) == 7  # of the 10 that half of the texts are
     assert found["spent"]["cost_usd"] < 1.2 * least
 
@@ -137,7 +207,7 @@ async def test_another_tenant_sees_nothing_and_the_audit_log_names_who_accepted(
         acme, other = ({"Authorization": f"Bearer {it.key}"} for it in issued)
         service.client.headers.update(acme)
         await reviewed(service, "mail")
-        found = await proposed(service, "mail")
+        found = await proposal(service, "mail")
         path = f"/v1/presets/mail/proposals/{found['id']}"
         for method, at in (
             ("GET", "/v1/presets/mail/proposals"),

@@ -99,6 +99,8 @@ hone:1:presets:TENANT           hash: name of a preset -> JSON of its `request`,
                                 stored, and `secrets` in it by JSON Pointer, encrypted
 hone:1:proposals:TENANT         set: ids of proposals to change a preset
 hone:1:proposals:TENANT:ID      hash: name of a fact about a proposal -> JSON
+hone:1:proposals:TENANT:tries:PRESET:H  set: ids of proposals that were tried against one setting,
+                                removed ones too; H: hash of the setting
 hone:1:requests:TENANT:MINUTE   requests of a tenant in a minute since 1970; for two minutes
 hone:1:spent:TENANT:DAY         hash: `tokens` and `cost_usd` of a tenant in a day since 1970, and
                                 `=WORKER` -> number of its last report; for three days
@@ -367,6 +369,11 @@ def probe(tenant: str, endpoint_id: str) -> Key:
 def proposal(tenant: str, proposal_id: str) -> Key:
     """Return the key of what is known of a proposal to change a preset of a tenant."""
     return PROPOSALS + f"{tenant}:{proposal_id}"
+
+
+def tries(tenant: str, preset: str, setting: str) -> Key:
+    """Return the key of which proposals were tried against a setting of a preset."""
+    return PROPOSALS + f"{tenant}:tries:{preset}:{setting}"
 
 
 def of_tenant(tenant: str) -> tuple[Key, ...]:

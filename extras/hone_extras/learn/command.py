@@ -123,7 +123,7 @@ def accept(
 def remove_command(
     preset: PresetArgument, proposal_id: IdArgument, *, server: ServerOption = None
 ) -> None:
-    """Cancel what a proposal has under way, and delete it."""
+    """Delete a proposal with all that was made for it, in any status."""
     with connected(server) as client:
         client.request("DELETE", _path(preset, proposal_id))
     say(console(), f"removed: {proposal_id}")

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -29,11 +30,12 @@ from app.contract.errors import (
     PreconditionFailed,
 )
 from app.contract.judgement import Usage
-from app.contract.overlays import Preset
+from app.contract.overlays import PartialRequest, Preset
 from app.contract.requests import RefinementRequest
 from app.service import Batches, Service
 from app.service.batches import BatchEnd, BatchLine, Received, refused_line
 from app.store import Store
+from app.store.proposals import Facts, work_of
 from hone_extras.compare.comparison import FEWEST_TEXTS
 from hone_extras.learn import requests
 from hone_extras.learn.proposal import (
@@ -61,7 +63,7 @@ FIRST_LOOK_S, LONGEST_LOOK_S = 0.2, 10.0
 CALL_AGAIN = (429, 503)
 """Statuses of refusals after which a step is tried again."""
 
-Facts = Mapping[str, Any]
+UNUSABLE = "no request can have the setting that the model wrote"
 log = logging.getLogger(__name__)
 
 _followed: WeakKeyDictionary[Store, dict[str, asyncio.Task[None]]] = WeakKeyDictionary()
@@ -108,7 +110,10 @@ class Learning:
         writing = replace(trial, caps_usd=caps).writing(remarks)
         digest = sha256(trial.id.encode()).hexdigest()
         made = await self._service.submit(tenant, writing, digest, api_key=api_key)
+        held_ids = [text.ids for text in held_out[:count]]
         begun = {
+            "work": made.snapshot.id,
+            "texts": [*{each.refinement: 0 for each in remarks}, *chain.from_iterable(held_ids)],
             "preset": preset_name,
             "at": datetime.now(UTC).isoformat(),
             "asked": given,
@@ -116,12 +121,12 @@ class Learning:
             "before": before.model_dump(mode="json"),
             "version": _version(preset),
             "evidence": [each.model_dump() for each in requests.evidence_of(remarks)],
-            "held_out": [text.ids for text in held_out[:count]],
-            "attempt": sum(each.proof is not None and each.before == before for each in earlier),
+            "held_out": held_ids,
             "api_key": api_key,
-            "writing": made.snapshot.id,
         }
-        await self._store.proposals.begin(tenant, trial.id, "begun", begun)
+        if not await self._store.proposals.begin(tenant, trial.id, begun):
+            await self._store.erase_proposal(tenant, trial.id, {"begun": begun})
+            raise Conflict("texts of the preset were erased meanwhile: propose again")
         return await self.look(tenant, preset_name, trial.id)
 
     async def look(self, tenant: str, preset_name: str, proposal_id: str) -> Proposal:
@@ -155,8 +160,8 @@ class Learning:
     ) -> Proposal:
         """Change the preset as proposed.
 
-        Raises Conflict before the proof is there, and without a significant gain unless `anyway`;
-        PreconditionFailed if the preset has changed since the proposal began.
+        Raises Conflict before the proof is there, without a significant gain unless `anyway`, and
+        for a setting that no preset can have; PreconditionFailed if the preset has changed since.
         """
         found = await self.look(tenant, preset_name, proposal_id)
         if found.status == "accepted":
@@ -169,26 +174,21 @@ class Learning:
         preset = await self._store.presets.get(tenant, preset_name)
         if setting_of(preset.request) != found.after:  # else it was changed, and this not noted
             _require_version(preset, facts["begun"])
-            changes = {"criteria": found.after.criteria, "instructions": found.after.instructions}
-            changed = preset.request.model_copy(update=changes)
-            await self._store.presets.replace(tenant, preset, changed)
+            try:
+                await self._store.presets.replace(tenant, preset, _changed(preset, found.after))
+            except InvalidRequest as why:
+                raise Conflict(f"{UNUSABLE}: {why.detail}") from None
         accepted = {"at": datetime.now(UTC).isoformat()}
         await self._store.proposals.note(tenant, proposal_id, "accepted", accepted)
         return await self.look(tenant, preset_name, proposal_id)
 
     async def remove(self, tenant: str, preset_name: str, proposal_id: str) -> None:
-        """Cancel what a proposal has under way, and delete it."""
+        """Delete a proposal with all that was made for it, in any status."""
         facts = await self._facts(tenant, proposal_id, preset_name)
-        batches = [facts[name]["batch"] for name in ("playing", "judging") if name in facts]
-        with suppress(HoneError):  # it has ended, or was erased
-            await self._store.cancel(tenant, facts["begun"]["writing"])
-        for batch in batches:
-            with suppress(HoneError):
-                await self._store.batches.cancel(tenant, batch)
-        await self._store.proposals.remove(tenant, proposal_id)
+        await self._store.erase_proposal(tenant, proposal_id, facts)
 
-    async def advance(self, tenant: str, proposal_id: str) -> None:
-        """Take every step of a proposal that is possible now.
+    async def advance(self, tenant: str, proposal_id: str) -> Facts:
+        """Take every step of a proposal that is possible now; return what is known of it.
 
         A refusal that a later try cannot mend ends it as failed. Raises HoneError for others.
         """
@@ -200,16 +200,22 @@ class Learning:
             except (HoneError, NotWritten) as error:
                 if isinstance(error, HoneError) and error.status in CALL_AGAIN:
                     raise
-                fact = "failure", {"detail": str(error)}
+                spent = await self._spent_so_far(tenant, facts)
+                fact = "failure", {"detail": str(error), "spent": spent}
             if fact is None:
-                return
+                break
             await self._store.proposals.note(tenant, proposal_id, *fact)
-            facts = await self._facts(tenant, proposal_id)
+            try:
+                facts = await self._facts(tenant, proposal_id)
+            except ProposalNotFound:  # it was removed while this step was done
+                await self._store.erase_work(tenant, work_of(dict([fact])))
+                raise
+        return facts
 
     async def _write(self, tenant: str, proposal_id: str, facts: Facts) -> "Fact | None":
         begun = facts["begun"]
         if "written" not in facts:
-            now = await self._store.snapshot(tenant, begun["writing"])
+            now = await self._store.snapshot(tenant, begun["work"])
             if not now.status.is_terminal:
                 return None
             change = requests.change_in(now, len(begun["evidence"]))
@@ -217,17 +223,28 @@ class Learning:
             said = change.model_dump(mode="json") | {"spent": now.usage.model_dump()}
             return "written", said | {"after": change.over(before).model_dump(mode="json")}
         if facts["written"]["after"] == begun["before"]:
-            return "proof", {"proof": await _proof(begun, {}, {}, {}), "spent": {}}
+            return "proof", {"proof": await _proof(facts, {}, {}, {}), "spent": {}}
         trial = await self._trial(tenant, proposal_id, begun)
         after = LearnedSetting.model_validate(facts["written"]["after"])
+        await self._require_usable(tenant, begun["preset"], after)
         settings = {PRESENT: trial.before, PROPOSED: after}
         lines = trial.playing(await self._texts(tenant, begun), settings)
         batch = await self._submitted(tenant, proposal_id, "playing", lines, begun["api_key"])
-        return "playing", {"batch": batch}
+        setting = to_json(begun["before"])
+        attempt = await self._store.proposals.tried(tenant, begun["preset"], setting, proposal_id)
+        return "playing", {"work": batch, "attempt": attempt}
+
+    async def _require_usable(self, tenant: str, preset_name: str, after: LearnedSetting) -> None:
+        """Raise NotWritten for a setting that no preset can have."""
+        preset = await self._store.presets.get(tenant, preset_name)
+        try:
+            self._store.presets.require_storable(tenant, preset_name, _changed(preset, after))
+        except InvalidRequest as why:
+            raise NotWritten(f"{UNUSABLE}: {why.detail}") from None
 
     async def _play(self, tenant: str, proposal_id: str, facts: Facts) -> "Fact | None":
         begun = facts["begun"]
-        played = await self._results(tenant, facts["playing"]["batch"])
+        played = await self._results(tenant, facts["playing"]["work"])
         if played is None:
             return None
         trial = await self._trial(tenant, proposal_id, begun)
@@ -235,11 +252,11 @@ class Learning:
         if not lines:
             raise NotWritten("no text was refined with either setting")
         batch = await self._submitted(tenant, proposal_id, "judging", lines, begun["api_key"])
-        return "judging", {"batch": batch, "spent": _usage(played)}
+        return "judging", {"work": batch, "spent": _usage(played)}
 
     async def _judge(self, tenant: str, proposal_id: str, facts: Facts) -> "Fact | None":
-        judged = await self._results(tenant, facts["judging"]["batch"])
-        played = await self._results(tenant, facts["playing"]["batch"])
+        judged = await self._results(tenant, facts["judging"]["work"])
+        played = await self._results(tenant, facts["playing"]["work"])
         if judged is None or played is None:
             return None
         scores = {
@@ -247,8 +264,19 @@ class Learning:
             for custom_id, found in judged.items()
             if found.refinement is not None and found.refinement.result is not None
         }
-        proof = await _proof(facts["begun"], played, judged, scores)
+        proof = await _proof(facts, played, judged, scores)
         return "proof", {"proof": proof, "spent": _usage(judged)}
+
+    async def _spent_so_far(self, tenant: str, facts: Facts) -> dict[str, Any]:
+        """Return what the step under way consumed; nothing of what is gone."""
+        with suppress(HoneError):
+            if "written" not in facts:
+                writing = await self._store.snapshot(tenant, facts["begun"]["work"])
+                return writing.usage.model_dump()
+            for step in ("judging", "playing"):
+                if step in facts:
+                    return _usage(await self._results(tenant, facts[step]["work"]) or {})
+        return {}
 
     async def _require_room(self, tenant: str) -> None:
         if len(await self._store.proposals.all(tenant)) >= MOST_PROPOSALS:
@@ -263,16 +291,16 @@ class Learning:
             task.add_done_callback(lambda _: followed.pop(proposal_id, None))
 
     async def _followed(self, tenant: str, proposal_id: str) -> None:
-        wait_s = FIRST_LOOK_S
+        wait_s, known = FIRST_LOOK_S, Facts()
         while True:
             await asyncio.sleep(wait_s)
             wait_s = min(1.3 * wait_s, LONGEST_LOOK_S)
             try:
-                await self.advance(tenant, proposal_id)
-                facts = await self._facts(tenant, proposal_id)
-                if status_of(facts) not in UNDER_WAY:
+                known = await self.advance(tenant, proposal_id)
+                if status_of(known) not in UNDER_WAY:
                     return
-            except ProposalNotFound:
+            except ProposalNotFound:  # also what was made while it was removed goes
+                await self._store.erase_work(tenant, work_of(known))
                 return
             except HoneError as error:
                 log.warning("%s waits: %s", proposal_id, error)
@@ -351,12 +379,13 @@ Fact = tuple[str, dict[str, Any]]
 
 
 async def _proof(
-    begun: Facts, played: Mapping[str, Any], judged: Mapping[str, Any], scores: Mapping[str, Any]
+    facts: Facts, played: Mapping[str, Any], judged: Mapping[str, Any], scores: Mapping[str, Any]
 ) -> dict[str, Any]:
     # Loading scipy takes a second, and no other operation of the API needs it.
     from hone_extras.learn.proof import proof_of  # noqa: PLC0415
 
-    attempt, held_out = begun["attempt"], len(begun["held_out"])
+    attempt = facts["playing"]["attempt"] if "playing" in facts else 0
+    held_out = len(facts["begun"]["held_out"])
     proof = await asyncio.to_thread(proof_of, attempt, held_out, played, judged, scores)
     return proof.model_dump(mode="json")
 
@@ -402,6 +431,12 @@ async def _ignore(_refinement_id: str) -> None:
 def _usage(results: Mapping[str, BatchResult]) -> dict[str, Any]:
     spent = (found.refinement.usage for found in results.values() if found.refinement is not None)
     return sum(spent, Usage()).model_dump()
+
+
+def _changed(preset: Preset, after: LearnedSetting) -> PartialRequest:
+    """Return the fields of a preset with another setting."""
+    changes = {"criteria": after.criteria, "instructions": after.instructions}
+    return preset.request.model_copy(update=changes)
 
 
 def _version(preset: Preset) -> str:

@@ -172,8 +172,8 @@ def status_of(facts: Mapping[str, Any]) -> Status:
 def proposal_of(proposal_id: str, facts: Mapping[str, Any]) -> Proposal:
     """Return a proposal by its facts."""
     begun, written = facts["begun"], facts.get("written", {})
-    steps = [facts[name] for name in ("written", "judging", "proof") if name in facts]
-    batches = [facts[name]["batch"] for name in ("playing", "judging") if name in facts]
+    spent = [said["spent"] for said in facts.values() if "spent" in said]
+    batches = [facts[name]["work"] for name in ("playing", "judging") if name in facts]
     return Proposal(
         id=proposal_id,
         preset=begun["preset"],
@@ -185,8 +185,8 @@ def proposal_of(proposal_id: str, facts: Mapping[str, Any]) -> Proposal:
         after=written.get("after"),
         why=written.get("why", ()),
         proof=facts.get("proof", {}).get("proof"),
-        spent=sum((Usage.model_validate(step["spent"]) for step in steps), Usage()),
-        refinement=begun["writing"],
+        spent=sum((Usage.model_validate(said) for said in spent), Usage()),
+        refinement=begun["work"],
         batches=tuple(batches),
         error=facts.get("failure", {}).get("detail"),
         accepted_at=facts.get("accepted", {}).get("at"),

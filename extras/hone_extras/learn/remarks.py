@@ -146,7 +146,7 @@ async def _read(
     """Return request and journal; None if they are gone, or not to be learnt from."""
     try:
         request = await store.request(tenant, refinement_id)
-        if request.preset is None or not request.learn:
+        if request.preset is None or not (request.learn and request.store):
             return None
         journal: list[Event] = []
         while more := await store.decoded_events(tenant, refinement_id, len(journal), EVENTS):

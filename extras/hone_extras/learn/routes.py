@@ -134,5 +134,5 @@ async def accept_proposal(
 async def remove_proposal(
     preset_id: PresetPath, proposal_id: ProposalId, tenant: Tenant, learning: TheLearning
 ) -> None:
-    """Cancel what a proposal has under way, and delete it. What it played stays to its end."""
+    """Delete a proposal with all that was made for it, in any status. It still counts as a try."""
     await learning.remove(tenant, preset_id, proposal_id)
