@@ -8,9 +8,11 @@ import pytest
 from app.contract.access import OPERATOR
 from app.contract.errors import InvalidRequest
 from app.store import Store, WorkerStore
+from hone_extras.compare.comparison import TextOutcome
 from hone_extras.learn.learning import shares_of
-from hone_extras.learn.proof import confidence_of
+from hone_extras.learn.proof import compared, confidence_of
 from hone_extras.learn.remarks import Remark, RemarkedText, RemarkedTexts, divided, remarked_texts
+from hone_extras.learn.requests import PRESENT, PROPOSED
 from tests.api.api_client import DRAFT, ended, paused
 
 MADE = [f"ref_{number:026}" for number in range(40)]
@@ -61,6 +63,28 @@ def test_all_tries_for_one_setting_err_in_one_of_twenty_together() -> None:
     one_sided = [(1 - confidence_of(attempt)) / 2 for attempt in range(50)]
     assert one_sided[0] == pytest.approx(0.025)
     assert sum(one_sided) == pytest.approx(0.05)
+
+
+def scored(*scores: float) -> list[dict[str, TextOutcome]]:
+    return [
+        {
+            PRESENT: TextOutcome(has_text=True, judged=(0.5,)),
+            PROPOSED: TextOutcome(has_text=True, judged=(score,)),
+        }
+        for score in scores
+    ]
+
+
+def test_a_proof_names_the_level_and_how_many_texts_are_needed_if_so_few_cannot_reach_it() -> None:
+    alike = scored(*[0.9] * 6)
+    assert "level" not in compared(alike, 6, confidence_of(0)).said
+    again = compared(alike, 6, confidence_of(3))
+    assert not again.significant
+    assert "so the level is 99.375 %, not 95 %" in again.said
+    needed = "6 texts that all differ by the same cannot be significant at 99.375 %: 9 are needed."
+    assert again.said.endswith(needed)
+    assert compared(scored(*[0.9] * 9), 9, confidence_of(3)).significant
+    assert "needed" not in compared(scored(0.9, 0.8, 0.9, 0.7, 0.3, 0.2), 6, confidence_of(3)).said
 
 
 def test_the_shares_of_a_budget_are_the_budget() -> None:

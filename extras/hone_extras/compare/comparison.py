@@ -6,7 +6,7 @@ taken per text. A difference is that of a setting minus the one it stands agains
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil, log10
+from math import ceil, log2, log10
 from statistics import fmean
 from typing import Literal
 
@@ -178,9 +178,14 @@ def _without_spread(found: MeanInterval, level: float) -> Verdict:
     """Return the verdict on a difference that is the same on every text: that of a sign test."""
     if abs(found.mean) <= SAME:
         return "even"
-    if 2 * 0.5**found.count > 1 - level:
+    if found.count < fewest_without_spread(level):
         return "open"
     return "better" if found.mean > 0 else "worse"
+
+
+def fewest_without_spread(level: float) -> int:
+    """Return how many texts that all differ by the same a two-sided sign test needs."""
+    return ceil(log2(2 / (1 - level)))
 
 
 def recommended(

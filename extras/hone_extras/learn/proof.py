@@ -1,16 +1,18 @@
 """The proof of a proposal: the statistics of `hone compare` on the texts that were held out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from app.contract.batches import BatchResult
 from app.contract.outcome import RefinementOutcome
 from app.contract.snapshot import Iteration
 from hone_extras.compare.comparison import (
+    CONFIDENCE,
     MeanInterval,
     NoScore,
     PairedDifference,
     SettingSummary,
     TextOutcome,
+    fewest_without_spread,
     verdict_on,
 )
 from hone_extras.compare.paired_statistics import compare_settings
@@ -51,10 +53,11 @@ def compared(texts: list[dict[str, TextOutcome]], held_out: int, confidence: flo
     """Return the proof that lies in the outcomes of texts under both settings."""
     found = compare_settings((PRESENT, PROPOSED), texts, MARGIN, confidence=confidence)
     (pair,) = found.differences
+    sentences = (*found.recommendation.sentences, *_of_level(pair, confidence))
     return Proof(
         significant=_is_better(pair, confidence),
         verdict=pair.verdict,
-        said=" ".join(found.recommendation.sentences) if texts else NOTHING,
+        said=" ".join(sentences) if texts else NOTHING,
         held_out=held_out if texts else 0,
         texts=0 if pair.score is None else pair.score.count,
         gain=None if pair.score is None else _gain(pair.score),
@@ -66,6 +69,20 @@ def compared(texts: list[dict[str, TextOutcome]], held_out: int, confidence: flo
         proposed=_result(found.settings[1]),
         criteria={name: _gain(gap) for name, gap in pair.criteria.items()},
     )
+
+
+def _of_level(pair: PairedDifference, confidence: float) -> Iterator[str]:
+    """Yield the level, where earlier tries made it stricter, and that so few texts cannot reach it.
+
+    Texts that all differ by the same have no spread, and their number alone decides.
+    """
+    level = f"{100 * confidence:.6g} %"
+    if confidence > CONFIDENCE:
+        yield f"Earlier proposals were tried for this setting, so the level is {level}, not 95 %."
+    score, needed = pair.score, fewest_without_spread(confidence)
+    if score is not None and pair.verdict == "open" and score.sd == 0 and score.count < needed:
+        detail = "texts that all differ by the same cannot be significant at"
+        yield f"{score.count} {detail} {level}: {needed} are needed."
 
 
 def _gain(found: MeanInterval) -> Gain:
