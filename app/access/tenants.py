@@ -17,6 +17,7 @@ from app.contract.errors import (
     RefinementNotFound,
     Unavailable,
 )
+from app.contract.json_lines import json_lines
 from app.contract.snapshot import Snapshot
 from app.contract.statistics import UsageGrouping, UsageGroups
 from app.store import AccessStore, DamagedObject, Store, UnreadableRecord, refusals
@@ -104,7 +105,8 @@ class Tenants:
         """Yield JSON Lines of who did what in a tenant, the newest first; raise TenantNotFound."""
         while True:
             page = await self.audited(admin, name, before, AT_ONCE)
-            yield b"".join(entry.model_dump_json().encode() + b"\n" for entry in page.data)
+            lines = (entry.model_dump_json().encode() + b"\n" for entry in page.data)
+            yield json_lines(b"".join(lines))
             before = page.next_cursor
             if before is None:
                 return

@@ -12,7 +12,7 @@ from app.api.openapi import PAIRS, problems
 from app.api.problems import invalid_query
 from app.api.routes import TheReceiver
 from app.contract import patterns
-from app.contract.errors import InvalidRequest
+from app.contract.errors import InvalidRequest, NotFound
 from app.contract.invalid_values import suggested
 from app.contract.pairs import SOURCES, PairForm, PairSource, WantedPairs
 from app.contract.snapshot import Selected
@@ -61,7 +61,7 @@ async def _wanted(
     "",
     operation_id="listPairs",
     response_class=Response,
-    responses=PAIRS | problems(InvalidRequest),
+    responses=PAIRS | problems(InvalidRequest, NotFound),
 )
 async def list_(
     wanted: Annotated[WantedPairs, Depends(_wanted)],

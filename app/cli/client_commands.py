@@ -77,8 +77,10 @@ from app.cli.silence import Silence
 from app.contract.batches import Batch
 from app.contract.drafts import MAX_TEXT
 from app.contract.events import Step, StepPage
+from app.contract.json_lines import json_lines
 from app.contract.judgement import AUTO, FindingsReply
 from app.contract.outcome import RefinementOutcome
+from app.contract.pairs import PairForm
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
 from app.contract.snapshot import Diff, IterationList, Snapshot
 from app.contract.statistics import CalibrationList, Dimension, InsightList
@@ -432,6 +434,14 @@ OutcomeOption = Annotated[
     list[RefinementOutcome] | None,
     typer.Option(help="Only those that ended with this outcome; repeatable."),
 ]
+SinceOption = Annotated[
+    datetime | None,
+    typer.Option(parser=instant, metavar="TIME", help="Submitted then (UTC) or later."),
+]
+UntilOption = Annotated[
+    datetime | None,
+    typer.Option(parser=instant, metavar="TIME", help="Submitted then (UTC) or before."),
+]
 
 
 @app.command(name="list")
@@ -457,14 +467,8 @@ def list_(
     max_score: Annotated[float | None, typer.Option(help="Best score so far, at most.")] = None,
     min_cost_usd: Annotated[float | None, typer.Option(help="Dollars so far, at least.")] = None,
     max_cost_usd: Annotated[float | None, typer.Option(help="Dollars so far, at most.")] = None,
-    since: Annotated[
-        datetime | None,
-        typer.Option(parser=instant, metavar="TIME", help="Submitted then (UTC) or later."),
-    ] = None,
-    until: Annotated[
-        datetime | None,
-        typer.Option(parser=instant, metavar="TIME", help="Submitted then (UTC) or before."),
-    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Refinements at most.")] = 20,
     as_json: JsonOption = False,
     server: ServerOption = None,
@@ -484,17 +488,21 @@ def list_(
         max_score=max_score,
         min_cost_usd=min_cost_usd,
         max_cost_usd=max_cost_usd,
-        submitted_from=since and f"{since:%Y-%m-%dT%H:%M:%SZ}",
-        submitted_to=until and f"{until:%Y-%m-%dT%H:%M:%SZ}",
+        **_submitted_between(since, until),
         **_pairs(metadata or ()),
     )
     with connected(server) as client:
         if as_json:
             for snapshot in islice(client.snapshots(filters, min(limit, LIST_PAGE)), limit):
-                print_text(f"{snapshot.model_dump_json()}\n")
+                print_text(json_lines(f"{snapshot.model_dump_json()}\n".encode()).decode())
             return
         found = client.snapshots(filters | {"result": False}, min(limit, LIST_PAGE))
         show_list(islice(found, limit), console())
+
+
+def _submitted_between(since: datetime | None, until: datetime | None) -> dict[str, Any]:
+    bounds = {"submitted_from": since, "submitted_to": until}
+    return {name: f"{at:%Y-%m-%dT%H:%M:%SZ}" for name, at in bounds.items() if at is not None}
 
 
 def _pairs(pairs: Sequence[str]) -> dict[str, Any]:
@@ -503,6 +511,33 @@ def _pairs(pairs: Sequence[str]) -> dict[str, Any]:
         if "=" not in pair:
             raise typer.BadParameter(f"--metadata {pair}: KEY=VALUE is expected")
     return {f"metadata.{key}": value for key, _, value in (pair.partition("=") for pair in pairs)}
+
+
+@app.command(name="pairs")
+def pairs_command(
+    *,
+    preset: Annotated[
+        str | None, typer.Option(help="Only refinements that were made with this preset.")
+    ] = None,
+    form: Annotated[PairForm, typer.Option(help="Texts, or lists of messages.")] = "plain",
+    source: Annotated[
+        list[str] | None,
+        typer.Option(help="Only from rating, review or comparison; repeatable."),
+    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    output: OutputOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Print which of two drafts people, or the blind comparison, preferred, as JSON Lines.
+
+    TRL's DPO trainer reads them. Exit code: 0, also if there are none.
+    """
+    check_writable(output)
+    query = given(preset=preset, form=form, source=source or None)
+    query |= _submitted_between(since, until)
+    with connected(server) as client:
+        write_results(client.download(f"/v1/pairs?{urlencode(query, doseq=True)}"), output)
 
 
 @app.command()

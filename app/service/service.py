@@ -26,6 +26,7 @@ from app.contract.errors import (
     RefinementNotFound,
 )
 from app.contract.events import Event, Queued, StepPage
+from app.contract.json_lines import json_lines
 from app.contract.limits import Limits, LimitsChange
 from app.contract.object_drafts import ObjectText, object_in
 from app.contract.overlays import OF_THE_PARENT, Overlay, PartialRequest, RequestLayer
@@ -156,6 +157,12 @@ def _is_possible(overlay: Overlay) -> bool:
 def origin_of_request(*, as_link: bool = False) -> str:
     """Return the id of the request that is answered now and its place in a trace, to be stored."""
     return Origin(request_id.get(), current_span().context).encode(as_link=as_link)
+
+
+async def _beginning_with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
 
 
 PAGE = 200
@@ -524,9 +531,14 @@ class Service:
         first.
 
         Left out are refinements that do not learn, or whose text is not to be stored. Raises
-        `Unavailable` at once, as the iterator does later.
+        `Unavailable` at once, as the iterator does later, and PresetNotFound if no preset has the
+        name and no pair is of one that had.
         """
-        return self._pairs(tenant, wanted, await self._page_for_pairs(tenant, wanted))
+        lines = self._pairs(tenant, wanted, await self._page_for_pairs(tenant, wanted))
+        first = await anext(lines, b"")
+        if not first and wanted.preset is not None:
+            await self._store.presets.get(tenant, wanted.preset)
+        return _beginning_with(first, lines)
 
     async def _page_for_pairs(
         self, tenant: str, wanted: WantedPairs, cursor: str | None = None
@@ -555,7 +567,8 @@ class Service:
             return b""
         journal = await self._journal(tenant, refinement_id)
         pairs = await asyncio.to_thread(pairs_of, refinement_id, request, journal, wanted)
-        return b"".join(pair.model_dump_json().encode() + b"\n" for pair in pairs)
+        lines = (pair.model_dump_json().encode() + b"\n" for pair in pairs)
+        return json_lines(b"".join(lines))
 
     async def _journal(self, tenant: str, refinement_id: str) -> list[Event]:
         journal: list[Event] = []

@@ -27,6 +27,7 @@ from app.contract.errors import (
     Overloaded,
     QuotaExceeded,
 )
+from app.contract.json_lines import json_lines
 from app.store.archive import Archive
 from app.store.archiving import whole_summary
 from app.store.creation import REMEMBERED_S, RETRY_AFTER_BYTES_S, BatchPlace, Creation
@@ -332,7 +333,7 @@ class BatchStore:
                 if (line := _result(item, summary, is_canceled))
             ]
             if page:
-                yield b"".join(page)
+                yield json_lines(b"".join(page))
             for item, summary in zip(items, summaries, strict=True):
                 if summary.get(b"store") == b"0" and summary[b"status"] in ENDED_STATUSES:
                     await received(item["id"])

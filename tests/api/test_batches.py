@@ -14,6 +14,7 @@ from standardwebhooks import Webhook as Verifier
 from app.access.tenants import erase_tenant, exported_tenant
 from app.api.batches import BatchBody
 from app.contract.batches import RefusedLine
+from app.contract.json_lines import LINE_ENDS
 from app.queue import RefinementQueue
 from app.service.batches import BatchEnd, BatchLine
 from app.settings import Settings
@@ -112,6 +113,20 @@ async def kept(redis: Redis) -> str:
     """Return what is stored of batches and refinements."""
     stored = await everything(redis)
     return repr({key: stored[key] for key in sorted(stored) if not key.startswith(LEFT_OUT)})
+
+
+async def test_a_text_with_other_line_ends_stays_on_its_line_of_the_results(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    text = "".join(f"a{end}b" for end in LINE_ENDS)
+    batch = await accepted(api, line(text, draft=text), line("wrong", draft=text, criteria=3))
+    (begun_id,) = await begun(api, worker, batch)
+    manual = await ManualWorker.claim(worker, begun_id)
+    await manual.judge(0, text, 0.9)
+    await manual.complete()
+    first, second = await results(api, batch)
+    assert (first["custom_id"], second["outcome"]) == (text, "invalid")
+    assert first["refinement"]["result"]["draft"] == text
 
 
 async def test_requests_are_begun_by_workers_and_results_are_in_the_order_of_the_body(

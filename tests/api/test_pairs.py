@@ -70,7 +70,6 @@ async def test_a_preset_a_source_and_a_time_select(
     await rated(api, worker)
     assert [it["refinement"] for it in await pairs(api, preset="mail")] == [of_preset]
     assert len(await pairs(api)) == 2
-    assert await pairs(api, preset="other") == []
     assert await pairs(api, source=["review", "comparison"]) == []
     assert await pairs(api, submitted_to="2020-01-01T00:00:00Z") == []
 
@@ -111,8 +110,20 @@ async def test_texts_of_every_script_stay_one_line_each(
     await manual.judge(1, "One line.", 0.5)
     await rate(api, refinement_id, path="iterations/1", better_than="iterations/0")
     answer = await api.get("/v1/pairs")
-    assert answer.content.count(b"\n") == 1
-    assert json.loads(answer.content)["rejected"] == text
+    (line,) = answer.text.splitlines()
+    assert json.loads(line)["rejected"] == text
+
+
+async def test_a_preset_that_never_was_is_named_and_one_that_was_removed_has_its_pairs(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    await api.put("/v1/presets/mail", json={"task": "Write a mail."})
+    assert await pairs(api, preset="mail") == []
+    await rated(api, worker, preset="mail")
+    await api.delete("/v1/presets/mail")
+    assert len(await pairs(api, preset="mail")) == 1
+    answer = await api.get("/v1/pairs", params={"preset": "other"})
+    assert "preset other was not found" in problem(answer, 404, "not_found")["detail"]
 
 
 @pytest.mark.parametrize(

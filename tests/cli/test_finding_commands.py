@@ -44,6 +44,20 @@ def test_a_list_as_json_has_a_snapshot_in_every_line(server: ScriptedApi, hone: 
     assert [json.loads(line)["id"] for line in lines] == [ID, ID]
 
 
+PAIRS = '{"prompt":"Say it.","chosen":"So.","rejected":"It."}\n'
+
+
+def test_pairs_are_written_as_they_come_and_a_refusal_leaves_no_file(
+    server: ScriptedApi, hone: Run, tmp_path: Path
+) -> None:
+    asked = "GET /v1/pairs?preset=mail&form=conversational&source=rating&source=review"
+    server.answers[asked] = [CannedResponse(PAIRS, 200, "application/jsonl")]
+    options = "--preset=mail --form=conversational --source=rating --source=review"
+    assert (done := hone("pairs", *options.split())).stdout == PAIRS, done.stderr
+    refused = hone("pairs", "--preset", "other", "--output", str(tmp_path / "pairs.jsonl"))
+    assert (refused.exit_code, [*tmp_path.iterdir()]) == (1, [])
+
+
 def test_the_filters_of_a_list_are_those_of_the_api(server: ScriptedApi, hone: Run) -> None:
     filters = "--status failed --status paused --metadata a=b=c --min-score 0.5 --since 2026-01-31"
     hone("list", *filters.split())
