@@ -9,6 +9,7 @@ many presets too, in an environment of its own. `--write` puts the tables into d
 import argparse
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ HARD = 0.1
 
 MODEL, TOKENS = "openai:gpt-5-mini", (700, 300)
 GEPA = "gepa==0.1.4"
+SAID_EACH = 20
+"""Presets after which the progress is said."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,12 @@ def share(found: Sequence[bool]) -> str:
 
 
 def tables(presets: int, processes: ProcessPoolExecutor) -> str:
-    """Return the tables of all presets."""
-    played = list(processes.map(tries_on, range(presets), chunksize=5))
+    """Return the tables of all presets; say on standard error how many were played."""
+    played = list[tuple[list[TriedProposal], bool]]()
+    for each in processes.map(tries_on, range(presets), chunksize=5):
+        played.append(each)
+        if len(played) % SAID_EACH == 0:
+            print(f"{len(played)} of {presets} presets", file=sys.stderr, flush=True)
     tries = [each for found, _ in played for each in found]
     heads = " | ".join(f"{texts} texts" for texts in TEXTS)
     lines = [
@@ -177,7 +184,7 @@ def chosen_by_gepa(presets: int) -> str:
         return f"{GEPA} {error}"
     command = [str(python), "-m", "benchmarks.peers.gepa_optimized", str(presets)]
     own = os.environ | {"PYTHONPATH": str(ROOT / "extras")}
-    done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, env=own, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout.strip()
 
 

@@ -73,7 +73,10 @@ def keeps(preset: int, gain: float) -> tuple[bool, int]:
 def main() -> None:
     """Print the share of presets for which GEPA keeps each kind of proposal."""
     presets = range(int(sys.argv[1]))
-    found = {gain: [keeps(preset, gain) for preset in presets] for gain in GAINS}
+    found: dict[float, list[tuple[bool, int]]] = {}
+    for gain in GAINS:
+        print(f"GEPA: proposals of {gain:+.2f}", file=sys.stderr, flush=True)
+        found[gain] = [keeps(preset, gain) for preset in presets]
     told = ", ".join(f"{gain:+.2f}: {share([it for it, _ in of])}" for gain, of in found.items())
     calls = [calls for of in found.values() for _, calls in of]
     mean = sum(calls) / len(calls)
