@@ -99,6 +99,13 @@ def critique_size(criteria: int) -> ReplySize:
 
 
 CHECKLIST = as_long_as(800)
+"""The criteria that a critic lists; the summary and the facts of a part of a long draft."""
+
+MOST_SUMMARIZED = 100_000
+"""Characters of the summaries by which a long draft is judged, all together."""
+
+MOST_SHARED = 20_000
+"""Characters of the facts of a long draft that are shown with them."""
 
 
 @value(slots=True)
@@ -323,6 +330,8 @@ def first_judgement(request: RefinementRequest, models: Models) -> tuple[Estimat
 
 def first_draft(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]:
     """Return the calls up to the first judged draft, without those that list the criteria."""
+    if parts := request.strategy.read_in_parts(request.draft):
+        return _first_read(request, models, parts)
     if request.draft is not None:
         followed = _to_follow(request, models, request.draft)
         written = sum(read_again(estimate.output_tokens) for estimate in followed)
@@ -331,6 +340,19 @@ def first_draft(request: RefinementRequest, models: Models) -> tuple[Estimate, .
         return _first_prepared(request, models)
     generator, written = models["generator"], _first_draft(request, models)
     return (call_estimate(generator, prompt_tokens(request), written), *to_judge(request, models))
+
+
+def _first_read(
+    request: RefinementRequest, models: Models, parts: Iterable[str]
+) -> tuple[Estimate, ...]:
+    """Return what judging a long draft consumes, each of whose parts is read before."""
+    asked, generator = prompt_tokens(request), models["generator"]
+    read = output_bounds(generator, CHECKLIST).expected
+    shown = (MOST_SUMMARIZED + MOST_SHARED) // BYTES_PER_TOKEN
+    return (
+        *[call_estimate(generator, asked + tokens_in(part), read) for part in parts],
+        *to_judge(request, models, shown),
+    )
 
 
 def _to_follow(request: RefinementRequest, models: Models, draft: str) -> tuple[Estimate, ...]:
@@ -397,19 +419,29 @@ class Rewriting:
 
 
 def rewriting(
-    request: RefinementRequest, model: str, chosen: int | None, unknown: int
+    request: RefinementRequest,
+    model: str,
+    chosen: int | None,
+    unknown: int,
+    text: str | None = None,
 ) -> Rewriting | None:
-    """Return whether a model can rewrite the client's draft in one reply.
+    """Return whether a model can rewrite a text in one reply.
 
+    Without one it is the client's draft, or the longest part of one that is too long for a prompt.
     `chosen` is the `max_output_tokens` of the request, and `unknown` holds if it has none and that
     of the model is unknown. None if no call does that, or if the model runs in the worker itself.
     """
     provider = provider_of(model)
     is_local = provider is not None and provider.wire is None
-    if request.draft is None or not request.strategy.rewrites or is_local:
+    if request.draft is None or is_local:
         return None
-    needed = len(request.draft.encode()) // REWRITTEN_BYTES_PER_TOKEN
-    asked = sum(len(text.encode()) for text in _texts(request)) // REWRITTEN_BYTES_PER_TOKEN
+    if text is None:
+        parts = request.strategy.read_in_parts(request.draft)
+        if not (request.strategy.rewrites or parts):
+            return None
+        text = max(parts, key=len, default=request.draft)
+    needed = len(text.encode()) // REWRITTEN_BYTES_PER_TOKEN
+    asked = sum(len(given.encode()) for given in _texts(request)) // REWRITTEN_BYTES_PER_TOKEN
     most = chosen or most_output(model, asked + needed, unknown)
     return Rewriting(needed, most)
 

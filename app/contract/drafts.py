@@ -14,7 +14,16 @@ from app.contract.errors import FieldConflict
 from app.contract.judgement import Span
 
 MAX_TEXT = 200_000
-"""Characters of a draft at most."""
+"""Characters of a draft at most that is judged in one prompt."""
+
+LONGEST_TEXT = 5_000_000
+"""Characters of a draft at most that is refined part by part, and judged by summaries of them."""
+
+
+def is_long(draft: str | None) -> bool:
+    """Return whether a client's draft is too long to be judged in one prompt."""
+    return draft is not None and len(draft) > MAX_TEXT
+
 
 FIRST_MARK = re.compile(r"\s*<text-(?P<number>\d{6})>[ \t]*\n?")
 EXACT_MARK = re.compile(r"</?text-(?P<number>\d{6})>")

@@ -17,7 +17,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from app.contract.drafts import MAX_TEXT
+from app.contract.drafts import LONGEST_TEXT, MAX_TEXT
 
 DEEPEST = 20
 """Objects and lists within each other at most."""
@@ -68,7 +68,10 @@ def _validated(given: Any, as_text: ValidatorFunctionWrapHandler) -> str:
         raise ValueError("an object needs at least one member")
     if _depth(given) > DEEPEST:
         raise ValueError(f"an object may be at most {DEEPEST} levels deep")
-    return ObjectText(as_text(object_text(given)))
+    text = ObjectText(as_text(object_text(given)))
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"an object must have at most {MAX_TEXT} characters of JSON")
+    return text
 
 
 def _given(text: str) -> Any:
@@ -91,13 +94,13 @@ def _depth(value: Any) -> int:
 
 TextOrObject = Annotated[
     str,
-    Field(min_length=1, max_length=MAX_TEXT),
+    Field(min_length=1, max_length=LONGEST_TEXT),
     WrapValidator(_validated),
     PlainSerializer(_given),
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "string", "minLength": 1, "maxLength": MAX_TEXT},
+                {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT},
                 {"type": "object", "minProperties": 1, "additionalProperties": True},
             ]
         }

@@ -28,14 +28,18 @@ BLOCKING: frozenset[str] = frozenset(get_args(Blocking))
 class Caveat(Contract):
     """Something that was asked for and not done, or not used; it stands beside the result."""
 
-    code: Literal[Blocking, "text_missing", "item_dropped", "lower_score", "forgeable"] = Field(
+    code: Literal[
+        Blocking, "text_missing", "item_dropped", "lower_score", "forgeable", "summarized"
+    ] = Field(
         description="`stage_given_up`: a stage, pass or part failed, or a stage did not pass;"
         " `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its"
         " own threshold, floors or validators; `unverified`: the facts or steps of the draft were"
         " not verified; `validator_skipped`: a validator did not run on the draft; `text_missing`:"
         " a stage, pass, part or output has no text; `item_dropped`:"
         " an item that could not be used was left out; `lower_score`: another draft scored more;"
-        " `forgeable`: a hostile draft could have forged the verdict of a validator."
+        " `forgeable`: a hostile draft could have forged the verdict of a validator;"
+        " `summarized`: the whole is too long for one prompt and was judged by summaries of its"
+        " parts."
         " The first four keep `passed` false, unless the request accepts them; so"
         " does `text_missing`, but of an output."
     )

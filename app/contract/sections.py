@@ -1,13 +1,15 @@
 """The sections of a text, by the blocks that a Markdown parser finds, and how they are joined."""
 
 import re
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from markdown_it import MarkdownIt
 
 from app.contract.drafts import locked_spans
+from app.contract.judgement import Span
 from app.contract.values import value
 
 MOST_SECTIONS = 100
@@ -17,7 +19,23 @@ MOST_LINES = 10_000
 """Lines of a text that is split. One that has more, of a few characters each, is one section: the
 parser takes time in proportion to them, half a second for so many at worst."""
 
+LONGEST_PART = 20_000
+"""Characters of a part at most of a text that is too long for one prompt; the shortest part has
+half of them, but for the last one and those next to locked passages."""
+
 NEWLINE = re.compile(r"\r\n?|\n")
+FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+BREAKS = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^(?=#{1,6}[ \t]|\S[^\n]*\n(?:={3,}|-{3,}|\*{3,}|~{3,})[ \t\r]*$)",
+        r"\n[ \t\r]*\n",
+        r"\n",
+        r"[.!?]\s|[\u3002\uff01\uff1f]",
+        r"\s",
+    )
+)
+"""Where parts may begin, in this order: at a heading, a paragraph, a line, a sentence, a word."""
 MARKS = ("---", "+++")
 """What YAML and TOML stand between at the very beginning of a text."""
 
@@ -48,7 +66,9 @@ class Sections:
 
         In a text whose lines end with CR LF those of a changed section do as well.
         """
-        ends = {found[0] for text in (*self.gaps, *self.texts) for found in NEWLINE.finditer(text)}
+        every = (*self.gaps, *self.texts)
+        has_returns = any("\r" in text for text in every)
+        ends = {found[0] for text in every * has_returns for found in NEWLINE.finditer(text)}
         is_crlf = ends == {"\r\n"}
         placed = [
             NEWLINE.sub("\r\n", new) if is_crlf and new != old else new
@@ -85,6 +105,52 @@ def split(text: str, most: int = MOST_SECTIONS, kept_whole: tuple[str, ...] = ()
     places = [place for place in places if not any(span.start < place < span.end for span in whole)]
     size = -(-len(places) // most)
     return _cut(text, places[::size])
+
+
+@lru_cache(maxsize=1)
+def parts_of(text: str, kept_whole: tuple[str, ...] = ()) -> Sections:
+    """Cut a long text into parts of at most `LONGEST_PART` characters, in time in proportion to it.
+
+    A part ends where the next one may begin, as late as it can. No part begins within a text that
+    is `kept_whole` or, if there is another place, within a fence of code.
+    """
+    head = [*islice(NEWLINE.finditer(text[:LONGEST_PART]), MOST_LINES)]
+    lines = [0, *(newline.end() for newline in head)]
+    first = SOMETHING.search(text, lines[_after_front_matter(text, lines)])
+    starts = [first.start() if first else 0]
+    whole = locked_spans(text, kept_whole)
+    while len(text) - starts[-1] > LONGEST_PART:
+        end = _end_of_part(text, starts[-1], whole)
+        following = SOMETHING.search(text, end)
+        if following is None:
+            break
+        starts.append(following.start())
+    return _cut(text, starts)
+
+
+SOMETHING = re.compile(r"\S")
+
+
+def _end_of_part(text: str, start: int, whole: Sequence[Span]) -> int:
+    most = start + LONGEST_PART
+    fences = [found.start() for found in FENCE.finditer(text, start, most)]
+    for rank, breaks in enumerate(BREAKS):
+        found = (each.end() for each in breaks.finditer(text, start + LONGEST_PART // 2, most))
+        places = [
+            place
+            for place in found
+            if (rank > 1 or bisect(fences, place) % 2 == 0) and not _within(place, whole)
+        ]
+        if places:
+            return places[-1]
+    kept = _within(most, whole)
+    if kept is None:
+        return most
+    return kept.start if kept.start > start else kept.end
+
+
+def _within(place: int, whole: Sequence[Span]) -> Span | None:
+    return next((span for span in whole if span.start < place < span.end), None)
 
 
 def items_of(outline: str) -> tuple[str, ...]:

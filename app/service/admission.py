@@ -16,6 +16,7 @@ from math import inf
 
 from app.contract.access import Quotas
 from app.contract.budget import Rewriting, first_judgement, rewriting
+from app.contract.drafts import is_long
 from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest, pointer_to
 from app.contract.json_schemas import MAX_VALUES, schema_errors
@@ -267,11 +268,12 @@ class Admission:
         """Return the request with the settings that depend on the models.
 
         `edits: auto` becomes `delta` if a generator or one of its fallbacks cannot rewrite the
-        whole draft in one reply. A deterministic generator cannot try a different draft, so
-        `stop.escape` is switched off.
+        whole draft in one reply; of parts each is looked at when it is revised. A deterministic
+        generator cannot try a different draft, so `stop.escape` is switched off.
         """
         changes: dict[str, object] = {}
-        if request.edits == "auto" and any(self._unfit_to_rewrite(request, choices)):
+        is_whole = request.edits == "auto" and request.strategy.rewrites
+        if is_whole and any(self._unfit_to_rewrite(request, choices)):
             changes["edits"] = "delta"
         if all(set(choice.names()) == {EDITOR} for choice in _generators(request, choices)):
             changes["stop"] = request.stop.model_copy(update={"escape": False})
@@ -285,7 +287,15 @@ class Admission:
             for model in generator.names():
                 found = rewriting(request, model, chosen, unknown)
                 if found and not found.fits:
-                    yield "/edits", _too_long(model, found, is_chosen=chosen is not None)
+                    yield (
+                        "/edits",
+                        _too_long(
+                            model,
+                            found,
+                            is_chosen=chosen is not None,
+                            is_part=is_long(request.draft),
+                        ),
+                    )
 
 
 def _generators(request: RefinementRequest, choices: Choices) -> list[ModelChoice]:
@@ -370,17 +380,20 @@ def _unpriced(model: str) -> str:
     )
 
 
-def _too_long(model: str, found: Rewriting, *, is_chosen: bool) -> str:
+def _too_long(model: str, found: Rewriting, *, is_chosen: bool, is_part: bool) -> str:
     limit = f"`max_output_tokens` allows {model}" if is_chosen else f"{model} has room for"
     raised = ""
     if is_chosen:
         raised = ", omit `max_output_tokens`"
     elif capacity_of(model) is None:
         raised = ", raise HONE_MAX_OUTPUT_TOKENS on the server if the model can write more"
+    what, instead = "this draft", ", use the strategy nested, which refines it part by part"
+    if is_part:
+        what, instead = "the longest part of this draft", ""
     return (
-        f"rewriting this draft takes about {found.needed} output tokens, and {limit}"
-        f" {max(found.most, 0)}: set `edits` to `delta`, use the strategy nested, which refines it"
-        f" part by part{raised}, or name a model that can write more in models.generator"
+        f"rewriting {what} takes about {found.needed} output tokens, and {limit}"
+        f" {max(found.most, 0)}: set `edits` to `delta` or `auto`{instead}{raised}, or name a model"
+        " that can write more in models.generator"
     )
 
 

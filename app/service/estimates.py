@@ -18,6 +18,7 @@ from app.contract.budget import (
     usual_prompt_tokens,
 )
 from app.contract.calls import CONFIRMED, at_most, questions
+from app.contract.drafts import is_long
 from app.contract.judgement import AUTO, CRITIC, MOST_LISTED
 from app.contract.models import GENERATOR, ModelChoice
 from app.contract.providers import cost_usd
@@ -80,7 +81,7 @@ class _Play:
         critique = critique_size(_most_criteria(request)).expected
         told = round(critique * (1 if self.is_usual else LONGER))
         yield self._call(number.listed, CRITIC, prompt, CHECKLIST.expected)
-        about = text if request.strategy.asks_critic else 0
+        about = text if request.strategy.asks_critic or is_long(request.draft) else 0
         if not self.is_usual:
             about += min(request.strategy.replies_in_prompt(request.draft), MOST_TOLD) * text
         yield self._call(number.asked, GENERATOR, prompt + about, draft_size(request).expected)
@@ -138,11 +139,12 @@ class _Play:
 
     @cached_property
     def _written(self) -> int:
-        """The expected tokens of a draft."""
+        """The expected tokens of a draft, or of a part of one that is too long for one prompt."""
         draft = self.request.draft
         if draft is None:
             return draft_size(self.request).expected
-        return len(draft.encode()) // REWRITTEN_BYTES_PER_TOKEN
+        parts = len(self.request.strategy.read_in_parts(draft))
+        return len(draft.encode()) // REWRITTEN_BYTES_PER_TOKEN // max(1, parts)
 
     @property
     def _text(self) -> int:

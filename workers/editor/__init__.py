@@ -9,7 +9,17 @@ from dataclasses import asdict
 
 from app.contract.editor import EDITOR
 from workers.engine.edits import between, restored
-from workers.engine.prompts import Amend, Compare, Judge, ListCriteria, PromptRequest, Revise, Write
+from workers.engine.long_documents import SUMMARY, ReadPart
+from workers.engine.prompts import (
+    Amend,
+    Compare,
+    Judge,
+    JudgeParts,
+    ListCriteria,
+    PromptRequest,
+    Revise,
+    Write,
+)
 
 
 class EditorCannot(Exception):
@@ -31,9 +41,13 @@ def editor_reply(prompt_request: PromptRequest) -> str:
             prompt_request.member.perspective or prompt_request.member.adversarial
         ):
             raise EditorCannot(f"{EDITOR} does not support `perspective` or `adversarial` critics")
-        critique = judged(prompt_request.draft, prompt_request.task.criteria)
+        is_sample = isinstance(prompt_request, JudgeParts)
+        criteria = prompt_request.task.criteria
+        critique = judged(prompt_request.draft, criteria, is_sample=is_sample)
         is_unmeasurable = all(score.score is None for score in critique.scores)
         return json.dumps({**critique.model_dump(mode="json"), "unmeasurable": is_unmeasurable})
+    if isinstance(prompt_request, ReadPart):
+        return json.dumps({"summary": _beginning(prompt_request.text), "facts": []})
     if isinstance(prompt_request, ListCriteria):
         listed = checklist(prompt_request.task.instruction, prompt_request.task.draft)
         return json.dumps(
@@ -65,7 +79,16 @@ def length_of(prompt_request: PromptRequest) -> int:
         return len(prompt_request.revision.draft)
     if isinstance(prompt_request, Judge | Revise):
         return len(prompt_request.draft)
+    if isinstance(prompt_request, ReadPart):
+        return SUMMARY
     return len(prompt_request.task.draft or "")
+
+
+def _beginning(text: str) -> str:
+    """Return what stands for a summary: the first sentences, as the editor understands none."""
+    shown = text[:SUMMARY]
+    end = max(shown.rfind(mark) for mark in (".", "!", "?", "\n"))
+    return shown if len(text) <= SUMMARY or end < 0 else shown[: end + 1]
 
 
 def _revised(prompt_request: Revise) -> str:

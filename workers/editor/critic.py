@@ -147,12 +147,24 @@ MOST_EVIDENCE = 3
 """Quotations that show what a score was lost for, the worst first."""
 
 
-def judged(draft: str, criteria: Sequence[Criterion]) -> Critique:
-    """Return the verdict on a draft; criteria that cannot be measured on it have score None."""
+NOT_OF_A_SAMPLE = "Not measured: only parts of the text were read. A validator can count all of it."
+
+
+def judged(draft: str, criteria: Sequence[Criterion], *, is_sample: bool = False) -> Critique:
+    """Return the verdict on a draft; criteria that cannot be measured on it have score None.
+
+    A sample of a draft does not show how long that is.
+    """
     if looks_like_json(draft):
         return _judged_json(draft, criteria)
     analysis = Analysis(Document(draft))
-    assessed = [assess(analysis, criterion, measure_for(criterion)) for criterion in criteria]
+    measures = [(criterion, measure_for(criterion)) for criterion in criteria]
+    assessed = [
+        Assessed(criterion, measure, None, NOT_OF_A_SAMPLE)
+        if is_sample and measure is not None and measure.kind is MeasureKind.LENGTH
+        else assess(analysis, criterion, measure)
+        for criterion, measure in measures
+    ]
     scored = (
         assessed
         if analysis.says_enough

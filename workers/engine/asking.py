@@ -17,6 +17,7 @@ from workers.engine.replies.marks import in_brackets
 from workers.engine.replies.reader import (
     CUT_OFF,
     DECLINED,
+    OVERLONG,
     CutShort,
     Doubtful,
     DroppedItem,
@@ -108,6 +109,8 @@ def _roomier(asked: Ask, question: Ask, failure: StepError, attempt: int, *, is_
     in prose that was cut off twice. Raises every other failure, and `CutOff` where there is no more
     room or no other try.
     """
+    if failure.code == OVERLONG:
+        raise CutOff(failure, question, attempt) from None
     is_too_much = asked.room > 0 and failure.code in REFUSES_ROOM
     if not (is_too_much or failure.code == CUT_OFF):
         raise failure

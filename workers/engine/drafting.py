@@ -25,6 +25,7 @@ from workers.engine.prompts import Amend, Revise, RevisePassages, Task, Write
 from workers.engine.replies.likeness import Told
 from workers.engine.replies.reader import (
     NO_CRITIQUE,
+    OVERLONG,
     ReplyModel,
     ReplyReader,
     Unreadable,
@@ -397,6 +398,8 @@ async def revise(task: Task, base: RevisionBase) -> Draft:
         asked = question(path, "generator", prompt_request)
         text = await ask(asked, written_in, _unread(task), spared=int(is_first))
     except CutOff as cut_off:
+        if cut_off.code == OVERLONG and not is_first:
+            cut_off.steps = ("revise",)  # the edits, for which it stands in
         if not is_first or cut_off.asked > AGAIN:
             raise
         return await _edited(prompt_request, base.path, cut_off)

@@ -472,12 +472,20 @@ def _mean(first: CriterionScore, said: Sequence[Critique]) -> CriterionScore:
 CritiqueLine = TypeVar("CritiqueLine")
 
 
-Opinions = tuple[tuple[Critique, ...], tuple[Caveat, ...]]
+Samples = tuple[tuple[Critique, ...], tuple[Caveat, ...]]
 """What critics said, and a caveat for every sample that was left out."""
 
+Opinions = tuple[Critique, tuple[Caveat, ...]]
+"""What critics said, merged, and its caveats."""
 
-async def critiqued(task: Task, draft: str) -> tuple[Critique, tuple[Caveat, ...]]:
+Shown = Callable[[Task, str, PanelMember | None, int], Judge]
+"""Returns what a critic is asked about a draft."""
+
+
+async def critiqued(task: Task, draft: str, shown: Shown = Judge) -> Opinions:
     """Return the merged critique of all critics, asked at once and independently, and its caveats.
+
+    They are asked what `shown` asks.
 
     A panel after PoLL (arXiv:2404.18796), with roles as in ChatEval (arXiv:2308.07201); samples as
     in self-consistency (arXiv:2203.11171). A sample that fails is left out; a critic without any
@@ -486,12 +494,14 @@ async def critiqued(task: Task, draft: str) -> tuple[Critique, tuple[Caveat, ...
     panel: tuple[PanelMember | None, ...] = task.critics.panel or (None,)
     caveats: tuple[Caveat, ...] = ()
     if len(panel) == task.critics.samples == 1:
-        critique = await _opinion(_path(panel[0]), task, draft, panel[0])
+        critique = await _opinion(_path(panel[0]), task, draft, panel[0], shown)
     elif len(panel) == 1:
-        opinions, caveats = await _sampled(task, draft, panel[0])
+        opinions, caveats = await _sampled(task, draft, panel[0], shown)
         critique = merged(opinions, task.criteria)
     else:
-        said = await Together(CRITIC, tuple(_sampled(task, draft, member) for member in panel))
+        said = await Together(
+            CRITIC, tuple(_sampled(task, draft, member, shown) for member in panel)
+        )
         opinions = tuple(chain.from_iterable(critiques for critiques, _ in said))
         caveats = tuple(chain.from_iterable(missed for _, missed in said))
         critique = merged(opinions, task.criteria)
@@ -522,11 +532,11 @@ def merged(opinions: Sequence[Critique], criteria: Sequence[Criterion]) -> Criti
     )
 
 
-async def _sampled(task: Task, draft: str, member: PanelMember | None) -> Opinions:
+async def _sampled(task: Task, draft: str, member: PanelMember | None, shown: Shown) -> Samples:
     """Return the opinions of one critic, one for each sample."""
     path = _path(member)
     paths = [path, *(f"{path}/{number}" for number in range(2, task.critics.samples + 1))]
-    samples = [_opinion(at, task, draft, member, turn) for turn, at in enumerate(paths)]
+    samples = [_opinion(at, task, draft, member, shown, turn) for turn, at in enumerate(paths)]
     if len(samples) == 1:
         return (await samples[0],), ()
     done = await play_parts(path, samples)
@@ -534,9 +544,9 @@ async def _sampled(task: Task, draft: str, member: PanelMember | None) -> Opinio
 
 
 def _opinion(
-    path: str, task: Task, draft: str, member: PanelMember | None, turn: int = 0
+    path: str, task: Task, draft: str, member: PanelMember | None, shown: Shown, turn: int = 0
 ) -> MoveCoroutine[Critique]:
-    asked = question(path, "critic", Judge(task, draft, member, turn))
+    asked = question(path, "critic", shown(task, draft, member, turn))
     by = CRITIC
     if member is not None:
         asked, by = replace(asked, member=member.name), member.seat
@@ -648,10 +658,12 @@ LOCKED = "locked"
 """The source of findings about missing locked text; it does not count as a validator."""
 
 
-async def judge(task: Task, draft: Draft) -> Scored:
-    """Judge a draft: validators first, then the blind critics."""
+async def judge(
+    task: Task, draft: Draft, asking: Callable[[Task, str], MoveCoroutine[Opinions]] = critiqued
+) -> Scored:
+    """Judge a draft: validators first, then the blind critics, by `asking` them."""
     draft, checked = await _checked(task, draft)
-    critique, caveats = await critiqued(task, draft.text)
+    critique, caveats = await asking(task, draft.text)
     scores = (*critique.scores, *checked.scores)
     counted = task.counted
     is_decided = True in [measure.decides for measure in counted]

@@ -526,3 +526,27 @@ async def play_parts(path: str, parts: Sequence[MoveCoroutine[Reply]]) -> PartRe
     if len(refusals) == len(parts):
         raise first_of([refusals[index] for index in range(len(parts))])
     return PartResults(done, tuple(refusals.get(index) for index in range(len(parts))))
+
+
+async def play_in_lanes(
+    path: str, count: int, play: Callable[[int], MoveCoroutine[Reply]], lanes: int
+) -> PartResults[Reply]:
+    """Play so many parts, at most `lanes` of them at a time, and return as `play_parts` does.
+
+    A lane plays its parts one after the other.
+    """
+    replies: dict[int, Reply] = {}
+    refusals: dict[int, Refusal] = {}
+
+    async def lane(first: int) -> None:
+        for index in range(first, count, lanes):
+            try:
+                replies[index] = await play(index)
+            except Refusal as refusal:
+                refusals[index] = refusal
+
+    await Together(path, tuple(map(lane, range(min(lanes, count)))))
+    if len(refusals) == count:
+        raise first_of([refusals[index] for index in range(count)])
+    every = range(count)
+    return PartResults(tuple(map(replies.get, every)), tuple(map(refusals.get, every)))

@@ -18,7 +18,7 @@ from pkgutil import get_data
 from typing import Any, ClassVar, Self
 from unicodedata import is_normalized, normalize
 
-from app.contract.drafts import EditMode, sha256_of
+from app.contract.drafts import EditMode, is_long, sha256_of
 from app.contract.judgement import (
     FEWEST_LISTED,
     LONGEST_NAME,
@@ -57,6 +57,10 @@ class Place:
     titles: tuple[str, ...]
     before: str = ""
     """The text that stands before it, or its end, if there is one."""
+    first: int = 1
+    """The number of the part that has the first of the titles."""
+    parts: int = 0
+    """How many parts there are, if the titles are only those of its neighbours."""
     is_open: bool = False
     """Whether how many parts there will be is open; then the titles are those before it."""
 
@@ -219,6 +223,11 @@ class Task:
     def demanded(self) -> int:
         """How many validators that check its drafts count as passed or failed."""
         return self.demanding * self.has_validators + sum(checks.demanding for checks in self.own)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the client's draft is too long to be judged in one prompt."""
+        return self.is_clients_draft and is_long(self.draft)
 
     @cached_property
     def document(self) -> JsonDocument | None:
@@ -540,8 +549,9 @@ def _place(task: Task) -> Iterator[str]:
         if place.is_open:
             yield f"The text is part {place.number} of a larger one, which is not finished yet."
         else:
-            yield f"The text is part {place.number} of {len(place.titles)} of a larger one:"
-        titles = (f"{number}. {title}" for number, title in enumerate(place.titles, 1))
+            count = place.parts or len(place.titles)
+            yield f"The text is part {place.number} of {count} of a larger one:"
+        titles = (f"{number}. {title}" for number, title in enumerate(place.titles, place.first))
         if place.titles:
             yield tagged_text(task, "parts", "\n".join(titles))
         if place.before:
@@ -611,21 +621,51 @@ class Judge(PromptRequest):
             task,
             "critique",
             *_examples(task),
-            tagged_text(task, "draft", self.draft),
+            *self._shown(),
             *_seen_by(task, self.member),
             self._closing(),
             schema=schema_for(self),
             temperature=VERDICT if task.critics.samples == 1 else DIVERSE,
         )
 
+    def _shown(self) -> Iterator[str]:
+        """Yield what the critic is shown of the draft."""
+        yield tagged_text(self.task, "draft", self.draft)
+
+    def _length(self) -> tuple[int, int]:
+        """Return how many words and characters the draft has."""
+        return len(self.draft.split()), len(self.draft)
+
     def _closing(self) -> str:
         """Return what stands behind the draft: its length, as models cannot count, and the order.
 
         The order of the criteria in the prompt stays: providers cache what begins with it.
         """
-        keys, words, characters = self.keys, len(self.draft.split()), len(self.draft)
+        keys, (words, characters) = self.keys, self._length()
         order = f", in the order {', '.join(keys)}" if keys != self.task.keys else ""
         return FRAGMENTS["closing"].format(words=words, characters=characters, order=order)
+
+
+@value(slots=True)
+class JudgeParts(Judge):
+    """Judge a draft that is too long for one prompt, by summaries of its parts and their facts.
+
+    `draft` are the summaries, one after the other; the other fields say what it stands for.
+    """
+
+    summaries: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    words: int = 0
+    characters: int = 0
+
+    def _shown(self) -> Iterator[str]:
+        yield FRAGMENTS["by_parts"]
+        yield from numbered_texts(self.task, "summary of part", self.summaries)
+        if self.facts:
+            yield tagged_text(self.task, "facts", "\n".join(self.facts))
+
+    def _length(self) -> tuple[int, int]:
+        return self.words, self.characters
 
 
 def _examples(task: Task) -> Iterator[str]:

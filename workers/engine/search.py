@@ -189,7 +189,7 @@ class Search:
             first=first,
             own=own,
             is_reviewed=task.is_reviewed,
-            hears=True,
+            hears=not task.is_long,  # a revision of the whole is no work for one prompt
             task=task,
             escapes=limits.escape and not task.part,
         )
@@ -307,7 +307,7 @@ class Search:
         A draft that passes by luck too probably is judged again first.
         """
         task, confidence = self.task, self.limits.confidence
-        if task is not None and confidence is not None:
+        if task is not None and confidence is not None and not task.is_long:
             scored = await self._confirmed(task, confidence, scored, number, is_beside=is_beside)
         path = f"iterations/{number}"
         findings = (*scored.findings, *scored.critique.findings)

@@ -11,7 +11,7 @@ from app.contract.requests import ContextDocument
 from app.contract.reviews import ReviewPlan
 from app.contract.sections import Sections, split
 from app.contract.status import StopReason
-from workers.engine.drafting import heeded, judged_draft
+from workers.engine.drafting import Judging, heeded, judged_draft
 from workers.engine.judging import VALIDATORS, judge
 from workers.engine.moves import (
     Draft,
@@ -114,7 +114,13 @@ def going_on(task: Task, whole: Search) -> Task:
     return starting_from(task, base.scored.draft.text)
 
 
-async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | None) -> Outcome:
+async def closing(
+    task: Task,
+    whole: Search,
+    draft: Draft,
+    reason: StopReason | None,
+    judging: Judging = judge,
+) -> Outcome:
     """Judge the result of the inner searches as a whole, on the request's own criteria.
 
     The outcome has `reason` if the threshold is not met and no reviewer decided; it is None if a
@@ -123,7 +129,7 @@ async def closing(task: Task, whole: Search, draft: Draft, reason: StopReason | 
     whole.task, whole.is_last = task, True
     best = whole.ranking.best
     if best is None or best.scored.draft.sha256 != draft.sha256:
-        scored = await within(whole.upcoming, judge(task, draft))
+        scored = await within(whole.upcoming, judging(task, draft))
         with whole:  # from here on a stop keeps what was judged
             await whole.judged(scored)
             await heeded(task, whole)

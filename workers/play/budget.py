@@ -29,6 +29,7 @@ from app.contract.budget import (
     output_bounds,
     prompt_tokens,
     read_again,
+    rewriting,
     to_judge,
     to_write,
     tokens_in,
@@ -41,6 +42,7 @@ from app.contract.values import value
 from app.contract.waiting import QUOTA_OF
 from app.settings import Settings
 from app.store import NOTHING_SPENT, DaySpending, ReportSpending, Spent, open_spending
+from workers.engine.long_documents import ReadPart
 from workers.engine.moves import Ask
 from workers.engine.prompts import (
     Amend,
@@ -84,7 +86,7 @@ def reply_size(prompt_request: PromptRequest, request: RefinementRequest) -> Rep
             size = ReplySize(SHORT.expected, 2 * tokens_in(draft) + SLACK)
         case Judge(task=task):
             size = critique_size(len(task.criteria))
-        case ListCriteria():
+        case ListCriteria() | ReadPart():
             size = CHECKLIST
         case Question(most=number):
             size = as_long_as(100 * number)
@@ -175,6 +177,24 @@ class BudgetGuard:
         self._reserved[ask.path] = self._needed(ask, asked, output)
         return _bounded(ask, output, bounds)
 
+    def overlong(self, ask: Ask) -> str | None:
+        """Return why no reply can be as long as a text that is to be rewritten; None if one can.
+
+        Admission refuses to rewrite such a draft whole, and so is a part or a revision of it.
+        """
+        asked, choice = ask.prompt_request, self._choice(ask)
+        if self._request.edits == "full" or not isinstance(asked, Revise):
+            return None
+        for model in choice.names():
+            most = choice.max_output_tokens
+            found = rewriting(self._request, model, most, self._unknown, asked.draft)
+            if found and not found.fits:
+                return (
+                    f"rewriting this text takes about {found.needed} output tokens, and {model} has"
+                    f" room for {max(found.most, 0)}"
+                )
+        return None
+
     def waits_for_others(self, ask: Ask) -> bool:
         """Return whether other calls in flight hold a part of the budget."""
         return bool(self._reserved.keys() - {ask.path})
@@ -240,7 +260,7 @@ class BudgetGuard:
 
     @staticmethod
     def _writes_a_draft(ask: Ask) -> bool:
-        return ask.role == "generator" and not isinstance(ask.prompt_request, Derive)
+        return ask.role == "generator" and not isinstance(ask.prompt_request, Derive | ReadPart)
 
     def _observed(self, ask: Ask, asked: int) -> int:
         """Return the tokens that a first draft is written from and judged with, beside the request.

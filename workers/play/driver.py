@@ -55,6 +55,7 @@ from workers.play.replay import (
     RecordedStep,
     Replay,
     interrupted,
+    overlong,
     refused_entry,
     spared,
     unasked,
@@ -586,6 +587,9 @@ class Driver:
                 raise WorkerLeaving
         if self._is_pausing():
             raise PauseRequested
+        if isinstance(move, Ask) and (why := self._budget_guard.overlong(move)):
+            self._admit(move)
+            return overlong(move, why)
         granted = self._granted(move)
         if granted is None:
             return refused_entry(move)

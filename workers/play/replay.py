@@ -32,6 +32,7 @@ from app.contract.status import StopReason
 from app.contract.waiting import Waiting
 from workers.engine import moves
 from workers.engine.prompts import Prompt
+from workers.engine.replies.reader import OVERLONG
 from workers.engine.step_hash import about
 
 REFUSED = "budget_exhausted"
@@ -295,6 +296,11 @@ def refused_entry(move: moves.StepMove) -> StepFailed:
     """Return the journal entry of a call that the budget does not allow beside the others."""
     detail = "the rest of the budget is reserved for calls in flight and the first draft"
     return _not_performed(move, REFUSED, detail)
+
+
+def overlong(move: moves.Ask, detail: str) -> StepFailed:
+    """Return the journal entry of a text that is not rewritten, as no reply can be so long."""
+    return _not_performed(move, OVERLONG, detail)
 
 
 def spared(move: moves.StepMove) -> StepFailed:

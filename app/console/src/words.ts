@@ -30,6 +30,7 @@ export const FIXES: Record<string, string> = {
   nothing_judged: 'Retry it with a larger budget or more seconds.',
   poisoned: 'See the log of the worker for what ended its process, then retry it.',
   prompt_too_long: 'Submit it with less context, with the strategy nested, or with a model that takes longer texts.',
+  reply_overlong: 'Submit it with another model, or part by part: with the strategy nested.',
   reply_cut_off: 'Submit it with a larger max_output_tokens for that role, or with shorter texts.',
   reply_refused: 'Change the task or the text, or submit it with another model.',
   unknown_model: 'Submit it again with another model: its server has none of that name.',
@@ -78,6 +79,7 @@ export const CAVEATS: Record<string, string> = {
   item_dropped: 'Left out: something could not be used',
   lower_score: 'Lower score: another draft scored more',
   forgeable: 'Can be forged: a hostile draft could have forged the verdict of its tests',
+  summarized: 'By summaries: the whole is too long for one prompt',
 };
 
 export const SCORES_FROM: Record<string, string> = {

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from app.contract import Contract
 from app.contract.calls import Rates
+from app.contract.drafts import LONGEST_TEXT, MAX_TEXT
 from app.contract.errors import FieldConflict
 from app.contract.judgement import Criterion, Critics
 from app.contract.models import ROLES, Role
@@ -63,6 +64,9 @@ class Strategy(Contract):
 
     rewrites: ClassVar[bool] = True
     """Whether a revision may rewrite the client's whole draft, unless `edits` is `delta`."""
+
+    longest_draft: ClassVar[int] = MAX_TEXT
+    """Characters of the client's draft at most."""
 
     counts_scores: ClassVar[bool] = True
     """Whether the score of a validator can count; else `score` of a validator is rejected."""
@@ -144,6 +148,13 @@ class Strategy(Contract):
         """
         yield from ()
 
+    def read_in_parts(self, draft: str | None) -> tuple[str, ...]:
+        """Return the parts of a client's draft that is too long for one prompt; none of another.
+
+        They are read one by one before anything is judged.
+        """
+        return ()
+
     def stage_paths(self) -> tuple[str, ...]:
         """Return the paths of its stages or passes, for each of which a model may be drawn."""
         return ()
@@ -189,6 +200,14 @@ class Strategy(Contract):
 
     def refused(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
         """Yield all conflicts between a request and the strategy, those of `conflicts` first."""
+        if request.draft is not None and len(request.draft) > self.longest_draft:
+            able = _kinds_that(lambda strategy: strategy.longest_draft > self.longest_draft)
+            yield FieldConflict(
+                "/draft",
+                f"the draft has {len(request.draft)} characters, and {self.kind} takes at most"
+                f" {self.longest_draft}: use the strategy {able}, which refines up to"
+                f" {LONGEST_TEXT} part by part, or shorten the draft",
+            )
         yield from self.conflicts(request)
         if not self.judges_criteria:
             if request.criteria:

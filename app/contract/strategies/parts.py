@@ -7,13 +7,13 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.contract import Contract
 from app.contract.calls import Rates
-from app.contract.drafts import Instructions, PartName
+from app.contract.drafts import LONGEST_TEXT, Instructions, PartName, is_long, locked_spans
 from app.contract.errors import FieldConflict
-from app.contract.judgement import Criterion, Critics
+from app.contract.judgement import AUTO, Criterion, Critics
 from app.contract.limits import Threshold
 from app.contract.object_drafts import ObjectText
 from app.contract.reviews import ReviewPlan
-from app.contract.sections import MOST_SECTIONS, items_of, split
+from app.contract.sections import LONGEST_PART, MOST_SECTIONS, items_of, parts_of, split
 from app.contract.strategies import DEEPEST, LanguageNeed, Strategy
 from app.contract.strategies.loops import DEFAULT
 from app.contract.validators import AnyValidator, ItemValidators
@@ -403,7 +403,8 @@ Until = Annotated[
 class NestedStrategy(_OfItems, Strategy):
     """Refine n parts, each with another strategy to its own threshold, and join them.
 
-    Without `parts` they are the sections of the given draft. The joined text is judged as a whole.
+    Without `parts` they are the sections of the given draft. The joined text is judged as a whole,
+    one of more than 200,000 characters by summaries of its parts and by the facts that they share.
     The limits on cost, tokens and time apply to all parts together. (Recursive reprompting and
     revision, Re3, arXiv 2210.06774.)
     """
@@ -436,6 +437,7 @@ class NestedStrategy(_OfItems, Strategy):
 
     items: ClassVar[str] = "parts"
     rewrites: ClassVar[bool] = False
+    longest_draft: ClassVar[int] = LONGEST_TEXT
 
     @model_validator(mode="after")
     def _parts_can_be_played(self) -> Self:
@@ -469,6 +471,9 @@ class NestedStrategy(_OfItems, Strategy):
         enough = self.enough()
         return None if enough is None else enough.criterion
 
+    def read_in_parts(self, draft: str | None) -> tuple[str, ...]:
+        return parts_of(draft).texts if draft is not None and is_long(draft) else ()
+
     def language_need(self) -> LanguageNeed | None:
         if self.order == "sequence":
             return LanguageNeed("sums up what stands before a part", roles=("generator",))
@@ -488,6 +493,8 @@ class NestedStrategy(_OfItems, Strategy):
         part += rates.judge * (self._end_criterion() is not None)
         summed_up = (number - 1) * rates.ask * (self.order == "sequence")
         asked = rates.ask * self._asks_for_an_outline + summed_up
+        if is_long(draft):  # each part is read before and after its revision
+            asked += 2 * number * rates.ask
         return _as_a_whole(rates, draft) + asked + number * part
 
     def _items(self) -> tuple[Part, ...]:
@@ -510,6 +517,8 @@ class NestedStrategy(_OfItems, Strategy):
             )
         if isinstance(request.draft, ObjectText):
             yield FieldConflict("/draft", "nested refines the sections of a text, not an object")
+        if is_long(request.draft):
+            yield from self._too_much_for_a_long_draft(request)
         for index, part in enumerate(self.named()):
             at = f"/parts/{index}"
             own = _Item(at, None, part.criteria, part.validators, self.max_iterations, "/body")
@@ -518,6 +527,24 @@ class NestedStrategy(_OfItems, Strategy):
             draft = None if request.draft is None else UNWRITTEN
             own = _Item("", draft, (), (), self.max_iterations)
             yield from own.conflicts(request, self.body)
+
+    def _too_much_for_a_long_draft(self, request: "RefinementRequest") -> Iterator[FieldConflict]:
+        """Yield what would need the whole of a long draft in one prompt."""
+        is_listed = request.criteria == AUTO and request.task is None
+        for pointer, is_asked, instead in (
+            ("/compare", request.compare, "omit it"),
+            ("/outputs", request.outputs, "omit them"),
+            ("/review", request.review, "use `strategy.review`, which is about its parts"),
+            ("/strategy/order", self.order == "sequence", "use `together`"),
+            ("/criteria", is_listed, "list them, or give a task from which they follow"),
+        ):
+            if is_asked:
+                detail = "needs the whole draft in one prompt, for which it is too long"
+                yield FieldConflict(pointer, f"{detail}: {instead}")
+        kept = locked_spans(request.draft or "", request.locked)
+        if any(span.end - span.start > LONGEST_PART for span in kept):
+            detail = f"locked texts that overlap have at most {LONGEST_PART} characters together"
+            yield FieldConflict("/locked", detail)
 
     def rubrics(self) -> tuple[tuple[Criterion, ...], ...]:
         return (
@@ -547,6 +574,8 @@ class NestedStrategy(_OfItems, Strategy):
             return len(self.named())
         if draft == UNWRITTEN:
             return USUAL_SECTIONS if rates.is_usual else MOST_SECTIONS
+        if parts := self.read_in_parts(draft):
+            return len(parts)
         return len(split(draft).texts)
 
     def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:

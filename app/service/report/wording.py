@@ -37,6 +37,7 @@ ERRORS: Mapping[str, str] = {
     "nothing_judged": "The budget or a limit of time was exhausted before any draft was judged.",
     "prompt_too_long": "The texts are longer than the model, or its server, accepts.",
     "poisoned": "It killed the process that worked on it, again and again.",
+    "reply_overlong": "A text could not be edited, and is too long for its model to rewrite.",
     "reply_cut_off": "A model's reply was cut off by the limit on its length, also with more room.",
     "reply_refused": "A model refused to do what it was asked, as its server says.",
     "unknown_model": "The server has no model of that name, or not for this API key.",
@@ -76,6 +77,7 @@ CAVEATS: Mapping[str, str] = {
     "item_dropped": "**Left out.** Something could not be used.",
     "lower_score": "**Lower score.** Another draft scored more.",
     "forgeable": "**Can be forged.** A hostile draft could have forged the verdict of its tests.",
+    "summarized": "**By summaries.** The whole is too long for one prompt.",
 }
 
 ESCAPES: Mapping[Escape, str] = {

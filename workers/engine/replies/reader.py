@@ -49,6 +49,9 @@ from workers.engine.replies.texts import (
     without_thinking,
 )
 
+OVERLONG = "reply_overlong"
+"""The code of a step whose reply would be longer than its model can write."""
+
 CUT_OFF = "reply_cut_off"
 """The code of a step whose reply was cut off by the limit on its length."""
 

@@ -5,20 +5,34 @@ Parts in sequence have an outline, and each is shown those before it.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from app.contract.judgement import Finding, OnFail
 from app.contract.limits import Limits
 from app.contract.outcome import Caveat
-from app.contract.sections import MOST_SECTIONS, Sections, items_of
+from app.contract.requests import ContextDocument
+from app.contract.sections import MOST_SECTIONS, Sections, items_of, parts_of
 from app.contract.status import StopReason
 from app.contract.strategies.parts import AUTO_PARTS, BODY, UNTIL, Enough, NestedStrategy
 from app.contract.values import value
 from workers.engine.asking import ask, question, text_in
+from workers.engine.drafting import Judging
 from workers.engine.judging import (
+    Opinions,
     corrected_draft,
     critiqued,
+    judge,
     validator_findings,
     with_own_checks,
+)
+from workers.engine.long_documents import (
+    LANES,
+    SHEET,
+    Digest,
+    FactSheet,
+    critiqued_by_parts,
+    read_part,
+    read_parts,
 )
 from workers.engine.moves import (
     Check,
@@ -29,6 +43,7 @@ from workers.engine.moves import (
     StepError,
     Stopped,
     first_of,
+    play_in_lanes,
     play_parts,
     within,
 )
@@ -269,6 +284,8 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
     (arXiv:2210.06774). If the whole cannot be judged any more, its score is the lowest part's. A
     part that fails keeps the client's text, or is left out and listed as missing.
     """
+    if task.is_long:
+        return await _long(task, limits, plan)
     with Search.of(task, limits) as whole:
         if await passes_as_it_is(task, whole):
             return whole.outcome()
@@ -279,6 +296,53 @@ async def nested(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
         played = await _played(start, limits, plan, await _pieces(start, limits, plan, sections))
         return await _joined(task, limits, plan, whole, sections, played)
     return whole.outcome()
+
+
+async def _long(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
+    """Refine the parts of a draft that is too long for one prompt, several at a time.
+
+    The whole is judged by what is read of its parts, before and after. A part that contradicts
+    facts of the whole is a finding, and keeps the whole from passing.
+    """
+    digests: list[Digest] = []
+
+    async def asked_before(task: Task, text: str) -> Opinions:
+        digests[:] = await read_parts(task, parts_of(text, task.locked).texts)
+        return await critiqued_by_parts(task, text, digests)
+
+    async def judged_after(task: Task, draft: Draft) -> Scored:
+        return await judge(task, draft, partial(critiqued_by_parts, digests=digests))
+
+    with Search.of(task, limits) as whole:
+        given = Draft(task.draft or "", is_reply=task.is_clients_draft)
+        await whole.judged(await within(whole.upcoming, judge(task, given, asked_before)))
+        if whole.is_over:
+            return whole.outcome()
+        start = going_on(task, whole)
+        sections = parts_of(start.draft or "", task.locked)
+        sheet = FactSheet(digests)
+        pieces = _sections(_within(start, plan), limits, sections.texts, sheet)
+
+        async def revised(index: int) -> Outcome:
+            piece = pieces[index]
+            done = await refined_piece(piece, limits, plan)
+            text = done.best.scored.draft.text
+            if text != piece.text:
+                known = sheet.concerning(piece.text or "")
+                digests[index] = await read_part(task, piece.path, text, known)
+            return done
+
+        results = await play_in_lanes("parts", len(pieces), revised, LANES)
+        caveats = tuple(_contradicting(pieces, digests))
+        played = PartsPlayed(pieces, results, caveats)
+        return await _joined(task, limits, plan, whole, sections, played, judged_after)
+    return whole.outcome()
+
+
+def _contradicting(pieces: Iterable[Piece], digests: Iterable[Digest]) -> Iterator[Caveat]:
+    for piece, digest in zip(pieces, digests, strict=True):
+        for finding in digest.contradictions:
+            yield Caveat(code="goal_not_met", path=piece.path, detail=finding.message)
 
 
 async def _played(
@@ -294,8 +358,7 @@ async def _pieces(
     task: Task, limits: Limits, plan: NestedStrategy, sections: Sections | None
 ) -> tuple[Piece, ...]:
     """Return the sections of a draft, the parts that the plan names, or those of an outline."""
-    scope = f"{task.scope}{BODY}" if plan.body.kind == plan.kind else task.scope
-    within = replace(task, has_validators=False, own=(), scope=scope)
+    within = _within(task, plan)
     if (enough := plan.enough()) is not None:
         return _open_ended(within, limits, enough, plan.max_parts)
     if plan.parts == AUTO_PARTS:
@@ -306,17 +369,7 @@ async def _pieces(
             for n, item in enumerate(items, 1)
         )
     if sections is not None:
-        texts = sections.texts
-        titles, before = titles_of(texts), ("", *(text[-BEFORE:] for text in texts))
-        return tuple(
-            Piece(
-                f"section-{number}",
-                _part(starting_from(within, text), "", Place(number, titles, before[number - 1])),
-                limits.threshold,
-                text,
-            )
-            for number, text in enumerate(texts, 1)
-        )
+        return _sections(within, limits, sections.texts)
     titles = titles_of([f"{part.name}: {part.instructions}" for part in plan.named()])
     return tuple(
         Piece(
@@ -325,7 +378,7 @@ async def _pieces(
                 replace(
                     with_own_checks(task, f"parts/{part.name}", part.validators, ends=False),
                     criteria=part.criteria or task.criteria,
-                    scope=scope,
+                    scope=within.scope,
                 ),
                 part.instructions,
                 Place(number, titles),
@@ -335,6 +388,39 @@ async def _pieces(
             has_rubric=bool(part.criteria),
         )
         for number, part in enumerate(plan.named(), 1)
+    )
+
+
+def _within(task: Task, plan: NestedStrategy) -> Task:
+    """Return the task of the parts: what checks the whole does not check them."""
+    scope = f"{task.scope}{BODY}" if plan.body.kind == plan.kind else task.scope
+    return replace(task, has_validators=False, own=(), scope=scope)
+
+
+NEIGHBOURS = 5
+"""Parts before and after a part of a long draft whose titles it is shown."""
+
+
+def _sections(
+    within: Task, limits: Limits, texts: Sequence[str], sheet: FactSheet | None = None
+) -> tuple[Piece, ...]:
+    """Return the sections of a draft; with a sheet, each is shown the facts that concern it."""
+    titles, before = titles_of(texts), ("", *(text[-BEFORE:] for text in texts))
+
+    def placed(number: int, text: str) -> Task:
+        place, task = Place(number, titles, before[number - 1]), starting_from(within, text)
+        if sheet is not None:
+            first = max(1, number - NEIGHBOURS)
+            shown = titles[first - 1 : number + NEIGHBOURS]
+            place = replace(place, titles=shown, first=first, parts=len(texts))
+            if facts := sheet.concerning(text):
+                document = ContextDocument(name=SHEET, text="\n".join(facts))
+                task = informed(task, (document,))
+        return _part(task, "", place)
+
+    return tuple(
+        Piece(f"section-{number}", placed(number, text), limits.threshold, text)
+        for number, text in enumerate(texts, 1)
     )
 
 
@@ -366,6 +452,7 @@ async def _joined(
     whole: Search,
     sections: Sections | None,
     played: PartsPlayed,
+    judging: Judging = judge,
 ) -> Outcome:
     """Join the parts in their order and judge the whole."""
     pieces, made = played.pieces, played.results
@@ -382,7 +469,7 @@ async def _joined(
     draft = Draft(text, is_reply=False)
     reason = _reason(made, missing)
     try:
-        outcome = await closing(informed(task, observed), whole, draft, reason)
+        outcome = await closing(informed(task, observed), whole, draft, reason, judging)
     except Stopped:
         outcome = await _from_parts(task, limits, whole.number, draft, done)
     if missing and outcome.reason is StopReason.THRESHOLD_MET:  # by an incomplete text
