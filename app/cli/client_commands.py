@@ -75,7 +75,7 @@ from app.cli.root import (
 )
 from app.cli.silence import Silence
 from app.contract.batches import Batch
-from app.contract.drafts import MAX_TEXT
+from app.contract.drafts import LONGEST_TEXT
 from app.contract.events import Step, StepPage
 from app.contract.json_lines import json_lines
 from app.contract.judgement import AUTO, FindingsReply
@@ -114,13 +114,13 @@ def fields_of(
 
 def read_draft(path: Path, stdin: IO[bytes]) -> str:
     """Return the draft in a file, or of `stdin` for `-`; raise BadParameter for one of no use."""
-    text = read_text(path, stdin, at_most=4 * MAX_TEXT)
+    text = read_text(path, stdin, at_most=4 * LONGEST_TEXT)
     name = _name_of(path)
     if not text.strip():
         raise typer.BadParameter(f"{name} {'has only white space' if text else 'is empty'}")
-    if len(text) > MAX_TEXT:
+    if len(text) > LONGEST_TEXT:
         raise typer.BadParameter(
-            f"{name} is too long for a draft, which has at most {MAX_TEXT:,} characters"
+            f"{name} is too long for a draft, which has at most {LONGEST_TEXT:,} characters"
         )
     return text
 

@@ -212,7 +212,10 @@ class BodyTooLarge(HoneError):
     """The body is larger than HONE_MAX_BODY_BYTES, or that of a batch than 32 times as much."""
 
     code, status, title = "too_large", 413, "The body is too large"
-    fix = "Send a smaller body, or raise `HONE_MAX_BODY_BYTES`."
+    fix = (
+        "Send a smaller body, with characters as UTF-8 instead of `\\u` escapes, or raise"
+        " `HONE_MAX_BODY_BYTES`."
+    )
 
 
 class TooManyRequests(HoneError):

@@ -21,6 +21,7 @@ from app.contract.judgement import CriterionScore, Critique, Finding, PanelMembe
 from app.contract.requests import RefinementRequest
 from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.asking import again, question
+from workers.engine.long_documents import ReadPart
 from workers.engine.moves import Ask
 from workers.engine.pipeline import sample_prompts, task_of
 from workers.engine.prompts import (
@@ -123,6 +124,7 @@ def every(task: Task) -> Iterator[PromptRequest]:
     yield Weigh(task, ("TEXT-one", "TEXT-two"), ("TEXT-why", "TEXT-because"))
     yield from (Replan(task, (), SEEN, 2), Do(task, SEEN[0].step, SEEN))
     yield from (Outline(task, 5), Summarize(task, "TEXT-part"))
+    yield ReadPart(task, "TEXT-part", ("TEXT-fact",))
 
 
 KINDS = [type(it) for it in every(TASK)]

@@ -1,12 +1,13 @@
 """Texts taken apart into sections and joined again, byte for byte."""
 
 import time
+from pydoc_data.topics import topics
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.sections import MOST_SECTIONS, items_of, split
+from app.contract.sections import LONGEST_PART, MOST_SECTIONS, items_of, parts_of, split
 
 UNDER_A_HEADING = st.sampled_from(
     [
@@ -165,3 +166,37 @@ def test_a_hostile_text_takes_time_in_proportion_to_its_length(shape: str) -> No
     found = split(text)
     assert time.process_time() - started < 6
     assert found.joined(found.texts) == text
+
+
+EVERYTHING = "\n\n".join(topics.values())
+
+
+def test_a_long_text_is_cut_where_parts_may_begin_and_joined_byte_for_byte() -> None:
+    found = parts_of(f"---\ntitle: Help\n---\n\n{EVERYTHING}\n")
+    assert found.gaps[0] == "---\ntitle: Help\n---\n\n"
+    assert found.joined(found.texts) == f"---\ntitle: Help\n---\n\n{EVERYTHING}\n"
+    sizes = [len(text) for text in found.texts]
+    assert max(sizes) <= LONGEST_PART
+    assert min(sizes[:-1]) > 0.4 * LONGEST_PART
+    assert [text[:20] for text in found.texts[:2]] == [
+        'The "assert" stateme',
+        "Customizing attribut",
+    ]
+
+
+def test_no_part_begins_within_a_locked_text_or_a_fence() -> None:
+    locked = EVERYTHING[15_000:25_000]
+    code = "```\n" + "# no heading\n\n" * 700 + "```\n"
+    text = EVERYTHING[:40_000] + "\n" + code + EVERYTHING[40_000:]
+    found = parts_of(text, (locked,))
+    assert any(locked in part for part in found.texts)
+    assert any("```\n# no" in part and part.count("```") == 2 for part in found.texts)
+
+
+@pytest.mark.parametrize("shape", [*HOSTILE.values(), "\n", "x", " \u3002", "```\n", "\U0001f600"])
+def test_parts_of_a_hostile_text_are_bounded_and_joined_byte_for_byte(shape: str) -> None:
+    text = "a" + (shape * 400_000)[:400_000] + "z"
+    found = parts_of(text)
+    assert found.joined(found.texts) == text
+    assert max(map(len, found.texts)) <= LONGEST_PART
+    assert len(found.texts) <= 2 * len(text) // LONGEST_PART + 1

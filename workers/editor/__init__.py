@@ -14,7 +14,6 @@ from workers.engine.prompts import (
     Amend,
     Compare,
     Judge,
-    JudgeParts,
     ListCriteria,
     PromptRequest,
     Revise,
@@ -41,13 +40,13 @@ def editor_reply(prompt_request: PromptRequest) -> str:
             prompt_request.member.perspective or prompt_request.member.adversarial
         ):
             raise EditorCannot(f"{EDITOR} does not support `perspective` or `adversarial` critics")
-        is_sample = isinstance(prompt_request, JudgeParts)
+        is_sample = prompt_request.parts is not None
         criteria = prompt_request.task.criteria
         critique = judged(prompt_request.draft, criteria, is_sample=is_sample)
         is_unmeasurable = all(score.score is None for score in critique.scores)
         return json.dumps({**critique.model_dump(mode="json"), "unmeasurable": is_unmeasurable})
     if isinstance(prompt_request, ReadPart):
-        return json.dumps({"summary": _beginning(prompt_request.text), "facts": []})
+        return json.dumps({"summary": _beginning(prompt_request.text)})
     if isinstance(prompt_request, ListCriteria):
         listed = checklist(prompt_request.task.instruction, prompt_request.task.draft)
         return json.dumps(

@@ -19,9 +19,10 @@ from workers.engine.moves import Refusal, StepError, play_in_lanes
 from workers.engine.prompts import (
     TEXT,
     TEXT_OR_NULL,
-    JudgeParts,
+    Judge,
     Prompt,
     PromptRequest,
+    Summaries,
     Task,
     closed,
     tagged_text,
@@ -30,7 +31,7 @@ from workers.engine.prompts import (
 from workers.engine.replies.likeness import Source, words_and_signs
 from workers.engine.replies.reader import ReplyModel, ReplyReader, Unreadable, list_items
 
-SUMMARY = 1_200
+SUMMARY = 1_000
 """Characters of the summary of a part that are shown at most."""
 
 LANES = 16
@@ -92,8 +93,8 @@ class _Contradiction(ReplyModel):
 
 class _Said(ReplyModel):
     summary: str
-    facts: Any = ()
-    contradictions: Any = ()
+    facts: Any = None
+    contradictions: Any = None
 
 
 @value(slots=True)
@@ -128,8 +129,8 @@ def digest_in(text: str, path: str) -> Callable[[ReplyReader], Digest]:
         said, source = reply.read_as(_Said), Source(text)
         if not said.summary.strip():
             raise Unreadable("summary: it is empty")
-        facts = list_items(reply, said.facts, _Fact, "fact")
-        wrong = list_items(reply, said.contradictions, _Contradiction, "contradiction")
+        facts = list_items(reply, said.facts or [], _Fact, "fact")
+        wrong = list_items(reply, said.contradictions or [], _Contradiction, "contradiction")
         return Digest(
             said.summary.strip()[:SUMMARY],
             tuple(
@@ -243,15 +244,10 @@ async def critiqued_by_parts(task: Task, text: str, digests: Sequence[Digest]) -
     longest = min(SUMMARY, MOST_SUMMARIZED // len(digests))
     summaries = tuple(digest.summary[:longest] for digest in digests)
     sheet = FactSheet(digests)
-    shown = partial(
-        JudgeParts,
-        summaries=summaries,
-        facts=sheet.shared(),
-        words=len(text.split()),
-        characters=len(text),
-    )
-    judged_task = replace(task, draft=None)
-    critique, caveats = await critiqued(judged_task, "\n\n".join(summaries), shown)
+    parts = Summaries(summaries, sheet.shared(), len(text.split()), len(text))
+    unseen = replace(task, draft=None)
+    shown = partial(Judge, parts=parts)
+    critique, caveats = await critiqued(unseen, "\n\n".join(summaries), shown)
     wrong = tuple(finding for digest in digests for finding in digest.contradictions)
     detail = (
         f"the whole has {len(text):,} characters: it was judged by summaries of its"

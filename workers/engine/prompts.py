@@ -595,6 +595,17 @@ def object_with_list(name: str, items: dict[str, object]) -> dict[str, object]:
 
 
 @value(slots=True)
+class Summaries:
+    """What critics are shown of a draft that is too long for one prompt, and how long that is."""
+
+    texts: tuple[str, ...]
+    """A summary of each part, in their order."""
+    facts: tuple[str, ...]
+    words: int
+    characters: int
+
+
+@value(slots=True)
 class Judge(PromptRequest):
     """Judge a draft, blind: no threshold, no earlier score, no iteration, no author.
 
@@ -606,6 +617,8 @@ class Judge(PromptRequest):
     draft: str
     member: PanelMember | None = None
     turn: int = field(default=0, metadata={IN_WORDS: True})
+    parts: Summaries | None = None
+    """Set if the draft stands for another one, of whose parts it has the summaries."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -630,42 +643,24 @@ class Judge(PromptRequest):
 
     def _shown(self) -> Iterator[str]:
         """Yield what the critic is shown of the draft."""
-        yield tagged_text(self.task, "draft", self.draft)
-
-    def _length(self) -> tuple[int, int]:
-        """Return how many words and characters the draft has."""
-        return len(self.draft.split()), len(self.draft)
+        if self.parts is None:
+            yield tagged_text(self.task, "draft", self.draft)
+            return
+        yield FRAGMENTS["by_parts"]
+        yield from numbered_texts(self.task, "summary of part", self.parts.texts)
+        if self.parts.facts:
+            yield tagged_text(self.task, "facts", "\n".join(self.parts.facts))
 
     def _closing(self) -> str:
         """Return what stands behind the draft: its length, as models cannot count, and the order.
 
         The order of the criteria in the prompt stays: providers cache what begins with it.
         """
-        keys, (words, characters) = self.keys, self._length()
+        keys, words, characters = self.keys, len(self.draft.split()), len(self.draft)
+        if self.parts is not None:
+            words, characters = self.parts.words, self.parts.characters
         order = f", in the order {', '.join(keys)}" if keys != self.task.keys else ""
         return FRAGMENTS["closing"].format(words=words, characters=characters, order=order)
-
-
-@value(slots=True)
-class JudgeParts(Judge):
-    """Judge a draft that is too long for one prompt, by summaries of its parts and their facts.
-
-    `draft` are the summaries, one after the other; the other fields say what it stands for.
-    """
-
-    summaries: tuple[str, ...] = ()
-    facts: tuple[str, ...] = ()
-    words: int = 0
-    characters: int = 0
-
-    def _shown(self) -> Iterator[str]:
-        yield FRAGMENTS["by_parts"]
-        yield from numbered_texts(self.task, "summary of part", self.summaries)
-        if self.facts:
-            yield tagged_text(self.task, "facts", "\n".join(self.facts))
-
-    def _length(self) -> tuple[int, int]:
-        return self.words, self.characters
 
 
 def _examples(task: Task) -> Iterator[str]:

@@ -313,8 +313,9 @@ async def _long(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
     async def judged_after(task: Task, draft: Draft) -> Scored:
         return await judge(task, draft, partial(critiqued_by_parts, digests=digests))
 
-    with Search.of(task, limits) as whole:
-        given = Draft(task.draft or "", is_reply=task.is_clients_draft)
+    # Summaries are noise to a critic that measures exactly: one of two equal scores says nothing.
+    with Search.of(replace(task, is_exact=False), limits) as whole:
+        given = Draft(task.draft or "")
         await whole.judged(await within(whole.upcoming, judge(task, given, asked_before)))
         if whole.is_over:
             return whole.outcome()
