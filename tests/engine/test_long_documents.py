@@ -12,6 +12,7 @@ from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, Refusal, judged_by, request
 from workers.engine.long_documents import LANES, SHEET, Digest, FactSheet, ReadPart
 from workers.engine.moves import Ask, StepError, Stopped, Together
+from workers.engine.pipeline import strategy_for
 from workers.engine.prompts import Judge, Revise
 
 HELP = "\n\n".join(topics.values())[: MAX_TEXT + 50_000]
@@ -29,7 +30,10 @@ def read(*facts: tuple[str, str], contradicts: str = "") -> str:
 
 
 def reading(
-    reads: dict[str, str | Refusal], before: float = 0.4, after: float = 0.9
+    reads: dict[str, str | Refusal],
+    before: float = 0.4,
+    after: float = 0.9,
+    whole: float | None = None,
 ) -> EngineDriver:
     """A writer that puts a word into each part, and reads parts as said, by their paths."""
 
@@ -43,7 +47,12 @@ def reading(
                 assert isinstance(given, Revise)
                 yield given.draft.replace(" a ", " one ")
 
-    model = judged_by(lambda path, _: before if "iterations/0" in path else after, writer())
+    def score(path: str, _: str) -> float:
+        if whole is not None and path.startswith("iterations/"):
+            return whole
+        return before if "iterations/0" in path else after
+
+    model = judged_by(score, writer())
     return model
 
 
@@ -81,6 +90,16 @@ def test_a_long_draft_that_passes_is_not_revised() -> None:
     outcome = model.play(request(draft=HELP, strategy=NESTED, threshold=0.8))
     assert (outcome.best.path, outcome.best.scored.draft.text) == ("iterations/0", HELP)
     assert not prompts(model, Revise)
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_of_equal_verdicts_on_the_whole_the_one_with_revised_parts_is_returned(
+    is_exact: bool,
+) -> None:
+    model, asked = reading({}, whole=0.6), request(draft=HELP, strategy=NESTED, threshold=0.8)
+    strategy = strategy_for(asked, "482913", is_exact=is_exact)
+    outcome = model.run(strategy, asked.limits())
+    assert (outcome.best.path, outcome.lesson) == ("iterations/1", None)
 
 
 def test_a_part_is_shown_the_facts_that_concern_it_and_no_others() -> None:

@@ -116,3 +116,62 @@ async def test_what_a_reply_is_read_without_stands_in_the_record(
     (item,) = dropped["iterations/1/critique"]
     assert (item.code, item.path) == ("item_dropped", "iterations/1/critique")
     assert item.detail == "finding: unknown criterion 'style': Dull."
+
+
+CAPPED = ModelChoice(model="openai:gpt-5-mini", max_output_tokens=2_000)
+"""A model that may write less than the draft has."""
+
+
+def failed(events: object) -> dict[str, str]:
+    found = [it.data for it in events if isinstance(it.data, StepFailed)]  # type: ignore[attr-defined]
+    return {step.key: step.code for step in found}
+
+
+async def test_edits_that_cannot_be_applied_lead_to_no_rewriting_that_admission_would_refuse(
+    harness: RefinementHarness,
+) -> None:
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.prompt_request, Judge):
+            return verdict(0.5, call)
+        edit = {"search": "nowhere in the draft", "replace": "anything"}
+        return json.dumps({"edits": {"first": edit, "more": []}})
+
+    models = ScriptedAnswers(answer)
+    refinement_id = await harness.submit(CAPPED, draft=LONG, edits="delta")
+    ended = await harness.play(refinement_id, models)
+    assert not any("full" in key for key in models.calls)
+    assert failed(await harness.events(refinement_id)) == {
+        "iterations/1/revise/full": "reply_overlong"
+    }
+    assert ended.error is not None
+    assert (ended.error.code, ended.result and ended.result.draft) == ("reply_overlong", LONG)
+    assert "room for 2000" in ended.error.detail
+    assert "iterations/1/revise" in ended.error.steps
+
+
+async def test_auto_edits_each_part_that_is_too_long_to_rewrite_and_rewrites_the_others(
+    harness: RefinementHarness,
+) -> None:
+    short = "# Short\n\nA short part of the terms, which is said in few words.\n\n"
+
+    async def answer(key: str, call: ModelCall) -> str:
+        match call.prompt_request:
+            case Judge():
+                return verdict(0.4 if "iterations/0/" in key else 0.9, call)
+            case Amend():
+                return json.dumps(EDITS)
+        return short.strip().replace("few words", "a few words")
+
+    models = ScriptedAnswers(answer)
+    refinement_id = await harness.submit(
+        CAPPED, draft=f"{short}# Long\n\n{LONG}", edits="auto", strategy={"kind": "nested"}
+    )
+    ended = await harness.play(refinement_id, models)
+    written = {key for key in models.calls if "revise" in key}
+    assert written == {
+        "parts/section-1/iterations/1/revise",
+        "parts/section-2/iterations/1/revise/edits",
+    }
+    assert ended.result is not None
+    assert "in a few words" in ended.result.draft
+    assert "Sentence 7 in" in ended.result.draft

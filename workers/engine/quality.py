@@ -442,6 +442,8 @@ class Ranking:
         """The highest score so far, of whatever kind."""
         self._judged: list[Judgement] = []
         self._beside: set[str] = set()
+        self.prefers_latest = False
+        """Whether the later one of two drafts of equal rank is the best."""
         self._has_joined = False
         """Whether a text that was worked on in parts was added: no one revision made it."""
 
@@ -515,6 +517,8 @@ class Ranking:
                 self.best = judgement
         elif judgement.rank == top.rank:
             self.base = judgement
+            if self.prefers_latest:
+                self.best = judgement
         return gain
 
     def prefer_passing(self, last: Judgement, goal: float) -> None:

@@ -313,12 +313,12 @@ async def _long(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
     async def judged_after(task: Task, draft: Draft) -> Scored:
         return await judge(task, draft, partial(critiqued_by_parts, digests=digests))
 
-    # Summaries are noise to a critic that measures exactly: one of two equal scores says nothing.
-    with Search.of(replace(task, is_exact=False), limits) as whole:
+    with Search.of(task, limits) as whole:
+        whole.ranking.prefers_latest = True  # summaries that are equal say nothing about revisions
         given = Draft(task.draft or "")
         await whole.judged(await within(whole.upcoming, judge(task, given, asked_before)))
         if whole.is_over:
-            return whole.outcome()
+            return replace(whole.outcome(), lesson=None)
         start = going_on(task, whole)
         sections = parts_of(start.draft or "", task.locked)
         sheet = FactSheet(digests)
