@@ -1,6 +1,7 @@
 """The iterations and the steps that a journal has."""
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -248,22 +249,80 @@ def _lines(text: str) -> Lines:
 
 
 def _operations(old: Lines, new: Lines) -> list[Operation]:
-    """Return the operations; the common beginning and end are split off, as that is cheap."""
+    """Return the operations; between lines that stand once in both drafts each part by itself."""
+    operations: list[Operation] = []
+    i1 = j1 = pairs = 0
+    for i2, j2 in (*_anchors(old, new), (len(old), len(new))):
+        head = _shared(old[i1:i2], new[j1:j2])
+        tail = _shared(old[i1 + head : i2][::-1], new[j1 + head : j2][::-1])
+        start, end, to, until = i1 + head, i2 - tail, j1 + head, j2 - tail
+        size = (end - start) * (until - to)
+        operations.append(("equal", i1, start, j1, to))
+        if not size:
+            operations.append(("delete" if start < end else "insert", start, end, to, until))
+        elif pairs + size > MAX_PAIRS:
+            operations.append(("replace", start, end, to, until))
+        else:
+            pairs += size
+            changed = SequenceMatcher(None, old[start:end], new[to:until])
+            operations += [
+                (tag, start + a1, start + a2, to + b1, to + b2)
+                for tag, a1, a2, b1, b2 in changed.get_opcodes()
+            ]
+        operations.append(("equal", end, i2, until, j2))
+        i1, j1 = i2, j2
+    return _merged(operations)
+
+
+def _merged(operations: Iterable[Operation]) -> list[Operation]:
+    """Return operations without empty ones; neighbours of one kind are one."""
+    merged: list[Operation] = []
+    for tag, i1, i2, j1, j2 in operations:
+        if i1 == i2 and j1 == j2:
+            continue
+        begins = (i1, j1)
+        if merged and merged[-1][0] == tag:
+            _, *(begun, _, to, _) = merged.pop()
+            begins = (begun, to)
+        merged.append((tag, begins[0], i2, begins[1], j2))
+    return merged
+
+
+def _anchors(old: Lines, new: Lines) -> list[tuple[int, int]]:
+    """Return where lines stand that are unique in both drafts, in an order that both have.
+
+    There are none for drafts that are compared as a whole. Patience diff (Cohen, 2010).
+    """
     head = _shared(old, new)
     tail = _shared(old[head:][::-1], new[head:][::-1])
-    old_end, new_end = len(old) - tail, len(new) - tail
-    operations: list[Operation] = [("equal", 0, head, 0, head)] if head else []
-    if (old_end - head) * (new_end - head) > MAX_PAIRS:
-        operations.append(("replace", head, old_end, head, new_end))
-    else:
-        changed = SequenceMatcher(None, old[head:old_end], new[head:new_end])
-        operations += [
-            (tag, head + i1, head + i2, head + j1, head + j2)
-            for tag, i1, i2, j1, j2 in changed.get_opcodes()
-        ]
-    if tail:
-        operations.append(("equal", old_end, len(old), new_end, len(new)))
-    return operations
+    if (len(old) - head - tail) * (len(new) - head - tail) <= MAX_PAIRS:
+        return []
+    counts = Counter(old), Counter(new)
+    places = {line: place for place, line in enumerate(new) if counts[1][line] == 1}
+    found = [
+        (place, places[line])
+        for place, line in enumerate(old)
+        if line in places and counts[0][line] == 1
+    ]
+    return _longest_rising(found)
+
+
+def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the most pairs, in their order, whose second numbers rise."""
+    tops: list[int] = []
+    piles: list[int] = []
+    before: list[int] = []
+    for number, (_, place) in enumerate(pairs):
+        pile = bisect_left(tops, place)
+        before.append(piles[pile - 1] if pile else -1)
+        tops[pile : pile + 1] = [place]
+        piles[pile : pile + 1] = [number]
+    rising = []
+    number = piles[-1] if piles else -1
+    while number >= 0:
+        rising.append(pairs[number])
+        number = before[number]
+    return rising[::-1]
 
 
 def _shared(old: Lines, new: Lines) -> int:

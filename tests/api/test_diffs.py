@@ -67,3 +67,15 @@ def test_drafts_with_too_many_changed_lines_are_one_replacement() -> None:
     old, new = "a\nb\n" * 10_000, "same\n" + "a\nc\n" * 10_000
     diff = diff_of(iteration(0, old), iteration(1, new))
     assert [operation.op for operation in diff.operations] == ["replace"]
+
+
+def test_a_long_draft_is_compared_between_lines_that_stand_once_in_both() -> None:
+    lines = [f"line {number}\n" for number in range(60_000)]
+    changed = [f"new {line}" if number % 600 == 7 else line for number, line in enumerate(lines)]
+    moved = [*changed[:30_000], *changed[31_000:], *changed[30_000:31_000]]
+    diff = diff_of(iteration(0, "".join(lines)), iteration(1, "".join(moved)))
+    assert "".join(operation.from_text for operation in diff.operations) == "".join(lines)
+    assert "".join(operation.to_text for operation in diff.operations) == "".join(moved)
+    replaced = [operation for operation in diff.operations if operation.op == "replace"]
+    assert len(replaced) > 90
+    assert {operation.from_end - operation.from_start for operation in replaced} == {1}

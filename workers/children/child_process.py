@@ -40,12 +40,12 @@ class ChildProcess:
         """The id of the process, or None if none runs."""
         return self._process.pid if self._process else None
 
-    def ask(self, line: bytes) -> bytes:
-        """Return the answer, or nothing if the process dies or takes more than `wall_s`."""
+    def ask(self, line: bytes, times: float = 1.0) -> bytes:
+        """Return the answer, or nothing if the process dies or takes more than `times` `wall_s`."""
         process = self._process = self._process or self._started()
         assert process.stdin
         assert process.stdout
-        out_of_time = threading.Timer(self._wall_s, process.kill)
+        out_of_time = threading.Timer(times * self._wall_s, process.kill)
         out_of_time.start()
         try:
             process.stdin.write(line + b"\n")

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Self
 
+from app.contract.drafts import MAX_TEXT
 from app.contract.validators import AnyValidator
 from workers.children.child_process import ChildProcess, cpu_time_s
 from workers.children.turns import Turns
@@ -89,15 +90,16 @@ class CheckProcess:
                 "documents": [each.model_dump() for each in documents],
             }
         )
+        times = allowed_times(draft)
         for _ in range(2):
             started = time.monotonic()
             before = cpu_time_s(self._child.pid) if self._child.pid else 0.0
-            if reply := self._child.ask(asked.encode()):
+            if reply := self._child.ask(asked.encode(), times):
                 assert self._child.pid
                 self.used_s += cpu_time_s(self._child.pid) - before
                 return json.loads(reply)
-            self.used_s += self._cpu_s
-            if time.monotonic() - started >= self._cpu_s:
+            self.used_s += times * self._cpu_s
+            if time.monotonic() - started >= times * self._cpu_s:
                 break
         return None
 
@@ -107,11 +109,16 @@ class CheckProcess:
         self._child.close()
 
 
+def allowed_times(draft: str) -> float:
+    """Return how many times the CPU time of other drafts a check of this one has, if it is long."""
+    return max(1.0, len(draft) / MAX_TEXT)
+
+
 def too_expensive(kind: str) -> Violation:
     """Return the violation of a draft that could not be checked within the limits."""
     return Violation(
-        f"could not be checked: this {kind} validator needs more than {CPU_S:g} s or too much "
-        "memory for this draft",
+        f"could not be checked: this {kind} validator needs more than {CPU_S:g} s, or that for each"
+        f" {MAX_TEXT} characters, or too much memory for this draft",
         "simplify the validator, or shorten the draft",
         weight=HIDES_OTHERS,
         skipped=True,

@@ -22,7 +22,7 @@ from app.contract.validators import AnyValidator
 from workers.children.child_process import OutOfTime, cpu_limit, limit_memory
 from workers.text.edits import Edit
 from workers.validators import check_of, corrections, violations
-from workers.validators.check_process import too_expensive
+from workers.validators.check_process import allowed_times, too_expensive
 from workers.validators.violation import ValidatorUnavailable, Violation
 
 MEMORY_BYTES = 1 << 30
@@ -54,7 +54,7 @@ def _answer(line: bytes, cpu_s: float) -> tuple[Violation | Edit, ...]:
         check_of(validator.family(), validator.kind)
     fixes = asked["does"] == "fix"
     try:
-        with cpu_limit(cpu_s):
+        with cpu_limit(cpu_s * allowed_times(asked["draft"])):
             if fixes:
                 return tuple(corrections(validator, asked["draft"]))
             return tuple(violations(validator, asked["draft"], documents))
