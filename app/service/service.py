@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from app.contract.access import Quotas
 from app.contract.budget import RefinementEstimate
-from app.contract.drafts import lacking, locked_in_order, spans_of
+from app.contract.drafts import is_long, lacking, locked_in_order, spans_of
 from app.contract.editor import EDITOR
 from app.contract.endpoints import REVEALED
 from app.contract.errors import (
@@ -34,6 +34,7 @@ from app.contract.pairs import WantedPairs
 from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import RefinementRequest, default_grounding
 from app.contract.reviews import PendingReview, ReviewDecision
+from app.contract.sections import LONGEST_PART
 from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapshot, SnapshotPage
 from app.contract.status import TERMINAL, Status
 from app.contract.strategies.loops import DEFAULT
@@ -361,6 +362,8 @@ class Service:
         """
         request = await self._store.request(tenant, refinement_id)
         longest = sum(map(len, known_texts(request)))
+        if request.draft is not None and is_long(request.draft):
+            longest -= len(request.draft) - LONGEST_PART
         limit = min(limit, max(1, MOST_CHARACTERS // (longest + 1)))
         journal = await self._journal(tenant, refinement_id)
         ended = list(ended_steps(journal))
