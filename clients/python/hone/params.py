@@ -808,7 +808,8 @@ class NestedStrategy(TypedDict):
     """
     Refine n parts, each with another strategy to its own threshold, and join them.
 
-    Without `parts` they are the sections of the given draft. The joined text is judged as a whole.
+    Without `parts` they are the sections of the given draft. The joined text is judged as a whole,
+    one of more than 200,000 characters by summaries of its parts and by the facts that they share.
     The limits on cost, tokens and time apply to all parts together. (Recursive reprompting and
     revision, Re3, arXiv 2210.06774.)
     """

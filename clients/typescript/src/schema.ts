@@ -582,10 +582,10 @@ export interface components {
         Caveat: {
             /**
              * Code
-             * @description `stage_given_up`: a stage, pass or part failed, or a stage did not pass; `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its own threshold, floors or validators; `unverified`: the facts or steps of the draft were not verified; `validator_skipped`: a validator did not run on the draft; `text_missing`: a stage, pass, part or output has no text; `item_dropped`: an item that could not be used was left out; `lower_score`: another draft scored more; `forgeable`: a hostile draft could have forged the verdict of a validator. The first four keep `passed` false, unless the request accepts them; so does `text_missing`, but of an output.
+             * @description `stage_given_up`: a stage, pass or part failed, or a stage did not pass; `goal_not_met`: the goal of a plan was not shown to be met, or a part or pass missed its own threshold, floors or validators; `unverified`: the facts or steps of the draft were not verified; `validator_skipped`: a validator did not run on the draft; `text_missing`: a stage, pass, part or output has no text; `item_dropped`: an item that could not be used was left out; `lower_score`: another draft scored more; `forgeable`: a hostile draft could have forged the verdict of a validator; `summarized`: the whole is too long for one prompt and was judged by summaries of its parts. The first four keep `passed` false, unless the request accepts them; so does `text_missing`, but of an output.
              * @enum {string}
              */
-            code: "stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped" | "text_missing" | "item_dropped" | "lower_score" | "forgeable";
+            code: "stage_given_up" | "goal_not_met" | "unverified" | "validator_skipped" | "text_missing" | "item_dropped" | "lower_score" | "forgeable" | "summarized";
             /**
              * Path
              * @description Path of the stage, part, draft or step that it is about.
@@ -2158,7 +2158,8 @@ export interface components {
          * NestedStrategy
          * @description Refine n parts, each with another strategy to its own threshold, and join them.
          *
-         *     Without `parts` they are the sections of the given draft. The joined text is judged as a whole.
+         *     Without `parts` they are the sections of the given draft. The joined text is judged as a whole,
+         *     one of more than 200,000 characters by summaries of its parts and by the facts that they share.
          *     The limits on cost, tokens and time apply to all parts together. (Recursive reprompting and
          *     revision, Re3, arXiv 2210.06774.)
          */
