@@ -271,6 +271,13 @@ async def test_a_preference_comes_out_as_a_pair(editor_service: RunningService) 
     assert pair["chosen"] != pair["rejected"]
 
 
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_document_that_no_prompt_holds_is_refined(editor_service: RunningService) -> None:
+    server = str(editor_service.client.base_url)
+    printed = await asyncio.to_thread(run, "examples/long_document.sh", server)
+    assert len(printed) > 400_000
+
+
 @pytest.mark.long
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_comparison_on_its_page_comes_out_as_printed(

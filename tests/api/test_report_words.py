@@ -60,6 +60,7 @@ def test_every_other_choice_of_the_contract_has_its_words() -> None:
         "item_dropped",
         "lower_score",
         "forgeable",
+        "summarized",
     }
     assert wording.SCORES_FROM.keys() == set(get_args(get_args(ScoreFrom)[0]))
     assert wording.ACTIONS.keys() == set(get_args(get_args(ReviewAction)[0]))

@@ -63,13 +63,13 @@ async def test_a_long_draft_is_refined_by_parts_and_shown_everywhere(
 
 async def test_a_draft_of_another_script_is_counted_by_characters(service: RunningService) -> None:
     draft = "\u6587\u5b57\u306f\u6587\u3067\u3059\u3002\U0001f600\n\n" * 25_000
-    refinement_id = await service.submit(
-        **body(draft, validators=[{"kind": "length", "max_words": 9}])
-    )
+    check = {"kind": "length", "max_characters": 9}
+    refinement_id = await service.submit(**body(draft, validators=[check]))
     ended = await service.ended(refinement_id)
-    assert ended["status"] == "x", (ended["status"], ended["reason"],ended["best"], ended["result"]["caveats"])
-    told = await service.get(refinement_id, "/request")
-    assert told["draft"] == draft
+    assert (ended["status"], ended["outcome"]) == ("succeeded", "best_effort")
+    (judged,) = (await service.get(refinement_id, "/iterations?path="))["data"]
+    assert judged["draft"] == draft
+    assert f"{len(draft)} characters" in judged["findings"][0]["message"]
 
 
 @pytest.mark.long
