@@ -29,6 +29,7 @@ FIXES = {
     "nothing_judged": "Retry with larger limits; `detail` says what it waited for.",
     "prompt_too_long": "Shorten the context, use `nested`, or a model that takes more.",
     "poisoned": "Report it: `detail` says what was seen. The same request would do it again.",
+    "reply_overlong": "Use the strategy `nested`, or a model with longer replies.",
     "reply_cut_off": "Use `edits`, the strategy `nested`, or a model with longer replies.",
     "reply_refused": "Change the task or the draft, or use another model.",
     "unknown_model": "Submit it with a model that `GET /v1/models` lists.",

@@ -331,7 +331,11 @@ def first_judgement(request: RefinementRequest, models: Models) -> tuple[Estimat
 def first_draft(request: RefinementRequest, models: Models) -> tuple[Estimate, ...]:
     """Return the calls up to the first judged draft, without those that list the criteria."""
     if parts := request.strategy.read_in_parts(request.draft):
-        return _first_read(request, models, parts)
+        asked, shown = prompt_tokens(request), (MOST_SUMMARIZED + MOST_SHARED) // BYTES_PER_TOKEN
+        generator, sizes = models["generator"], map(tokens_in, parts)
+        read = output_bounds(generator, CHECKLIST).expected
+        reading = [call_estimate(generator, asked + size, read) for size in sizes]
+        return (*reading, *to_judge(request, models, shown))
     if request.draft is not None:
         followed = _to_follow(request, models, request.draft)
         written = sum(read_again(estimate.output_tokens) for estimate in followed)
@@ -340,19 +344,6 @@ def first_draft(request: RefinementRequest, models: Models) -> tuple[Estimate, .
         return _first_prepared(request, models)
     generator, written = models["generator"], _first_draft(request, models)
     return (call_estimate(generator, prompt_tokens(request), written), *to_judge(request, models))
-
-
-def _first_read(
-    request: RefinementRequest, models: Models, parts: Iterable[str]
-) -> tuple[Estimate, ...]:
-    """Return what judging a long draft consumes, each of whose parts is read before."""
-    asked, generator = prompt_tokens(request), models["generator"]
-    read = output_bounds(generator, CHECKLIST).expected
-    shown = (MOST_SUMMARIZED + MOST_SHARED) // BYTES_PER_TOKEN
-    return (
-        *[call_estimate(generator, asked + tokens_in(part), read) for part in parts],
-        *to_judge(request, models, shown),
-    )
 
 
 def _to_follow(request: RefinementRequest, models: Models, draft: str) -> tuple[Estimate, ...]:

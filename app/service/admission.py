@@ -16,7 +16,6 @@ from math import inf
 
 from app.contract.access import Quotas
 from app.contract.budget import Rewriting, first_judgement, rewriting
-from app.contract.drafts import is_long
 from app.contract.editor import EDITOR, measure_for
 from app.contract.errors import FieldError, InvalidRequest, pointer_to
 from app.contract.json_schemas import MAX_VALUES, schema_errors
@@ -287,15 +286,7 @@ class Admission:
             for model in generator.names():
                 found = rewriting(request, model, chosen, unknown)
                 if found and not found.fits:
-                    yield (
-                        "/edits",
-                        _too_long(
-                            model,
-                            found,
-                            is_chosen=chosen is not None,
-                            is_part=is_long(request.draft),
-                        ),
-                    )
+                    yield "/edits", _too_long(model, found, is_chosen=chosen is not None)
 
 
 def _generators(request: RefinementRequest, choices: Choices) -> list[ModelChoice]:
@@ -380,20 +371,18 @@ def _unpriced(model: str) -> str:
     )
 
 
-def _too_long(model: str, found: Rewriting, *, is_chosen: bool, is_part: bool) -> str:
+def _too_long(model: str, found: Rewriting, *, is_chosen: bool) -> str:
     limit = f"`max_output_tokens` allows {model}" if is_chosen else f"{model} has room for"
     raised = ""
     if is_chosen:
         raised = ", omit `max_output_tokens`"
     elif capacity_of(model) is None:
         raised = ", raise HONE_MAX_OUTPUT_TOKENS on the server if the model can write more"
-    what, instead = "this draft", ", use the strategy nested, which refines it part by part"
-    if is_part:
-        what, instead = "the longest part of this draft", ""
     return (
-        f"rewriting {what} takes about {found.needed} output tokens, and {limit}"
-        f" {max(found.most, 0)}: set `edits` to `delta` or `auto`{instead}{raised}, or name a model"
-        " that can write more in models.generator"
+        f"rewriting this draft (with nested, a part of it) takes about {found.needed} output"
+        f" tokens, and {limit} {max(found.most, 0)}: set `edits` to `delta` or `auto`, use the strategy"
+        f" nested, which refines it part by part{raised}, or name a model that can write more in"
+        " models.generator"
     )
 
 
