@@ -380,9 +380,9 @@ def _too_long(model: str, found: Rewriting, *, is_chosen: bool) -> str:
         raised = ", raise HONE_MAX_OUTPUT_TOKENS on the server if the model can write more"
     return (
         f"rewriting this draft (with nested, a part of it) takes about {found.needed} output"
-        f" tokens, and {limit} {max(found.most, 0)}: set `edits` to `delta` or `auto`, use the strategy"
-        f" nested, which refines it part by part{raised}, or name a model that can write more in"
-        " models.generator"
+        f" tokens, and {limit} {max(found.most, 0)}: set `edits` to `delta` or `auto`, use the"
+        f" strategy nested, which refines it part by part{raised}, or name a model that can write"
+        " more in models.generator"
     )
 
 
