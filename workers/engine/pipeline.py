@@ -383,7 +383,7 @@ def sample_prompts(request: RefinementRequest, nonce: str) -> tuple[Prompt, ...]
     Nothing is asked. The critique and, unless the client gives one, the draft are samples.
     """
     task = task_of(request, nonce)
-    text = request.draft or SAMPLE
+    text = next(iter(request.strategy.read_in_parts(request.draft)), request.draft or SAMPLE)
     critique = Critique(
         scores=tuple(
             CriterionScore(criterion=criterion.name, score=0.5, reason="It meets about half.")

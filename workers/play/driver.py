@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from app.contract.budget import DEFAULT_MAX_OUTPUT_TOKENS
+from app.contract.drafts import is_long
 from app.contract.events import StepCompleted, StepFailed
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, TimeLimit
@@ -279,7 +280,7 @@ def _is_reviewed(request: RefinementRequest) -> bool:
 def _first_place(request: RefinementRequest) -> str | None:
     """Return the path at which the strategy reads a reply that precedes its first call."""
     if request.draft is not None and request.feedback is None:  # which is judged first
-        return "iterations/0/said"
+        return None if is_long(request.draft) else "iterations/0/said"
     return None if request.strategy.inner() else "iterations/1/given"
 
 
