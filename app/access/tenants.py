@@ -208,7 +208,7 @@ async def _sums(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
 
 async def _events(store: Store, tenant: str, refinement_id: str) -> AsyncIterator[Any]:
     after = 0
-    while events := await store.events(tenant, refinement_id, after, AT_ONCE):
+    while events := await store.events(tenant, refinement_id, after, AT_ONCE, unpacks_once=True):
         for event in events:
             yield json.loads(event.json)
         after = events[-1].number

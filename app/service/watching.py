@@ -61,7 +61,8 @@ STEP_ENDS = {EventType.STEP_COMPLETED.encode(), EventType.STEP_FAILED.encode()}
 RATED = EventType.RATED.encode()
 
 BATCH = 8
-"""Events read at a time for a watcher, which bounds the memory of a slow one."""
+"""Events read at a time for a watcher, which bounds the memory of a slow one; of a packed record,
+which is decompressed as a whole, all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,7 @@ class Watching:
     ) -> Events:
         """Return events of the journal up to the end, and let the buffer go on after them."""
         buffer.take(after)
-        events = await self._store.events(tenant, refinement_id, after, BATCH)
+        events = await self._store.events(tenant, refinement_id, after, BATCH, unpacks_once=True)
         if len(events) == BATCH:
             buffer.receive(())  # there may be more of them
         return _to_the_end(events)

@@ -275,13 +275,20 @@ class RefinementReader:
 
     @refusing
     async def events(
-        self, tenant: str, refinement_id: str, after: int = 0, limit: int = 1_000
+        self,
+        tenant: str,
+        refinement_id: str,
+        after: int = 0,
+        limit: int = 1_000,
+        *,
+        unpacks_once: bool = False,
     ) -> tuple[StoredEvent, ...]:
         """Return at most `limit` events after number `after`, oldest first, ready to send.
 
+        If it `unpacks_once` they are all of a packed record, which is decompressed for every page.
         Raises RefinementNotFound.
         """
-        entries = await self._entries(tenant, refinement_id, after, limit)
+        entries = await self._entries(tenant, refinement_id, after, limit, unpacks_once)
         return tuple([stored_event(*entry) for entry in entries])
 
     @refusing
@@ -380,10 +387,18 @@ class RefinementReader:
         return sought.are_in((*texts, *stored))
 
     async def _entries(
-        self, tenant: str, refinement_id: str, after: int, limit: int
+        self,
+        tenant: str,
+        refinement_id: str,
+        after: int,
+        limit: int,
+        unpacks_once: bool = False,
     ) -> list[tuple[bytes, Summary, bytes, bool]]:
         """Return id, fields, snapshot if it is terminal, and whether the work has ended with it."""
-        entries, summary, ended = await self._read_entries(tenant, refinement_id, after, limit)
+        reading = self._read_entries(tenant, refinement_id, after, limit, unpacks_once)
+        entries, summary, ended = await reading
+        if unpacks_once and len(entries) > limit + 1:
+            limit = len(entries)
         found = []
         for place, (entry_id, entry) in enumerate(entries[:limit]):
             final, is_over = b"", 0 < ended <= number_of(entry_id)
@@ -395,7 +410,7 @@ class RefinementReader:
         return found
 
     async def _read_entries(
-        self, tenant: str, refinement_id: str, after: int, limit: int
+        self, tenant: str, refinement_id: str, after: int, limit: int, unpacks_once: bool
     ) -> tuple[Entries, Summary, int]:
         """Return entries after number `after`, the summary if they end with a terminal one, and the
         number of the event that ended it, after which there are only ratings, or 0.
@@ -417,13 +432,14 @@ class RefinementReader:
             if erased:
                 raise NotStored(refinement_id)
             if last is None:  # a stub: its journal is archived, unless it is brought back now
-                if found := await self._read_archived(tenant, refinement_id, after, limit):
+                if found := await self._read_archived(tenant, refinement_id, after):
                     return found
                 continue
             ended = int(ended_event or last) if status in ENDED_STATUSES else 0
             if entries and b"packed" in entries[0][1]:  # in which the whole journal is
                 unpacked = await with_unpacked(entries)
                 entries = [entry for entry in unpacked if number_of(entry[0]) > after]
+                limit = max(limit, len(entries)) if unpacks_once else limit
             if not entries or len(entries) > limit or not ends(entries[-1][1]):
                 return entries, {}, ended
             summary: Summary = await self._committer.execute("HGETALL", key)
@@ -432,12 +448,12 @@ class RefinementReader:
             # Something was appended after the terminal entry in the meantime, or it was erased.
 
     async def _read_archived(
-        self, tenant: str, refinement_id: str, after: int, limit: int
+        self, tenant: str, refinement_id: str, after: int
     ) -> tuple[Entries, Summary, int] | None:
         """Return the same of an archived record; None if Redis has it again."""
         if (record := await self._archived_record(tenant, refinement_id)) is None:
             return None
         journal, summary = (await record.unpacked()).entries, record.summary
-        entries = [entry for entry in journal if number_of(entry[0]) > after][: limit + 1]
+        entries = [entry for entry in journal if number_of(entry[0]) > after]
         ended = int(summary.get(b"ended_event") or summary[b"last_event"])
         return entries, {**summary, b"archived": b"1"}, ended

@@ -154,7 +154,7 @@ def test_what_concerns_its_parts_is_not() -> None:
 async def test_the_longest_part_must_fit_a_reply_unless_it_is_edited() -> None:
     capped = {"model": LARGE, "max_output_tokens": 4_096}
     (detail,) = await details(request(capped, draft=HELP, strategy=NESTED))
-    assert "a part of it) takes about 49" in detail
+    assert "a part of it) takes about 50" in detail
     assert await details(request(LARGE, draft=HELP, strategy=NESTED)) == []
     for edits in ("auto", "delta"):
         admitted = await admission().admit(

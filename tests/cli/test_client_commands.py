@@ -221,11 +221,10 @@ def test_wrong_usage_is_exit_code_2_and_asks_no_server(
         (b" \n\n", "draft.txt has only white space"),
         (b"\xff\xfe\x00", "draft.txt is not UTF-8 text"),
         (
-            "\u00e9".encode() * 200_001,
-            "draft.txt is too long for a draft, which has at most 200,000",
+            "\u00e9".encode() * 5_000_001,
+            "draft.txt is too long for a draft, which has at most 5,000,000",
         ),
-        ("\U0001f600".encode() * 300_000, "draft.txt is too long"),
-        (b"x" * 5_000_000, "draft.txt is too long"),
+        ("\U0001f600".encode() * 6_000_000, "draft.txt is too long"),
     ],
 )
 def test_a_file_that_cannot_be_a_draft_is_named(

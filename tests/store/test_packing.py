@@ -233,3 +233,14 @@ async def test_nothing_is_left_of_what_is_deleted(
     assert [key for key, value in left.items() if held.id in f"{key!r} {value!r}"] == []
     with pytest.raises(Fenced):
         await held.journal.append([step()])
+
+
+async def test_a_watcher_of_a_packed_record_reads_all_of_it_at_once(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await succeeded(store, worker, "reply")
+    whole = await store.events(TENANT, held.id)
+    await pack_now(redis, worker, held.id)
+    assert len(whole) > 2
+    assert await store.events(TENANT, held.id, 0, 2) == whole[:2]
+    assert await store.events(TENANT, held.id, 0, 1, unpacks_once=True) == whole

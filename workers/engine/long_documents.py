@@ -4,9 +4,10 @@ The facts that parts state, names, numbers, definitions and promises, are collec
 revised. Each part is shown those that concern it, and is read again for contradictions.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 from app.contract.budget import MOST_SHARED, MOST_SUMMARIZED
@@ -159,71 +160,56 @@ def _finding(path: str, source: Source, said: _Contradiction) -> Finding:
     )
 
 
-@dataclass
-class _Term:
-    """A term, and what parts say of it, each with the numbers of those parts."""
-
-    name: str
-    words: frozenset[str]
-    said: dict[str, list[int]] = field(default_factory=dict)
-
-    @property
-    def parts(self) -> int:
-        return len({number for numbers in self.said.values() for number in numbers})
-
-    def line(self) -> str:
-        told = [
-            f"{says} (part {', '.join(map(str, numbers[:SAYINGS]))})"
-            for says, numbers in [*self.said.items()][:SAYINGS]
-        ]
-        return f"{self.name}: {'; '.join(told)}"
-
-
 class FactSheet:
-    """The facts that all parts must keep, by the terms that they are about."""
+    """The facts that all parts must keep, by the words of the terms that they are about."""
 
     def __init__(self, digests: Iterable[Digest]) -> None:
-        terms: dict[str, _Term] = {}
+        said: dict[frozenset[str], dict[str, list[int]]] = {}
+        names: dict[frozenset[str], str] = {}
         for number, digest in enumerate(digests, 1):
             for name, says in digest.facts:
                 words = frozenset(words_and_signs(name))
-                term = terms.setdefault(" ".join(sorted(words)) or name, _Term(name, words))
-                term.said.setdefault(says, []).append(number)
-        self._terms = sorted(terms.values(), key=lambda term: -term.parts)
-        self._by_word: dict[str, list[int]] = {}
-        for place, term in enumerate(self._terms):
-            if term.words:
-                word = max(term.words, key=lambda word: (len(word), word))
-                self._by_word.setdefault(word, []).append(place)
+                names.setdefault(words, name)
+                said.setdefault(words, {}).setdefault(says, []).append(number)
+        shared = sorted(said, key=lambda words: -len({*chain(*said[words].values())}))
+        self._lines = {words: f"{names[words]}: {_told(said[words])}" for words in shared}
+        self._places = {words: place for place, words in enumerate(shared)}
+        self._by_word: dict[str, list[frozenset[str]]] = {}
+        for words in filter(None, shared):
+            self._by_word.setdefault(max(words, key=lambda word: (len(word), word)), []).append(
+                words
+            )
 
     def __len__(self) -> int:
-        return len(self._terms)
+        return len(self._lines)
 
     def concerning(self, text: str) -> tuple[str, ...]:
         """Return the facts about terms that a text has, those that most parts state first."""
-        words = frozenset(words_and_signs(text))
-        found = (
-            place
-            for word in words & self._by_word.keys()
-            for place in self._by_word[word]
-            if self._terms[place].words <= words
-        )
-        return _as_many_as_fit((self._terms[place] for place in sorted(found)), MOST_CONCERNING)
+        given = frozenset(words_and_signs(text))
+        known = given & self._by_word.keys()
+        found = {words for word in known for words in self._by_word[word] if words <= given}
+        places = sorted(found, key=self._places.__getitem__)
+        return _as_many_as_fit(map(self._lines.__getitem__, places), MOST_CONCERNING)
 
     def shared(self) -> tuple[str, ...]:
         """Return the facts for those who judge the whole, those that most parts state first."""
-        return _as_many_as_fit(self._terms, MOST_SHARED)
+        return _as_many_as_fit(self._lines.values(), MOST_SHARED)
 
 
-def _as_many_as_fit(terms: Iterable[_Term], most: int) -> tuple[str, ...]:
-    lines, size = list[str](), 0
-    for term in terms:
-        line = term.line()
+def _told(said: Mapping[str, Sequence[int]]) -> str:
+    """Return what parts say of one term, with the numbers of some."""
+    told = islice(said.items(), SAYINGS)
+    return "; ".join(f"{says} (part {', '.join(map(str, at[:SAYINGS]))})" for says, at in told)
+
+
+def _as_many_as_fit(lines: Iterable[str], most: int) -> tuple[str, ...]:
+    shown, size = list[str](), 0
+    for line in lines:
         size += len(line) + 1
         if size > most:
             break
-        lines.append(line)
-    return tuple(lines)
+        shown.append(line)
+    return tuple(shown)
 
 
 async def read_parts(task: Task, texts: Sequence[str]) -> tuple[Digest, ...]:

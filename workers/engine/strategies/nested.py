@@ -334,16 +334,14 @@ async def _long(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
             return done
 
         results = await play_in_lanes("parts", len(pieces), revised, LANES)
-        caveats = tuple(_contradicting(pieces, digests))
+        caveats = tuple(
+            Caveat(code="goal_not_met", path=piece.path, detail=finding.message)
+            for piece, digest in zip(pieces, digests, strict=True)
+            for finding in digest.contradictions
+        )
         played = PartsPlayed(pieces, results, caveats)
         return await _joined(task, limits, plan, whole, sections, played, judged_after)
     return whole.outcome()
-
-
-def _contradicting(pieces: Iterable[Piece], digests: Iterable[Digest]) -> Iterator[Caveat]:
-    for piece, digest in zip(pieces, digests, strict=True):
-        for finding in digest.contradictions:
-            yield Caveat(code="goal_not_met", path=piece.path, detail=finding.message)
 
 
 async def _played(
