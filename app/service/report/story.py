@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -239,17 +240,19 @@ def parts_in(story: Story) -> Iterator[ReportedPart]:
     order = {path: number for number, path in enumerate((*planned, *others))}
     kept = {search_of(done.path): done.best.path for _, done in story.of(IterationCompleted)}
     judged = {draft.path: draft for draft in story.iterations}
+    drafts, calls = Counter(map(search_of, judged)), Counter[str]()
+    for step in story.steps():
+        calls.update(dict.fromkeys(_parts_of(step.key), step.usage.calls))
     for path in sorted(order, key=lambda path: [order[outer] for outer in _parts_of(path)]):
         best = judged.get(kept.get(path, ""))
         first_line = best.draft.strip().partition("\n")[0] if best else ""
-        calls = sum(step.usage.calls for step in story.steps() if step.key.startswith(f"{path}/"))
         yield ReportedPart(
             path=path,
             title=planned.get(path) or first_line.strip("#*- "),
-            state=_state(story, path, best, calls),
+            state=_state(story, path, best, calls[path]),
             best=best,
-            drafts=sum(search_of(draft) == path for draft in judged),
-            calls=calls,
+            drafts=drafts[path],
+            calls=calls[path],
         )
 
 
