@@ -16,6 +16,7 @@ from app.api.problems import UnsupportedMediaType
 from app.contract import Contract
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.invalid_values import in_one, is_of_type, sentence_of
+from app.contract.object_drafts import flaws_of_draft
 from app.contract.overlays import Overlay, RequestLayer, named_preset
 from app.contract.requests import DEFAULT_PRESET, RefinementRequest
 
@@ -107,7 +108,17 @@ def json_in(raw: bytes) -> Any:
     tree = _json_of(raw)
     if values > FEW_VALUES:
         _require_few_members(tree)
+    if isinstance(tree, dict) and isinstance(tree.get("draft"), dict):
+        _require_kept(raw)
     return tree
+
+
+def _require_kept(raw: bytes) -> None:
+    """Raise InvalidRequest for what reading and writing would change in a draft, an object."""
+    flaws = islice(flaws_of_draft(raw.decode()), MAX_ERRORS)
+    errors = tuple(FieldError(pointer=pointer, detail=why) for pointer, why in flaws)
+    if errors:
+        raise InvalidRequest.at(*errors)
 
 
 def parsed(contract: type[C], raw: bytes) -> C:
@@ -115,8 +126,9 @@ def parsed(contract: type[C], raw: bytes) -> C:
 
     The body must be JSON (RFC 8259) in UTF-8 with at most 100,000 values on at most 200 levels, and
     1,000 members per object; NaN, infinity and lone surrogates are rejected. Of duplicate keys the
-    last counts. Types are not converted: "3" is not a number. In a body of more than 1,000 values,
-    only the first wrong item of a list or map is reported.
+    last counts; a draft that is an object has none, and no number that would change. Types are not
+    converted: "3" is not a number. In a body of more than 1,000 values, only the first wrong item
+    of a list or map is reported.
     """
     tree = json_in(raw)
     try:

@@ -6,7 +6,10 @@ requests and records, it is the object.
 """
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any
 
 from pydantic import (
@@ -39,23 +42,132 @@ class ObjectText(str):
 
 
 def object_text(value: Mapping[str, Any]) -> str:
-    """Return the text of an object."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    """Return the text of an object. Raises ValueError for a number that JSON does not have."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2)
+
+
+class _Digits(str):
+    """A number that would be another one once it is read and written."""
+
+    __slots__ = ()
+
+
+class _Repeating(dict[str, Any]):
+    """An object that has `name` more than once."""
+
+    name = ""
+
+
+def _number(digits: str) -> float | int | _Digits:
+    """Return a number whose value is that of the shortest digits of its double."""
+    number = float(digits)
+    try:
+        is_kept = math.isfinite(number) and Decimal(digits) == Decimal(repr(number))
+    except InvalidOperation:  # its exponent is beyond all bounds
+        is_kept = False
+    if not is_kept:
+        return _Digits(digits)
+    return number if {*digits} & {*".eE"} else int(digits)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        found = _Repeating(found)
+        found.name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+    return found
+
+
+_MARKING = json.JSONDecoder(
+    parse_float=_number, parse_int=_number, parse_constant=_Digits, object_pairs_hook=_members
+)
+"""Marks in what it reads what would be another value once it is written."""
+
+
+def _flaws(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the JSON Pointer of what is not kept exactly, and why."""
+    if isinstance(value, _Digits):
+        yield at, f"the number {value[:40]} is not kept exactly: write it as a string"
+    elif isinstance(value, str) and not _is_unicode(value):
+        yield at, "it has half a surrogate pair, which is no character"
+    elif isinstance(value, dict):
+        if isinstance(value, _Repeating) and _is_unicode(value.name):
+            yield f"{at}/{_escaped(value.name)}", "the object has this name twice: keep one"
+        for name, held in value.items():
+            if _is_unicode(name):
+                yield from _flaws(held, f"{at}/{_escaped(name)}")
+            else:
+                yield at, "a name has half a surrogate pair, which is no character"
+    elif isinstance(value, list):
+        for index, held in enumerate(value):
+            yield from _flaws(held, f"{at}/{index}")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def flaws_of_draft(body: str) -> Iterator[tuple[str, str]]:
+    """Yield what is not kept exactly of the `draft` of a request, given as JSON: pointer and why.
+
+    Raises ValueError if it is no JSON.
+    """
+    yield from _flaws(_MARKING.decode(body)["draft"], "/draft")
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """Return the object that a text is the JSON of.
+
+    Raises ValueError, which says why, unless it is kept exactly: each name once in an object,
+    numbers that a double holds, and Unicode text.
+    """
+    try:
+        value = _MARKING.decode(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError("it is not one JSON object")  # noqa: TRY004 - a type of JSON
+    if _depth(value) > DEEPEST:
+        raise ValueError(f"the object is more than {DEEPEST} levels deep")
+    for pointer, flaw in _flaws(value):
+        raise ValueError(f"at {pointer}: {flaw}" if pointer else flaw)
+    return value
 
 
 def object_in(text: str) -> dict[str, Any] | None:
-    """Return the object that a text is the JSON of; None if it is not."""
+    """Return the object that a text is the JSON of; None if it is not, or is not kept exactly."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        return read_object(text)
+    except ValueError:
         return None
-    return value if isinstance(value, dict) else None
 
 
-def canonical_text(text: str) -> str:
-    """Return the same JSON object as the text that stands for it; another text as it is."""
-    value = object_in(text)
-    return text if value is None else object_text(value)
+def revised_object(text: str, before: str) -> str:
+    """Return the text of an object with the members that the one before it has, in their order.
+
+    Raises ValueError, which says why, for a text that is no such object.
+    """
+    value, known = read_object(text), object_in(before)
+    if known is not None and (lost := next(_lost(known, value), None)):
+        raise ValueError(f"the object lacks the member {lost}")
+    return object_text(_in_order_of(known, value))
+
+
+def _in_order_of(before: Any, value: Any) -> Any:
+    """Return a value with its members in the order of another one; new members are the last."""
+    if isinstance(value, dict):
+        known = before if isinstance(before, dict) else {}
+        names = dict.fromkeys((*(name for name in known if name in value), *value))
+        return {name: _in_order_of(known.get(name), value[name]) for name in names}
+    if isinstance(value, list):
+        items = before if isinstance(before, list) and before else [None]
+        last = len(items) - 1
+        return [_in_order_of(items[min(at, last)], each) for at, each in enumerate(value)]
+    return value
 
 
 def _validated(given: Any, as_text: ValidatorFunctionWrapHandler) -> str:
@@ -159,13 +271,13 @@ def member_at(value: Any, pointer: str) -> bool:
     return pointer.startswith("/")
 
 
-def lost_members(before: Any, after: Any, at: str = "") -> Iterator[str]:
+def _lost(before: Any, after: Any, at: str = "") -> Iterator[str]:
     """Yield the JSON Pointers of members that an object had and has not; none within lists."""
     if isinstance(before, dict) and isinstance(after, dict):
         for name, held in before.items():
             pointer = f"{at}/{_escaped(name)}"
             if name in after:
-                yield from lost_members(held, after[name], pointer)
+                yield from _lost(held, after[name], pointer)
             else:
                 yield pointer
 

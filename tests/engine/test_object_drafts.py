@@ -18,6 +18,10 @@ PRODUCT = {"sku": "L-1", "name": "Lamp", "price": 39.9, "tags": ["light"], "text
 BETTER = {**PRODUCT, "text": "A lamp for desks."}
 
 
+HALF = json.dumps({**BETTER, "text": "A lamp \ud83d"})
+"""An object with a text that cannot be encoded, as ASCII that can."""
+
+
 def product(**fields: Any) -> RefinementRequest:
     return RefinementRequest.model_validate_json(
         json.dumps({"draft": PRODUCT, "criteria": [{"name": "quality"}], **fields}), strict=True
@@ -61,6 +65,9 @@ def test_a_revision_becomes_the_text_of_its_object_whatever_its_layout() -> None
         ("A lamp.", "JSON"),
         (json.dumps([BETTER]), "JSON"),
         (json.dumps({"text": "A lamp."}), "lacks the member /sku"),
+        (HALF, "at /text: it has half a surrogate pair"),
+        (json.dumps(BETTER).replace("39.9", "1e400"), "at /price: the number 1e400 is not kept"),
+        (json.dumps(BETTER)[:-1] + ', "sku": "L-1"}', "at /sku: the object has this name twice"),
     ],
 )
 def test_what_is_no_such_object_is_asked_for_again(reply: str, why: str) -> None:
@@ -69,10 +76,36 @@ def test_what_is_no_such_object_is_asked_for_again(reply: str, why: str) -> None
     assert why in model.asked("generator")[-1].prompt.user
 
 
+@pytest.mark.parametrize("reply", [r'"A lamp \ud83d\n\nfor desks."', r'{"text": "A lamp \ud83d"}'])
+def test_a_text_out_of_json_is_never_half_a_character(reply: str) -> None:
+    model = driver_scoring(0.4, 0.9, 0.9, writer=[reply, "A lamp for desks.", "A lamp."])
+    text = model.play(request(draft="A lamp, it is.")).best.scored.draft.text
+    assert text.encode()
+
+
 def test_edits_change_members_and_keep_the_text_of_the_object() -> None:
     edits = {"edits": [{"search": '"A lamp, it is."', "replace": '"A lamp for desks."'}]}
     model = driver_scoring(0.4, 0.9, writer=[json.dumps(edits)])
     assert model.play(product(edits="delta")).best.scored.draft.text == object_text(BETTER)
+
+
+@pytest.mark.parametrize("new", ["\\ud83d", '", "price": 1, "text": "', '"'])
+def test_edits_that_leave_no_such_object_are_asked_for_again(new: str) -> None:
+    bad = {"edits": [{"search": "A lamp, it is.", "replace": new}]}
+    good = {"edits": [{"search": "A lamp, it is.", "replace": "A lamp for desks."}]}
+    model = driver_scoring(0.4, 0.9, writer=[json.dumps(bad), json.dumps(good)])
+    assert model.play(product(edits="delta")).best.scored.draft.text == object_text(BETTER)
+
+
+def test_members_keep_the_order_of_the_clients_object() -> None:
+    listed = {**PRODUCT, "tags": [{"a": 1, "b": [{"c": 1, "d": 2}]}]}
+    turned = {name: listed[name] for name in reversed(PRODUCT)}
+    turned["tags"] = [{"b": [{"d": 2, "c": 1}], "a": 1}, {"b": [], "a": 2}]
+    model = driver_scoring(0.4, 0.9, writer=[json.dumps(turned)])
+    kept = json.loads(model.play(product(draft=listed)).best.scored.draft.text)
+    assert [*kept] == [*PRODUCT]
+    assert [[*it] for it in kept["tags"]] == [["a", "b"], ["a", "b"]]
+    assert [*kept["tags"][0]["b"][0]] == ["c", "d"]
 
 
 @pytest.mark.parametrize("kind", ["multi_pass", "best_of_n", "self_correction"])

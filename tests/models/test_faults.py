@@ -79,6 +79,11 @@ async def test_a_refusal_that_stays_is_final(status: int) -> None:
     assert "that will not do" in error.detail
 
 
+async def test_words_of_a_refusal_that_cannot_be_encoded_are_replaced() -> None:
+    error, _ = await failure(refusal(400, "half a pair: \ud83d"))
+    assert error.detail.endswith("half a pair: ?")
+
+
 async def test_a_server_that_says_a_retry_is_useless_is_believed() -> None:
     error, calls = await failure(refusal(429, "used up", ("x-should-retry", "false")))
     assert isinstance(error, NotServed)

@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar
 from app.contract.calls import AGAIN
 from app.contract.drafts import draft_of
 from app.contract.models import GENERATOR, Role
-from app.contract.object_drafts import lost_members, object_in, object_text
+from app.contract.object_drafts import revised_object
 from app.contract.values import value
 from workers.engine.edits import in_place_of
 from workers.engine.moves import Ask, Check, StepError, Stopped
-from workers.engine.prompts import PromptRequest, tagged_text
+from workers.engine.prompts import PromptRequest, Task, tagged_text
 from workers.engine.replies.marks import in_brackets
 from workers.engine.replies.reader import (
     CUT_OFF,
@@ -198,14 +198,12 @@ def text_in(reply: ReplyReader) -> str:
     return reply.text()
 
 
-def _object(text: str, before: str) -> str:
-    """Return an object's text; raise `Unreadable` for another text, or one that lacks members."""
-    found, known = object_in(text), object_in(before)
-    if found is None:
-        raise Unreadable("it is not one JSON object")
-    if known is not None and (lost := next(lost_members(known, found), None)):
-        raise Unreadable(f"the object lacks the member {lost}")
-    return object_text(found)
+def object_of(text: str, task: Task) -> str:
+    """Return the text of a revised object; raise `Unreadable` for what is no such object."""
+    try:
+        return revised_object(text, task.draft or "")
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
 
 
 @value(slots=True)
@@ -233,5 +231,5 @@ def written_in(reply: ReplyReader) -> WrittenText:
     if base is not None:
         text = in_place_of(base, text)
     if reply.asked.task.is_object:
-        text = _object(text, reply.asked.task.draft or "")
+        text = object_of(text, reply.asked.task)
     return WrittenText(text, draft_of(reply.raw) == text)

@@ -7,9 +7,8 @@ from dataclasses import replace
 from app.contract.calls import AGAIN, AMENDED_AGAIN
 from app.contract.drafts import EditMode, EditsMade, lacking, spans_of
 from app.contract.judgement import Finding, IssueState, OnFail, Span
-from app.contract.object_drafts import canonical_text
 from app.contract.values import value
-from workers.engine.asking import CutOff, WrittenText, ask, question, written_in
+from workers.engine.asking import CutOff, WrittenText, ask, object_of, question, written_in
 from workers.engine.edits import (
     CannotApply,
     Edited,
@@ -199,18 +198,18 @@ async def amended(
     Unusable edits are asked for again `times` times, with the edit that fails and the reason.
     """
 
-    is_object = prompt_request.task.is_object
+    task = prompt_request.task
 
     def read(reply: ReplyReader) -> Edited:
         try:
-            made = applied(prompt_request.draft, edits_in(reply), prompt_request.task.locked)
-            return replace(made, text=canonical_text(made.text)) if is_object else made
+            made = applied(prompt_request.draft, edits_in(reply), task.locked)
         except CannotApply as error:
             raise Unreadable(str(error)) from None
+        return replace(made, text=object_of(made.text, task)) if task.is_object else made
 
     try:
         return await ask(
-            question(path, "generator", Amend(prompt_request.task, prompt_request)),
+            question(path, "generator", Amend(task, prompt_request)),
             read,
             UNUSABLE,
             times=times,

@@ -7,7 +7,6 @@ The new text of a passage is read as a draft is read. A model shows its manners 
 refuses, thinks, and gives the sentences around the passage again, which stand in the draft already.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from unicodedata import is_normalized, normalize
 from app.contract.drafts import lacking, locked_spans
 from app.contract.judgement import Span
 from app.contract.values import value
+from workers.engine.replies.lenient_json import decoded_json
 from workers.engine.replies.reader import Refused, ReplyModel, ReplyReader, Unreadable
 from workers.engine.replies.texts import DECLINING, phrase
 
@@ -419,7 +419,7 @@ def _out_of_form(said: str, name: str, place: _Place) -> str:
     if "{" in place.passage or not said.strip().startswith("{"):
         return said
     try:
-        form = json.loads(said)
+        form = decoded_json(said)
     except (ValueError, RecursionError):
         return said
     form = form.get("passages", form)

@@ -334,7 +334,7 @@ def failed(error: object) -> StreamFailed:
         named = (STATUS_OF.get(str(error.get(name))) for name in ("type", "code"))
         status = next((known for known in named if known), FAILED)
     message = error.get("message")
-    said = to_json({"error": dict(error)}).decode()
+    said = json.dumps({"error": dict(error)})
     return StreamFailed(message if isinstance(message, str) else said, status, said)
 
 

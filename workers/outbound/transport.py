@@ -144,10 +144,13 @@ class Request:
     more_secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def shown(self, message: str) -> str:
-        """Return at most 500 characters of what a server said, without the secrets."""
+        """Return at most 500 characters of what a server said, without the secrets.
+
+        An escape in JSON may stand for half a surrogate pair, which is replaced.
+        """
         for secret in (self.secret, *self.more_secrets):
             message = message.replace(secret, "***") if secret else message
-        return message[:MOST_SHOWN]
+        return message[:MOST_SHOWN].encode(errors="replace").decode()
 
     @property
     def host(self) -> str:

@@ -109,6 +109,17 @@ def only_value(text: str) -> Any:
     return value
 
 
+def decoded_json(text: str) -> Any:
+    """Return the value of a JSON text, in which strings may have line ends.
+
+    Raises ValueError or RecursionError, also for a string that is not Unicode.
+    """
+    value = json.loads(text, strict=False)
+    if "\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
 def _opening(text: str, at: int) -> int:
     found = [place for mark in "{[" if (place := text.find(mark, at)) >= 0]
     return min(found, default=-1)

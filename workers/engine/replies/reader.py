@@ -32,6 +32,7 @@ from workers.engine.replies.lenient_json import (
     SMALL_DIGIT,
     Unparsable,
     Unusable,
+    decoded_json,
     json_flaw_in,
     json_passages_in,
     json_values_in,
@@ -396,7 +397,7 @@ def _decoded(text: str) -> str:
         if not (bare := draft_of(text)).startswith('"'):
             break
         try:
-            decoded = json.loads(bare, strict=False)
+            decoded = decoded_json(bare)
         except ValueError:
             break
         text = str(decoded)
