@@ -49,10 +49,12 @@ from workers.play.journal_writer import (
     JournalUnwritable,
     JournalWriter,
     JudgedDraft,
+    Unencodable,
     learning_kind,
     outcome_additions,
 )
 from workers.play.replay import (
+    INTERNAL,
     RecordedStep,
     Replay,
     interrupted,
@@ -115,6 +117,8 @@ class InFlight:
 
 
 log = logging.getLogger(__name__)
+
+SEE_LOG = "internal error: see the log of the worker"
 
 
 async def play_moves(
@@ -353,6 +357,11 @@ class Driver:
                         return
                 except StaleLimits as stale:
                     self._writer.state = stale.state
+                except Unencodable:
+                    log.exception("%s: what it would journal is not Unicode", self._journal.id)
+                    steps = self._writer.fail_unencodable()
+                    await self._has_ended(Ending.failed(INTERNAL, SEE_LOG, steps))
+                    return
                 self.ends_claim = False
                 self._writer.start_over(self._writer.state)
         finally:
@@ -433,11 +442,11 @@ class Driver:
             return Ending.failed("incompatible", f"{found}: {self._versions}")
         except (EveryBranchWaits, PauseRequested, AwaitingReview) as interruption:
             return await self._interrupted(interruption)
-        except (WorkerLeaving, Fenced, StaleLimits, JournalUnwritable):
+        except (WorkerLeaving, Fenced, StaleLimits, JournalUnwritable, Unencodable):
             raise
         except Exception:
             log.exception("%s: internal error while playing the strategy", self._journal.id)
-            return Ending.failed("internal_error", "internal error: see the log of the worker")
+            return Ending.failed(INTERNAL, SEE_LOG)
 
     async def _after(self, refusal: Refusal) -> Ending:
         """Return the ending after a stop or a failure, or after a rejection of what all else needs.

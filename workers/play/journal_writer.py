@@ -7,10 +7,13 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
+from pydantic_core import PydanticSerializationError
+
 from app.contract.events import (
     EventType,
     IterationCompleted,
     StepCompleted,
+    StepFailed,
     StepStarted,
     Stopping,
     TextReply,
@@ -55,7 +58,7 @@ from workers.engine.moves import Approval, Judged, Judgement, Rejected, Review
 from workers.engine.quality import HYPOTHESES
 from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
-from workers.play.replay import RecordedStep, Replay, iteration_score
+from workers.play.replay import RecordedStep, Replay, iteration_score, unencodable
 from workers.play.waiting import EveryBranchWaits
 
 OF_THE_BANK = Hypotheses(
@@ -474,6 +477,13 @@ class JournalUnwritable(Exception):
     """
 
 
+class Unencodable(Exception):
+    """Something to be written has a text that is not Unicode. Nothing was written."""
+
+
+NOT_UNICODE = (UnicodeEncodeError, PydanticSerializationError)
+
+
 @value(slots=True)
 class _Append:
     """One append, and what it makes durable."""
@@ -495,7 +505,8 @@ class JournalWriter:
 
     Entries stay until an append has taken them, so that nothing that was paid for is lost while
     Redis is unreachable or refuses writes. An append without an answer may have happened: it is
-    sent again unchanged before anything else is written. `write` raises `Fenced` and `StaleLimits`.
+    sent again unchanged before anything else is written. `write` raises `Fenced`, `StaleLimits` and
+    `Unencodable`.
     `learning` is the request if the gains of its drafts count, and `drawn` are the seats whose
     models were drawn.
     """
@@ -573,21 +584,39 @@ class JournalWriter:
             pending, under_way = tuple(self._pending), tuple(self.under_way)
             if ending is None and not pending and under_way == self._announced:
                 return self.state
-            judgings = [change for change in pending if isinstance(change, JudgedDraft)]
-            return await self._send(
-                _Append(
-                    pending,
-                    under_way,
-                    _entries(pending, under_way, ending),
-                    self._fields(judgings, under_way, ending),
-                    ending.status if ending else None,
-                    judgings[0].limits_seq if judgings else None,
-                    ending.parking if ending else None,
-                    self._waited_s(),
-                    self._prompt_fields(pending),
-                    self._additions(judgings, ending) if ending else (),
-                )
-            )
+            return await self._send(self._append(pending, under_way, ending))
+
+    def fail_unencodable(self) -> tuple[str, ...]:
+        """Journal the steps that cannot be encoded as failed, and no judged draft; return the keys
+        of these steps."""
+        failed: list[str] = []
+        self._pending = [done for done in self._pending if not isinstance(done, JudgedDraft)]
+        for done in self._pending:
+            if isinstance(done, RecordedStep) and not _is_encodable(done.entry):
+                failed.append(done.entry.key)
+                done.entry, done.prompt = unencodable(done.entry), None
+        return tuple(failed)
+
+    def _append(
+        self, pending: tuple[Pending, ...], under_way: tuple[str, ...], ending: Ending | None
+    ) -> _Append:
+        judgings = [change for change in pending if isinstance(change, JudgedDraft)]
+        try:
+            prompts = self._prompt_fields(pending)
+        except NOT_UNICODE as error:
+            raise Unencodable(self._journal.id) from error
+        return _Append(
+            pending,
+            under_way,
+            _entries(pending, under_way, ending),
+            self._fields(judgings, under_way, ending),
+            ending.status if ending else None,
+            judgings[0].limits_seq if judgings else None,
+            ending.parking if ending else None,
+            self._waited_s(),
+            prompts,
+            self._additions(judgings, ending) if ending else (),
+        )
 
     def _prompt_fields(self, pending: Sequence[Pending]) -> dict[str, bytes]:
         """Return what keeps the prompts of steps, as far as they are not kept yet."""
@@ -693,6 +722,9 @@ class JournalWriter:
         except (Fenced, StaleLimits):  # nothing was written
             self._unanswered = None
             raise
+        except NOT_UNICODE as error:  # nor here
+            self._unanswered = None
+            raise Unencodable(self._journal.id) from error
         except Exception as error:
             raise JournalUnwritable(self._journal.id) from error
         self._unanswered = None
@@ -741,6 +773,14 @@ def _entry(done: Pending, under_way: tuple[str, ...]) -> Entry:
             completed = isinstance(done.entry, StepCompleted)
             kind = EventType.STEP_COMPLETED if completed else EventType.STEP_FAILED
             return Entry(kind, done.entry, under_way)
+
+
+def _is_encodable(entry: StepCompleted | StepFailed) -> bool:
+    try:
+        entry.model_dump_json()
+    except PydanticSerializationError:
+        return False
+    return True
 
 
 def _iteration(under_way: tuple[str, ...]) -> int | None:

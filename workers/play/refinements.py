@@ -17,6 +17,7 @@ from app.contract.judgement import CRITIC
 from app.contract.models import ModelChoice
 from app.contract.values import value
 from app.store import (
+    ATTEMPTS,
     LATER,
     ArchiveAway,
     Archiving,
@@ -218,8 +219,15 @@ class Refinements:
             await self._store.hand_back(refinement_id, claimed.nonce)
             raise
         except Exception as error:
-            current_span().set({}, error=type(error).__qualname__)
-            await self._store.hand_back(refinement_id, claimed.nonce, failed=True)
+            name = type(error).__qualname__
+            current_span().set({}, error=name)
+            if claimed.attempt < ATTEMPTS:
+                await self._store.hand_back(refinement_id, claimed.nonce, failed=True)
+            else:
+                detail = (
+                    f"claims in a row that journaled no step: {claimed.attempt}, the last: {name}"
+                )
+                await self._store.blame(refinement_id, self._nonce, detail)
             raise
 
     async def announce(self) -> None:

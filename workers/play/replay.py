@@ -43,6 +43,9 @@ NOTHING = Usage()
 SPARED = "finished_early"
 """The code of a preparing step that is skipped because a finish waits for the first draft."""
 
+INTERNAL = "internal_error"
+"""The code of a failure that only the log of the worker explains."""
+
 UNKNOWN = "whether the call took effect is unknown, and it is not made again"
 
 UNWAITED = "stopped_waiting"
@@ -319,6 +322,14 @@ def unwaited(move: moves.StepMove) -> StepFailed:
     """Return the journal entry of a check that would have to wait after a stop."""
     detail = "the refinement was stopped while an endpoint that checks drafts was away"
     return _not_performed(move, UNWAITED, detail)
+
+
+def unencodable(entry: StepCompleted | StepFailed) -> StepFailed:
+    """Return the journal entry, with the same usage, of a step whose reply cannot be written."""
+    detail = "the reply has a text that is not Unicode"
+    return StepFailed(
+        key=entry.key, code=INTERNAL, detail=detail, usage=entry.usage, about=entry.about, next=()
+    )
 
 
 def interrupted(move: moves.Call) -> StepCompleted:
