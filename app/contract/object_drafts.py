@@ -10,8 +10,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
+from jsonschema import ValidationError
+from jsonschema.exceptions import best_match
 from pydantic import (
     Field,
     PlainSerializer,
@@ -21,6 +23,7 @@ from pydantic import (
 )
 
 from app.contract.drafts import LONGEST_TEXT, MAX_TEXT
+from app.contract.json_schemas import JsonSchema, validator_for
 
 DEEPEST = 20
 """Objects and lists within each other at most."""
@@ -157,6 +160,36 @@ def revised_object(text: str, before: str) -> str:
     return object_text(_in_order_of(known, value))
 
 
+def replacing_object(text: str, before: str, form: JsonSchema | None) -> str:
+    """Return the text of an object that a person gives in place of another one.
+
+    Raises ValueError, which says what to change, unless it has all members of that and, if there is
+    one, satisfies the schema of the form.
+    """
+    written = revised_object(text, before)
+    if len(written) > MAX_TEXT:
+        raise ValueError(f"its text, a line for each member, is longer than {MAX_TEXT} characters")
+    if form is not None and (error := best_match(validator_for(form).iter_errors(object_in(text)))):
+        where = "".join(f"/{_escaped(str(part))}" for part in error.absolute_path)
+        raise ValueError(f"{where or 'the object'} {_demanded(error)}")
+    return written
+
+
+def _demanded(error: ValidationError) -> str:
+    """Return what a keyword of a form made by `schema_of` demands."""
+    said = json.dumps(error.validator_value, ensure_ascii=False)[:200]
+    match error.validator:
+        case "type":
+            return f"must be of the type {said.replace('[', '').replace(']', '')}"
+        case "const":
+            return f"is locked and must stay {said}"
+        case "additionalProperties":
+            value, schema = cast("Any", (error.instance, error.schema))
+            new = next(name for name in value if name not in schema["properties"])
+            return f"has the member {new[:100]!r}, which the draft has not"
+    return f"must satisfy `{error.validator}: {said}`"
+
+
 def _in_order_of(before: Any, value: Any) -> Any:
     """Return a value with its members in the order of another one; new members are the last."""
     if isinstance(value, dict):
@@ -244,6 +277,19 @@ def schema_of(value: Any, fixed: Sequence[str] = (), at: str = "") -> dict[str, 
         return A_SCALAR
     kinds = {bool: "boolean", str: "string"}
     return {"type": kinds.get(type(value), "number")}
+
+
+def may_be_object(schema: JsonSchema) -> bool:
+    """Return whether the type, the constant or the values of a schema leave room for an object."""
+    if isinstance(schema, bool):
+        return schema
+    types, values = schema.get("type", "object"), schema.get("enum", [{}])
+    is_one = isinstance(schema.get("const", {}), dict) and any(map(_is_object, values))
+    return is_one and "object" in ([types] if isinstance(types, str) else types)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
 
 
 def _schema_of_list(value: list[Any], fixed: Sequence[str], at: str) -> dict[str, Any]:

@@ -32,7 +32,13 @@ from app.contract.invalid_values import A_TIME
 from app.contract.judgement import AUTO, QUALITY, Criteria, Criterion, Critics, Name, OnFail, Span
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.models import Models
-from app.contract.object_drafts import ObjectText, TextOrObject, member_at, schema_of
+from app.contract.object_drafts import (
+    ObjectText,
+    TextOrObject,
+    may_be_object,
+    member_at,
+    schema_of,
+)
 from app.contract.outcome import Blocking, Caveat
 from app.contract.reviews import MAX_FEEDBACK, ReviewPlan
 from app.contract.strategies import AnyStrategy
@@ -292,12 +298,23 @@ class RefinementRequest(Contract):
                 )
         return self
 
+    def made_form(self) -> Validator | None:
+        """Return the validator that was made of a draft that is an object, if there is one."""
+        if not isinstance(self.draft, ObjectText):
+            return None
+        form = schema_of(self.draft.value, self.locked)
+        made = (each for each in self.validators if each.json_schemas() == {"/schema": form})
+        return next(made, None)
+
     def _locked_members_stand_in(self, value: Mapping[str, Any]) -> Self:
-        form = schema_of(value, self.locked)
-        demanded = [each.json_schemas() for each in self.validators]
-        if self.locked and form not in [given for each in demanded for given in each.values()]:
+        if self.locked and self.made_form() is None:
             detail = "is not supported with a JSON Schema of your own: say `const` in that"
             raise FieldConflict("/locked", detail)
+        for pointer, validator in self.all_validators():
+            for at, schema in validator.json_schemas().items():
+                if not may_be_object(schema):
+                    detail = "no object satisfies it, and the draft is one"
+                    raise FieldConflict(f"{pointer}{at}", detail)
         for index, pointer in enumerate(self.locked):
             if not member_at(value, pointer):
                 detail = "must be the JSON Pointer of a member of the draft, such as `/price`"

@@ -28,7 +28,7 @@ from app.contract.errors import (
 from app.contract.events import Event, Queued, StepPage
 from app.contract.json_lines import json_lines
 from app.contract.limits import Limits, LimitsChange
-from app.contract.object_drafts import ObjectText, object_in
+from app.contract.object_drafts import ObjectText, object_in, replacing_object
 from app.contract.overlays import OF_THE_PARENT, Overlay, PartialRequest, RequestLayer
 from app.contract.pairs import WantedPairs
 from app.contract.ratings import Rating, RatingRequest
@@ -108,6 +108,17 @@ def require_passages(review: ReviewDecision, draft: str, locked: Collection[str]
         raise InvalidRequest.at(error) from None
 
 
+def _own_object(draft: str, request: RefinementRequest) -> str:
+    """Return the text of a reviewer's object; raise InvalidRequest if it cannot be a draft."""
+    made = request.made_form()
+    form = None if made is None else made.json_schemas()["/schema"]
+    try:
+        return replacing_object(draft, request.draft or "", form)
+    except ValueError as error:
+        detail = f"the draft is an object: {error}"
+        raise InvalidRequest.at(FieldError(pointer="/draft", detail=detail)) from None
+
+
 def require_continuable(parent: Snapshot) -> Result:
     """Return the result of a refinement; raise Conflict unless it has ended with one."""
     if not parent.status.is_terminal:
@@ -131,6 +142,8 @@ def continuation_of(request: RefinementRequest, draft: str, changes: PartialRequ
     begins: Any = draft
     if isinstance(request.draft, ObjectText):
         begins = object_in(draft) or draft
+    if (made := request.made_form()) is not None:  # it is made anew, of that draft
+        del before["validators"][request.validators.index(made)]
     left_out = {"feedback", "spans", "start_after", "deadline"}
     if request.grounding == default_grounding(request.context):
         left_out.add("grounding")
@@ -400,7 +413,8 @@ class Service:
 
         An approval among several that are needed leaves it paused. `known_as`: the ids of the
         reviewer's API key. Raises Conflict unless this review is pending, InvalidRequest for
-        feedback that its generator cannot follow, for a draft without the locked texts, for
+        feedback that its generator cannot follow, for a draft without the locked texts or of
+        another form, for
         passages that the draft under review does not have and for another name than the key's,
         Forbidden for who is not asked, IdempotencyMismatch for a key that was used with another
         decision about it, and PreconditionFailed.
@@ -408,7 +422,7 @@ class Service:
         require_own_name(review, known_as)
         require_usable_feedback(review, await self._queued(tenant, refinement_id))
         if review.draft is not None:
-            await self._require_locked(tenant, refinement_id, review)
+            review = await self._with_draft(tenant, refinement_id, review, review.draft)
         is_replayed = await self._store.was_given(refinement_id, "review", key)
         decide = partial(self._store.review, tenant, refinement_id, review, key, known_as=known_as)
         if review.spans and not is_replayed:
@@ -417,14 +431,17 @@ class Service:
             snapshot = await decide(versions)
         return Accepted(snapshot, is_replayed)
 
-    async def _require_locked(
-        self, tenant: str, refinement_id: str, review: ReviewDecision
-    ) -> None:
-        """Raise InvalidRequest unless a reviewer's own draft keeps every locked text.
+    async def _with_draft(
+        self, tenant: str, refinement_id: str, review: ReviewDecision, draft: str
+    ) -> ReviewDecision:
+        """Return a decision with the reviewer's own draft: an object as the text that it has here.
 
-        A part of the text keeps those of the part.
+        Raises InvalidRequest unless an object has the form of the client's, and a text every locked
+        text; a part of the text keeps those of the part.
         """
         request = await self._store.request(tenant, refinement_id)
+        if isinstance(request.draft, ObjectText):
+            return review.model_copy(update={"draft": _own_object(draft, request)})
         locked = locked_in_order(request.draft, request.locked_texts)
         now = await self._store.snapshot(tenant, refinement_id)
         pending = meant(review, now.reviews)
@@ -432,9 +449,10 @@ class Service:
             found = await self.iterations(tenant, refinement_id, None)
             seen = "".join(iteration.draft for iteration in found if iteration.path == pending.path)
             locked = tuple(text for text in locked if text in seen)
-        if gone := lacking(review.draft or "", locked):
+        if gone := lacking(draft, locked):
             detail = f"locked text is missing, changed or out of order: {gone[0][:200]}"
             raise InvalidRequest.at(FieldError(pointer="/draft", detail=detail))
+        return review
 
     async def _review_passages(
         self,
@@ -446,6 +464,9 @@ class Service:
     ) -> Snapshot:
         """Take a review of passages that the draft under review has, and of no other draft."""
         request = await self._store.request(tenant, refinement_id)
+        if isinstance(request.draft, ObjectText):
+            detail = "`spans` is not supported for an object: name its members in `feedback`"
+            raise InvalidRequest.at(FieldError(pointer="/spans", detail=detail))
         seen = await self._store.snapshot(tenant, refinement_id)
         pending = meant(review, seen.reviews)
         found = await self.iterations(tenant, refinement_id, None) if pending else ()

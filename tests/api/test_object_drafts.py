@@ -9,6 +9,7 @@ import pytest
 from app.contract.object_drafts import object_text
 from app.store import WorkerStore
 from tests.api.api_client import ManualWorker, problem, submitted
+from tests.api.test_reviews import events
 
 JSON = {"Content-Type": "application/json"}
 ROW = {"sku": "é\u2028", "price": 39.9, "text": "A lamp, it is."}
@@ -74,6 +75,97 @@ async def test_numbers_that_a_double_holds_come_back_as_they_are(api: httpx.Asyn
     created = await api.post("/v1/refinements", content=body, headers=JSON)
     found = (await api.get(f"{created.headers['Location']}/request")).json()
     assert found["draft"] == json.loads(numbers)
+
+
+async def in_review(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> str:
+    refinement_id = await submitted(api, draft=ROW, review={"when": "each_iteration"}, **fields)
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, object_text(ROW), 0.4)
+    await manual.pause()
+    return f"/v1/refinements/{refinement_id}/reviews"
+
+
+@pytest.mark.parametrize(
+    ("draft", "words"),
+    [
+        ("hello", "it is not one JSON object"),
+        ("[1]", "it is not one JSON object"),
+        ('{"sku": "L"}', "lacks the member /price"),
+        (json.dumps({**ROW, "price": 1}), "/price is locked and must stay 39.9"),
+        (json.dumps({**ROW, "text": 1}), '/text must be of the type "string"'),
+        (json.dumps({**ROW, "more": 1}), "the object has the member 'more'"),
+        (json.dumps({**ROW, "text": "\ud83d"}), "/text: it has half a surrogate pair"),
+        (json.dumps(ROW)[:-1] + ', "text": "B"}', "/text: the object has this name twice"),
+        (json.dumps(ROW).replace("39.9", "1e400"), "1e400 is not kept exactly"),
+    ],
+)
+async def test_a_reviewers_object_that_cannot_be_a_draft_says_what_to_change(
+    api: httpx.AsyncClient, worker: WorkerStore, draft: str, words: str
+) -> None:
+    url = await in_review(api, worker, locked=["/price"])
+    answer = await api.post(url, json={"action": "replace", "draft": draft})
+    (error,) = problem(answer, 422, "invalid_request")["errors"]
+    assert error["pointer"] == "/draft"
+    assert words in error["detail"]
+
+
+async def test_a_reviewers_object_becomes_the_text_in_the_order_given(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    url = await in_review(api, worker)
+    turned = json.dumps({"text": "A lamp.", "price": 39, "sku": "L"})
+    answer = await api.post(url, json={"action": "replace", "draft": turned})
+    assert answer.status_code == 202
+    (*_, last) = await events(api, answer.json()["id"])
+    assert last["data"]["draft"] == object_text({"sku": "L", "price": 39, "text": "A lamp."})
+
+
+async def test_spans_in_a_review_of_an_object_are_refused(
+    keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore
+) -> None:
+    models = {"generator": "openai:gpt-5-mini", "critic": "offline:editor"}
+    said = {"action": "revise", "feedback": "Shorter.", "spans": [{"quote": "A lamp"}]}
+    url = await in_review(keyed_api, keyed_worker, models=models)
+    answer = await keyed_api.post(url, json=said)
+    assert problem(answer, 422, "invalid_request")["errors"][0]["pointer"] == "/spans"
+
+
+async def test_a_schema_that_no_object_satisfies_is_refused(api: httpx.AsyncClient) -> None:
+    for schema in ({"type": "array"}, {"enum": ["a"]}, {"const": 1}, False):
+        body = {"draft": ROW, "validators": [{"kind": "json_schema", "schema": schema}]}
+        answer = await api.post("/v1/refinements", json=body)
+        (error,) = problem(answer, 422, "invalid_request")["errors"]
+        assert error["pointer"] == "/validators/0/schema"
+
+
+@pytest.mark.parametrize(
+    ("locked", "changes", "constants"),
+    [
+        (["/sku"], {}, ["sku"]),
+        (["/sku"], {"threshold": 0.7}, ["sku"]),
+        (["/sku"], {"locked": ["/price"]}, ["price"]),
+        (["/sku"], {"locked": []}, []),
+        ([], {"locked": ["/sku", "/price"]}, ["sku", "price"]),
+        (["/sku"], {"validators": []}, ["sku"]),
+    ],
+)
+async def test_a_continuation_has_a_form_of_its_own(
+    api: httpx.AsyncClient,
+    worker: WorkerStore,
+    locked: list[str],
+    changes: dict[str, Any],
+    constants: list[str],
+) -> None:
+    refinement_id = await submitted(api, draft=ROW, locked=locked, validators=[{"kind": "json"}])
+    manual = await ManualWorker.claim(worker, refinement_id)
+    await manual.judge(0, json.dumps({"text": "B", "price": 39.9, "sku": ROW["sku"]}), 0.4)
+    await manual.complete()
+    answer = await api.post(f"/v1/refinements/{refinement_id}/continue", json=changes)
+    assert answer.status_code == 202, answer.text
+    request = (await api.get(f"{answer.headers['Location']}/request")).json()
+    members = request["validators"][-1]["schema"]["properties"]
+    assert [name for name, form in members.items() if "const" in form] == constants[::-1]
+    assert len(request["validators"]) == (1 if "validators" in changes else 2)
 
 
 async def test_a_continuation_begins_with_the_object(
