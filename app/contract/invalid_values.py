@@ -27,6 +27,11 @@ A_LIST = "must be a list"
 AN_OBJECT = "must be an object"
 WHOLE = "must be a whole number"
 
+ONE_MODEL = (
+    "must be one model: its name or an object with `model`; only `generator` takes a list, with"
+    " `escalate`"
+)
+
 WRONG_TYPES = {
     "string_type": "must be a string",
     "string_unicode": "must be Unicode text",
@@ -97,6 +102,7 @@ OUT_OF_BOUNDS: Mapping[str, Callable[[Context], str]] = {
         f"must have the field {_quoted(context['discriminator'])}"
     ),
     "union_tag_invalid": _unknown_tag,
+    "one_model": lambda _: ONE_MODEL,
     "value_error": lambda context: str(context["error"]),
 }
 

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.contract import Contract, patterns
+from app.contract.errors import FieldConflict
+from app.contract.invalid_values import ONE_MODEL
 
 Role = Literal["generator", "critic"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -88,7 +90,8 @@ def _form(given: Any) -> str:
 
 
 ModelSpec = Annotated[
-    Annotated[ModelName, Tag("name")] | Annotated[ModelChoice, Tag("choice")], Discriminator(_form)
+    Annotated[ModelName, Tag("name")] | Annotated[ModelChoice, Tag("choice")],
+    Discriminator(_form, "one_model", ONE_MODEL),
 ]
 """A model by its name, or with the settings of its calls; errors are about the given form."""
 
@@ -99,6 +102,9 @@ Generators = Annotated[
     Discriminator(_form),
 ]
 """One model, or several of which the next one writes when those before it are stuck."""
+
+
+ESCALATE_AFTER = 2
 
 
 class Models(Contract):
@@ -116,7 +122,7 @@ class Models(Contract):
         " still.",
     )
     escalate_after: int = Field(
-        2,
+        ESCALATE_AFTER,
         ge=1,
         le=50,
         description="Judged drafts of one generator after which the next one writes.",
@@ -154,6 +160,8 @@ class Models(Contract):
         several = self.generator if isinstance(self.generator, tuple) else ()
         if bool(several) != (self.escalate is not None):
             raise ValueError("`escalate` and a list of generators must be given together")
+        if not several and self.escalate_after != ESCALATE_AFTER:
+            raise FieldConflict("/escalate_after", "`escalate_after` needs `escalate`")
         if any(spec in several[:index] for index, spec in enumerate(several)):
             raise ValueError("generators must differ in their model or its settings")
         return self

@@ -35,6 +35,9 @@ CHEAP, STRONG = "openai:gpt-6-luna", "openai:gpt-6.1-sol"
             "is not a field",
         ),
         ({"generator": [EDITOR, "nobody:x"], "escalate": "always"}, "/models/escalate", "when_"),
+        ({"critic": [EDITOR]}, "/models/critic", "must be one model: its name or an object"),
+        ({"generator": [EDITOR, [EDITOR]]}, "/models/generator/1", "must be one model"),
+        ({"escalate_after": 3}, "/models/escalate_after", "needs `escalate`"),
     ],
 )
 async def test_a_cascade_that_cannot_be_played_is_refused(

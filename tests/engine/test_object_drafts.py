@@ -116,12 +116,16 @@ def test_other_strategies_return_an_object_too(kind: str) -> None:
     assert isinstance(json.loads(model.play(given).best.scored.draft.text), dict)
 
 
-def test_a_finding_says_where_the_words_are() -> None:
-    said = {"kind": "quality", "message": "Stilted.", "quote": "it is"}
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [("Stilted.", "in /text: Stilted."), ("At /text: stilted.", "At /text: stilted.")],
+)
+def test_a_finding_says_once_where_the_words_are(message: str, line: str) -> None:
+    said = {"kind": "quality", "message": message, "quote": "it is"}
     model = driver_scoring(0, 0.9, writer=[json.dumps(BETTER)])
     model.critic = iter([verdict(0.4, findings=[said]), verdict(0.9)])
     model.play(product())
-    assert 'at "it is": at /text: Stilted.' in model.asked("generator")[0].prompt.user
+    assert f'at "it is": {line}' in model.asked("generator")[0].prompt.user
 
 
 @pytest.mark.parametrize(

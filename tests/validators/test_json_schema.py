@@ -72,6 +72,21 @@ def test_points_at_what_breaks_the_schema() -> None:
     assert (found.span, found.quote) == ((12, 17), '"two"')
 
 
+@pytest.mark.parametrize(
+    ("schema", "message", "rule"),
+    [
+        ({"type": "number"}, 'null is not of type "number"', '`type: "number"`'),
+        ({"const": True}, "true was expected", "`const: true`"),
+        ({"enum": [True, "None"]}, 'null is not one of [true, "None"]', '`enum: [true, "None"]`'),
+        (False, "false schema does not allow null", "`false`"),
+    ],
+)
+def test_messages_have_the_words_of_json(schema: Any, message: str, rule: str) -> None:
+    (found,) = broken(schema, "null")
+    assert found.message == f"at the document: {message}"
+    assert rule in (found.fix or "")
+
+
 def test_the_document_may_stand_in_one_code_fence() -> None:
     draft = 'Here:\n\n```json\n{"a": 1}\n```'
     assert broken({"required": ["a"]}, draft.removeprefix("Here:")) == []

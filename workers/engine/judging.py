@@ -423,11 +423,11 @@ def _quotation(said: Any, source: Source) -> Quotation | None:
 
 
 def _at_member(finding: Finding, draft: str) -> Finding:
-    """Return a finding whose message says where it is in an object, as those of a schema do."""
+    """Return a finding whose message says in which member of an object its words are."""
     pointer = finding.span and pointer_at(draft, finding.span.start)
-    if not pointer:
+    if not pointer or re.search(rf"{re.escape(pointer)}(?![\w/])", finding.message):
         return finding
-    return finding.model_copy(update={"message": f"at {pointer}: {finding.message}"})
+    return finding.model_copy(update={"message": f"in {pointer}: {finding.message}"})
 
 
 def _finding(said: _SaidFinding, source: Source, by: str) -> Finding:

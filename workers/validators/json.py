@@ -213,11 +213,20 @@ def _violation(error: ValidationError, draft: str) -> Violation:
     written = _as_written(closest.instance, draft)
     at = draft.find(written) if written and draft.count(written) == 1 else -1
     return Violation(
-        f"at {where}: {abbreviated(closest.message, 500)}",
-        f"change {where} so that it satisfies {abbreviated(_rule(closest), 200)}",
+        f"at {where}: {abbreviated(in_json(closest.message), 500)}",
+        f"change {where} so that it satisfies {abbreviated(in_json(_rule(closest)), 200)}",
         span=(at, at + len(written)) if at >= 0 else None,
         quote=written if written and written in draft else None,
     )
+
+
+OF_PYTHON = {"None": "null", "True": "true", "False": "false"}
+WORDS = re.compile(r'"(?:[^"\\]|\\.)*+"|\b(?:None|True|False)\b')
+
+
+def in_json(message: str) -> str:
+    """Return a message of jsonschema with the literals of JSON, strings left as they are."""
+    return WORDS.sub(lambda found: OF_PYTHON.get(found[0], found[0]), message)
 
 
 def pointer(path: Sequence[str | int]) -> str:
