@@ -103,5 +103,7 @@ def at_most(request: "RefinementRequest") -> int:
     """Return the maximum number of calls of the request, replies that cannot be parsed included."""
     all_ = questions(request)
     judged = judgements(request) * len(request.critics.seats()) * all_.judged
-    once = all_.listed + all_.asked + all_.compared + all_.derived
-    return ASKED * (once + judged) + revising(request) * all_.revised
+    writers = 1 + len(request.models.later_generators())  # each may have to take over
+    once = all_.listed + all_.compared + all_.derived
+    drafts = ASKED * all_.asked + revising(request) * all_.revised
+    return ASKED * (once + judged) + writers * drafts

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from app.settings import ModelServer as Address
-from benchmarks.model_replies import draft
+from benchmarks.model_replies import chat, draft
 from benchmarks.model_server import ScriptedModelServer
 from tests.e2e.running_service import RunningService, running_service
-from tests.e2e.scripted_models import slow_at
+from tests.e2e.scripted_models import answering, slow_at
 
 CASCADE = {"generator": ["openai:test", "second:test"], "escalate": "when_stuck"}
 WRITERS = ["openai:bench", "openai:bench", "second:bench", "second:bench"]
@@ -36,6 +36,18 @@ async def test_iterations_and_report_say_which_model_wrote_each_draft(tmp_path: 
             report = await service.client.get(f"/v1/refinements/{refinement_id}/report")
             assert "not passed; written by second:bench" in report.text
             assert "after 2 judged drafts of one" in report.text
+
+
+async def test_a_model_that_writes_nothing_is_followed_by_the_next_one(tmp_path: Path) -> None:
+    async with ScriptedModelServer() as second:
+        other = {"second": Address(base_url=second.url)}
+        silent = answering(lambda key, _: chat("") if key.endswith("iterations/1/draft") else None)
+        async with running_service(tmp_path, silent, providers=other) as service:
+            refinement_id = await service.submit(models=CASCADE)
+            await service.ended(refinement_id)
+            found = (await service.get(refinement_id, "/iterations"))["data"]
+            assert {it["writer"] for it in found} == {"second:bench"}
+            assert found[0]["usage"]["calls"] > 2
 
 
 @pytest.mark.long

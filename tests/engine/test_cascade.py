@@ -12,7 +12,7 @@ from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, driver_scoring, request
 from tests.engine.test_escape import OTHER, STANDING, TEXT, judging
 from tests.engine.test_every_strategy import asked_of
-from workers.engine.moves import Ask, Move, ReviewerReply
+from workers.engine.moves import Ask, Move, ReviewerReply, StepError
 from workers.engine.step_hash import about
 
 CHEAP, MIDDLE, STRONG = "a:cheap", "b:middle", "c:strong"
@@ -162,3 +162,53 @@ def test_a_strategy_that_revises_no_draft_of_another_refuses_it(strategy: dict[s
     draft: dict[str, Any] = {} if strategy["kind"] == "self_consistency" else {"draft": "A text."}
     with pytest.raises(ValueError, match="`escalate` needs a search of at least two drafts"):
         cascade(CHEAP, STRONG, strategy=strategy, **draft)
+
+
+def lost(at: str, code: str = "unreadable_reply", detail: str = "no text") -> StepError:
+    return StepError(code, detail, (at,))
+
+
+NO_TEXT = [
+    ["", "", ""],
+    ["I cannot help with that."] * 2,
+    [lost("iterations/1/draft")],
+]
+"""Replies of a writer that are empty, refused, and in no form that its server has."""
+
+
+@pytest.mark.parametrize("replies", NO_TEXT, ids=["empty", "refused", "unreadable"])
+def test_the_next_one_writes_where_no_reply_can_be_used_and_goes_on(replies: list[Any]) -> None:
+    model = driver_scoring(0.5, 0.9, writer=[*replies, TEXT, OTHER])
+    outcome = model.play(cascade(CHEAP, STRONG))
+    assert outcome.reason is StopReason.THRESHOLD_MET
+    assert writers(model.moves) == [FIRST] * len(replies) + [SECOND, SECOND]
+    assert "iterations/1/draft/generator/2/draft" in model.paths
+    assert "iterations/2/revise" in model.paths
+
+
+def test_a_revision_that_fails_is_made_by_the_next_one_from_the_same_draft() -> None:
+    refused = lost("iterations/2/revise", "content_filtered")
+    model = driver_scoring(0.5, 0.9, writer=[TEXT, refused, OTHER])
+    model.play(cascade(CHEAP, STRONG))
+    assert writers(model.moves) == [FIRST, FIRST, SECOND]
+    assert "iterations/2/revise/generator/2/revise" in model.paths
+    assert TEXT in model.asked("generator")[-1].prompt.user
+
+
+def test_it_fails_as_the_last_one_does_and_at_once_where_another_model_is_no_help() -> None:
+    first, second = "iterations/1/draft", "iterations/1/draft/generator/2/draft"
+    for writer, seats in (
+        ([lost(first), lost(second, detail="b")], [FIRST, SECOND]),
+        ([lost(first, "unauthorized", "b")], [FIRST]),
+    ):
+        model = driver_scoring(0.5, writer=writer)
+        with pytest.raises(StepError, match="b"):
+            model.play(cascade(CHEAP, STRONG))
+        assert writers(model.moves) == seats
+
+
+def test_each_sample_without_a_usable_reply_is_written_by_the_next_one() -> None:
+    writer: list[Any] = [TEXT, lost("iterations/2/draft"), OTHER, "A third text."]
+    model = driver_scoring(0.4, 0.5, 0.9, writer=writer)
+    model.play(cascade(CHEAP, STRONG, strategy={"kind": "best_of_n", "n": 2, "refine": True}))
+    assert writers(model.moves) == [FIRST, FIRST, SECOND, SECOND]

@@ -8,7 +8,15 @@ from app.contract.calls import AGAIN, AMENDED_AGAIN
 from app.contract.drafts import EditMode, EditsMade, lacking, spans_of
 from app.contract.judgement import Finding, IssueState, OnFail, Span
 from app.contract.values import value
-from workers.engine.asking import CutOff, WrittenText, ask, object_of, question, written_in
+from workers.engine.asking import (
+    REFUSED,
+    CutOff,
+    WrittenText,
+    ask,
+    object_of,
+    question,
+    written_in,
+)
 from workers.engine.edits import (
     CannotApply,
     Edited,
@@ -23,6 +31,7 @@ from workers.engine.moves import Draft, Judgement, MoveCoroutine, Scored, StepEr
 from workers.engine.prompts import Amend, Revise, RevisePassages, Task, Write
 from workers.engine.replies.likeness import Told
 from workers.engine.replies.reader import (
+    CUT_OFF,
     NO_CRITIQUE,
     OVERLONG,
     ReplyModel,
@@ -249,15 +258,20 @@ Revised = Callable[[Task, RevisionBase], MoveCoroutine[Draft]]
 
 
 async def propose(
-    task: Task, search: Search, first: First | None = None, revised: Revised | None = None
+    task: Task,
+    search: Search,
+    first: First | None = None,
+    revised: Revised | None = None,
+    *,
+    by: int = 1,
 ) -> Draft:
-    """Return the next draft.
+    """Return the next draft; `by` is the number of the generator that writes.
 
     The next draft is what a reviewer asked for, else a revision of the best, else the client's own
     draft, or a revision of it by the feedback of the request, else a first one. `first` and
     `revised` replace how a strategy writes and revises.
     """
-    task = search.with_writer(task)
+    task = task if by == 1 else replace(task, writer=str(by))
     revised = _following(task, revised or revise)
     if search.wish is not None:
         return await _wished(task, search, search.wish, revised)
@@ -285,8 +299,31 @@ async def judged_draft(
     Without `at` that is the path of the next iteration.
     """
     at = at or search.upcoming
-    draft = await within(at, propose(task, search, first, revised))
+    draft = await _proposed(task, search, first, revised, at)
     return await within(at, judging(task, draft))
+
+
+UNUSABLE_REPLIES = frozenset(
+    {"empty_draft", "unreadable_draft", "unreadable_reply", "unreadable_steps"}
+    | {REFUSED, CUT_OFF, UNUSABLE_PASSAGES, "content_filtered"}
+)
+"""The codes of a step in which a model was asked for a draft, and gave none that can be used."""
+
+
+async def _proposed(
+    task: Task, search: Search, first: First | None, revised: Revised | None, at: str
+) -> Draft:
+    """Return the next draft, below `at`: that of the next generator where one gave none."""
+    for by in search.writers:
+        try:
+            draft = await within(at, propose(task, search, first, revised, by=by))
+        except StepError as failure:
+            if by == search.writers[-1] or failure.code not in UNUSABLE_REPLIES:
+                raise
+            at = f"{failure.steps[0]}/generator/{by + 1}"
+        else:
+            return draft if by == 1 else replace(draft, generator=by)
+    raise AssertionError("there is a generator, and the last one returns or raises")
 
 
 async def improve(task: Task, search: Search, judging: Judging = judge) -> None:

@@ -49,6 +49,8 @@ class Draft:
     """What validators corrected in the text."""
     spans: tuple[Span, ...] = ()
     """The passages that alone may differ from the draft it was made from; empty if all may."""
+    generator: int = 1
+    """The number of the generator whose turn it was, or that had to take over."""
     sha256: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from app.contract.values import value
 from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import averaged, critiqued, error_weights
 from workers.engine.moves import (
+    Draft,
     Heard,
     Judged,
     Judgement,
@@ -215,10 +216,16 @@ class Search:
         """Whether the next draft is made in another way, once, before the search ends."""
         return self._escapes and self._standstill is not None
 
-    def with_writer(self, task: Task) -> Task:
-        """Return the task for the generator whose turn it is."""
-        number = self._turn.generator
-        return task if number == 1 else replace(task, writer=str(number))
+    @property
+    def writers(self) -> range:
+        """The numbers of the generator whose turn it is, and of those after it."""
+        last = 1 if self.task is None else self.task.generators
+        return range(self._turn.generator, last + 1)
+
+    def _turn_after(self, draft: Draft) -> Turn:
+        """Return whose turn it is: that of who took over where no reply could be used."""
+        is_new = draft.generator > self._turn.generator
+        return Turn(draft.generator, self.number - 1) if is_new else self._turn
 
     def iterations(self) -> Iterator[str]:
         """Yield the path of each iteration until a stop rule holds."""
@@ -232,7 +239,8 @@ class Search:
 
     async def judged(self, scored: Scored) -> None:
         """Record a judged draft, report it, and decide under the limits now in force."""
-        decide = partial(self._decide, self._stale, self._turn)
+        turn = self._turn_after(scored.draft)
+        decide = partial(self._decide, self._stale if turn is self._turn else 0, turn)
         gain, judgement = await self._taken(scored, self.number)
         self.number += 1
         decide(gain, judgement)
@@ -256,6 +264,7 @@ class Search:
         for number, scored in enumerate(drafts, self.number):
             if scored is not None:
                 taken.append((await self._taken(scored, number, is_beside=True))[1])
+                self._turn = self._turn_after(scored.draft)
         first = self.number
         self.number += len(drafts)
         self._decide_on_samples()
