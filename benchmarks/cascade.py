@@ -25,7 +25,7 @@ from app.local.embedded import EmbeddedRedis
 from app.settings import Settings
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, between_marks, chat
 from benchmarks.model_server import ScriptedModelServer
-from benchmarks.processes import ServiceProgram
+from benchmarks.processes import ServiceProgram, forget_settings
 from benchmarks.simulation.world import REVISERS, Critic, Reviser, World
 
 CHEAP, STRONG, CRITIC = "openai:gpt-6-luna", "openai:gpt-6.1-sol", "openai:gpt-5-mini"
@@ -112,6 +112,7 @@ def main() -> int:
     parser.add_argument("--texts", type=int, default=100)
     parser.add_argument("--threshold", type=float, default=0.7)
     asked = parser.parse_args()
+    forget_settings()
     with TemporaryDirectory(prefix="hone-cascade-") as folder:
         return asyncio.run(compared(Path(folder), asked.texts, asked.threshold))
 

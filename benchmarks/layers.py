@@ -31,7 +31,7 @@ from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import NewRefinement, Store, open_store, open_worker_store
 from benchmarks.loop import CALLS, request_body
-from benchmarks.processes import ServiceProgram
+from benchmarks.processes import ServiceProgram, forget_settings
 from workers.__main__ import COLLECT_AFTER
 from workers.engine.pipeline import load_strategies
 from workers.model_registry import open_models
@@ -263,6 +263,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=COUNT)
     count = parser.parse_args().count
+    forget_settings()
     print(rendered(uvloop.run(profiled(count)), count))
 
 

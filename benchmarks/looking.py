@@ -25,7 +25,7 @@ from urllib.request import urlopen
 from benchmarks.contenders import Cast, Contender, Setup, free_port, hone
 from benchmarks.loop import CALLS
 from benchmarks.measuring import MeasuredRun, instructions, measure
-from benchmarks.processes import allow_many_files
+from benchmarks.processes import allow_many_files, forget_settings
 
 COUNT = 500
 ROUNDS = 5
@@ -176,6 +176,7 @@ def main() -> None:
     parser.add_argument("--instructions", action="store_true")
     parser.add_argument("--collect", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    forget_settings()
     if arguments.collect:
         collect()
         return

@@ -35,6 +35,7 @@ from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import NewRefinement, Store, WorkerStore, open_store, open_worker_store
 from app.store.redis import keys
+from benchmarks.processes import forget_settings
 from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelReply
 from workers.play.refinements import Refinements
@@ -248,6 +249,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--stubs", action="store_true")
     arguments = parser.parse_args()
+    forget_settings()
     if arguments.stubs:
         print_stubs(arguments.count)
         return

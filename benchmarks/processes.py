@@ -22,6 +22,15 @@ def allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+def forget_settings() -> None:
+    """Remove the settings of Hone from the environment of this process and those that it starts.
+
+    What is measured is not the server, with the models, that the shell is set to.
+    """
+    for name in [name for name in os.environ if name.startswith("HONE_")]:
+        del os.environ[name]
+
+
 def cpu_s(pid: int, proc: Path = Path("/proc")) -> float:
     """Return the CPU seconds of a process and all its descendants, in steps of 10 ms.
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 from contextlib import suppress
 from cProfile import Profile
@@ -53,6 +54,18 @@ FIGURES = {
     "cpu_ms/api": 0.3,
     "cpu_ms/redis": 0.25,
 }
+
+
+def test_a_benchmark_obeys_no_exported_setting() -> None:
+    code = (
+        "import os; from benchmarks.processes import forget_settings as f; f(); print(*os.environ)"
+    )
+    given = {"HONE_SERVER": "http://localhost:1", "HONE_MODEL": "openai:dear", "KEPT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=given, capture_output=True, text=True, check=True
+    )
+    assert "KEPT" in done.stdout
+    assert "HONE_" not in done.stdout
 
 
 def text_of(prompt: str) -> str:
