@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -240,10 +241,34 @@ async def test_the_rows_of_a_catalogue_come_back_as_rows(tmp_path: Path) -> None
     async with running_service(tmp_path, CatalogueModel()) as service:
         command = f".venv/bin/python examples/catalogue/catalogue.py {products}"
         printed = await asyncio.to_thread(run, command, str(service.client.base_url))
+        marked = tmp_path / "marked.csv"  # as spreadsheets write it
+        marked.write_bytes(BOM_UTF8 + products.read_bytes())
+        command = command.replace(str(products), str(marked))
+        assert await asyncio.to_thread(run, command, str(service.client.base_url)) == printed
     before, after = (
         list(csv.DictReader(text.splitlines())) for text in (products.read_text(), printed)
     )
     assert [{**row, "text": f"Better: {row['name']}."} for row in before] == after
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"sku,price,text\nA,1,x\nB,2,y,z\n", "row 2 has 4 cells, not 3"),
+        (b"sku,text\nA,x\n", "needs one column price"),
+        (b"sku,price,text\n", "needs rows"),
+        (b"sku,price,text\nA,1,caf\xe9\n", "not UTF-8"),
+    ],
+)
+def test_a_catalogue_with_a_bad_row_is_not_submitted(
+    tmp_path: Path, content: bytes, words: str
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    command = [sys.executable, str(EXAMPLES / "catalogue" / "catalogue.py"), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert words in done.stderr
 
 
 async def order(_request: web.Request) -> web.StreamResponse:

@@ -79,10 +79,11 @@ from app.contract.drafts import LONGEST_TEXT
 from app.contract.events import Step, StepPage
 from app.contract.json_lines import json_lines
 from app.contract.judgement import AUTO, FindingsReply
+from app.contract.object_drafts import flaws_of_draft
 from app.contract.outcome import RefinementOutcome
 from app.contract.pairs import PairForm
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
-from app.contract.snapshot import Diff, IterationList, Snapshot
+from app.contract.snapshot import Diff, IterationList, Result, Snapshot
 from app.contract.statistics import CalibrationList, Dimension, InsightList
 from app.contract.status import Status
 from app.legible import on_one_line
@@ -152,12 +153,16 @@ def _name_of(path: Path) -> str:
 
 def read_request(path: Path, stdin: IO[bytes]) -> dict[str, Any]:
     """Return the JSON object in a file; raise BadParameter if there is none."""
+    text = read_text(path, stdin)
     try:
-        request = parse_json(read_text(path, stdin))
+        request = parse_json(text)
     except ValueError as error:
         raise typer.BadParameter(f"{_name_of(path)} is not JSON: {error}") from None
     if not isinstance(request, dict):
         raise typer.BadParameter(f"{_name_of(path)} must contain a JSON object")
+    if isinstance(request.get("draft"), dict):
+        for pointer, why in flaws_of_draft(text):
+            raise typer.BadParameter(f"{_name_of(path)}: at {pointer}: {why}")
     return request
 
 
@@ -180,10 +185,13 @@ def submitted_draft(client: ContractClient, refinement_id: str) -> str | None:
     return draft if isinstance(draft, str) else None
 
 
-def file_of(result: str, draft: str | None) -> str:
-    """Return a result as a file: it ends with a line end if the submitted draft does."""
+def file_of(result: Result, draft: str | None) -> str:
+    """Return a result as a file: it ends with a line end if it is an object, or if the submitted
+    draft does."""
+    if result.object is not None:
+        return f"{result.draft}\n"
     line_end = next((end for end in ("\r\n", "\n") if draft and draft.endswith(end)), "")
-    return result if result.endswith("\n") else result + line_end
+    return result.draft if result.draft.endswith("\n") else result.draft + line_end
 
 
 @dataclass(frozen=True)
@@ -241,7 +249,7 @@ class Following:
             printed = f"{ended.model_dump_json(indent=2)}\n"
         elif ended.result:
             given = draft if draft is not None else submitted_draft(client, ended.id)
-            printed = file_of(ended.result.draft, given)
+            printed = file_of(ended.result, given)
         else:
             return
         try:
@@ -310,7 +318,8 @@ def submit(
     with connected(server, following.shown) as client:
         with interruptible(perhaps_submitted(key)):
             submitted = client.send_surely("/v1/refinements", body, key)
-        following.follow(client, submitted, body.get("draft", ""))
+        draft = body.get("draft", "")
+        following.follow(client, submitted, draft if isinstance(draft, str) else None)
 
 
 @app.command()
@@ -419,7 +428,7 @@ def get(
     with connected(server) as client:
         snapshot = client.snapshot(refinement_id)
         result = snapshot.result if draft else None
-        text = file_of(result.draft, submitted_draft(client, refinement_id)) if result else ""
+        text = file_of(result, submitted_draft(client, refinement_id)) if result else ""
     if not draft:
         print_text(f"{snapshot.model_dump_json(indent=2)}\n")
     elif result is None:

@@ -56,6 +56,37 @@ def test_submit_prints_the_result_alone_and_passes(server: ScriptedApi, hone: Ru
     assert (done.exit_code, done.stdout) == (0, "Short.\n")
 
 
+def with_object() -> CannedResponse:
+    """Return the stream of a refinement whose result is an object."""
+    final = snapshot()
+    assert final.result is not None
+    result = final.result.model_copy(update={"draft": OBJECT, "object": json.loads(OBJECT)})
+    ended = ending(final=final.model_copy(update={"result": result}))
+    return CannedResponse(stream(*EVENTS, ended), media_type="text/event-stream")
+
+
+OBJECT = '{\n  "text": "Short."\n}'
+
+
+def test_submit_prints_an_object_and_writes_it_to_a_file(
+    server: ScriptedApi, hone: Run, tmp_path: Path
+) -> None:
+    request, output = tmp_path / "request.json", tmp_path / "better.json"
+    request.write_text('{"draft": {"text": "In order to be short."}}')
+    for option in ((), ("--output", str(output))):
+        script(server, with_object())
+        done = hone("submit", "--request", str(request), *option)
+        assert (done.exit_code, done.stdout) == (0, "" if option else f"{OBJECT}\n")
+    assert output.read_text() == f"{OBJECT}\n"
+
+
+def test_an_object_that_would_be_sent_changed_is_not_sent(server: ScriptedApi, hone: Run) -> None:
+    done = hone("submit", "--request", "-", stdin='{"draft": {"n": 12345678901234567890.5}}')
+    assert done.exit_code == 2
+    assert "/draft/n" in done.stderr
+    assert server.asked == []
+
+
 @pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.FAILED, Status.CANCELED])
 def test_what_ended_without_passing_is_exit_code_3_and_its_best_draft_is_printed(
     server: ScriptedApi, hone: Run, status: Status
