@@ -108,14 +108,25 @@ def json_in(raw: bytes) -> Any:
     tree = _json_of(raw)
     if values > FEW_VALUES:
         _require_few_members(tree)
-    if isinstance(tree, dict) and isinstance(tree.get("draft"), dict):
-        _require_kept(raw)
+    for at in REQUESTS_IN:
+        if isinstance(_member(tree, *at, "draft"), dict):
+            _require_kept(raw, at)
     return tree
 
 
-def _require_kept(raw: bytes) -> None:
+REQUESTS_IN: Sequence[Sequence[str]] = ((), ("request",), ("batch", "defaults"))
+"""Where a body, or a line of a batch, has a request."""
+
+
+def _member(tree: Any, *names: str) -> Any:
+    for name in names:
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return tree
+
+
+def _require_kept(raw: bytes, at: Sequence[str]) -> None:
     """Raise InvalidRequest for what reading and writing would change in a draft, an object."""
-    flaws = islice(flaws_of_draft(raw.decode()), MAX_ERRORS)
+    flaws = islice(flaws_of_draft(raw.decode(), at), MAX_ERRORS)
     errors = tuple(FieldError(pointer=pointer, detail=why) for pointer, why in flaws)
     if errors:
         raise InvalidRequest.at(*errors)

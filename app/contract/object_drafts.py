@@ -114,12 +114,16 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def flaws_of_draft(body: str) -> Iterator[tuple[str, str]]:
-    """Yield what is not kept exactly of the `draft` of a request, given as JSON: pointer and why.
+def flaws_of_draft(body: str, at: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield what is not kept exactly of the `draft` of a request in JSON: pointer and why.
 
-    Raises ValueError if it is no JSON.
+    `at` are the names of the members that the request stands in. Raises ValueError if it is no
+    JSON.
     """
-    yield from _flaws(_MARKING.decode(body)["draft"], "/draft")
+    found = _MARKING.decode(body)
+    for name in (*at, "draft"):
+        found = found[name]
+    yield from _flaws(found, "".join(f"/{name}" for name in (*at, "draft")))
 
 
 def read_object(text: str) -> dict[str, Any]:

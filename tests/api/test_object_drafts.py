@@ -12,6 +12,7 @@ from tests.api.api_client import ManualWorker, problem, submitted
 from tests.api.test_reviews import events
 
 JSON = {"Content-Type": "application/json"}
+GOOD = {"custom_id": "b", "request": {"draft": "Say it."}}
 ROW = {"sku": "é\u2028", "price": 39.9, "text": "A lamp, it is."}
 
 
@@ -65,6 +66,18 @@ async def test_what_would_be_changed_by_reading_and_writing_is_refused(
     (error,) = problem(answer, 422, "invalid_request")["errors"]
     assert error["pointer"] == pointer
     assert words in error["detail"]
+
+
+async def test_a_line_of_a_batch_is_refused_like_a_request(api: httpx.AsyncClient) -> None:
+    lines = ('{"custom_id": "a", "request": {"draft": {"n": 1e400}}}', json.dumps(GOOD))
+    headers = {"Content-Type": "application/x-ndjson"}
+    batch = (await api.post("/v1/batches", content="\n".join(lines), headers=headers)).json()
+    (error,) = batch["errors"]
+    assert error["error"]["errors"][0]["pointer"] == "/request/draft/n"
+    lines = ('{"batch": {"defaults": {"draft": {"n": 1e400}}}}', json.dumps(GOOD))
+    answer = await api.post("/v1/batches", content="\n".join(lines), headers=headers)
+    (error,) = problem(answer, 422, "invalid_request")["errors"]
+    assert error["pointer"] == "/batch/defaults/draft/n"
 
 
 async def test_numbers_that_a_double_holds_come_back_as_they_are(api: httpx.AsyncClient) -> None:
