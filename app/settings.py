@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
 
 from pydantic import (
@@ -23,6 +23,7 @@ from pydantic import (
     ValidationInfo,
     create_model,
     field_validator,
+    model_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
@@ -251,6 +252,9 @@ def _are_in_range(weights: dict[str, float]) -> dict[str, float]:
     return weights
 
 
+CLUSTER = "+cluster:"
+"""In the scheme of a URL that names nodes of a cluster."""
+
 CORES_BY_DEFAULT = 8
 
 
@@ -308,6 +312,23 @@ class _ServerSettings(BaseSettings):
         description="URL of the shared Redis: redis://, rediss:// or unix://, redis+sentinel://"
         "HOST,HOST/SERVICE or redis+cluster://HOST,HOST. Empty: `hone serve` starts an embedded"
         " one.",
+    )
+    cells: int = Field(
+        1,
+        ge=1,
+        le=256,
+        description="Number of cells over which Hone is spread; cell 0 is at HONE_REDIS_URL.",
+    )
+    cells_url: str = Field(
+        "",
+        description="URLs of the cells from 1 on, with spaces between them; or one"
+        " redis+cluster:// that has all of them. Empty: the cluster at HONE_REDIS_URL has them.",
+    )
+    cell: int | None = Field(
+        None,
+        ge=0,
+        description="Number of the cell that the workers and the sender of a container serve."
+        " Default: workers choose one that lacks workers, and a sender serves all.",
     )
     redis_timeout_s: float = Field(
         1.8,
@@ -572,6 +593,32 @@ class Settings(_WithProviders):
             if provider_of(model, before.data.get("providers", ())) is None:
                 raise ValueError(f"there is no provider of {model!r}")
         return limits
+
+    @model_validator(mode="after")
+    def _every_cell_has_a_url(self) -> Self:
+        is_clustered = CLUSTER in self._cell_urls[0]
+        if self.cells > 1 and not is_clustered and len(self.cells_url.split()) != self.cells - 1:
+            raise ValueError(
+                f"HONE_CELLS is {self.cells}: HONE_CELLS_URL must have {self.cells - 1} URLs, with"
+                " spaces between them, or one redis+cluster:// URL"
+            )
+        if self.cell is not None and self.cell >= self.cells:
+            raise ValueError(f"HONE_CELL is {self.cell}, and the last cell is {self.cells - 1}")
+        return self
+
+    @property
+    def _cell_urls(self) -> list[str]:
+        return self.cells_url.split() or [self.redis_url]
+
+    def in_cell(self, number: int) -> Self:
+        """Return the settings of what works in one cell, whose Redis is at `redis_url`."""
+        url, urls = self.redis_url, self._cell_urls
+        if number and CLUSTER in urls[0]:
+            address, mark, query = urls[0].partition("?")
+            url = f"{address.rstrip('/')}/{number}{mark}{query}"
+        elif number:
+            url = urls[number - 1]
+        return self.model_copy(update={"redis_url": url, "cell": number})
 
     def server_of(self, provider: Provider) -> tuple[str, str]:
         """Return address and key of a provider that is called over the network.

@@ -30,6 +30,7 @@ from app.local.supervisor import MARGIN_S, Child, ForkedProgram, Interrupts, Sup
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import ArchiveAway, UnusableRedis, WorkerStore, open_renewal, open_worker_store
+from app.store.placement import cell_loads, cell_to_serve, gives_way
 from app.store.redis.connection import place_of
 from app.store.state import new_prompt_nonce
 from app.telemetry import Traces, configure_logs, metrics, open_traces
@@ -41,7 +42,7 @@ from workers.play.budget import open_day_quotas
 from workers.play.endpoints import EndpointLimiter, open_endpoint_limiter
 from workers.play.executor import ModelCaller
 from workers.play.fork_server import ForkServer
-from workers.play.lease import Lease, is_gone, new_name
+from workers.play.lease import Lease, is_gone, machine_name, new_name
 from workers.play.live_text import TextPublisher
 from workers.play.quarantine import CANNOT_RUN, Parent, Quarantine, prefer_in_oom
 from workers.play.refinements import (
@@ -79,6 +80,8 @@ QUARANTINED = 2
 CONNECT_TIMEOUT_S = 30.0
 RETRY_EVERY_S = 0.5
 LOOK_EVERY_S = 0.02
+MOVE_S = 10.0
+"""Seconds between two looks whether another cell has no worker."""
 
 
 def main(
@@ -110,13 +113,20 @@ def _cannot_start(error: Exception) -> int:
 
 
 def run_worker(
-    settings: Settings, start: Start, new_name: Callable[[], str], serve: Callable[[], None]
+    settings: Settings,
+    start: Start,
+    new_name: Callable[[], str],
+    serve: Callable[[], None],
+    nth: int = 0,
 ) -> int:
     """Run one worker in this process until a signal arrives; `serve` shows its metrics."""
     name = new_name()
-    with closing(ForkServer(partial(_run_child, settings, start))) as fork_server:
+    placed = _placed(settings, nth)
+    moves = () if placed is settings else (partial(_move_where_needed, settings, name),)
+    with closing(ForkServer(partial(_run_child, placed, start))) as fork_server:
         serve()
-        return _run_loop(partial(start, settings, name, partial(work, fork_server=fork_server)))
+        run = partial(work, fork_server=fork_server, beside=moves)
+        return _run_loop(partial(start, placed, name, run))
 
 
 def _run_loop(start: Callable[[], Coroutine[Any, Any, None]]) -> int:
@@ -127,6 +137,26 @@ def _run_loop(start: Callable[[], Coroutine[Any, Any, None]]) -> int:
     return 0
 
 
+def _placed(settings: Settings, nth: int) -> Settings:
+    """Return the settings with the cell that the `nth` worker of this machine serves."""
+    if settings.cells == 1 or settings.cell is not None:
+        return settings
+    cell = asyncio.run(cell_to_serve(settings, machine_name(), nth))
+    log.info("serves cell %d", cell)
+    return settings.model_copy(update={"cell": cell})
+
+
+async def _move_where_needed(settings: Settings, name: str) -> None:
+    """End this worker when another cell has none: the next one in its place chooses that."""
+    while True:
+        await asyncio.sleep(MOVE_S)
+        found = await cell_loads(settings)
+        if gives_way(found, name):
+            log.warning("another cell has no worker: leaves, so that the next one goes there")
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+
+
 def run_workers(settings: Settings, start: Start, new_name: Callable[[], str]) -> int:
     """Run `settings.workers` workers, each forked from this process, until a signal arrives.
 
@@ -134,7 +164,10 @@ def run_workers(settings: Settings, start: Start, new_name: Callable[[], str]) -
     """
     channels = [metrics.MetricsChannel() for _ in range(settings.workers)]
     workers = [
-        ForkedProgram(f"worker {number}", partial(run_worker, own, start, new_name, channel.answer))
+        ForkedProgram(
+            f"worker {number}",
+            partial(run_worker, own, start, new_name, channel.answer, number - 1),
+        )
         for number, own, channel in zip(count(1), parted(settings), channels, strict=False)
     ]
     serving = ForkedProgram("metrics", partial(_serve_metrics, settings, channels))
@@ -170,7 +203,9 @@ def _status_of_start(settings: Settings, start: Start, new_name: Callable[[], st
 
     async def work_nothing(*_: object, **__: object) -> None: ...
 
-    attempt = partial(_run_loop, partial(start, settings, new_name(), work_nothing))
+    def attempt() -> int:
+        return _run_loop(partial(start, _placed(settings, 0), new_name(), work_nothing))
+
     child = Child(ForkedProgram("first worker", attempt), _log)
     child.revive()
     try:
@@ -222,8 +257,9 @@ async def work(
     *,
     traces: Traces,
     fork_server: ForkServer,
+    beside: Sequence[BackgroundTask] = (),
 ) -> None:
-    """Play refinements from the queue until a signal stops the worker."""
+    """Play refinements from the queue until a signal stops the worker, and run `beside`."""
     quarantine = _quarantine(settings, store, fork_server, name)
     texts = TextPublisher(store.publish_text)
     bulkhead = Bulkhead(settings.concurrency, settings.most_held, settings.model_timeout_s)
@@ -266,7 +302,7 @@ async def work(
         partial(heed_watchers, store, texts),
         metrics.measure_lag,
     )
-    async with fork_server, quarantine, _beside(store, lease, refinements, *more):
+    async with fork_server, quarantine, _beside(store, lease, refinements, *more, *beside):
         log.info("%s runs up to %d refinements at once", name, settings.concurrency)
         await worker.serve()
     with suppress(RedisError):
@@ -355,24 +391,28 @@ async def _start(
     name: str,
     run: Callable[..., Awaitable[None]],
 ) -> None:
-    """Connect and run; retry for `CONNECT_TIMEOUT_S` seconds while Redis is unreachable."""
+    """Connect and run; retry for `CONNECT_TIMEOUT_S` seconds while Redis is unreachable.
+
+    `run` takes the settings of the cell that is served.
+    """
+    cell = settings.in_cell(settings.cell or 0)
     give_up = asyncio.get_running_loop().time() + CONNECT_TIMEOUT_S
     with open_traces("worker") as traces:
         while True:
             try:
                 async with (
-                    open_server_resources(settings) as resources,
-                    open_worker_store(settings, RefinementQueue(settings.queue), name) as store,
+                    open_server_resources(cell) as resources,
+                    open_worker_store(cell, RefinementQueue(settings.queue), name) as store,
                     open_models(settings) as unmetered,
                     open_day_quotas(settings, unmetered, name) as models,
                     open_endpoint_limiter(settings, models) as limiter,
                 ):
-                    await run(settings, store, models, resources, limiter, name, traces=traces)
+                    await run(cell, store, models, resources, limiter, name, traces=traces)
                     return
             except (RedisUnreachable, RedisTimedOut) as error:
                 if asyncio.get_running_loop().time() > give_up:
                     raise
-                log.warning("waiting for %s: %s", place_of(settings.redis_url), error)
+                log.warning("waiting for %s: %s", place_of(cell.redis_url), error)
             await asyncio.sleep(RETRY_EVERY_S)
 
 

@@ -242,14 +242,15 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
     """Open every model that the settings name, on one shared transport.
 
     `more` adds or replaces models by provider: `scripted=Scripted(...)`. A call is one request:
-    the caller makes it again where that may help.
+    the caller makes it again where that may help. Permits are those of cell 0.
     """
     retry_policy = RetryPolicy(total_s=settings.model_timeout_s, tries=1)
+    cell = settings.in_cell(settings.cell or 0)
     async with (
         open_transport(retry_policy, MAX_REPLY_BYTES) as transport,
         open_permit_exchange(settings) as exchange,
-        open_tenant_keys(settings) as tenant_keys,
-        open_rejections(settings) as rejections,
+        open_tenant_keys(cell) as tenant_keys,
+        open_rejections(cell) as rejections,
     ):
         servers = _Servers(settings, transport, rejections)
         limiter = RateLimiter(exchange)

@@ -150,7 +150,7 @@ async def open_store(
     async with api_client(settings.redis_url) as client:
         with refusals():
             async with answered_within(settings.redis_timeout_s):
-                await check_server(client)
+                await check_server(client, number_of_cell(settings))
         timeout_s, replicas = settings.redis_timeout_s, settings.redis_replicas
         async with (
             aclosing(Committer(client, timeout_s)) as committer,
@@ -196,7 +196,7 @@ async def open_worker_store(
         worker_client(settings.redis_url) as client,
         listening_client(settings.redis_url) as listener,
     ):
-        await check_server(client)
+        await check_server(client, number_of_cell(settings))
         async with aclosing(Committer(client)) as committer:
             yield WorkerStore(
                 client,
@@ -210,6 +210,11 @@ async def open_worker_store(
                 sealer=sealer_of(settings),
                 archiving=_archiving_of(settings, committer),
             )
+
+
+def number_of_cell(settings: Settings) -> int | None:
+    """Return the number of the cell that settings are of, if there are several."""
+    return settings.cell if settings.cells > 1 else None
 
 
 def _archiving_of(settings: Settings, committer: Committer) -> Archiving | None:

@@ -218,7 +218,7 @@ def test_a_cluster_url_names_nodes_and_how_to_reach_the_one_with_the_keys(scheme
     assert b"hone:{c00}:refinement:ref_1" in packed
 
 
-@pytest.mark.parametrize("url", ["redis+cluster://", "redis+cluster://one/1", "unix+cluster://a"])
-def test_a_cluster_url_without_nodes_or_with_a_database_is_refused(url: str) -> None:
+@pytest.mark.parametrize("url", ["redis+cluster://", "redis+cluster://one/a", "unix+cluster://a"])
+def test_a_cluster_url_without_nodes_or_with_no_number_of_a_cell_is_refused(url: str) -> None:
     with pytest.raises(UnusableRedis, match=r"expected redis\+cluster://HOST"):
         options_of(url)

@@ -44,9 +44,14 @@ MACHINE = _machine()
 NAME = re.compile(rf"-{MACHINE}-(\d{{1,7}})-")
 
 
+def machine_name() -> str:
+    """Return what the names of all workers on this machine begin with."""
+    return f"{socket.gethostname()}-{MACHINE}-"
+
+
 def new_name() -> str:
     """Return a name for a worker in this process; `is_gone` can read it."""
-    return f"{socket.gethostname()}-{MACHINE}-{os.getpid()}-{secrets.token_hex(4)}"
+    return f"{machine_name()}{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def is_gone(name: str) -> bool:

@@ -399,7 +399,7 @@ def options_of(url: str) -> dict[str, Any]:
     Beside the URLs of redis-py, `redis+sentinel://[USER:PASSWORD@]HOST[:PORT],.../SERVICE[/DB]`,
     and `rediss+sentinel://` for TLS to Sentinels and servers. In the query, the options of
     connections to a Sentinel start with `sentinel_`; those of TLS count for both. And
-    `redis+cluster://[USER:PASSWORD@]HOST[:PORT],...` for some nodes of a cluster, or
+    `redis+cluster://[USER:PASSWORD@]HOST[:PORT],...[/CELL]` for some nodes of a cluster, or
     `rediss+cluster://`.
 
     Raises UnusableRedis for a URL that cannot be read.
@@ -449,8 +449,9 @@ def _in_cluster(url: str) -> dict[str, Any]:
     parts = urlsplit(url)
     scheme = parts.scheme.removesuffix("+cluster")
     credentials, _, hosts = parts.netloc.rpartition("@")
-    if not hosts or parts.path.strip("/0") or scheme not in {"redis", "rediss"}:
-        raise ValueError("expected redis+cluster://HOST[:PORT],...")
+    is_cell = (parts.path.strip("/") or "0").isdecimal()
+    if not hosts or not is_cell or scheme not in {"redis", "rediss"}:
+        raise ValueError("expected redis+cluster://HOST[:PORT],...[/CELL]")
     node = f"{scheme}://{credentials}@{{}}?{parts.query}"
     servers = [{"port": NODE_PORT, **_asked(node.format(host))} for host in hosts.split(",")]
     return _to(TO_NODE, _direct(node.format("primary")), ClusterNodes(layout_of(url), servers))
@@ -547,10 +548,10 @@ def _options(timeout_s: float | None, retries: int) -> dict[str, Any]:
     }
 
 
-async def check_server(client: AsyncRedis) -> None:
+async def check_server(client: AsyncRedis, cell: int | None = None) -> None:
     """Raise UnusableRedis if this Redis would lose or reject records.
 
-    It must hold records of release 1.0 or later, or none.
+    It must hold records of release 1.0 or later, or none; of several cells those of this one.
     Raises a redis ConnectionError for a replica, which may be about to become the primary.
     """
     info = await client.info()
@@ -575,6 +576,18 @@ async def check_server(client: AsyncRedis) -> None:
             " it to noeviction; Hone then rejects new requests before memory is full."
         )
     await _check_format(client)
+    if cell is not None:
+        await _check_cell(client, cell)
+
+
+async def _check_cell(client: AsyncRedis, number: int) -> None:
+    """Raise UnusableRedis for another cell; mark one that has no number."""
+    await client.set(keys.CELL, number, nx=True)
+    if int(found := await client.get(keys.CELL) or b"0") != number:
+        raise UnusableRedis(
+            f"this Redis is cell {int(found)}, and HONE_CELLS_URL names it as cell {number}: give"
+            " the URLs in the order in which the cells were added"
+        )
 
 
 async def _check_format(client: AsyncRedis) -> None:

@@ -1,8 +1,9 @@
 """Every Redis key and channel. All start with `hone:1:`, where 1 is the version of the format.
 
-On a cluster `{c00}` stands for the 1, see layout.py.
+On a cluster `{c00}` stands for the 1, in cell 7 `{c07}`, see layout.py.
 
 hone:1:format                   the release whose records these are; written at the first start
+hone:1:cell                     which of several cells this one is
 hone:1:refinement:ID            hash: the summary of the journal; of an archived record a stub,
                                 with `archived`, the name of its object, and `stub`, see archive.py
 hone:1:journal:ID               stream: entry n has the id `n-0`; packed after the end, with what
@@ -148,6 +149,7 @@ class Key(str):
 PREFIX = Key("hone:1:")
 
 FORMAT = PREFIX + "format"
+CELL = PREFIX + "cell"
 FIRST_RELEASE = "1.0"
 """The release from which on records can be read."""
 

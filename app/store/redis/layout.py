@@ -6,6 +6,7 @@ All the rest of Hone spells them as in keys.py, and scripts as in lua/.
 import hashlib
 from collections.abc import Iterator, Sequence
 from functools import cache
+from urllib.parse import urlsplit
 
 from redis.crc import key_slot
 
@@ -105,10 +106,13 @@ OF_CLUSTER = "+cluster:"
 
 
 @cache
-def _of_cell(tag: str) -> Layout:
-    return Layout(tag)
+def _of_cell(number: int) -> Layout:
+    return Layout(f"c{number:02}")
 
 
 def layout_of(url: str) -> Layout:
-    """Return how keys are spelled in the Redis of a URL."""
-    return _of_cell("c00") if OF_CLUSTER in url else PLAIN
+    """Return how keys are spelled in the Redis of a URL.
+
+    The path of a cluster is the number of a cell. Raises ValueError if it is none.
+    """
+    return _of_cell(int(urlsplit(url).path.strip("/") or 0)) if OF_CLUSTER in url else PLAIN
