@@ -5,7 +5,7 @@ import gc
 import logging
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -27,21 +27,32 @@ from app.api import (
 )
 from app.api.access import AccessControl
 from app.api.boundary import Boundary
+from app.api.in_cell import MEMBERS, InCell
 from app.api.observing import Observed
 from app.api.server import ApiServer, configured
 from app.contract.errors import HoneError, Unavailable
 from app.contract.plugins import PluginFailed, installed, load_entry
 from app.openai import routes as openai_routes
 from app.queue import RefinementQueue
-from app.service import Admission, Batches, ModelRoles, Selection, Service, Shutdown, Watching
+from app.service import (
+    Admission,
+    Batches,
+    ModelRoles,
+    Selection,
+    Service,
+    Shutdown,
+    Spread,
+    Watching,
+)
 from app.service.admission import switched_off
 from app.settings import Settings
 from app.store import (
     ArchiveAway,
+    Cells,
     LiveTexts,
     Store,
     UnusableRedis,
-    open_store,
+    open_cells,
     open_wakeups,
 )
 from app.store.redis.connection import place_of
@@ -106,6 +117,57 @@ def _openid(settings: Settings) -> "OpenIdProvider | None":
     return OpenIdProvider(settings)
 
 
+def _members(
+    store: Store, watching: Watching, admission: Admission, directory: Directory
+) -> dict[str, Any]:
+    """Return what requests in one cell share."""
+    selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
+    asked = (directory.quotas_of, directory.not_reviewing)
+    service = Service(store, watching, admission, selection, *asked)
+    batches = Batches(service, store)
+    return {"store": store, "watching": watching, "service": service, "batches": batches}
+
+
+@asynccontextmanager
+async def _shared(
+    settings: Settings, shutdown: Shutdown, admission: Admission
+) -> AsyncIterator[dict[str, Any]]:
+    """Connect to Redis, and yield what the server shares with its requests."""
+    async with (
+        open_cells(settings, RefinementQueue(settings.queue)) as cells,
+        AsyncExitStack() as wakeups,
+        Directory(cells.access, settings) as directory,
+        Metering(cells.access) as metering,
+    ):
+        members = []
+        for number, store in enumerate(cells.stores):
+            texts = LiveTexts()
+            opening = open_wakeups(settings.in_cell(number), texts.receive)
+            changes = await wakeups.enter_async_context(opening)
+            watching = Watching(store, changes, shutdown, texts=texts)
+            members.append(_members(store, watching, admission, directory))
+        running = metrics.measure_lag(), _look_around(cells)
+        beside = [asyncio.create_task(coroutine) for coroutine in running]
+        of_all: dict[str, Any] = {}
+        if not cells.is_one:
+            spread = Spread(cells, [member["service"] for member in members])
+            of_all = {"service": spread, MEMBERS: members}
+        yield {
+            **members[0],
+            **of_all,
+            "cells": cells,
+            "settings": settings,
+            "directory": directory,
+            "metering": metering,
+            "tenants": Tenants(cells.access),
+            "keyring": Keyring(cells.access, settings),
+        }
+        shutdown.close()
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside)
+
+
 def create_app(
     settings: Settings, shutdown: Shutdown | None = None, traces: Traces = NO_TRACES
 ) -> FastAPI:
@@ -117,38 +179,10 @@ def create_app(
     model_roles, off, openid = ModelRoles(settings), switched_off(settings), _openid(settings)
 
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, object]]:
-        texts = LiveTexts()
-        async with (
-            open_store(settings, RefinementQueue(settings.queue)) as store,
-            open_wakeups(settings, texts.receive) as wakeups,
-            Directory(store.access, settings) as directory,
-            Metering(store.access) as metering,
-        ):
-            watching = Watching(store, wakeups, shutdown, texts=texts)
-            selection = Selection(store, Random())  # noqa: S311 - a draw, not a secret
-            admission = Admission(model_roles, off, settings.longest_retention_s)
-            asked = (directory.quotas_of, directory.not_reviewing)
-            service = Service(store, watching, admission, selection, *asked)
-            running = metrics.measure_lag(), _look_around(store)
-            beside = [asyncio.create_task(coroutine) for coroutine in running]
-            yield {
-                "store": store,
-                "watching": watching,
-                "service": service,
-                "batches": Batches(service, store),
-                "settings": settings,
-                "model_roles": model_roles,
-                "directory": directory,
-                "metering": metering,
-                "tenants": Tenants(store.access),
-                "keyring": Keyring(store.access, settings),
-                "openid": openid,
-            }
-            shutdown.close()
-            for task in beside:
-                task.cancel()
-            await asyncio.wait(beside)
+    async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
+        admission = Admission(model_roles, off, settings.longest_retention_s)
+        async with _shared(settings, shutdown, admission) as shared:
+            yield {**shared, "model_roles": model_roles, "openid": openid}
 
     app = Api(
         lifespan=lifespan,
@@ -158,6 +192,8 @@ def create_app(
         servers=[{"url": settings.root_path or "/"}],
         telemetry={"tracing": False, "metrics": False, "logs": False},  # `Observed` has its own
     )
+    if settings.cells > 1:
+        app.add_middleware(InCell)
     app.add_middleware(AccessControl)
     app.add_middleware(Boundary, settings=settings)
     app.add_middleware(Observed, traces=traces)
@@ -194,13 +230,15 @@ def _serve(settings: Settings, traces: Traces) -> int:
     return 0
 
 
-async def _look_around(store: Store) -> None:
-    """Measure what stands in Redis, until cancelled."""
+async def _look_around(cells: Cells) -> None:
+    """Measure what stands in Redis, until cancelled: the sums of all cells, the fullest memory."""
     while True:
         with suppress(HoneError):
-            for what, count in (await store.administration.standing()).items():
-                metrics.STANDING.labels(what).set(count)
-            metrics.MEMORY.set(await store.administration.used_memory())
+            found = await cells.ask(lambda store: store.administration.standing())
+            for what in found[0][1]:
+                metrics.STANDING.labels(what).set(sum(counts[what] for _, counts in found))
+            used = await cells.ask(lambda store: store.administration.used_memory())
+            metrics.MEMORY.set(max(share for _, share in used))
         await asyncio.sleep(LOOK_AROUND_S)
 
 
@@ -210,7 +248,7 @@ async def _reachable(settings: Settings) -> None:
     deadline = time.monotonic() + REDIS_WAIT_S
     while True:
         try:
-            async with open_store(settings, RefinementQueue(settings.queue)):
+            async with open_cells(settings, RefinementQueue(settings.queue)):
                 return
         except Unavailable as error:
             if time.monotonic() > deadline:

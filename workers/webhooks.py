@@ -241,7 +241,7 @@ class WebhookSender:
 async def send_webhooks(
     settings: Settings, pace: Pace = Pace(), traces: Traces = NO_TRACES
 ) -> None:
-    """Send webhooks until a signal arrives."""
+    """Send the webhooks of all cells, or of `HONE_CELL`, until a signal arrives."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -249,20 +249,27 @@ async def send_webhooks(
     if not settings.secret_key:
         log.warning("there are no webhooks without HONE_SECRET_KEY, which signs them")
         await stopping.wait()
+    served = [*range(settings.cells)] if settings.cell is None else [settings.cell]
+    cells = map(settings.in_cell, served)
+    await asyncio.gather(*(_send_from(cell, pace, traces, stopping) for cell in cells))
+
+
+async def _send_from(cell: Settings, pace: Pace, traces: Traces, stopping: asyncio.Event) -> None:
+    """Send the webhooks of one cell, for which `cell` has the settings."""
     while not stopping.is_set():
         try:
             async with (
-                open_store(settings, RefinementQueue(settings.queue)) as store,
-                open_signing(settings) as signing,
+                open_store(cell, RefinementQueue(cell.queue)) as store,
+                open_signing(cell) as signing,
                 open_endpoints(
                     signing.of,
-                    allowed=settings.outbound_allow,
-                    egress_proxy=settings.egress_proxy,
+                    allowed=cell.outbound_allow,
+                    egress_proxy=cell.egress_proxy,
                 ) as client,
             ):
                 log.info("sends webhooks")
                 sender = WebhookSender(store, store.webhooks, client, pace, traces)
-                await sender.run(stopping, settings.grace_s)
+                await sender.run(stopping, cell.grace_s)
         except Unavailable as error:
             log.warning("waiting for Redis: %s", error)
             with suppress(TimeoutError):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -20,7 +21,10 @@ from app.contract.errors import (
 from app.contract.json_lines import json_lines
 from app.contract.snapshot import Snapshot
 from app.contract.statistics import UsageGrouping, UsageGroups
-from app.store import AccessStore, DamagedObject, Store, UnreadableRecord, refusals
+from app.store import AccessStore, Cells, DamagedObject, Store, UnreadableRecord, refusals
+from app.store.statistics import Statistics
+
+_log = logging.getLogger(__name__)
 
 AT_ONCE = 1_000
 """Actions or events that are read at a time."""
@@ -115,34 +119,33 @@ class Tenants:
         return TenantOverview(name=name, quotas=quotas, use=await self._store.use(name))
 
 
+AGAIN_S = 1.0
 REVOKED_S = 2.0
 """Longer than an API process lets in a key that was revoked."""
 
 PAGE = 100
 
 
-async def exported_tenant(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+async def exported_tenant(cells: Cells, tenant: str) -> AsyncIterator[dict[str, Any]]:
     """Yield all that is stored of a tenant, ready for JSON: refinements first, oldest last.
 
     Each has `kind`: `refinement` with `snapshot`, `request` and `events` unless its text was
     erased, or `unreadable` if its object in the archive is missing or damaged, `batch`,
     `pending_request` of a batch, `endpoint`, `preset`, `proposal`, `provider_key`, `usage`,
-    `calibration`, `key` or `action`. Secrets are left out. Raises Unavailable.
+    `calibration`, `key` or `action`. Secrets are left out. Raises Unavailable, also for one cell.
     """
-    cursor, has_more = None, True
-    while has_more:
-        page = await store.page(tenant, limit=PAGE, cursor=cursor)
-        for shown in page.data:
-            with suppress(RefinementNotFound):  # its retention ended meanwhile
-                yield await _refinement(store, tenant, shown)
-        cursor, has_more = page.next_cursor, page.has_more
-    async for entry in _batches(store, tenant):
-        yield entry
+    store, *others = cells.stores
+    for place in (store, *others):
+        async for entry in _refinements(place, tenant):
+            yield entry
+    for place in (store, *others):
+        async for entry in _batches(place, tenant):
+            yield entry
     for endpoint in await store.webhooks.endpoints(tenant):
         yield {"kind": "endpoint", **endpoint.model_dump(mode="json")}
     async for entry in _defaults(store, tenant):
         yield entry
-    async for entry in _sums(store, tenant):
+    async for entry in _sums(cells.statistics, tenant):
         yield entry
     with refusals():
         keys = [key for key in await store.access.all() if key.tenant == tenant]
@@ -157,6 +160,16 @@ async def exported_tenant(store: Store, tenant: str) -> AsyncIterator[dict[str, 
         before = actions.next_cursor
         if before is None:
             return
+
+
+async def _refinements(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+    cursor, has_more = None, True
+    while has_more:
+        page = await store.page(tenant, limit=PAGE, cursor=cursor)
+        for shown in page.data:
+            with suppress(RefinementNotFound):  # its retention ended meanwhile
+                yield await _refinement(store, tenant, shown)
+        cursor, has_more = page.next_cursor, page.has_more
 
 
 async def _refinement(store: Store, tenant: str, shown: Snapshot) -> dict[str, Any]:
@@ -193,15 +206,15 @@ async def _defaults(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
         yield {"kind": "provider_key", "provider": provider, "set_at": set_at.isoformat()}
 
 
-async def _sums(store: Store, tenant: str) -> AsyncIterator[dict[str, Any]]:
+async def _sums(statistics: Statistics, tenant: str) -> AsyncIterator[dict[str, Any]]:
     """Yield what was learnt, and what models consumed day by day, as finely as it is known."""
-    for kind in await store.statistics.calibrations(tenant, PAGE * 10):
+    for kind in await statistics.calibrations(tenant, PAGE * 10):
         yield {"kind": "calibration", **kind.model_dump(mode="json")}
     by = [grouping for grouping in UsageGrouping if grouping is not UsageGrouping.TENANT]
-    *_, days = await store.statistics.days(tenant, date.min, date.max, 1)
+    *_, days = await statistics.days(tenant, date.min, date.max, 1)
     for day in days:
         groups = UsageGroups(by)
-        groups.add(await store.statistics.usage_of([day]))
+        groups.add(await statistics.usage_of([day]))
         for row in groups.rows():
             yield {"kind": "usage", **row.model_dump(mode="json", exclude={"not_passed"})}
 
@@ -214,14 +227,31 @@ async def _events(store: Store, tenant: str, refinement_id: str) -> AsyncIterato
         after = events[-1].number
 
 
-async def erase_tenant(store: Store, tenant: str) -> int:
+async def erase_tenant(cells: Cells, tenant: str) -> int:
     """Erase everything of a tenant but its audit log; return how many refinements there were.
 
-    Its keys are revoked first. Raises Unavailable: called again, it goes on.
+    Its keys are revoked first. Of several cells it waits for those that are away. Raises
+    Unavailable: called again, it goes on.
     """
     with refusals():
-        await store.access.forget_keys(tenant)
+        await cells.stores[0].access.forget_keys(tenant)
+    await cells.changed([tenant])
     await asyncio.sleep(REVOKED_S)
+    erased, left = 0, [*cells.stores]
+    while left:
+        store = left.pop(0)
+        try:
+            erased += await _erase_in(store, tenant)
+        except Unavailable as error:
+            if cells.is_one:
+                raise
+            _log.warning("cell %s is away: %s", store.number, error)
+            left.append(store)
+            await asyncio.sleep(AGAIN_S)
+    return erased
+
+
+async def _erase_in(store: Store, tenant: str) -> int:
     for batch_id in await store.batches.ids(tenant):
         with suppress(BatchNotFound):
             await store.batches.erase(tenant, batch_id)

@@ -105,7 +105,7 @@ class AccessControl:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path = _path(scope)
+        path = routed_path(scope)
         needed = scope_needed(scope["method"], path)
         if needed is None:
             await self._app(scope, receive, send)
@@ -267,10 +267,10 @@ def _subject(scope: Scope, start: Message) -> str:
 
 
 def _has_effect(scope: Scope) -> bool:
-    return scope["method"] not in SAFE and _path(scope) not in WITHOUT_EFFECT
+    return scope["method"] not in SAFE and routed_path(scope) not in WITHOUT_EFFECT
 
 
-def _path(scope: Scope) -> str:
+def routed_path(scope: Scope) -> str:
     """Return the path as the router sees it."""
     path, root = scope["path"], scope.get("root_path", "")
     return path[len(root) :] if root and path.startswith(f"{root}/") else path  # type: ignore[no-any-return]

@@ -20,6 +20,7 @@ from app.api.dependencies import (
     IdempotencyKey,
     Limit,
     Tenant,
+    TheCells,
     TheStore,
     shared,
 )
@@ -297,14 +298,14 @@ async def submit(
 )
 async def list_(
     tenant: Tenant,
-    store: TheStore,
+    cells: TheCells,
     request: Request,
     response: Response,
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> BatchPage:
     """List batches, newest first."""
-    page = await store.batches.page(tenant, limit, cursor)
+    page = await cells.page_of_batches(tenant, limit, cursor)
     return page_response(request, response, page)
 
 

@@ -24,7 +24,7 @@ from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Selected
 from app.contract.status import Status
 from app.service import ModelRoles, Service, Watching
-from app.store import Store
+from app.store import Cells, Store
 
 MAX_WAIT_S = 60
 MAX_KEY = 255
@@ -270,6 +270,7 @@ async def event_media_type(
     return chosen_format(None, accept, {kind: kind for kind in (EVENT_STREAM, JSON)}, "events are")
 
 
+TheCells = Annotated[Cells, Depends(shared("cells"))]
 TheStore = Annotated[Store, Depends(shared("store"))]
 TheWatching = Annotated[Watching, Depends(shared("watching"))]
 TheService = Annotated[Service, Depends(shared("service"))]

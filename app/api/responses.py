@@ -22,7 +22,7 @@ from app.contract.errors import HoneError
 from app.contract.events import DELTA, StepDelta
 from app.contract.snapshot import Snapshot, SnapshotPage
 from app.service import Accepted, Batch, EventFeed, News
-from app.store import Store, StoredEvent
+from app.store import Cells, Store, StoredEvent
 
 RETRY_AFTER_S = 1
 COMMENT = b": nothing new\n"
@@ -50,11 +50,12 @@ class Receiver:
     store: Store
     tenant: str
     is_head: bool
+    cells: Cells
 
     async def has_received(self, refinement_id: str) -> None:
         """Erase the text; if that fails, it is erased ten minutes after the end."""
         with suppress(HoneError):
-            await self.store.delivered(self.tenant, refinement_id)
+            await self.cells.store_of(refinement_id).delivered(self.tenant, refinement_id)
 
     def task_after(self, refinement_id: str, *, is_over: bool) -> BackgroundTask | None:
         """Return the task that erases the text after a response; None unless it `is_over`."""

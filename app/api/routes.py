@@ -49,6 +49,7 @@ from app.api.dependencies import (
     StepPath,
     Submission,
     Tenant,
+    TheCells,
     TheModelRoles,
     TheService,
     TheStore,
@@ -120,7 +121,8 @@ from app.store import Store, StoredLimit
 
 async def _receiver(request: Request) -> Receiver:
     state = request.scope["state"]
-    return Receiver(state["store"], state["caller"].tenant, bool(request.scope.get("is_head")))
+    is_head = bool(request.scope.get("is_head"))
+    return Receiver(state["store"], state["caller"].tenant, is_head, state["cells"])
 
 
 async def _stream(request: Request) -> AbstractAsyncContextManager[None]:
@@ -233,7 +235,7 @@ async def submit(
 )
 async def list_(
     tenant: Tenant,
-    store: TheStore,
+    cells: TheCells,
     request: Request,
     response: Response,
     metadata: Metadata,
@@ -250,7 +252,7 @@ async def list_(
     Pages stay stable while refinements are added. With filters that few refinements meet, a page
     may have fewer than `limit` and still `has_more`.
     """
-    page = await store.page(
+    page = await cells.page(
         tenant,
         metadata=metadata,
         selected=selected,
@@ -760,21 +762,30 @@ async def health() -> Health:
 
 
 @server.get("/readyz", tags=["health"], operation_id="getReadiness", responses=problems(Overloaded))
-async def readiness(store: TheStore, model_roles: TheModelRoles, tenant: Tenant) -> Readiness:
-    """Return 200 if Redis responds and accepts writes.
+async def readiness(
+    cells: TheCells, store: TheStore, model_roles: TheModelRoles, tenant: Tenant
+) -> Readiness:
+    """Return 200 if Redis responds and accepts writes; of several cells, that of one.
 
     No running worker is a warning, and so are work that no running worker can play, which waits, a
     model or provider that takes no calls (told to tenant `default` only), webhooks that nothing
-    sends, and an archive that cannot be used.
+    sends, an archive that cannot be used, and a cell that is away.
     """
-    workers, unplayable = (
-        await store.administration.workers(),
-        await store.administration.unplayable(),
+    found = await cells.ask(_standing)
+    limits, away = await _limits(store, tenant), cells.away
+    return offers.readiness_of([standing for _, standing in found], model_roles, limits, away)
+
+
+async def _standing(store: Store) -> offers.Standing:
+    administration = store.administration
+    return offers.Standing(
+        cell=store.number,
+        workers=await administration.workers(),
+        unplayable=await administration.unplayable(),
+        overdue=await store.webhooks.overdue(),
+        waiting=await administration.waiting(),
+        archive=(await administration.archive()).text,
     )
-    limits, overdue = await _limits(store, tenant), await store.webhooks.overdue()
-    waiting, archive = await store.administration.waiting(), await store.administration.archive()
-    found = (workers, unplayable, model_roles, limits, overdue, waiting, archive.text)
-    return offers.readiness_of(*found)
 
 
 Plain = Callable[[Request], Awaitable[Response | None]]

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 from app.access import Caller, TenantNotFound
 from app.api.administration import Managing, TheCaller
-from app.api.dependencies import JSON, Absent, Day, TheStore, chosen_format
+from app.api.dependencies import JSON, Absent, Day, TheCells, chosen_format
 from app.api.openapi import STATISTICS, problems
 from app.api.problems import NotAcceptable, invalid_query
 from app.api.responses import NEGOTIATED
@@ -159,7 +159,7 @@ def _require_fitting(of: str, query: Mapping[str, str]) -> None:
 async def get(
     request: Request,
     caller: TheCaller,
-    store: TheStore,
+    cells: TheCells,
     format_: UsageAs,
     response: Response,
     managing: Managing,
@@ -192,19 +192,19 @@ async def get(
     if of != "usage" and format_ != "json":
         raise NotAcceptable(f"{of} are available as {JSON}")
     if of == "insights":
-        day, sums = await store.statistics.insights(
+        day, sums = await cells.statistics.insights(
             caller.tenant, since, [by] if by else [*Dimension]
         )
         return InsightList(since=day, data=ranked(sums, limit or 20))
     if of == "calibration":
-        kinds = await store.statistics.calibrations(caller.tenant, limit or 100)
+        kinds = await cells.statistics.calibrations(caller.tenant, limit or 100)
         return CalibrationList(data=kinds)
     if of == "models":
-        return ModelAchievementList(data=await store.statistics.models(caller.tenant, limit or 100))
+        return ModelAchievementList(data=await cells.statistics.models(caller.tenant, limit or 100))
     groups = tuple(dict.fromkeys(group_by))
     whose = _tenant_of(caller, tenant)
     managing(whose or caller.tenant)
-    report = await store.statistics.usage(whose, first, to, groups)
+    report = await cells.statistics.usage(whose, first, to, groups)
     if format_ == "json":
         return report
     headers = NEGOTIATED | {"Content-Disposition": f'attachment; filename="usage-{report.to}.csv"'}

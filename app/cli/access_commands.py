@@ -31,10 +31,15 @@ from app.local.embedded import DataDirInUse, EmbeddedRedis, url_of_running
 
 if TYPE_CHECKING:
     from app.access import Keyring, Tenants
-    from app.store import Store
+    from app.store import Cells, Store
     from app.store.archive_check import ArchiveFindings
 
 T = TypeVar("T")
+
+cells = typer.Typer(
+    cls=HoneGroup, no_args_is_help=True, help="Say to which cells submissions go; HONE_CELLS first."
+)
+app.add_typer(cells, name="cells")
 
 keys = typer.Typer(
     cls=HoneGroup, no_args_is_help=True, help="Create, list, rotate and revoke API keys."
@@ -55,6 +60,7 @@ archive = typer.Typer(
 app.add_typer(archive, name="archive")
 
 TenantArgument = Annotated[str, typer.Argument(help="Name of the tenant.")]
+CellArgument = Annotated[int, typer.Argument(help="Number of the cell.")]
 KeyIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the key: key_...")]
 
 
@@ -65,7 +71,24 @@ def on_store(
     *,
     may_begin: bool = False,
 ) -> T:
-    """Return what `work` returns for the store of the service; raise CliError.
+    """Return what `work` returns for the store of the service, of cell 0; see `on_cells`."""
+    return on_cells(lambda cells: work(cells.stores[0]), action, about, may_begin=may_begin)
+
+
+def on_served_cell(work: "Callable[[Store], Awaitable[T]]", action: str = "") -> T:
+    """Return what `work` returns for the store of the cell that HONE_CELL names, or of cell 0."""
+    number = read_settings().cell or 0
+    return on_cells(lambda cells: work(cells.stores[number]), action)
+
+
+def on_cells(
+    work: "Callable[[Cells], Awaitable[T]]",
+    action: str = "",
+    about: str = "",
+    *,
+    may_begin: bool = False,
+) -> T:
+    """Return what `work` returns for all cells of the service; raise CliError.
 
     Without HONE_REDIS_URL that is the Redis of the data directory, which is started for as long as
     this takes unless it runs; if there was never a service, only where that `may_begin` one. An
@@ -73,19 +96,21 @@ def on_store(
     returns, else `about`.
     """
     from app.queue import RefinementQueue  # noqa: PLC0415 - importing the store takes time
-    from app.store import ArchiveAway, UnusableRedis, open_store, refusals  # noqa: PLC0415
+    from app.store import ArchiveAway, UnusableRedis, open_cells, refusals  # noqa: PLC0415
 
     settings = read_settings()
 
     async def connected(url: str) -> T:
         there = settings.model_copy(update={"redis_url": url})
-        async with open_store(there, RefinementQueue(settings.queue)) as store:
+        async with open_cells(there, RefinementQueue(settings.queue)) as cells:
             with refusals():
-                done = await work(store)
+                done = await work(cells)
                 if action:
                     subject = about or str(getattr(done, "id", ""))
-                    for log in {OPERATOR, getattr(done, "tenant", about) or OPERATOR}:
-                        await store.access.record(log, "command line", action, subject)
+                    tenants = {OPERATOR, getattr(done, "tenant", about) or OPERATOR}
+                    for log in tenants:
+                        await cells.access.record(log, "command line", action, subject)
+                    await cells.changed([*tenants])
             return done
 
     redis, home = None, settings.data_dir.expanduser()
@@ -117,6 +142,41 @@ def tenants_of(store: "Store") -> "Tenants":
     from app.access import Tenants  # noqa: PLC0415
 
     return Tenants(store.access)
+
+
+@cells.command(name="add")
+def add_cell(number: CellArgument) -> None:
+    """Let submissions go to a cell, 5 seconds from now.
+
+    Every process must have been started with its URL before. It may be one that was drained.
+    """
+    on_cells(lambda cells: cells.add(number), "cells add", str(number))
+    say(console(), f"cell {number} takes submissions in 5 seconds")
+
+
+@cells.command(name="drain")
+def drain_cell(number: CellArgument) -> None:
+    """Let no submissions go to a cell, 5 seconds from now; what is in it goes on.
+
+    It can go when `hone cells list` shows nothing in it. Cell 0 stays: it has keys and permits.
+    """
+    on_cells(lambda cells: cells.drain(number), "cells drain", str(number))
+    say(console(), f"cell {number} takes no submissions in 5 seconds")
+
+
+@cells.command(name="list")
+def list_cells() -> None:
+    """List the cells, and what is in each."""
+    from app.store.redis.connection import place_of  # noqa: PLC0415
+
+    settings = read_settings()
+    table = _table("cell", "submissions", "workers", "unfinished", "refinements", "Redis")
+    for facts in on_cells(lambda cells: cells.facts()):
+        counts = (facts.workers, facts.unfinished, facts.refinements)
+        shown = ("", "", "") if facts.away else tuple(map(str, counts))
+        place = place_of(settings.in_cell(facts.number).redis_url) or "embedded"
+        table.add_row(str(facts.number), (facts.away and "away") or facts.state, *shown, place)
+    console().print(table)
 
 
 @keys.command()
@@ -220,7 +280,9 @@ def _table(first: str, *others: str) -> Table:
 @tenants.command(name="list")
 def list_tenants() -> None:
     """List the tenants, what each uses and its quotas."""
-    found = on_store(lambda store: tenants_of(store).all(OPERATOR))
+    from app.access import Tenants  # noqa: PLC0415
+
+    found = on_cells(lambda cells: Tenants(cells.access).all(OPERATOR))
     table = _table("tenant", "queued", "in flight", "quotas")
     for tenant in found:
         use, quotas = tenant.use, tenant.quotas.model_dump_json(exclude_none=True)
@@ -261,11 +323,11 @@ def export(tenant: TenantArgument) -> None:
     """Print everything that is stored of a tenant, as JSON Lines."""
     from app.access.tenants import exported_tenant  # noqa: PLC0415
 
-    async def print_all(store: "Store") -> None:
-        async for entry in exported_tenant(store, tenant):
+    async def print_all(cells: "Cells") -> None:
+        async for entry in exported_tenant(cells, tenant):
             print(json.dumps(entry))
 
-    on_store(print_all, "tenants export", tenant)
+    on_cells(print_all, "tenants export", tenant)
 
 
 @tenants.command()
@@ -278,7 +340,7 @@ def erase(
 
     if not yes:
         typer.confirm(f"Erase everything of the tenant {tenant}?", abort=True)
-    erased = on_store(lambda store: erase_all(store, tenant), "tenants erase", tenant)
+    erased = on_cells(lambda cells: erase_all(cells, tenant), "tenants erase", tenant)
     say(console(), f"{tenant} is erased, with {erased} refinements")
 
 
@@ -297,16 +359,17 @@ def rotate_secrets() -> None:
 
     from app.store import refusals  # noqa: PLC0415 - importing the store takes time
 
-    async def rotated(store: "Store") -> "tuple[Counter[str], list[ApiKey], Sequence[str]]":
-        with refusals():
-            done = await store.seal_all()
-            while again := +await store.seal_all():  # what was moved behind the scan
-                done += again
-            await store.access.forget_random_secret()
-        left = await keyring_of(store).made_under_old_secret()
-        return done, left, store.unreadable_objects
+    async def rotated(cells: "Cells") -> "tuple[Counter[str], list[ApiKey], Sequence[str]]":
+        done = Counter[str]()
+        for store in cells.stores:
+            with refusals():
+                while again := +await store.seal_all():  # also what was moved behind the scan
+                    done += again
+                await store.access.forget_random_secret()
+        left = await keyring_of(cells.stores[0]).made_under_old_secret()
+        return done, left, [path for store in cells.stores for path in store.unreadable_objects]
 
-    done, left, unreadable = on_store(rotated, "secrets rotate")
+    done, left, unreadable = on_cells(rotated, "secrets rotate")
     sealed = ", ".join(f"{count} {kind}" for kind, count in done.items() if count)
     say(console(), f"sealed anew: {sealed or 'nothing'}")
     for key in left:
@@ -352,7 +415,7 @@ def check_archive(
         return found
 
     try:
-        found = on_store(checked, "archive check --delete" if delete else "")
+        found = on_served_cell(checked, "archive check --delete" if delete else "")
     except RefusedDeletion as refused:
         raise CliError(f"nothing was deleted: {refused}") from None
     say(console(), f"installation {found.installation}: {found.objects} objects")
@@ -391,7 +454,7 @@ def restore_archive(
     async def rebuilt(store: "Store") -> tuple[int, Sequence[str]]:
         return await store.archive_check.restore(installation), store.unreadable_objects
 
-    restored, unreadable = on_store(rebuilt, "archive restore")
+    restored, unreadable = on_served_cell(rebuilt, "archive restore")
     say(console(), f"restored: {restored} refinements")
     _fail_for(unreadable)
 

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.bodies import json_body, json_in, parsed
 from app.api.dependencies import JSON, IdempotencyKey, Tenant, TheStore
+from app.api.in_cell import enter_cell_of
 from app.api.problems import OPENAI
 from app.api.responses import EventStream, Receiver, disconnected
 from app.api.routes import CountedStream, TheReceiver
@@ -108,13 +109,14 @@ async def _answered(
     """Refine what a request asks for, and answer with the result or with its stream."""
     raw = await json_body(request)
     asked, digest = read(json_in(raw)), sha256(raw).hexdigest()
-    watching: Watching = request.scope["state"]["watching"]
     async with AsyncExitStack() as counted:
         if asked.is_stream:
             await counted.enter_async_context(stream)
         begun = await _repeated(request, receiver, digest)
         begun = begun or await _submitted(request, asked, digest, key, receiver)
         refinement_id = begun.snapshot.id
+        enter_cell_of(request.scope["state"], refinement_id)
+        watching: Watching = request.scope["state"]["watching"]
         form = form_of(refinement_id, int(begun.snapshot.created_at.timestamp()), asked)
         if not asked.is_stream:
             ended = await _ended(request, watching, receiver.tenant, refinement_id)
@@ -141,7 +143,7 @@ async def _repeated(request: Request, receiver: Receiver, digest: str) -> Begun 
     if request.headers.get(RETRIES, "0") == "0":
         return None
     found = {BODY_SHA256: digest}
-    page = await receiver.store.page(receiver.tenant, metadata=found, limit=1)
+    page = await receiver.cells.page(receiver.tenant, metadata=found, limit=1)
     since = datetime.now(UTC) - REPEATED_WITHIN
     return next((Begun(snapshot) for snapshot in page.data if snapshot.created_at > since), None)
 
@@ -262,9 +264,10 @@ class AnswerStream(EventStream):
         """Send the answer; cancel a refinement of its own that the client does not wait for."""
         await super().__call__(scope, receive, send)
         if self._begun.is_own and not self._is_over:
-            store, tenant = self._receiver.store, self._receiver.tenant
+            refinement_id, tenant = self._begun.snapshot.id, self._receiver.tenant
             with suppress(HoneError):
-                await store.cancel(tenant, self._begun.snapshot.id, None, None)
+                store = self._receiver.cells.store_of(refinement_id)
+                await store.cancel(tenant, refinement_id, None, None)
 
     def _written(self, batch: Batch) -> bytes:
         return b"".join(map(self._written_of, batch))

@@ -4,6 +4,7 @@ from app.service.admission import Admission
 from app.service.batches import Batches
 from app.service.model_roles import ModelRoles, Selection
 from app.service.service import Accepted, Service
+from app.service.spread import Spread
 from app.service.watching import Batch, EventFeed, News, Shutdown, Watching
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "Selection",
     "Service",
     "Shutdown",
+    "Spread",
     "Watching",
 ]

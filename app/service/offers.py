@@ -1,6 +1,6 @@
 """The offers of this server, described by the models that validate requests."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any
 
@@ -19,6 +19,7 @@ from app.contract.plugins import declared_kind
 from app.contract.providers import Provider, price_list
 from app.contract.strategies import STRATEGIES
 from app.contract.validators import VALIDATORS
+from app.contract.values import value
 from app.contract.waiting import REFUSALS
 from app.service.model_roles import ModelRoles
 from app.store import LATER, StoredLimit
@@ -45,29 +46,49 @@ def model_offers(model_roles: ModelRoles, limits: Sequence[StoredLimit]) -> Mode
     return ModelList(default=model_roles.default.model, data=offers)
 
 
+@value(slots=True)
+class Standing:
+    """What stands in a cell.
+
+    `unplayable` are the versions that refinements wait for and no worker plays; `overdue` are
+    webhooks that nothing sends; `waiting` refinements wait for a worker; `archive` says what is
+    wrong with the archive, if anything.
+    """
+
+    workers: int
+    unplayable: Sequence[str] = ()
+    overdue: int = 0
+    waiting: int = 0
+    archive: str = ""
+    cell: int | None = None
+
+
+NOWHERE: Mapping[int, str] = {}
+
+
 def readiness_of(
-    workers: int,
-    unplayable: Sequence[str],
+    found: Sequence[Standing],
     model_roles: ModelRoles,
     limits: Sequence[StoredLimit],
-    overdue: int = 0,
-    waiting: int = 0,
-    archive: str = "",
+    away: Mapping[int, str] = NOWHERE,
 ) -> Readiness:
-    """Return the readiness of this server with that many running workers.
+    """Return the readiness of this server by what stands in each cell that is not away.
 
-    `unplayable` are the versions that refinements wait for and no worker plays; an open breaker of
-    `limits` is a warning; `overdue` are webhooks that nothing sends; `waiting` refinements wait for
-    a worker; `archive` says what is wrong with the archive, if anything.
+    An open breaker of `limits` is a warning.
     """
-    warnings = [] if workers else [NO_WORKER]
+    workers = sum(cell.workers for cell in found)
+    warnings = [f"cell {number} is away: {why}" for number, why in sorted(away.items())]
+    warnings += [] if workers else [NO_WORKER]
+    if workers:
+        warnings += [f"cell {cell.cell} has no worker" for cell in found if not cell.workers]
+    unplayable = sorted({version for cell in found for version in cell.unplayable})
     warnings += [UNREADABLE if model == LATER else _unplayed(model) for model in unplayable]
     for provider in model_roles.providers():
         warnings += _broken(model_roles.limits_of(provider, limits))
-    if overdue:
+    if overdue := sum(cell.overdue for cell in found):
         warnings.append(f"webhooks overdue: {overdue}; is `hone webhooks` running?")
-    if archive:
-        warnings.append(archive)
+    warnings += [cell.archive for cell in found if cell.archive]
+    waiting = sum(cell.waiting for cell in found)
     return Readiness(workers=workers, waiting=waiting, warnings=tuple(warnings))
 
 

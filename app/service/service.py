@@ -209,12 +209,15 @@ class Service:
         quotas_of: Callable[[str], Awaitable[Quotas]],
         not_reviewing: Callable[[str, Sequence[str]], Awaitable[Collection[str]]],
     ) -> None:
+        self.collaborators = (store, watching, admission, selection, quotas_of, not_reviewing)
         self._store = store
         self._quotas_of = quotas_of
         self._not_reviewing = not_reviewing
         self._watching = watching
         self._admission = admission
         self._selection = selection
+        self.submitting = self
+        """What continuations are submitted to."""
 
     async def submit(
         self,
@@ -232,9 +235,22 @@ class Service:
         `key` is that of the command, and `api_key` the id of the client's.
         Raises InvalidRequest, IdempotencyMismatch, QuotaExceeded and Overloaded.
         """
+        done = await self.created(tenant, request, body_sha256, key, continued_from, api_key)
+        return await self.after(tenant, done, wait_s)
+
+    async def created(
+        self,
+        tenant: str,
+        request: RefinementRequest,
+        body_sha256: str,
+        key: str | None,
+        continued_from: ContinuedFrom | None,
+        api_key: str | None,
+    ) -> Accepted:
+        """Create a refinement and return it at once; raise what `submit` raises."""
         new = await self.admitted(tenant, request, body_sha256, continued_from, api_key)
         created = await self._store.create(new, key)
-        return await self._after(tenant, Accepted(created.snapshot, created.replayed), wait_s)
+        return Accepted(created.snapshot, created.replayed)
 
     async def admitted(
         self,
@@ -322,7 +338,7 @@ class Service:
         sent = sha256(f"{refinement_id} {path or ''} {body_sha256}".encode()).hexdigest()
         request = overlay.request()
         try:
-            return await self.submit(
+            return await self.submitting.submit(
                 tenant,
                 request,
                 sent,
@@ -532,9 +548,9 @@ class Service:
         await self._store.bring_back(tenant, refinement_id)
         is_replayed = await self._store.was_given(refinement_id, "retry", key)
         snapshot = await self._store.retry(tenant, refinement_id, change, key)
-        return await self._after(tenant, Accepted(snapshot, is_replayed), wait_s)
+        return await self.after(tenant, Accepted(snapshot, is_replayed), wait_s)
 
-    async def _after(self, tenant: str, done: Accepted, wait_s: float) -> Accepted:
+    async def after(self, tenant: str, done: Accepted, wait_s: float) -> Accepted:
         """Return it once the refinement has ended or waits for a review, or after `wait_s`."""
         if wait_s <= 0:
             return done

@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 
 from app.settings import Settings
@@ -21,6 +21,7 @@ from app.store.administration import ArchiveFacts, Clock, ServerFacts, WorkerFac
 from app.store.archive import open_archive
 from app.store.archiving import Archiving
 from app.store.batches import BatchStore, BatchUpload
+from app.store.cells import Cells
 from app.store.creation import Creation
 from app.store.endpoints import EndpointSecrets, SigningSecrets
 from app.store.enqueue import Enqueuer, Queue
@@ -31,6 +32,7 @@ from app.store.provider_keys import TenantKeys
 from app.store.rate_limits import PermitExchange, Rejections, SharedLimits, StoredLimit
 from app.store.redis.committer import Committer, ReplicatedCommitter
 from app.store.redis.connection import (
+    NotSent,
     UnusableRedis,
     answered_within,
     api_client,
@@ -82,6 +84,7 @@ __all__ = [
     "Archiving",
     "BatchStore",
     "BatchUpload",
+    "Cells",
     "ChangeSignal",
     "Claimed",
     "DamagedObject",
@@ -97,6 +100,7 @@ __all__ = [
     "LiveTexts",
     "Loaded",
     "NewRefinement",
+    "NotSent",
     "Parking",
     "Rejections",
     "ReportSpending",
@@ -120,6 +124,7 @@ __all__ = [
     "critic_of",
     "insight_additions",
     "kind_of_task",
+    "open_cells",
     "open_permit_exchange",
     "open_rejections",
     "open_renewal",
@@ -133,24 +138,48 @@ __all__ = [
 ]
 
 
-async def check_redis(url: str) -> None:
+async def check_redis(url: str, cell: int | None = None) -> None:
     """Raise redis errors, and UnusableRedis for a server that would lose or misread records."""
     async with renewal_client(url, CHECK_S) as client:
-        await check_server(client)
+        await check_server(client, cell)
+
+
+@asynccontextmanager
+async def open_cells(settings: Settings, queue: Queue) -> AsyncIterator[Cells]:
+    """Connect the store of each cell; one that is away may come later.
+
+    Raises Unavailable if all are, and UnusableRedis for the only one.
+    """
+    if settings.cells == 1:
+        async with open_store(settings, queue) as store:
+            yield Cells([store])
+        return
+
+    async def check(number: int) -> None:
+        await check_redis(settings.in_cell(number).redis_url, number)
+
+    async with AsyncExitStack() as stack:
+        opening = (
+            open_store(settings.in_cell(number), queue, is_checked=False)
+            for number in range(settings.cells)
+        )
+        stores = [await stack.enter_async_context(store) for store in opening]
+        yield await stack.enter_async_context(Cells(stores, check))
 
 
 @asynccontextmanager
 async def open_store(
-    settings: Settings, queue: Queue, clock: Clock = time.monotonic
+    settings: Settings, queue: Queue, clock: Clock = time.monotonic, *, is_checked: bool = True
 ) -> AsyncIterator[Store]:
     """Connect the store of the API.
 
-    Raises Unavailable, and UnusableRedis for a server that would lose records.
+    Raises Unavailable, and UnusableRedis for a server that would lose records, if it `is_checked`.
     """
     async with api_client(settings.redis_url) as client:
-        with refusals():
-            async with answered_within(settings.redis_timeout_s):
-                await check_server(client, number_of_cell(settings))
+        if is_checked:
+            with refusals():
+                async with answered_within(settings.redis_timeout_s):
+                    await check_server(client, number_of_cell(settings))
         timeout_s, replicas = settings.redis_timeout_s, settings.redis_replicas
         async with (
             aclosing(Committer(client, timeout_s)) as committer,
@@ -170,6 +199,7 @@ async def open_store(
                 lease_ms=lease_ms,
                 retention_ms=_milliseconds(settings.retention_s),
                 sealer=sealer_of(settings),
+                cell=number_of_cell(settings),
             )
             enqueuer = Enqueuer(queue, committer, lease_ms)
             yield Store(

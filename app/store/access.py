@@ -19,7 +19,7 @@ from app.contract.status import Status
 from app.contract.values import value
 from app.store.redis import keys
 from app.store.redis.codec import number_of
-from app.store.redis.committer import Committer
+from app.store.redis.committer import Commands
 from app.store.redis.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS, SPEND, run_script
 from app.store.statistics import unlist
 
@@ -109,7 +109,7 @@ def decode_quotas(text: bytes | None) -> Quotas:
 class AccessStore:
     """The records of API keys in Redis. Every method raises redis errors."""
 
-    def __init__(self, committer: Committer) -> None:
+    def __init__(self, committer: Commands) -> None:
         self._committer = committer
 
     async def state(self) -> AccessState:

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from pydantic_core import to_json
-from ulid import LaxMonotonicPolicy, ULIDGenerator
+from ulid import ULID, LaxMonotonicPolicy, ULIDGenerator
 
 from app.contract.errors import (
     FieldError,
@@ -33,7 +33,7 @@ from app.store.redis.connection import RETRY_AFTER_S
 from app.store.redis.layout import Word
 from app.store.redis.scripts import CREATE, DEADLINE_MS, FULL
 from app.store.sealing import NO_SEALER, Sealer
-from app.store.state import ID_PREFIX, Created, NewRefinement, Submitted, beginning_of
+from app.store.state import ID_PREFIX, Created, NewRefinement, Submitted, beginning_of, coded
 from app.store.statistics import drawn_in
 from app.store.stub import with_stub
 
@@ -76,8 +76,10 @@ class Creation:
         lease_ms: int,
         retention_ms: int,
         sealer: Sealer = NO_SEALER,
+        cell: int | None = None,
     ) -> None:
         self.sealer = sealer
+        self.cell = cell
         self._queue = queue
         self.committer = committer
         self._queue_max = queue_max
@@ -115,9 +117,7 @@ class Creation:
         if code.startswith(b"QUOTA"):
             _, quota, most = code.decode().split()
             if quota in QUOTAS_OF_A_DAY:
-                until_s = DAY_S - self.server.time_ms() // 1000 % DAY_S
-                detail = f"this tenant may spend {most} {QUOTAS_OF_A_DAY[quota]} a day"
-                return QuotaExceeded(detail, retry_after_s=until_s)
+                return spent_up(quota, most, self.server.time_ms())
             if quota == "bytes_stored":
                 detail = f"the refinements of this tenant may take {most} bytes; erase some"
                 return QuotaExceeded(detail, retry_after_s=RETRY_AFTER_BYTES_S)
@@ -130,8 +130,12 @@ class Creation:
         return Overloaded(detail, retry_after_s=RETRY_AFTER_S)
 
     def new_ulid(self) -> str:
-        """Return an id by the time of Redis, greater than those before it."""
-        return str(self._ids.generate())
+        """Return an id by the time of Redis, greater than those before it.
+
+        Of several cells it has the number of this one.
+        """
+        ulid = self._ids.generate()
+        return str(ulid if self.cell is None else ULID.from_int(coded(int(ulid), self.cell)))
 
     async def is_memory_full(self) -> bool:
         """Return whether no more may be stored."""
@@ -225,6 +229,12 @@ class Creation:
             *(() if (hook := new.request.webhook) is None else ("webhook", encode_webhook(hook))),
             *(() if (drawn := drawn_in(new)) is None else ("drawn", drawn)),
         )
+
+
+def spent_up(quota: str, most: object, now_ms: int) -> QuotaExceeded:
+    """Return the error of a tenant that has used up a quota of the day."""
+    detail = f"this tenant may spend {most} {QUOTAS_OF_A_DAY[quota]} a day"
+    return QuotaExceeded(detail, retry_after_s=DAY_S - now_ms // 1000 % DAY_S)
 
 
 def _unusable_time(code: bytes) -> InvalidRequest:

@@ -83,6 +83,25 @@ class Fields:
 
 ID_PREFIX = "ref_"
 BATCH_PREFIX = "batch_"
+DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base32, in which ULIDs are written
+CODED_BITS, RANDOM_BITS = 10, 80
+
+
+def coded(ulid: int, cell: int) -> int:
+    """Return a ULID whose last two characters are the number of a cell, in the same order.
+
+    What its generator counts up within a millisecond stays above them.
+    """
+    time, random = divmod(ulid, 1 << RANDOM_BITS)
+    left = (random << CODED_BITS) % (1 << RANDOM_BITS)
+    return (time << RANDOM_BITS) | left | cell
+
+
+def cell_coded_in(record_id: str) -> int:
+    """Return the number in the last two characters of an id."""
+    return DIGITS.find(record_id[-2]) * len(DIGITS) + DIGITS.find(record_id[-1])
+
+
 LARGEST = 1e100
 
 

@@ -21,6 +21,7 @@ from math import exp, sqrt
 from typing import Any, Self
 
 from pydantic_core import from_json, to_json
+from redis.exceptions import RedisError
 
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.judgement import AUTO
@@ -42,10 +43,12 @@ from app.contract.statistics import (
     UsageReport,
 )
 from app.contract.values import value
+from app.store.cell_records import note_missing
 from app.store.redis import keys
 from app.store.redis.codec import decode_sums, moment, readable_sums
-from app.store.redis.committer import Committer, replies_in_order
+from app.store.redis.committer import Commands, Committer, replies_in_order
 from app.store.redis.connection import refusing
+from app.store.redis.layout import Word
 from app.store.state import Addition, NewRefinement
 
 DECAY = 0.99
@@ -277,12 +280,31 @@ def decode_learnt(stored: bytes) -> Learnt | None:
     )
 
 
+def added_up(learnt: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the sums of several cells about the same, added up; of two versions the first."""
+    found: dict[bytes, Mapping[str, Any]] = {}
+    for sums in learnt:
+        name = to_json(sums["about"])
+        before = found.setdefault(name, sums)
+        if before is not sums and before.get("version") == sums.get("version"):
+            found[name] = {
+                **before,
+                **{of: _plus(before.get(of), more) for of, more in sums.items()},
+            }
+    return [*found.values()]
+
+
+def _plus(sums: Any, more: Any) -> Any:
+    both = isinstance(sums, list) and isinstance(more, list)
+    return [one + other for one, other in zip(sums, more, strict=False)] if both else sums or more
+
+
 def calibrations(
-    kinds: Iterable[Mapping[bytes, bytes]], critics: Mapping[bytes, bytes]
+    kinds: Iterable[Mapping[str, Any]], critics: Mapping[str, Any]
 ) -> tuple[CalibratedKind, ...]:
-    """Return what is stored of kinds, and of critics of whom nothing else is known."""
-    known = {name.decode(): decode_sums(sums) for name, sums in critics.items()}
-    rows = [_calibration(_members(kind), known) for kind in kinds if kind]
+    """Return what is known of kinds, and of critics of whom nothing else is known."""
+    known = {name: sums for name, sums in critics.items() if name != "about"}
+    rows = [_calibration(kind, known) for kind in kinds]
     named = {name.partition(" ")[2] for name in known} - {row.critic for row in rows}
     alone = [_calibration({"about": {"critic": critic}}, known) for critic in sorted(named)]
     return (*rows, *alone)
@@ -459,7 +481,7 @@ def _invalid_usage(parameter: str, detail: str) -> InvalidRequest:
     return InvalidRequest(f"query {parameter}: {detail}", errors=(error,))
 
 
-async def unlist(committer: Committer, tenant: str) -> None:
+async def unlist(committer: Commands, tenant: str) -> None:
     """Remove the days of a tenant from the list; the hashes themselves are deleted elsewhere."""
     cursor: int | None = None
     while cursor != 0:
@@ -474,8 +496,23 @@ async def unlist(committer: Committer, tenant: str) -> None:
 class Statistics:
     """Reads the sums over ended refinements. Every method raises Unavailable."""
 
-    def __init__(self, committer: Committer) -> None:
+    def __init__(self, committer: Committer, *others: Committer) -> None:
+        """`others`: those of other cells, whose sums are added; away ones are left out."""
         self._committer = committer
+        self._others = others
+
+    async def _replies(self, *command: Word) -> list[Any]:
+        """Return the reply of each cell to a command."""
+        first = self._committer.execute(*command)
+        if not self._others:
+            return [await first]
+        asked = [first, *(other.execute(*command) for other in self._others)]
+        replies = await asyncio.gather(*asked, return_exceptions=True)
+        errors = {n: reply for n, reply in enumerate(replies) if isinstance(reply, Exception)}
+        if len(errors) == len(replies):
+            raise errors[0]
+        note_missing(errors)
+        return [reply for n, reply in enumerate(replies) if n not in errors]
 
     @refusing
     async def days(
@@ -490,7 +527,8 @@ class Statistics:
         if first is None:
             first = date.fromordinal(max(1, last.toordinal() - default_days + 1))
         bounds = ((day - EPOCH).days for day in (first, last))
-        listed = await self._committer.execute("ZRANGEBYSCORE", keys.STATISTICS, *bounds)
+        found = await self._replies("ZRANGEBYSCORE", keys.STATISTICS, *bounds)
+        listed = dict.fromkeys(chain.from_iterable(found))
         named = (member.decode().rsplit(":", 1) for member in listed)
         days = ((name, EPOCH + timedelta(days=int(day))) for name, day in named)
         return first, last, [tenant_day for tenant_day in days if tenant in (None, tenant_day[0])]
@@ -525,12 +563,12 @@ class Statistics:
     @refusing
     async def _as_of(self) -> datetime:
         """Return a time before which all endings are in the sums that are read from now on."""
-        (seconds, microseconds), oldest = await replies_in_order(
-            self._committer.execute("TIME"),
-            self._committer.execute("ZRANGE", keys.TO_COUNT, 0, 0, "WITHSCORES"),
+        times, oldest = await asyncio.gather(
+            self._replies("TIME"),
+            self._replies("ZRANGE", keys.TO_COUNT, 0, 0, "WITHSCORES"),
         )
-        now = seconds * 1000 + microseconds // 1000
-        return moment(min([now, *map(int, oldest[1:])]))
+        now = min(seconds * 1000 + microseconds // 1000 for seconds, microseconds in times)
+        return moment(min([now, *(int(at) for found in oldest for at in found[1:])]))
 
     @refusing
     async def insights(
@@ -605,20 +643,34 @@ class Statistics:
     @refusing
     async def calibrations(self, tenant: str, limit: int) -> tuple[CalibratedKind, ...]:
         """Return what was learnt in at most `limit` rows: kinds, the newest first, then critics."""
-        listed = await self._committer.execute("ZREVRANGE", keys.all_learnt(tenant), 0, limit - 1)
+        learnt = [await self._learnt(self._committer, tenant, limit)]
+        for number, other in enumerate(self._others, 1):
+            try:
+                learnt.append(await self._learnt(other, tenant, limit))
+            except (RedisError, TimeoutError):
+                note_missing([number])
+        kinds = [_members(kind) for kinds, _ in learnt for kind in kinds if kind]
+        critics = added_up({"about": "critics", **_members(critics)} for _, critics in learnt)
+        return calibrations(added_up(kinds), critics[0])[:limit]
+
+    async def _learnt(
+        self, committer: Committer, tenant: str, limit: int
+    ) -> tuple[list[dict[bytes, bytes]], dict[bytes, bytes]]:
+        """Return what one cell has of the newest kinds, and of critics."""
+        listed = await committer.execute("ZREVRANGE", keys.all_learnt(tenant), 0, limit - 1)
         *kinds, critics = await asyncio.gather(
-            *(self._committer.execute("HGETALL", key) for key in (*listed, keys.trust(tenant)))
+            *(committer.execute("HGETALL", key) for key in (*listed, keys.trust(tenant)))
         )
-        return calibrations(kinds, critics)[:limit]
+        return kinds, critics
 
     async def _today(self) -> date:
-        seconds, _ = await self._committer.execute("TIME")
+        (seconds, _), *_others = await self._replies("TIME")
         return datetime.fromtimestamp(seconds, UTC).date()
 
     async def _stored(self, of: str, days: Sequence[TenantDay]) -> list[StoredDay]:
         names = (keys.statistics(of, *tenant_day) for tenant_day in days)
-        found = await asyncio.gather(*(self._committer.execute("HGETALL", name) for name in names))
-        return [*zip(days, found, strict=True)]
+        found = await asyncio.gather(*(self._replies("HGETALL", name) for name in names))
+        return [(day, sums) for day, cells in zip(days, found, strict=True) for sums in cells]
 
 
 def _days_of(tenant: str, first: date, last: date) -> list[TenantDay]:

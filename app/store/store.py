@@ -35,6 +35,7 @@ from app.store.administration import Administration
 from app.store.archive_check import ArchiveCheck
 from app.store.archiving import Archiving, archived_at, required
 from app.store.batches import BatchStore
+from app.store.cell_records import CellRecords
 from app.store.creation import Creation
 from app.store.endpoints import EndpointSecrets
 from app.store.enqueue import Enqueuer
@@ -104,6 +105,9 @@ class Store(RefinementReader):
         self._enqueuer = enqueuer
         self._lease_ms = lease_ms
         self.access = AccessStore(committer)
+        self.cell = CellRecords(committer)
+        self.number = creation.cell
+        """That of its cell, if there are several."""
         self.statistics = Statistics(committer)
         self.administration = Administration(committer, creation.server, self.webhooks)
         self._resealing = Resealing(committer, sealer)
@@ -139,6 +143,12 @@ class Store(RefinementReader):
             archived = await self._archived_record(tenant, record_id)
         stored = None if archived is None else archived.deliveries
         return await self.webhooks.deliveries(tenant, record_id, webhook.url, stored)
+
+    @refusing
+    async def knows(self, tenant: str, idempotency_key: str) -> bool:
+        """Return whether a submission had this key within 24 hours."""
+        key = keys.idempotency(tenant, idempotency_key)
+        return bool(await self._committer.execute("EXISTS", key))
 
     @refusing
     async def bring_back(self, tenant: str, record_id: str) -> None:

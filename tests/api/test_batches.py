@@ -18,7 +18,7 @@ from app.contract.json_lines import LINE_ENDS
 from app.queue import RefinementQueue
 from app.service.batches import BatchEnd, BatchLine
 from app.settings import Settings
-from app.store import Store, WorkerStore, open_store
+from app.store import Cells, Store, WorkerStore, open_store
 from app.store.redis import keys as redis_keys
 from tests.api.api_client import DRAFT, ManualWorker, problem
 from tests.api.conftest import running
@@ -647,12 +647,12 @@ async def test_a_tenant_is_exported_and_erased_with_its_batches(
 ) -> None:
     batch = await accepted(api, *(line(f"{it}") for it in range(201)))
     await begun(api, worker, batch)
-    told = [it async for it in exported_tenant(store, "default")]
+    told = [it async for it in exported_tenant(Cells([store]), "default")]
     assert [it["id"] for it in told if it["kind"] == "batch"] == [batch["id"]]
     (found,) = [it for it in told if it["kind"] == "pending_request"]
     assert (found["batch"], found["line"], found["custom_id"]) == (batch["id"], 201, "200")
     assert found["request"]["draft"] == DRAFT
-    await erase_tenant(store, "default")
+    await erase_tenant(Cells([store]), "default")
     await worker.feed_batches()
     stored = await kept(redis)
     assert [it for it in (batch["id"], DRAFT[:5]) if it in stored] == []

@@ -14,7 +14,7 @@ from app.access import Keyring, Tenants
 from app.access.tenants import erase_tenant, exported_tenant
 from app.contract.access import OPERATOR, KeyRequest, Quotas
 from app.settings import Settings
-from app.store import Store, WorkerStore
+from app.store import Cells, Store, WorkerStore
 from app.store.redis import keys
 from tests.api.api_client import DRAFT, REQUEST, ended, problem, submitted
 from tests.api.conftest import requiring_keys
@@ -63,7 +63,7 @@ async def test_a_tenant_is_exported_whole(
 ) -> None:
     first = await ended(api, worker, metadata=METADATA)
     second = await submitted(api)
-    lines = [json.loads(json.dumps(it)) async for it in exported_tenant(store, ACME)]
+    lines = [json.loads(json.dumps(it)) async for it in exported_tenant(Cells([store]), ACME)]
     refinements = [it for it in lines if it["kind"] == "refinement"]
     assert [it["snapshot"]["id"] for it in refinements] == [second, first]
     (newest, oldest) = refinements
@@ -96,7 +96,7 @@ async def test_nothing_of_an_erased_tenant_is_left_but_what_was_done(
             elif name not in before:
                 redis.set(name, "what was learnt")
         other = await Keyring(store.access, Settings()).create(OPERATOR, KeyRequest())
-        assert await erase_tenant(store, ACME) == len(erased)
+        assert await erase_tenant(Cells([store]), ACME) == len(erased)
         left = traces(redis)
     log = left.pop(keys.AUDIT + ACME)
     left.pop(keys.COUNTED + ACME)

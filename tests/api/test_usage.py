@@ -16,7 +16,7 @@ from app.contract.access import OPERATOR, Scope
 from app.contract.statistics import ModelUse, UsageCell, UsageGrouping, UsageGroups
 from app.contract.status import Status
 from app.settings import Settings
-from app.store import Store, WorkerStore
+from app.store import Cells, Store, WorkerStore
 from app.store.redis import keys
 from app.store.statistics import MOST_GROUPS
 from tests.api.api_client import REQUEST, ManualWorker, problem, submitted
@@ -266,7 +266,7 @@ async def test_usage_is_exported_with_its_tenant(
     key_id, headers = await key_of(keyring, "acme")
     made = await api.post("/v1/refinements", json=REQUEST, headers=headers)
     await end(worker, made.json()["id"])
-    told = [it async for it in exported_tenant(store, "acme") if it["kind"] == "usage"]
+    told = [it async for it in exported_tenant(Cells([store]), "acme") if it["kind"] == "usage"]
     assert {it["group"][UsageGrouping.MODEL]: it["calls"] for it in told} == {GPT: 2, CLAUDE: 1}
     assert {it["group"][UsageGrouping.KEY] for it in told} == {key_id}
 

@@ -521,7 +521,7 @@ def test_tables_json_and_page_agree_in_every_number(
     prepared(api, compare, folder)
     printed = compare("--html", f"{folder}/page.html").stdout
     found = json.loads(compare("--json").stdout)
-    page = Cells((folder / "page.html").read_text())
+    page = RowCells((folder / "page.html").read_text())
     rows = [row for difference in found["differences"] for row in rows_of(difference)]
     for row in (*map(row_of_setting, found["settings"]), *rows):
         assert row in page.rows
@@ -586,7 +586,7 @@ def in_lines(printed: str) -> list[str]:
     return [" ".join(line.split()) for line in printed.splitlines()]
 
 
-class Cells(HTMLParser):
+class RowCells(HTMLParser):
     """The rows of all tables of a page, its whole text, and the classes of its elements."""
 
     def __init__(self, page: str) -> None:

@@ -9,7 +9,7 @@ from app.access import Keyring, Tenants
 from app.access.tenants import erase_tenant
 from app.contract.access import OPERATOR, KeyRequest, Quotas
 from app.queue import RefinementQueue
-from app.store import open_store
+from app.store import Cells, open_store
 from tests.e2e.running_service import running_service
 from tests.e2e.scripted_models import slow_at
 from tests.waiting import TIMEOUT_S
@@ -48,6 +48,6 @@ async def test_a_tenant_works_with_its_key_within_its_quotas_until_it_is_erased(
         del service.client.headers["Authorization"]
         assert (await service.client.get(path)).status_code == 401
         assert (await service.client.get(path, params={"token": token})).status_code == 200
-        assert await erase_tenant(store, "acme") == 1
+        assert await erase_tenant(Cells([store]), "acme") == 1
         assert (await service.client.get(path, headers=acme)).status_code == 401
         assert (await service.client.get(path, params={"token": token})).status_code == 401

@@ -16,7 +16,7 @@ from app.cli import app
 from app.contract.errors import Unavailable
 from app.contract.status import Status
 from app.settings import Settings
-from app.store import ArchiveAway, Store, WorkerStore, open_store, open_worker_store
+from app.store import ArchiveAway, Cells, Store, WorkerStore, open_store, open_worker_store
 from app.store.archive_check import RefusedDeletion
 from app.store.redis import keys
 from tests.store.store_harness import TENANT, HeldClaim, ListQueue, copied, pack_now, restore
@@ -283,7 +283,9 @@ async def test_an_object_that_is_not_what_was_written_is_read_by_nobody(
         with pytest.raises(Unavailable, match="its object is damaged"):
             await store.snapshot(TENANT, refinement_id)
     assert (await store.snapshot(TENANT, whole)).id == whole
-    exported = [it async for it in exported_tenant(store, TENANT) if it["kind"] == "refinement"]
+    exported = [
+        it async for it in exported_tenant(Cells([store]), TENANT) if it["kind"] == "refinement"
+    ]
     assert ["unreadable" in it for it in exported] == [False, True, True]
     assert ["events" in it for it in exported] == [True, False, False]
 

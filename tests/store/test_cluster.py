@@ -22,6 +22,7 @@ from app.store import (
     Wakeups,
     WorkerStore,
     check_redis,
+    open_cells,
     open_store,
     open_wakeups,
     open_worker_store,
@@ -29,6 +30,7 @@ from app.store import (
 from app.store.rate_limits import PermitReport, SharedLimits
 from app.store.redis import keys
 from app.store.redis.connection import SlotIsMoving, async_client
+from app.store.state import cell_coded_in
 from tests.faults.sentinel import ServerProcess
 from tests.redis_cluster import RedisCluster
 from tests.store.store_harness import (
@@ -209,3 +211,19 @@ async def test_limits_of_models_are_shown(store: Store, redis: Redis) -> None:
     await SharedLimits(redis, "worker-1").exchange("openai:x@f", "openai@f", wrong_key)
     shown = await store.administration.limits()
     assert {it.limit.name for it in shown} == {"openai:x", "openai"}
+
+
+async def test_cells_of_one_cluster_share_no_key(
+    settings: Settings, cluster: RedisCluster, redis: Redis
+) -> None:
+    several = settings.model_copy(update={"cells": 3})
+    async with open_cells(several, ListQueue()) as cells:
+        for cell in (1, 2):
+            await cells.add(cell)
+        made = [(await submit(store)) for store in cells.stores]
+        assert [cell_coded_in(it) for it in made] == [0, 1, 2]
+        for number, (store, refinement_id) in enumerate(zip(cells.stores, made, strict=True)):
+            found = [it.id for it in (await store.page(TENANT)).data]
+            assert found == [refinement_id], number
+        listed = (await cells.page(TENANT)).data
+        assert [it.id for it in listed] == sorted(made, reverse=True)

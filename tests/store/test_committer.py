@@ -19,7 +19,7 @@ from app.contract.status import Status
 from app.local.embedded import EmbeddedRedis
 from app.store import Journal, Store, WorkerStore
 from app.store.redis.committer import Committer, replies_in_order
-from app.store.redis.connection import BACKOFF, api_client, is_away, worker_client
+from app.store.redis.connection import BACKOFF, NotSent, api_client, is_away, worker_client
 from app.store.redis.scripts import APPEND, LOOK
 from tests.store.store_harness import CANCELED, kinds, recorded, started, step
 from tests.waiting import TIMEOUT_S
@@ -91,7 +91,7 @@ async def test_a_connection_that_cannot_be_had_is_everybodys_error() -> None:
             *(committer.submit(APPEND, "ref_1") for _ in range(3)), return_exceptions=True
         )
         await committer.aclose()
-    assert [type(result) for result in results] == [RedisConnectionError] * 3
+    assert [type(result) for result in results] == [NotSent] * 3
 
 
 async def test_closing_leaves_nothing_of_cancelled_requests_that_were_never_sent() -> None:

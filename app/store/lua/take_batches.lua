@@ -18,8 +18,7 @@ local function room_for(batch, tenant)
   local by_status, counts = LIST .. tenant .. BY_STATUS, {}
   for _, status in ipairs(HALVED.in_flight) do counts[status] = redis.call('ZCARD', by_status .. status) end
   local room = math.min(most_queued - counts.queued, most_live - redis.call('SCARD', BATCH_LIVE .. batch))
-  local stored = redis.call('HGET', TENANTS, tenant)
-  local quotas = stored and cjson.decode(stored) or {}
+  local quotas = quotas_of(tenant) or {}
   for quota, statuses in pairs(HALVED) do
     local most, used = tonumber(quotas[quota]), 0
     for _, status in ipairs(statuses) do used = used + counts[status] end

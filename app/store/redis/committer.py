@@ -5,7 +5,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import hiredis
 from redis.asyncio import Redis
@@ -18,6 +18,7 @@ from app.store.redis import keys
 from app.store.redis.connection import (
     BACKOFF,
     TICKS,
+    NotSent,
     closed_transport,
     is_replaced,
     layout_in,
@@ -145,6 +146,16 @@ async def replies_in_order(*answers: asyncio.Future[Any]) -> list[Any]:
         raise
 
 
+class Commands(Protocol):
+    """What runs commands."""
+
+    def submit(self, script: LuaScript, *args: Word) -> asyncio.Future[Any]:
+        """Return a future of the answer of a script."""
+
+    def execute(self, *command: Word) -> asyncio.Future[Any]:
+        """Return a future of the answer to one command."""
+
+
 class Committer:
     """Runs commands for the whole process; every caller gets its own answer or its own error.
 
@@ -263,7 +274,8 @@ class Committer:
             raise
         except Exception as error:  # noqa: BLE001 - the callers receive it
             await self._connection.disconnect(nowait=True)
-            self._fail_all(error)
+            is_lost = isinstance(error, RedisConnectionError)
+            self._fail_all(error, NotSent(str(error)) if is_lost else None)
         finally:
             self._opening = None
             self._schedule()
@@ -346,11 +358,12 @@ class Committer:
         if link is not None:
             self._lost(link, RedisTimeoutError("Timeout reading from Redis"))
 
-    def _fail_all(self, error: Exception) -> None:
+    def _fail_all(self, error: Exception, unsent: Exception | None = None) -> None:
+        """End all requests with an error, those that no connection ever had with `unsent`."""
         requests = self._unanswered()
         self._waiting.clear()
         for request in requests:
-            request.fail(error)
+            request.fail(unsent if unsent and not request.losses else error)
 
     def _unanswered(self) -> list[_Request]:
         sent = self._link.unanswered() if self._link else ()

@@ -64,6 +64,10 @@ class UnusableRedis(Exception):
     """This Redis would lose or reject records; the message says what to change."""
 
 
+class NotSent(RedisConnectionError):
+    """No connection could be opened for a command: it has not reached Redis."""
+
+
 class SlotIsMoving(RedisConnectionError):
     """A cluster moves the slot key by key: nothing can be done with it until it is whole again."""
 

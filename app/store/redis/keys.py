@@ -4,6 +4,10 @@ On a cluster `{c00}` stands for the 1, in cell 7 `{c07}`, see layout.py.
 
 hone:1:format                   the release whose records these are; written at the first start
 hone:1:cell                     which of several cells this one is
+hone:1:cells                    hash: `coded_since`, from when on ids have the number of their cell;
+                                number of a cell -> JSON of when submissions go there
+hone:1:changes                  hash: tenant -> how often its presets, endpoints or keys of
+                                providers have changed; of the cells from 1 on: as of their copies
 hone:1:refinement:ID            hash: the summary of the journal; of an archived record a stub,
                                 with `archived`, the name of its object, and `stub`, see archive.py
 hone:1:journal:ID               stream: entry n has the id `n-0`; packed after the end, with what
@@ -150,6 +154,8 @@ PREFIX = Key("hone:1:")
 
 FORMAT = PREFIX + "format"
 CELL = PREFIX + "cell"
+CELLS = PREFIX + "cells"
+CHANGES = PREFIX + "changes"
 FIRST_RELEASE = "1.0"
 """The release from which on records can be read."""
 

@@ -115,4 +115,6 @@ def layout_of(url: str) -> Layout:
 
     The path of a cluster is the number of a cell. Raises ValueError if it is none.
     """
-    return _of_cell(int(urlsplit(url).path.strip("/") or 0)) if OF_CLUSTER in url else PLAIN
+    if OF_CLUSTER not in url:
+        return PLAIN
+    return _of_cell(int(urlsplit(url).path.strip("/") or 0) if "://" in url else 0)

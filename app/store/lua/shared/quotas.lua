@@ -11,12 +11,18 @@ local function count_bytes(id, tenant)
   redis.call('HINCRBY', STORED, tenant, bytes - before)
 end
 
+-- Returns the quotas of a tenant, of several cells its share in this one; nothing if there are none.
+local function quotas_of(tenant)
+  local stored = redis.call('HGET', TENANTS, tenant)
+  local quotas = stored and cjson.decode(stored)
+  return quotas and (quotas.share or quotas)
+end
+
 -- Returns a quota for refinements that a tenant has reached, and its value; nothing if there is none. With
 -- `only`, the names of quotas, the others do not count.
 local function reached(tenant, only)
-  local stored = redis.call('HGET', TENANTS, tenant)
-  if not stored then return end
-  local quotas, by_status = cjson.decode(stored), LIST .. tenant .. BY_STATUS
+  local quotas, by_status = quotas_of(tenant), LIST .. tenant .. BY_STATUS
+  if not quotas then return end
   local queued = redis.call('ZCARD', by_status .. 'queued')
   local held = redis.call('ZCARD', by_status .. 'running') + redis.call('ZCARD', by_status .. 'canceling')
   local spent = SPENT .. tenant .. ':' .. math.floor(clock() / DAY_MS)

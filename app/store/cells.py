@@ -1,0 +1,401 @@
+"""Several cells, each all of Hone in a Redis of its own: where something is, and what is in all.
+
+Cell 0 also has what is of the installation; the other cells have copies, see cell_records.py.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, Self, TypeVar
+
+from redis.exceptions import RedisError
+
+from app.contract.access import Quotas, TenantUse
+from app.contract.batches import BatchPage
+from app.contract.errors import HoneError, NotFound, Unavailable
+from app.contract.snapshot import SnapshotPage
+from app.contract.values import value
+from app.store.access import AccessStore
+from app.store.cell_records import CellLook, Roster, homes, note_missing, score
+from app.store.creation import spent_up
+from app.store.redis.committer import Commands, Committer
+from app.store.redis.connection import RETRY_AFTER_S, UnusableRedis, is_away, refusals
+from app.store.redis.layout import Word
+from app.store.redis.scripts import OPEN_WATCH, LuaScript
+from app.store.refinements import decode_cursor, encode_cursor
+from app.store.statistics import Statistics
+from app.store.store import Store
+
+LOOK_S = 1.0
+LOOK_TIMEOUT_S = 3.0
+
+ELSEWHERE = frozenset(
+    (
+        *("TIME", "GET", "HGET", "HMGET", "HGETALL", "HKEYS", "ZRANGE", "ZCOUNT", "ZCARD"),
+        *("XREVRANGE", "INCR", "PEXPIRE", "ZREM"),
+    )
+)
+"""Commands about access that another cell answers while cell 0 is away: reads of what is copied,
+and counters of a minute."""
+
+T = TypeVar("T")
+Page = TypeVar("Page", SnapshotPage, BatchPage)
+log = logging.getLogger(__name__)
+
+
+def merged(tenant: str, pages: Sequence[Page], limit: int) -> Page:
+    """Return one page of what several cells list, by id, the newest first.
+
+    What is older than where a cell has stopped comes with the next page.
+    """
+    stops = [decode_cursor(tenant, page.next_cursor) for page in pages if page.next_cursor]
+    below: str | None = max(stops, default=None)
+    listed = (record for page in pages for record in page.data)
+    found = [record for record in listed if below is None or record.id >= below]
+    found.sort(key=lambda record: record.id, reverse=True)
+    if len(found) > limit:
+        below = found[limit - 1].id
+    return pages[0].model_copy(
+        update={
+            "data": tuple(found[:limit]),
+            "has_more": below is not None,
+            "next_cursor": None if below is None else encode_cursor(tenant, below),
+        }
+    )
+
+
+@value(slots=True)
+class CellFacts:
+    """Whether submissions go to a cell, why it is away, and what is in it."""
+
+    number: int
+    state: str
+    away: str
+    workers: int
+    unfinished: int
+    refinements: int
+
+
+class Cells:
+    """All cells of a service; with one of them it does nothing by itself.
+
+    `check` raises UnusableRedis and redis errors for the Redis of a cell. A cell is away from when
+    it does not answer until it has answered and its copies are those of cell 0.
+    """
+
+    def __init__(
+        self, stores: Sequence[Store], check: Callable[[int], Awaitable[None]] | None = None
+    ) -> None:
+        self.stores = stores
+        self.roster = Roster.of({})
+        self._check = check
+        self._records = [store.cell for store in stores]
+        self._unchecked = set(range(len(stores))) if check else set[int]()
+        self._away: dict[int, str] = dict.fromkeys(self._unchecked, "it was not reached yet")
+        self._waiting = [0] * len(stores)
+        self._ahead_ms = 0
+        self._shared_out = b"nothing yet"
+        self._keeping: asyncio.Task[None] | None = None
+        committers = [records.committer for records in self._records]
+        self.access = AccessOfCells(self, committers)
+        self.statistics = stores[0].statistics if self.is_one else Statistics(*committers)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there is one cell only."""
+        return len(self.stores) == 1
+
+    @property
+    def away(self) -> dict[int, str]:
+        """Why each cell that is away is so."""
+        return dict(self._away)
+
+    async def __aenter__(self) -> Self:
+        """Look at all cells, and go on doing so.
+
+        Raises Unavailable if none answers, and UnusableRedis for the Redis of any.
+        """
+        if not self.is_one:
+            await self._look_at_all()
+            if len(self._away) == len(self.stores):
+                raise Unavailable("no cell answers", retry_after_s=RETRY_AFTER_S)
+            self._keeping = asyncio.create_task(self._keep())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop looking."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait([self._keeping])
+
+    def now_ms(self) -> int:
+        """Return the time of cell 0, in milliseconds since 1970."""
+        return round(time.time() * 1000) + self._ahead_ms
+
+    def of(self, record_id: str) -> int:
+        """Return the number of the cell of a refinement or batch; raise Unavailable."""
+        number = self.roster.cell_of(record_id)
+        number = number if number < len(self.stores) else 0
+        self.require_checked(number)
+        return number
+
+    def require_checked(self, number: int) -> None:
+        """Raise Unavailable for a cell whose Redis was never found to be the right one."""
+        if number in self._unchecked:
+            why = f"cell {number} is away: {self._away[number]}"
+            raise Unavailable(why, retry_after_s=RETRY_AFTER_S)
+
+    @property
+    def readable(self) -> int:
+        """The cell that is asked for what is copied: 0, or while that is away another one."""
+        here = (number for number in range(len(self.stores)) if number not in self._away)
+        return next(here, 0)
+
+    def homes_of(self, tenant: str, quotas: Quotas, key: str | None) -> list[int]:
+        """Return the cells for a submission in the order in which they are to be tried.
+
+        One with a key of idempotency goes to one cell and nowhere else. The others go to the better
+        of two by what waits.
+        """
+        found = homes(tenant, quotas, self.roster.taking(self.now_ms()))
+        if key is not None:
+            return [_home_of_key(tenant, key, found)]
+        here = [number for number in found if number not in self._away] or found
+        first, *others = here
+        if others and self._waiting[others[0]] < self._waiting[first]:
+            return [others[0], first, *others[1:]]
+        return here
+
+    def earlier_homes_of(self, tenant: str, quotas: Quotas, key: str) -> set[int]:
+        """Return where a key may have been used before a change of cells in the last 24 hours."""
+        now_ms = self.now_ms()
+        return {
+            _home_of_key(tenant, key, homes(tenant, quotas, taking))
+            for taking in self.roster.before_changes(now_ms)
+        } - {*self.homes_of(tenant, quotas, key)}
+
+    async def ask(self, ask: Callable[[Store], Awaitable[T]]) -> list[tuple[int, T]]:
+        """Return the answer of each cell; those that are away are left out, and noted in `missing`.
+
+        Raises Unavailable if all are away.
+        """
+        if self.is_one:
+            return [(0, await ask(self.stores[0]))]
+        asked = [number for number in range(len(self.stores)) if number not in self._away]
+
+        async def answer_of(number: int) -> T:
+            with refusals():
+                return await ask(self.stores[number])
+
+        answers = await asyncio.gather(*map(answer_of, asked), return_exceptions=True)
+        found, gone = [], set(self._away)
+        for number, answer in zip(asked, answers, strict=True):
+            if not isinstance(answer, BaseException):
+                found.append((number, answer))
+            elif isinstance(answer, Unavailable):
+                gone.add(number)
+            else:
+                raise answer
+        if not found:
+            raise Unavailable("no cell answers", retry_after_s=RETRY_AFTER_S)
+        note_missing(gone)
+        return found
+
+    def store_of(self, record_id: str) -> Store:
+        """Return the store of a refinement or batch; raise Unavailable."""
+        return self.stores[0 if self.is_one else self.of(record_id)]
+
+    async def page(
+        self,
+        tenant: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        batch: str | None = None,
+        **filters: Any,
+    ) -> SnapshotPage:
+        """Return one page of the refinements in all cells, as `Store.page` does of one."""
+        if self.is_one or batch is not None:
+            store = self.stores[0] if batch is None else self.store_of(batch)
+            return await store.page(tenant, limit=limit, cursor=cursor, batch=batch, **filters)
+        pages = await self.ask(
+            lambda store: store.page(tenant, limit=limit, cursor=cursor, **filters)
+        )
+        return merged(tenant, [page for _, page in pages], limit)
+
+    async def page_of_batches(self, tenant: str, limit: int, cursor: str | None) -> BatchPage:
+        """Return one page of the batches in all cells."""
+        pages = await self.ask(lambda store: store.batches.page(tenant, limit, cursor))
+        return merged(tenant, [page for _, page in pages], limit)
+
+    async def changed(self, tenants: Sequence[str]) -> None:
+        """Have what cell 0 has of the installation copied, and return when it is; after a write."""
+        if self.is_one:
+            return
+        with suppress(HoneError), refusals():
+            await self._records[0].note_change(tenants)
+            await self._look_at_all()
+
+    async def add(self, cell: int) -> None:
+        """Let submissions go to a cell from soon on; raise Conflict, NotFound and Unavailable."""
+        if not 0 <= cell < len(self.stores) or self.is_one:
+            raise NotFound(f"HONE_CELLS and HONE_CELLS_URL name no cell {cell}")
+        self.require_checked(cell)
+        with refusals():
+            await self._records[0].add(cell)
+            await self._look_at_all()
+
+    async def drain(self, cell: int) -> None:
+        """Let no submissions go to a cell any more; raise Conflict and Unavailable."""
+        with refusals():
+            await self._records[0].drain(cell)
+            await self._look_at_all()
+
+    async def facts(self) -> list[CellFacts]:
+        """Return what an operator asks of each cell."""
+        found = dict(await self.ask(lambda store: store.cell.counts()))
+        taking, soon = self.roster.taking(self.now_ms()), self.roster.taking()
+        states = {(True, True): "yes", (True, False): "soon no more", (False, True): "soon"}
+        return [
+            CellFacts(
+                number,
+                states.get((number in taking, number in soon), "no"),
+                self._away.get(number, ""),
+                *found.get(number, (0, 0, 0)),
+            )
+            for number in range(len(self.stores))
+        ]
+
+    def is_away(self, number: int) -> bool:
+        """Return whether a cell is away."""
+        return number in self._away
+
+    def note_away(self, number: int, error: BaseException) -> None:
+        """Ask no more of a cell until it answers again."""
+        if number not in self._away:
+            log.warning("cell %d is away: %s", number, error)
+        self._away[number] = str(error) or type(error).__name__
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self._look_at_all()
+            except Exception:
+                log.exception("the cells could not be looked at")
+
+    async def _look_at_all(self) -> None:
+        looks = await asyncio.gather(*(self._look_at(n) for n in range(len(self.stores))))
+        newest = looks[0]
+        if newest is not None:
+            self.roster = newest.roster
+            self._ahead_ms = newest.at_ms - round(time.time() * 1000)
+            await self._share_out(newest.version)
+        else:
+            copies = (look.roster for look in looks if look and look.roster.coded_from)
+            self.roster = next(copies, self.roster)
+        await asyncio.gather(
+            *(
+                self._complete(number, is_current=newest is None or newest.version == look.version)
+                for number, look in enumerate(looks)
+                if look is not None
+            )
+        )
+
+    async def _share_out(self, version: bytes) -> None:
+        if version != self._shared_out:
+            with suppress(RedisError, OSError, TimeoutError):
+                await self._records[0].share_out(self.roster)
+                self._shared_out = version
+
+    async def _look_at(self, number: int) -> CellLook | None:
+        """Return what was found in a cell, if it answers."""
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                if number in self._unchecked and self._check is not None:
+                    await self._check(number)
+                look = await self._records[number].look()
+        except (RedisError, OSError, TimeoutError, UnusableRedis) as error:
+            if isinstance(error, UnusableRedis) and self._keeping is None:
+                raise
+            self.note_away(number, error)
+            return None
+        self._unchecked.discard(number)
+        self._waiting[number] = look.waiting
+        return look
+
+    async def _complete(self, number: int, *, is_current: bool) -> None:
+        """Take a cell that answers as one that is there, once it has what cell 0 has."""
+        try:
+            if not is_current:
+                await self._records[number].copy_from(self._records[0], number, self.roster)
+        except (RedisError, OSError, TimeoutError) as error:
+            log.warning("cell %d has no new copy: %s", number, error)
+            return
+        if self._away.pop(number, None) is not None:
+            log.info("cell %d is there", number)
+
+
+def _home_of_key(tenant: str, key: str, cells: Sequence[int]) -> int:
+    return max(cells, key=lambda cell: score(cell, tenant, key))
+
+
+class _Installation:
+    """Cell 0, in whose place another cell answers some commands while it is away."""
+
+    def __init__(self, cells: Cells, committers: Sequence[Committer]) -> None:
+        self._cells = cells
+        self._committers = committers
+
+    def submit(self, script: LuaScript, *args: Word) -> asyncio.Future[Any]:
+        """Return a future of the answer of a script."""
+        if script is OPEN_WATCH:
+            return asyncio.ensure_future(self._ask(lambda of: of.submit(script, *args)))
+        return self._committers[0].submit(script, *args)
+
+    def execute(self, *command: Word) -> asyncio.Future[Any]:
+        """Return a future of the answer to a command."""
+        if command[0] in ELSEWHERE:
+            return asyncio.ensure_future(self._ask(lambda of: of.execute(*command)))
+        return self._committers[0].execute(*command)
+
+    async def _ask(self, ask: Callable[[Commands], Awaitable[Any]]) -> Any:
+        if not self._cells.is_away(0):
+            try:
+                return await ask(self._committers[0])
+            except (RedisError, OSError, TimeoutError) as error:
+                if not (is_away(error) or isinstance(error, TimeoutError | OSError)):
+                    raise
+                self._cells.note_away(0, error)
+        return await ask(self._committers[self._cells.readable])
+
+
+class AccessOfCells(AccessStore):
+    """Access by cell 0, and by the copies while it is away; what tenants use is in all cells."""
+
+    def __init__(self, cells: Cells, committers: Sequence[Committer]) -> None:
+        super().__init__(committers[0] if cells.is_one else _Installation(cells, committers))
+        self._cells = cells
+
+    async def require_spending_left(self, tenant: str, quotas: Quotas) -> None:
+        """Raise QuotaExceeded if a tenant has used up a quota of the day; cell 0 knows it alone."""
+        if (quotas.tokens_per_day, quotas.cost_usd_per_day) == (None, None):
+            return
+        cell0, now_ms = self._cells.stores[0].access, self._cells.now_ms()
+        with refusals():
+            use = await cell0.use(tenant)
+        for quota, used in (
+            ("tokens_per_day", use.tokens_today),
+            ("cost_usd_per_day", use.cost_usd_today),
+        ):
+            most = getattr(quotas, quota)
+            if most is not None and used >= most:
+                raise spent_up(quota, most, now_ms)
+
+    async def use(self, tenant: str) -> TenantUse:
+        """Return what a tenant uses now in all cells that answer."""
+        found = await self._cells.ask(lambda store: store.access.use(tenant))
+        fields = TenantUse.model_fields
+        return TenantUse(**{name: sum(getattr(use, name) for _, use in found) for name in fields})

@@ -1,0 +1,144 @@
+"""The API of several cells, each in a Redis of its own."""
+
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+
+from app.queue import RefinementQueue
+from app.store import open_worker_store
+from app.store.redis import keys
+from app.store.state import cell_coded_in
+from tests.api.conftest import running
+from tests.api.several_cells import CELLS, CellGroup, several_cells
+from tests.waiting import TIMEOUT_S, eventually
+
+TEXT = {"task": "Say it plainly.", "draft": "It is, so to speak, raining."}
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CellGroup]:
+    with several_cells(tmp_path_factory.mktemp("cells")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(group: CellGroup) -> Iterator[str]:
+    with running(group.settings) as url:
+        yield url
+
+
+@pytest.fixture
+async def api(server: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server, timeout=TIMEOUT_S) as client:
+        yield client
+
+
+async def submit(api: httpx.AsyncClient, **headers: str) -> str:
+    response = await api.post("/v1/refinements", json=TEXT, headers=headers)
+    assert response.status_code == 202, response.text
+    return str(response.json()["id"])
+
+
+async def submitted_to_all(api: httpx.AsyncClient) -> list[str]:
+    """Return ids in every cell."""
+    ids: list[str] = []
+    while {cell_coded_in(it) for it in ids} != {*range(CELLS)}:
+        ids += [await submit(api, **{"Idempotency-Key": f"{api.base_url} {len(ids)}"})]
+    return ids
+
+
+async def test_a_refinement_is_found_by_its_id_in_the_cell_that_has_it(
+    api: httpx.AsyncClient, group: CellGroup
+) -> None:
+    for refinement_id in await submitted_to_all(api):
+        cell = cell_coded_in(refinement_id)
+        assert group.command(cell, "EXISTS", keys.SUMMARY + refinement_id) == 1
+        path = f"/v1/refinements/{refinement_id}"
+        assert (await api.get(path)).json()["id"] == refinement_id
+        accept = {"Accept": "application/json"}
+        events = (await api.get(f"{path}/events", headers=accept)).json()
+        assert [it["type"] for it in events["data"]] == ["refinement.queued"]
+        assert (await api.get(f"{path}/report")).status_code == 200
+        assert (await api.post(f"{path}/cancel")).json()["status"] == "canceled"
+
+
+async def test_a_list_has_what_is_in_all_cells_newest_first(api: httpx.AsyncClient) -> None:
+    ids = await submitted_to_all(api)
+    found: list[str] = []
+    query: dict[str, str | int] = {"limit": 2}
+    while True:
+        page = (await api.get("/v1/refinements", params=query)).json()
+        found += [it["id"] for it in page["data"]]
+        if not page["has_more"]:
+            break
+        query["cursor"] = page["next_cursor"]
+    assert found == sorted(found, reverse=True)
+    assert len(found) == len({*found})
+    assert {*ids} <= {*found}
+
+
+async def test_a_submission_sent_again_with_its_key_finds_the_first(api: httpx.AsyncClient) -> None:
+    for n in range(6):
+        key = {"Idempotency-Key": f"again {n}"}
+        assert await submit(api, **key) == await submit(api, **key)
+
+
+async def test_a_key_used_before_a_change_of_cells_is_found_where_it_was(
+    api: httpx.AsyncClient, group: CellGroup
+) -> None:
+    sent = {f"once {n}": await submit(api, **{"Idempotency-Key": f"once {n}"}) for n in range(9)}
+    assert {*map(cell_coded_in, sent.values())} == {*range(CELLS)}
+    group.open(1, 2, until=time.time() * 1000)
+    with running(group.settings) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as later:
+            for key, refinement_id in sent.items():
+                assert await submit(later, **{"Idempotency-Key": key}) == refinement_id
+            new = [await submit(later, **{"Idempotency-Key": f"later {n}"}) for n in range(9)]
+            assert {*map(cell_coded_in, new)} == {0}
+    group.open(1, 2)
+
+
+async def test_a_batch_lives_in_one_cell(api: httpx.AsyncClient, group: CellGroup) -> None:
+    lines = [json.dumps({"custom_id": str(n), "request": TEXT}) for n in range(3)]
+    headers = {"Content-Type": "application/jsonl"}
+    sent = await api.post("/v1/batches", content="\n".join(lines), headers=headers)
+    batch_id = sent.json()["id"]
+    cell = cell_coded_in(batch_id)
+    assert group.command(cell, "EXISTS", keys.BATCH + batch_id) == 1
+    assert (await api.get(f"/v1/batches/{batch_id}")).json()["id"] == batch_id
+    assert batch_id in {it["id"] for it in (await api.get("/v1/batches")).json()["data"]}
+
+
+async def test_a_preset_works_in_every_cell_as_soon_as_it_is_stored(
+    api: httpx.AsyncClient, group: CellGroup
+) -> None:
+    for n in range(4):
+        await api.put("/v1/presets/plain", json={"task": f"Say it in {n} words."})
+        for _ in range(CELLS):
+            response = await api.post("/v1/refinements", json={**TEXT, "preset": "plain"})
+            assert response.status_code == 202, response.text
+        for cell in range(CELLS):
+            stored = group.command(cell, "HGET", keys.PRESETS + "default", "plain")
+            assert f"in {n} words".encode() in stored
+    await api.delete("/v1/presets/plain")
+    assert group.command(1, "HLEN", keys.PRESETS + "default") == 0
+
+
+async def test_readiness_counts_the_workers_of_all_cells(
+    api: httpx.AsyncClient, group: CellGroup
+) -> None:
+    queue = RefinementQueue(group.settings.queue)
+    async with open_worker_store(group.settings.in_cell(1), queue, "manual") as worker:
+        group.command(1, "ZADD", keys.WORKERS, "9999999999999", "manual")
+        ready = (await api.get("/readyz")).json()
+        assert ready["workers"] == 1
+        assert "cell 0 has no worker" in " ".join(ready["warnings"])
+        await worker.leave()
+    group.command(1, "DEL", keys.WORKERS)
+
+
+def test_a_cell_in_the_place_of_another_one_is_refused(group: CellGroup) -> None:
+    assert eventually(lambda: group.command(2, "GET", keys.CELL) == b"2")

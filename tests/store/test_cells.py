@@ -1,0 +1,148 @@
+"""Several cells: numbers in ids, homes of tenants, one list of all, and what is copied."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ulid import ULID
+
+from app.contract.access import Quotas
+from app.contract.snapshot import SnapshotPage
+from app.store.cell_records import Opened, Roster, homes, with_share
+from app.store.cells import merged
+from app.store.refinements import decode_cursor, encode_cursor
+from app.store.state import ID_PREFIX, cell_coded_in, coded
+
+TENANT = "acme"
+ULIDS = st.integers(0, 2**128 - 1)
+CELLS = st.integers(0, 1023)
+
+
+@given(ULIDS, CELLS)
+def test_the_last_two_characters_of_an_id_are_its_cell(ulid: int, cell: int) -> None:
+    record_id = f"{ID_PREFIX}{ULID.from_int(coded(ulid, cell))}"
+    assert cell_coded_in(record_id) == cell
+    assert ULID.from_int(coded(ulid, cell)).milliseconds == ULID.from_int(ulid).milliseconds
+
+
+def test_ids_of_one_millisecond_stay_different_and_in_order() -> None:
+    first = int(ULID.from_bytes(bytes(6) + b"\x01" * 10))
+    made = [coded(first + n, 7) for n in range(5_000)]
+    assert all(one < other for one, other in pairwise(made))
+
+
+def test_what_was_made_before_cells_were_added_is_in_cell_0() -> None:
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    ms = round(since.timestamp() * 1000)
+    roster = Roster.of({b"coded_since": str(ms).encode(), b"5": b'{"since": 0, "until": null}'})
+    before, after = (
+        ULID.from_int(coded(int(ULID.from_bytes(at.to_bytes(6, "big") + bytes(10))), 5))
+        for at in (ms - 1, ms)
+    )
+    assert roster.cell_of(f"{ID_PREFIX}{before}") == 0
+    assert roster.cell_of(f"{ID_PREFIX}{after}") == 5
+    assert Roster.of({}).cell_of(f"{ID_PREFIX}{after}") == 0
+
+
+def test_a_cell_that_is_added_moves_its_part_of_the_tenants_only() -> None:
+    tenants, quotas = [f"tenant-{n}" for n in range(4_000)], Quotas(in_flight=1)
+    before = {it: homes(it, quotas, range(4)) for it in tenants}
+    after = {it: homes(it, quotas, range(5)) for it in tenants}
+    moved = [it for it in tenants if before[it] != after[it]]
+    assert {cell for it in moved for cell in after[it]} == {4}
+    assert 600 < len(moved) < 1_000  # a fifth
+    spread = Counter(cell for found in before.values() for cell in found)
+    assert min(spread.values()) > 850
+
+
+@pytest.mark.parametrize(
+    ("quotas", "number"),
+    [
+        (Quotas(), 8),
+        (Quotas(requests_per_minute=1), 8),
+        (Quotas(in_flight=49), 1),
+        (Quotas(in_flight=100), 2),
+        (Quotas(in_flight=100, queued=10), 1),
+        (Quotas(in_flight=10_000), 8),
+    ],
+)
+def test_a_tenant_has_a_home_for_every_fifty(quotas: Quotas, number: int) -> None:
+    assert len(homes(TENANT, quotas, range(8))) == number
+
+
+@given(st.integers(1, 2_000), st.integers(1, 9))
+def test_the_shares_of_a_quota_add_up_to_it(limit: int, number: int) -> None:
+    roster = Roster({cell: Opened() for cell in range(number)})
+    stored = json.dumps({"in_flight": limit, "models": ["openai:*"]}).encode()
+    shared = [json.loads(with_share(stored, TENANT, cell, roster)) for cell in range(number)]
+    assert sum(it["share"]["in_flight"] for it in shared) == limit
+    assert {it["in_flight"] for it in shared} == {limit}
+    again = with_share(json.dumps(shared[0]).encode(), TENANT, 0, roster)
+    assert json.loads(again) == shared[0]
+
+
+class Listed:
+    """A record of a list, of which only the id counts."""
+
+    def __init__(self, number: int) -> None:
+        self.id = f"{number:026}"
+
+
+def page_of(numbers: Sequence[int], below: int, limit: int, most_looked_at: int) -> SnapshotPage:
+    """Return a page as a cell does that may stop before it has found enough."""
+    looked_at = [it for it in numbers if it < below][:most_looked_at]
+    shown = looked_at[:limit]
+    has_more = len(looked_at) > limit or len(looked_at) == most_looked_at
+    stop = shown[-1] if len(looked_at) > limit else (looked_at or [0])[-1]
+    cursor = encode_cursor(TENANT, f"{stop:026}") if has_more else None
+    data: Any = tuple(map(Listed, shown))
+    return SnapshotPage.model_construct(data=data, has_more=has_more, next_cursor=cursor)
+
+
+def listed(cells: Sequence[Sequence[int]], limit: int, most_looked_at: int) -> list[int]:
+    """Return what all pages of several cells have, one after the other."""
+    found, below = list[int](), 10**25
+    while True:
+        pages = [page_of(cell, below, limit, most_looked_at) for cell in cells]
+        page = merged(TENANT, pages, limit)
+        found += (int(it.id) for it in page.data)
+        if page.next_cursor is None:
+            return found
+        below = int(decode_cursor(TENANT, page.next_cursor))
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 300), unique=True), min_size=1, max_size=5),
+    st.integers(1, 20),
+    st.integers(0, 20),
+)
+def test_one_list_has_what_is_in_all_cells_once_newest_first(
+    cells: list[list[int]], limit: int, more: int
+) -> None:
+    seen = set[int]()
+    apart = [sorted({*cell} - seen | set(), reverse=True) for cell in cells]
+    for n, cell in enumerate(cells):
+        apart[n] = sorted({*cell} - seen, reverse=True)
+        seen |= {*cell}
+    assert listed(apart, limit, limit + 1 + more) == sorted(seen, reverse=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [3, 100])
+def test_a_million_ids_come_through_the_merge(number: int) -> None:
+    cells = [range(1_000_000 - first, 0, -number) for first in range(number)]
+    places, below, limit = [0] * number, 1_000_001, 1_000
+    while below > 1:
+        nearest = [cell[at : at + limit + 1] for cell, at in zip(cells, places, strict=True)]
+        pages = [page_of(part, below, limit, limit + 1) for part in nearest]
+        data = merged(TENANT, pages, limit).data
+        assert [int(it.id) for it in data] == [*range(below - 1, below - 1 - len(data), -1)]
+        below -= len(data)
+        places = [max(0, (1_000_000 - first - below) // number) for first in range(number)]
+    assert below == 1
