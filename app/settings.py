@@ -23,7 +23,6 @@ from pydantic import (
     ValidationInfo,
     create_model,
     field_validator,
-    model_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
@@ -321,6 +320,7 @@ class _ServerSettings(BaseSettings):
     )
     cells_url: str = Field(
         "",
+        validate_default=True,
         description="URLs of the cells from 1 on, with spaces between them; or one"
         " redis+cluster:// that has all of them. Empty: the cluster at HONE_REDIS_URL has them.",
     )
@@ -594,17 +594,24 @@ class Settings(_WithProviders):
                 raise ValueError(f"there is no provider of {model!r}")
         return limits
 
-    @model_validator(mode="after")
-    def _every_cell_has_a_url(self) -> Self:
-        is_clustered = CLUSTER in self._cell_urls[0]
-        if self.cells > 1 and not is_clustered and len(self.cells_url.split()) != self.cells - 1:
+    @field_validator("cells_url")
+    @classmethod
+    def _has_every_cell(cls, urls: str, before: ValidationInfo) -> str:
+        cells, redis_url = before.data.get("cells", 1), before.data.get("redis_url", "")
+        if cells > 1 and CLUSTER not in (urls or redis_url) and len(urls.split()) != cells - 1:
             raise ValueError(
-                f"HONE_CELLS is {self.cells}: HONE_CELLS_URL must have {self.cells - 1} URLs, with"
-                " spaces between them, or one redis+cluster:// URL"
+                f"must have {cells - 1} URLs for HONE_CELLS={cells}, with spaces between them, or"
+                " one of a cluster"
             )
-        if self.cell is not None and self.cell >= self.cells:
-            raise ValueError(f"HONE_CELL is {self.cell}, and the last cell is {self.cells - 1}")
-        return self
+        return urls
+
+    @field_validator("cell")
+    @classmethod
+    def _is_a_cell(cls, number: int | None, before: ValidationInfo) -> int | None:
+        cells = before.data.get("cells", 1)
+        if number is not None and number >= cells:
+            raise ValueError(f"the last cell is {cells - 1}")
+        return number
 
     @property
     def _cell_urls(self) -> list[str]:

@@ -141,7 +141,8 @@ def _placed(settings: Settings, nth: int) -> Settings:
     """Return the settings with the cell that the `nth` worker of this machine serves."""
     if settings.cells == 1 or settings.cell is not None:
         return settings
-    cell = asyncio.run(cell_to_serve(settings, machine_name(), nth))
+    together = os.getppid() if settings.workers > 1 else os.getpid()
+    cell = asyncio.run(cell_to_serve(settings, machine_name(), together, nth))
     log.info("serves cell %d", cell)
     return settings.model_copy(update={"cell": cell})
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Path, Response
 
 from app.api import examples
 from app.api.bodies import RequestBody, body_as
-from app.api.dependencies import IdempotencyKey, RefinementId, Tenant, TheStore
+from app.api.dependencies import IdempotencyKey, RefinementId, Tenant, TheCells, TheStore
 from app.api.openapi import UNREADABLE, body, problems
 from app.contract import patterns
 from app.contract.access import Rotation
@@ -80,15 +80,25 @@ async def register(
 
 
 @endpoints.get("", operation_id="listEndpoints", responses=problems())
-async def list_endpoints(tenant: Tenant, store: TheStore) -> EndpointList:
+async def list_endpoints(tenant: Tenant, cells: TheCells) -> EndpointList:
     """Return the registered endpoints, and which of them are paused."""
-    return EndpointList(data=tuple(await store.webhooks.endpoints(tenant)))
+    found = await cells.ask(lambda store: store.webhooks.endpoints(tenant))
+    worst: dict[str, RegisteredEndpoint] = {}
+    for endpoint in sorted((one for _, of_cell in found for one in of_cell), key=_failing):
+        worst[endpoint.id] = endpoint
+    return EndpointList(data=tuple(sorted(worst.values(), key=lambda endpoint: endpoint.url)))
+
+
+def _failing(endpoint: RegisteredEndpoint) -> tuple[bool, int]:
+    """Return how badly calls of an endpoint fail, as one of several cells sees it."""
+    return endpoint.paused_since is not None, endpoint.failures
 
 
 @endpoints.get("/{endpoint_id}", operation_id="getEndpoint", responses=problems(NotFound))
-async def get(endpoint_id: EndpointId, tenant: Tenant, store: TheStore) -> RegisteredEndpoint:
+async def get(endpoint_id: EndpointId, tenant: Tenant, cells: TheCells) -> RegisteredEndpoint:
     """Return an endpoint, without its secret."""
-    return await store.webhooks.endpoint(tenant, endpoint_id)
+    found = await cells.ask(lambda store: store.webhooks.endpoint(tenant, endpoint_id))
+    return max((endpoint for _, endpoint in found), key=_failing)
 
 
 @endpoints.post(
@@ -115,12 +125,13 @@ async def rotate(
 @endpoints.post(
     "/{endpoint_id}/resume", operation_id="resumeEndpoint", responses=problems(NotFound)
 )
-async def resume(endpoint_id: EndpointId, tenant: Tenant, store: TheStore) -> RegisteredEndpoint:
+async def resume(endpoint_id: EndpointId, tenant: Tenant, cells: TheCells) -> RegisteredEndpoint:
     """Send to an endpoint again that is paused because it failed too often.
 
     What waits for it is sent when it is due; an attempt that succeeds resumes it too.
     """
-    return await store.webhooks.resume(tenant, endpoint_id)
+    found = await cells.ask(lambda store: store.webhooks.resume(tenant, endpoint_id))
+    return found[0][1]
 
 
 @endpoints.delete(

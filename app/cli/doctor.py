@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from dotenv import dotenv_values
 
-from app.cli.access_commands import on_store
+from app.cli.access_commands import on_cells
 from app.cli.contract_client import CliError, ContractClient, is_local
 from app.cli.display import say
 from app.cli.processes import has_responded, python, url_of, variables_of
@@ -31,7 +31,7 @@ from app.telemetry.traces import ENDPOINTS, export_flaw, wants_traces
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from app.store import ArchiveFacts, ServerFacts, Store
+    from app.store import ArchiveFacts, Cells, ServerFacts, Store
 
 MINIMUM_FREE = 0.1  # share of a disk
 LARGEST_SKEW_S = 1.0
@@ -134,22 +134,41 @@ def examine(
     yield from _configuration(environ)
     yield from _traces(environ)
     yield from _access_settings(settings)
-    seen: Seen | None = None
+    found: Sequence[Seen | None] = ()
     try:
-        seen = on_store(_see)
+        found = on_cells(_see_all)
     except (CliError, RedisNotFound, EmbeddedRedisError) as error:
         where = "HONE_REDIS_URL" if settings.redis_url else "HONE_DATA_DIR"
         yield failure("redis", str(error), f"check {where} and that it runs")
+    seen = next((facts for facts in found if facts is not None), None)
+    for number, facts in enumerate(found):
+        for diagnosis in _cell(facts, settings):
+            is_one = len(found) == 1
+            subject = diagnosis.subject if is_one else f"cell {number}: {diagnosis.subject}"
+            yield replace(diagnosis, subject=subject)
     if seen is not None:
-        yield from _redis(seen.server, settings)
-        yield from _workers(seen.server)
         yield from _keys(seen, settings, environ.get("HONE_SERVER", ""))
-        yield from _archive(seen, settings)
     yield _api(settings)
     yield from _models(settings, seen)
     if calls_models:
         yield from _calls(settings, seen.used if seen else ())
     yield from _disk(settings)
+
+
+def _cell(seen: Seen | None, settings: Settings) -> Iterator[Diagnosis]:
+    """Yield what there is to say about one cell; None of one that is away."""
+    if seen is None:
+        text = "it is away: what is in it cannot be read, and keys of idempotency are refused"
+        yield failure("redis", text, "check HONE_CELLS_URL and that it runs")
+        return
+    yield from _redis(seen.server, settings)
+    yield from _workers(seen.server)
+    yield from _archive(seen, settings)
+
+
+async def _see_all(cells: "Cells") -> list[Seen | None]:
+    found = dict(await cells.ask(_see))
+    return [found.get(number) for number in range(len(cells.stores))]
 
 
 async def _see(store: "Store") -> Seen:

@@ -96,7 +96,8 @@ class Cells:
         self._away: dict[int, str] = dict.fromkeys(self._unchecked, "it was not reached yet")
         self._waiting = [0] * len(stores)
         self._ahead_ms = 0
-        self._shared_out = b"nothing yet"
+        self._newest = b"nothing yet"
+        self._versions: dict[int, bytes] = {}
         self._keeping: asyncio.Task[None] | None = None
         committers = [records.committer for records in self._records]
         self.access = AccessOfCells(self, committers)
@@ -149,9 +150,13 @@ class Cells:
 
     @property
     def readable(self) -> int:
-        """The cell that is asked for what is copied: 0, or while that is away another one."""
-        here = (number for number in range(len(self.stores)) if number not in self._away)
-        return next(here, 0)
+        """The cell that is asked for what is copied: 0, or while that is away another one.
+
+        A cell that was away when a key was revoked is the last to be asked.
+        """
+        here = [number for number in range(len(self.stores)) if number not in self._away]
+        here.sort(key=lambda number: self._versions.get(number) != self._newest)
+        return 0 if 0 in here or not here else here[0]
 
     def homes_of(self, tenant: str, quotas: Quotas, key: str | None) -> list[int]:
         """Return the cells for a submission in the order in which they are to be tried.
@@ -305,10 +310,10 @@ class Cells:
         )
 
     async def _share_out(self, version: bytes) -> None:
-        if version != self._shared_out:
+        if version != self._newest:
             with suppress(RedisError, OSError, TimeoutError):
                 await self._records[0].share_out(self.roster)
-                self._shared_out = version
+                self._newest = version
 
     async def _look_at(self, number: int) -> CellLook | None:
         """Return what was found in a cell, if it answers."""
@@ -324,6 +329,7 @@ class Cells:
             return None
         self._unchecked.discard(number)
         self._waiting[number] = look.waiting
+        self._versions[number] = look.version
         return look
 
     async def _complete(self, number: int, *, is_current: bool) -> None:
@@ -331,6 +337,7 @@ class Cells:
         try:
             if not is_current:
                 await self._records[number].copy_from(self._records[0], number, self.roster)
+                self._versions[number] = self._newest
         except (RedisError, OSError, TimeoutError) as error:
             log.warning("cell %d has no new copy: %s", number, error)
             return

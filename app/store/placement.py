@@ -43,15 +43,15 @@ async def _load(url: str) -> CellLoad:
         return CellLoad(waiting, tuple(sorted(name.decode() for name in workers)))
 
 
-def neediest(found: Mapping[int, CellLoad], machine: str, nth: int) -> int:
+def neediest(found: Mapping[int, CellLoad], machine: str, nth: int, together: int = 0) -> int:
     """Return the cell that the `nth` worker of a machine serves, counted from 0.
 
-    Workers that start together go to cells one after the other, as if those before them ran
+    Workers that start `together` go to cells one after the other, as if those before them ran
     already; names of workers of the machine begin with its name.
     """
     before = sum(name.startswith(machine) for load in found.values() for name in load.workers)
     order = sorted(found)
-    Random(machine).shuffle(order)  # noqa: S311 - so that machines begin with different cells
+    Random(f"{machine}{together}").shuffle(order)  # noqa: S311 - others begin elsewhere
     counts = {number: len(found[number].workers) for number in order}
 
     def need(number: int) -> tuple[bool, float]:
@@ -75,9 +75,9 @@ def gives_way(found: Mapping[int, CellLoad], worker: str) -> bool:
     return fullest[-1] == worker
 
 
-async def cell_to_serve(settings: Settings, machine: str, nth: int) -> int:
+async def cell_to_serve(settings: Settings, machine: str, together: int, nth: int) -> int:
     """Return `HONE_CELL`, or the cell that needs this worker most; 0 while none answers."""
     if settings.cells == 1 or settings.cell is not None:
         return settings.cell or 0
     found = await cell_loads(settings)
-    return neediest(found, machine, nth) if found else 0
+    return neediest(found, machine, nth, together) if found else 0

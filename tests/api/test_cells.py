@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
+from app.access import Tenants
+from app.access.tenants import erase_tenant, exported_tenant
+from app.contract.access import OPERATOR, Quotas
 from app.queue import RefinementQueue
-from app.store import open_worker_store
+from app.store import open_cells, open_worker_store
 from app.store.redis import keys
 from app.store.state import cell_coded_in
 from tests.api.conftest import running
@@ -142,3 +145,46 @@ async def test_readiness_counts_the_workers_of_all_cells(
 
 def test_a_cell_in_the_place_of_another_one_is_refused(group: CellGroup) -> None:
     assert eventually(lambda: group.command(2, "GET", keys.CELL) == b"2")
+
+
+async def test_an_endpoint_paused_in_any_cell_is_shown_and_resumed_everywhere(
+    api: httpx.AsyncClient, group: CellGroup
+) -> None:
+    made = (await api.post("/v1/endpoints", json={"url": "https://hooks.example/a"})).json()
+    key = keys.endpoint("default", made["id"])
+    for cell in range(CELLS):
+        assert group.command(cell, "HGET", key, "url") == b"https://hooks.example/a"
+    group.command(2, "HSET", key, "paused_at", 1_000, "failures", 20)
+    path = f"/v1/endpoints/{made['id']}"
+    assert (await api.get(path)).json()["paused_since"] is not None
+    (listed,) = (await api.get("/v1/endpoints")).json()["data"]
+    assert listed["failures"] == 20
+    assert (await api.post(f"{path}/resume")).status_code == 200
+    assert (await api.get(path)).json()["paused_since"] is None
+    assert (await api.delete(path)).status_code == 204
+    assert group.command(2, "SCARD", keys.ENDPOINTS + "default") == 0
+
+
+async def test_quotas_are_shared_out_and_together_are_what_was_set(group: CellGroup) -> None:
+    async with open_cells(group.settings, RefinementQueue(group.settings.queue)) as cells:
+        for limit in (120, 99):
+            quotas = Quotas(in_flight=limit, queued=limit)
+            await Tenants(cells.access).set_quotas(OPERATOR, "acme", quotas)
+            await cells.changed(["acme"])
+            stored = [group.command(n, "HGET", keys.TENANTS, "acme") for n in range(CELLS)]
+            shares = [json.loads(it)["share"]["in_flight"] for it in stored]
+            homes = len([it for it in shares if it])
+            assert (sum(shares), homes) == (limit, limit // 50)
+            assert {json.loads(it)["in_flight"] for it in stored} == {limit}
+
+
+async def test_what_a_tenant_has_is_exported_and_erased_in_every_cell(
+    api: httpx.AsyncClient, group: CellGroup
+) -> None:
+    await submitted_to_all(api)
+    async with open_cells(group.settings, RefinementQueue(group.settings.queue)) as cells:
+        exported = [it async for it in exported_tenant(cells, "default")]
+        told = {it["snapshot"]["id"] for it in exported if it["kind"] == "refinement"}
+        assert {cell_coded_in(it) for it in told} == {*range(CELLS)}
+        assert await erase_tenant(cells, "default") == len(told)
+    assert (await api.get("/v1/refinements")).json()["data"] == []

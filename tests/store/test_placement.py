@@ -60,8 +60,8 @@ def test_a_cell_is_in_the_cluster_or_has_a_url_of_its_own(
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"cells": 2}, "HONE_CELLS_URL must have 1 URLs"),
-        ({"cells": 3, "cells_url": "redis://two"}, "HONE_CELLS_URL must have 2 URLs"),
+        ({"cells": 2}, "must have 1 URLs for HONE_CELLS=2"),
+        ({"cells": 3, "cells_url": "redis://two"}, "must have 2 URLs"),
         ({"cell": 1}, "the last cell is 0"),
     ],
 )
