@@ -74,10 +74,10 @@ def readiness_of(
 ) -> Readiness:
     """Return the readiness of this server by what stands in each cell that is not away.
 
-    An open breaker of `limits` is a warning.
+    An open breaker of `limits` is a warning, and a cell that is `away`, with why if that is told.
     """
     workers = sum(cell.workers for cell in found)
-    warnings = [f"cell {number} is away: {why}" for number, why in sorted(away.items())]
+    warnings = [f"cell {number} is away{why and f': {why}'}" for number, why in away.items()]
     warnings += [] if workers else [NO_WORKER]
     if workers:
         warnings += [f"cell {cell.cell} has no worker" for cell in found if not cell.workers]

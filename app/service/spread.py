@@ -62,6 +62,7 @@ class Spread(Service):
         """Return the cells to try; where a key was used before a change of cells it stays."""
         if key is not None:
             for number in self._cells.earlier_homes_of(tenant, quotas, key):
+                self._cells.require_checked(number)
                 if await self._cells.stores[number].knows(tenant, key):
                     return [number]
         return self._cells.homes_of(tenant, quotas, key)

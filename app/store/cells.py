@@ -34,11 +34,11 @@ LOOK_TIMEOUT_S = 3.0
 ELSEWHERE = frozenset(
     (
         *("TIME", "GET", "HGET", "HMGET", "HGETALL", "HKEYS", "ZRANGE", "ZCOUNT", "ZCARD"),
-        *("XREVRANGE", "INCR", "PEXPIRE", "ZREM"),
+        *("HEXISTS", "XREVRANGE", "INCR", "PEXPIRE", "ZREM"),
     )
 )
-"""Commands about access that another cell answers while cell 0 is away: reads of what is copied,
-and counters of a minute."""
+"""Commands that another cell answers while one is away: reads of what is copied, and counters of a
+minute."""
 
 T = TypeVar("T")
 Page = TypeVar("Page", SnapshotPage, BatchPage)
@@ -101,6 +101,8 @@ class Cells:
         self._keeping: asyncio.Task[None] | None = None
         committers = [records.committer for records in self._records]
         self.access = AccessOfCells(self, committers)
+        for number, store in enumerate(stores if len(stores) > 1 else ()):
+            store.read_copies_through(_Copied(self, committers, number))
         self.statistics = stores[0].statistics if self.is_one else Statistics(*committers)
 
     @property
@@ -143,10 +145,12 @@ class Cells:
         return number
 
     def require_checked(self, number: int) -> None:
-        """Raise Unavailable for a cell whose Redis was never found to be the right one."""
-        if number in self._unchecked:
-            why = f"cell {number} is away: {self._away[number]}"
-            raise Unavailable(why, retry_after_s=RETRY_AFTER_S)
+        """Raise Unavailable for a cell whose Redis was never found to be the right one.
+
+        This process does not know one that was added without its URL.
+        """
+        if number in self._unchecked or number >= len(self.stores):
+            raise Unavailable(f"cell {number} is away", retry_after_s=RETRY_AFTER_S)
 
     @property
     def readable(self) -> int:
@@ -167,7 +171,8 @@ class Cells:
         found = homes(tenant, quotas, self.roster.taking(self.now_ms()))
         if key is not None:
             return [_home_of_key(tenant, key, found)]
-        here = [number for number in found if number not in self._away] or found
+        known = [number for number in found if number < len(self.stores)] or [0]
+        here = [number for number in known if number not in self._away] or known
         first, *others = here
         if others and self._waiting[others[0]] < self._waiting[first]:
             return [others[0], first, *others[1:]]
@@ -349,33 +354,34 @@ def _home_of_key(tenant: str, key: str, cells: Sequence[int]) -> int:
     return max(cells, key=lambda cell: score(cell, tenant, key))
 
 
-class _Installation:
-    """Cell 0, in whose place another cell answers some commands while it is away."""
+class _Copied:
+    """A cell, in whose place another one answers what is about copies while it is away."""
 
-    def __init__(self, cells: Cells, committers: Sequence[Committer]) -> None:
+    def __init__(self, cells: Cells, committers: Sequence[Committer], number: int) -> None:
         self._cells = cells
         self._committers = committers
+        self._number = number
 
     def submit(self, script: LuaScript, *args: Word) -> asyncio.Future[Any]:
         """Return a future of the answer of a script."""
         if script is OPEN_WATCH:
             return asyncio.ensure_future(self._ask(lambda of: of.submit(script, *args)))
-        return self._committers[0].submit(script, *args)
+        return self._committers[self._number].submit(script, *args)
 
     def execute(self, *command: Word) -> asyncio.Future[Any]:
         """Return a future of the answer to a command."""
         if command[0] in ELSEWHERE:
             return asyncio.ensure_future(self._ask(lambda of: of.execute(*command)))
-        return self._committers[0].execute(*command)
+        return self._committers[self._number].execute(*command)
 
     async def _ask(self, ask: Callable[[Commands], Awaitable[Any]]) -> Any:
-        if not self._cells.is_away(0):
+        if not self._cells.is_away(self._number):
             try:
-                return await ask(self._committers[0])
+                return await ask(self._committers[self._number])
             except (RedisError, OSError, TimeoutError) as error:
                 if not (is_away(error) or isinstance(error, TimeoutError | OSError)):
                     raise
-                self._cells.note_away(0, error)
+                self._cells.note_away(self._number, error)
         return await ask(self._committers[self._cells.readable])
 
 
@@ -383,7 +389,7 @@ class AccessOfCells(AccessStore):
     """Access by cell 0, and by the copies while it is away; what tenants use is in all cells."""
 
     def __init__(self, cells: Cells, committers: Sequence[Committer]) -> None:
-        super().__init__(committers[0] if cells.is_one else _Installation(cells, committers))
+        super().__init__(committers[0] if cells.is_one else _Copied(cells, committers, 0))
         self._cells = cells
 
     async def require_spending_left(self, tenant: str, quotas: Quotas) -> None:

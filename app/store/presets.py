@@ -19,7 +19,7 @@ from app.contract.requests import DEFAULT_PRESET
 from app.contract.validators import ENDPOINTS
 from app.store.redis import keys
 from app.store.redis.codec import UNKNOWN_FIELDS, moment, reading, with_secrets
-from app.store.redis.committer import Committer
+from app.store.redis.committer import Commands
 from app.store.redis.connection import refusals
 from app.store.redis.scripts import REPLACE_FIELD
 from app.store.sealing import Sealer, about_preset
@@ -54,7 +54,7 @@ class UnknownPreset(InvalidRequest):
         super().__init__(detail, errors=(FieldError(pointer="/preset", detail=detail),))
 
 
-async def note_erasure(committer: Committer) -> None:
+async def note_erasure(committer: Commands) -> None:
     """Count a deletion, which the append-only file has until it is next rewritten."""
     seconds, _ = await committer.execute("TIME")
     await asyncio.gather(
@@ -66,7 +66,7 @@ async def note_erasure(committer: Committer) -> None:
 class PresetStore:
     """The presets of all tenants, one hash for each. Every method raises Unavailable."""
 
-    def __init__(self, committer: Committer, sealer: Sealer) -> None:
+    def __init__(self, committer: Commands, sealer: Sealer) -> None:
         self._defaults: dict[str, tuple[float, bool]] = {}
         self._committer = committer
         self._sealer = sealer

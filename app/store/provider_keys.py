@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from app.contract.errors import InvalidRequest, NotFound
 from app.store.redis import keys
 from app.store.redis.codec import moment
-from app.store.redis.committer import Committer
+from app.store.redis.committer import Commands
 from app.store.redis.connection import refusals
 from app.store.sealing import Sealer, about_provider_key
 
@@ -29,7 +29,7 @@ class ProviderKeyNotFound(NotFound):
 class ProviderKeyStore:
     """Sets and lists the keys of tenants; none is ever shown. Every method raises Unavailable."""
 
-    def __init__(self, committer: Committer, sealer: Sealer) -> None:
+    def __init__(self, committer: Commands, sealer: Sealer) -> None:
         self._committer = committer
         self._sealer = sealer
 

@@ -54,7 +54,7 @@ from app.store.redis.codec import (
     encode_retry,
     pending_reviews,
 )
-from app.store.redis.committer import Committer
+from app.store.redis.committer import Commands, Committer
 from app.store.redis.connection import refusals, refusing
 from app.store.redis.scripts import (
     COMMAND,
@@ -111,6 +111,11 @@ class Store(RefinementReader):
         self.statistics = Statistics(committer)
         self.administration = Administration(committer, creation.server, self.webhooks)
         self._resealing = Resealing(committer, sealer)
+
+    def read_copies_through(self, commands: Commands) -> None:
+        """Read what is copied into every cell by other means than the rest."""
+        self.presets = PresetStore(commands, self._sealer)
+        self.provider_keys = ProviderKeyStore(commands, self._sealer)
 
     @refusing
     async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:

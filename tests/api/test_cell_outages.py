@@ -111,13 +111,27 @@ async def test_without_cell_0_keys_work_and_presets_are_read_and_nothing_of_them
         assert client.put("/v1/presets/plain", json={"task": "Say it."}).status_code == 201
         group.servers[0].stop()
         assert submit(client).status_code == 202
-        assert eventually(lambda: client.get("/v1/presets/plain").status_code == 200)
+        assert client.get("/v1/presets/plain").status_code == 200
         problem(client.put("/v1/presets/plain", json={}), 503, "unavailable")
         problem(client.post("/v1/keys", json={}), 503, "unavailable")
         unknown = {"Authorization": "Bearer nothing"}
         problem(client.get(PATH, headers=unknown), 401, "unauthenticated")
+        group.servers[0].revive()
+        assert eventually(lambda: client.put("/v1/presets/plain", json={}).status_code == 200)
+        group.servers[0].stop()
     with client_of(group, key) as client:  # a process that never saw cell 0
         assert submit(client).status_code == 202
+        group.servers[0].revive()
+
+
+def test_a_cell_that_a_process_does_not_know_gets_nothing_of_it(
+    group: CellGroup, client: httpx.Client
+) -> None:
+    group.open(7)
+    with client_of(group) as uninformed:
+        answers = [submit(uninformed, f"key {n}").status_code for n in range(20)]
+        assert {*answers} == {202, 503}
+        assert {submit(uninformed).status_code for _ in range(20)} == {202}
 
 
 def test_without_cell_0_nothing_is_accepted_that_may_exceed_a_quota_of_the_day(
@@ -135,3 +149,5 @@ def test_without_cell_0_nothing_is_accepted_that_may_exceed_a_quota_of_the_day(
     problem(refused, 503, "unavailable")
     assert int(refused.headers["retry-after"]) > 0
     assert client.get(PATH).status_code == 200
+    group.servers[0].revive()
+    assert eventually(lambda: submit(client).status_code == 202)
