@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -35,9 +35,11 @@ def find_valkey() -> RedisBinary:
 class SpellingClient(Redis):
     """A client that spells the keys of its commands for a cluster, but not those of pipelines."""
 
+    layout = layout_of(OF_CLUSTER)
+
     def execute_command(self, *words: Any, **options: Any) -> Any:
         """Send one command."""
-        spelled = layout_of(OF_CLUSTER).command(words)
+        spelled = self.layout.command(words)
         return super().execute_command(*spelled, **options)  # type: ignore[no-untyped-call]
 
 
@@ -48,6 +50,8 @@ class RedisCluster:
     nodes: list[ServerProcess]
     buses: list[TcpProxy]
     """What the other nodes reach each node through, if that can be cut."""
+    cell: int = 0
+    """The cell whose keys are meant."""
 
     @property
     def url(self) -> str:
@@ -58,7 +62,7 @@ class RedisCluster:
     @property
     def slot(self) -> int:
         """The slot of all keys of Hone."""
-        return layout_of(self.url).slot
+        return layout_of(f"{self.url}/{self.cell}").slot
 
     @property
     def owner(self) -> ServerProcess:
@@ -84,7 +88,13 @@ class RedisCluster:
 
     def client(self) -> Redis:
         """Return a client of the node that has the slot, which spells keys as Hone does."""
-        return SpellingClient.from_url(self.owner_url, socket_timeout=5)
+        client: Any = SpellingClient.from_url(self.owner_url, socket_timeout=5)
+        client.layout = layout_of(f"{self.url}/{self.cell}")
+        return cast("Redis", client)
+
+    def of_cell(self, number: int) -> "RedisCluster":
+        """Return the same cluster, where the keys of another cell are meant."""
+        return replace(self, cell=number)
 
     def id_of(self, node: ServerProcess) -> str:
         """Return the id of a node in the cluster."""

@@ -1,17 +1,18 @@
 """The whole service as processes of its own, kept running, and what a fault may do to them."""
 
 import asyncio
+import json
 import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
@@ -25,6 +26,7 @@ from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import open_store
 from app.store.redis import keys
+from app.store.state import cell_coded_in
 from benchmarks.model_server import RecordedCall
 from tests.faults.checker import SEEN_LATE_S, journal_violations
 from tests.faults.clients import OTHER_PATH, OTHER_PROVIDER
@@ -45,6 +47,7 @@ LEASE_S = 5.0
 GRACE_S = 5.0
 KEEP_EVERY_S = 0.05
 NODE_TIMEOUT_MS = 2_000  # as docs/operations.md advises
+CELLS = 3
 ARCHIVE = "archive"
 ENDED = {"succeeded", "failed", "canceled"}
 
@@ -365,6 +368,50 @@ class ShardedCluster(GroupCluster[RedisCluster]):
         return self.group.client()
 
 
+class CellsCluster(ShardedCluster):
+    """The same with three cells, each on a node of its own."""
+
+    def client(self) -> Any:
+        """Return what reads refinements in the cell of their id."""
+        return _EveryCell([self.group.of_cell(n) for n in range(self.settings.cells)])
+
+    def command(self, *words: object) -> Any:
+        """Send one command to cell 0."""
+        with self.group.client() as client:
+            return client.execute_command(*words)
+
+    def open(self, cells: Sequence[int]) -> None:
+        """Give ids the numbers of their cells, and let submissions go to these from the start."""
+        for cell in cells:
+            self.command("HSET", keys.CELLS, cell, json.dumps({"since": 0, "until": None}))
+        self.command("SET", keys.FORMAT, keys.FIRST_RELEASE)
+        self.command("HSET", keys.CELLS, "coded_since", 0)
+
+
+class _EveryCell:
+    """Reads a key of a refinement in its cell, and lists of all."""
+
+    def __init__(self, groups: Sequence[RedisCluster]) -> None:
+        self._clients = [it.client() for it in groups]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for client in self._clients:
+            client.close()
+
+    def zrange(self, name: str, first: int, last: int) -> list[bytes]:
+        """Return what all cells have in a sorted set."""
+        found: list[Any] = [client.zrange(name, first, last) for client in self._clients]
+        return sorted(it for each in found for it in each)
+
+    def __getattr__(self, command: str) -> Any:
+        return lambda name, *words: getattr(self._clients[cell_coded_in(name)], command)(
+            name, *words
+        )
+
+
 class _Foreign:
     """A process that another one started."""
 
@@ -401,6 +448,8 @@ class ClusterSetup:
     is_sharded: bool = False
     """Redis is a Redis Cluster."""
     """Redis has replicas and Sentinels."""
+    cells: Sequence[int] = ()
+    """Cells beside cell 0 that take submissions from the start; of a Redis Cluster with three."""
     is_later: bool = False
     """Every process is of the later release that is made for the row of two releases."""
     sends_webhooks: bool = False
@@ -460,7 +509,8 @@ async def running_cluster(
             )
             group = stack.enter_context(nodes)
             settings = settings.model_copy(update={"redis_url": group.url})
-            cluster = ShardedCluster(group, settings, models, chance, directory)
+            its = (group, settings, models, chance, directory)
+            cluster = _with_cells(setup, *its) if setup.cells else ShardedCluster(*its)
         elif setup.is_replicated:
             cluster = _with_replicas(directory, stack, settings, models, chance)
         else:
@@ -500,6 +550,24 @@ def _with_redis(
     return cluster
 
 
+def _with_cells(
+    setup: ClusterSetup,
+    group: RedisCluster,
+    settings: Settings,
+    models: ModelServerThread,
+    chance: Random,
+    directory: Path,
+) -> Cluster:
+    for cell in range(CELLS):
+        of_cell = group.of_cell(cell)
+        if of_cell.owner is not group.nodes[cell]:
+            of_cell.move_slot(group.nodes[cell])
+    several = settings.model_copy(update={"cells": CELLS})
+    cluster = CellsCluster(group, several, models, chance, directory)
+    cluster.open(setup.cells)
+    return cluster
+
+
 def _with_replicas(
     directory: Path,
     stack: ExitStack,
@@ -528,11 +596,13 @@ def _start(cluster: Cluster, setup: ClusterSetup) -> None:
     modules = dict.fromkeys(_worker_names(setup), setup.worker_module)
     if setup.sends_webhooks:
         modules["sender"] = "workers.webhooks"
-    for name, module in modules.items():
+    for number, (name, module) in enumerate(modules.items()):
         environment = {}
+        if setup.cells and name != "sender":
+            environment["HONE_CELL"] = str(number % CELLS)
         if setup.moves_clocks:
             cluster.clocks[name] = MovableClock(cluster.directory, name)
-            environment = cluster.clocks[name].environment
+            environment |= cluster.clocks[name].environment
         cluster.run(name, module, environment=environment)
 
 

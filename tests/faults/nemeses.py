@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import aiohttp
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
@@ -15,9 +16,18 @@ from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.queue import RefinementQueue
-from app.store import NewRefinement, open_store, open_worker_store
+from app.store import NewRefinement, open_cells, open_store, open_worker_store
 from app.store.redis import keys
-from tests.faults.cluster import LEASE_S, Cluster, ReplicatedCluster, ShardedCluster
+from app.store.state import cell_coded_in
+from tests.faults.cluster import (
+    CELLS,
+    LEASE_S,
+    CellsCluster,
+    Cluster,
+    ReplicatedCluster,
+    ShardedCluster,
+)
+from tests.faults.figures import BACK_GOAL_S
 from tests.faults.history import Loss
 from tests.waiting import TIMEOUT_S
 
@@ -389,6 +399,87 @@ async def kill_followers(cluster: Cluster) -> None:
             cluster.counts["replicas killed"] += 1
         await pause(cluster, 3, 5)
         await revive_nodes(cluster)
+
+
+async def one_in_each_cell(cluster: CellsCluster) -> dict[int, str]:
+    """Return the id of a refinement in each cell, as soon as there are some."""
+    while True:
+        with cluster.client() as client:
+            listed = client.zrange(keys.refinement_list("default"), 0, -1)
+        found = {cell_coded_in(it.decode()): it.decode() for it in listed}
+        if len(found) == CELLS:
+            return found
+        await asyncio.sleep(0.2)
+
+
+async def probe(cluster: CellsCluster, one_of: Mapping[int, str], gone: int) -> float:
+    """Return for how many seconds a refinement of the cell that is `gone` cannot be read.
+
+    Those of the other cells must be readable all the time, and requests be estimated.
+    """
+    began = time.monotonic()
+    async with aiohttp.ClientSession() as session:
+        while True:
+            for cell, refinement_id in one_of.items():
+                url = f"{cluster.url}/v1/refinements/{refinement_id}"
+                async with session.get(url) as response:
+                    if cell == gone and response.status == 200:
+                        return time.monotonic() - began
+                    if cell != gone and response.status != 200:
+                        cluster.broken.append(f"{refinement_id}: {await response.text()}")
+            asked = {"task": "Say it.", "draft": "It is said."}
+            async with session.post(f"{cluster.url}/v1/estimates", json=asked) as response:
+                if response.status != 200:
+                    cluster.broken.append(f"an estimate: {await response.text()}")
+            if time.monotonic() - began > TIMEOUT_S:
+                cluster.broken.append(f"cell {gone} did not come back")
+                return TIMEOUT_S
+            await asyncio.sleep(0.05)
+
+
+def kills_cell(number: int, times: int = 3) -> Nemesis:
+    """Return one that kills the primary of a cell; it is to be back within 5 s each time."""
+
+    async def kill(cluster: Cluster) -> None:
+        assert isinstance(cluster, CellsCluster)
+        group = cluster.group.of_cell(number)
+        for _ in range(times):
+            await pause(cluster, 3, 5)
+            known = await one_in_each_cell(cluster)
+            group.owner.kill()
+            back_s = await probe(cluster, known, number)
+            cluster.counts["primaries killed"] += 1
+            if back_s > BACK_GOAL_S:
+                cluster.broken.append(f"cell {number} was away for {back_s:.1f} s")
+            await pause(cluster, 1, 2)
+            group.revive()
+            await asyncio.to_thread(group.until_settled)
+
+    return kill
+
+
+async def move_cell(cluster: Cluster) -> None:
+    """Move the slot of one of three cells 6 times, each at once."""
+    assert isinstance(cluster, CellsCluster)
+    for turn in range(6):
+        await pause(cluster, 1, 3)
+        group = cluster.group.of_cell(turn % CELLS)
+        await asyncio.to_thread(group.move_slot, group.another_primary)
+        cluster.counts["moves of slots"] += 1
+
+
+async def change_cells(cluster: Cluster) -> None:
+    """Add a cell and drain another one, and then the other way round."""
+    assert isinstance(cluster, CellsCluster)
+    async with open_cells(cluster.settings, RefinementQueue(cluster.settings.queue)) as cells:
+        for added, drained in ((2, 1), (1, 2)):
+            await pause(cluster, 2, 4)
+            await cells.add(added)
+            cluster.counts["cells added"] += 1
+            await pause(cluster, 6, 8)
+            await cells.drain(drained)
+            cluster.counts["cells drained"] += 1
+            await pause(cluster, 6, 8)
 
 
 async def crowd(cluster: Cluster) -> None:

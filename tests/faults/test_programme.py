@@ -23,7 +23,11 @@ def short(name: str, nemesis: Nemesis) -> FaultRow:
     return replace(row, nemesis=nemesis, refinements=12, seconds=3.0, canceled=0.3, setup=setup)
 
 
-SHORT = (short("all", nemeses.kill_each), short("resets", nemeses.resets(8)))
+SHORT = (
+    short("all", nemeses.kill_each),
+    short("resets", nemeses.resets(8)),
+    short("cells-kills", nemeses.kills_cell(1, times=1)),
+)
 
 
 @pytest.fixture(scope="module")
