@@ -313,7 +313,7 @@ def main() -> None:
         EmbeddedRedis(Path(directory)) as server,
         Redis.from_url(server.url) as redis,
     ):
-        for workers in (10, 500):
+        for workers in (10, 100, 500):
             print(
                 f"Redis, an exchange with {workers} workers: {exchange_us(redis, workers):.0f} us"
             )

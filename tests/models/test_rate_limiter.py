@@ -438,6 +438,21 @@ def test_the_calls_of_a_dead_worker_are_forgotten(redis: Redis) -> None:
     assert exchanged(redis, "lives", 17, replace(want, number=1)).granted == 10
 
 
+def test_the_sum_of_calls_under_way_is_right_whoever_reports_or_dies(redis: Redis) -> None:
+    chance, calls, dies_at = Random(5), dict[str, int](), dict[str, float]()
+    for n in range(1, 400):
+        at_s, worker = float(n), f"w{chance.randrange(12)}"
+        report = PermitReport(n, chance.randrange(3), in_flight=n % 7, caps={"in_flight": 30})
+        given = exchanged(redis, worker, at_s, report).granted
+        calls[worker], dies_at[worker] = report.in_flight + given, at_s + 15
+        kept = redis.hget(keys.LIMIT + "p:m@f", "calls")
+        assert isinstance(kept, bytes)
+        assert float(kept) == sum(calls[name] for name, ends in dies_at.items() if ends > at_s)
+        if n % 100 == 0:  # the sum has expired
+            dies_at = dict.fromkeys(dies_at, 0.0)
+            redis.delete(keys.LIMIT + "p:m@f")
+
+
 def test_caps_of_settings_hold_for_all_workers_together(redis: Redis) -> None:
     def granted(caps: dict[str, float], input_tokens: float = 1) -> int:
         redis.flushall()
