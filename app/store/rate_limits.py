@@ -34,6 +34,8 @@ class PermitReport:
     `input` and `output`: expected tokens of a call.
     `limits` (by kind) are what the server reported, `caps` what settings allow: requests and tokens
     a minute, and calls in flight.
+    `away_ms`: of a worker in another cell, for how long its share of the rate is kept for it
+    without reports.
     """
 
     number: int = 0
@@ -57,6 +59,7 @@ class PermitReport:
     output: float = 1
     limits: Mapping[str, Mapping[str, float]] | None = None
     caps: Mapping[str, float] | None = None
+    away_ms: float | None = None
 
     def encode(self) -> str:
         """Return it as JSON without what is not there: Lua reads null as a value."""

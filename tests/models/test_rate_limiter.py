@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
@@ -60,14 +61,18 @@ class ScriptedProvider:
 
 
 def simulated(
-    redis: Redis, main: Callable[[list[RateLimiter]], Awaitable[T]], workers: int = 1
+    redis: Redis,
+    main: Callable[[list[RateLimiter]], Awaitable[T]],
+    workers: int = 1,
+    grace_s: float | None = None,
 ) -> T:
     """Run a coroutine function with the limiters of so many workers, in simulated time."""
 
     async def run() -> T:
         chance = Random(7)
         limiters = [
-            RateLimiter(SimulatedExchange(redis, f"w{n}"), chance.random) for n in range(workers)
+            RateLimiter(SimulatedExchange(redis, f"w{n}"), chance.random, grace_s)
+            for n in range(workers)
         ]
         try:
             return await main(limiters)
@@ -391,6 +396,66 @@ def test_permits_for_what_waits_are_part_of_the_same_rate(redis: Redis) -> None:
         assert 1 <= taken <= 15
 
     simulated(redis, main)
+
+
+A_MINUTE_S = 60.0
+
+
+def without_cell0(
+    redis: Redis, away: int, caps: dict[str, float], latency_s: float = 0.2
+) -> ScriptedProvider:
+    """Play four busy workers of other cells, of which some lack cell 0 from second 20 to 110."""
+    provider = ScriptedProvider(latency_s=latency_s)
+
+    async def refine(worker: BenchedWorker) -> None:
+        for step in count():
+            await worker.answer(call(step))
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        playing = []
+        for limiter in limiters:
+            limiter.gate("p:m", "f", caps)
+            worker = BenchedWorker(limiter, provider)  # type: ignore[arg-type]
+            playing += [asyncio.create_task(refine(worker)) for _ in range(8)]
+            playing.append(asyncio.create_task(worker.recover()))
+        for is_away in (True, False):
+            await asyncio.sleep(20 if is_away else 90)
+            for limiter in limiters[:away]:
+                exchange = limiter._exchange
+                assert isinstance(exchange, SimulatedExchange)
+                exchange.is_away = is_away
+        await asyncio.sleep(30)
+        for task in playing:
+            task.cancel()
+
+    simulated(redis, main, workers=4, grace_s=A_MINUTE_S)
+    return provider
+
+
+def test_without_cell_0_workers_use_their_shares_for_the_grace_and_then_make_no_call(
+    redis: Redis,
+) -> None:
+    provider = without_cell0(redis, away=4, caps={"requests": 600})
+    assert provider.between(10, 20) == pytest.approx(100, abs=5)
+    assert 200 <= provider.between(23, 80) <= 300  # half of their shares
+    assert all(provider.between(at, at + 1) <= 10 for at in range(23, 80))
+    assert provider.between(82, 110) == 0
+    assert provider.between(115, 125) == pytest.approx(100, abs=10)
+
+
+def test_the_share_of_a_worker_that_lacks_cell_0_is_kept_from_the_others(redis: Redis) -> None:
+    provider = without_cell0(redis, away=3, caps={"requests": 600})
+    for begins in range(20, 80, 10):
+        assert provider.between(begins, begins + 10) <= 100
+    assert provider.between(30, 80) >= 200
+    assert provider.between(90, 110) == pytest.approx(200, abs=20)  # all of it is the others'
+
+
+@pytest.mark.parametrize("away", [2, 4])
+def test_calls_in_flight_stay_within_their_limit_without_cell_0(away: int, redis: Redis) -> None:
+    provider = without_cell0(redis, away, {"in_flight": 12}, latency_s=2.0)
+    assert all(provider.between(at, at + 2) <= 12 for at in range(20, 110))
+    assert provider.between(25, 75) >= 200
 
 
 def test_a_cancelled_call_gives_its_permit_back(redis: Redis) -> None:

@@ -84,6 +84,10 @@ ALONE = 0.5
 """The share of the last known rate that a worker uses while Redis is away."""
 FAILURES, PROBE_ALONE_S = 5, 10.0
 """Failures in a row that open the breaker, and the time between probes, while Redis is away."""
+SILENT_S = 2.5
+"""Without answers for so long, a worker of another cell uses its share, which is kept for it."""
+LINGERS_S = 10.0
+"""For how long such a worker keeps its share of a model that it does not call."""
 
 log = logging.getLogger(__name__)
 
@@ -110,13 +114,35 @@ class CallUnderWay:
     is_accepted: bool
 
 
+@dataclass(slots=True)
+class LastShare:
+    """What a worker of another cell may use of a limited model without further answers.
+
+    `calls` under way at most, if their number is limited; nothing after `ends_at`.
+    """
+
+    begins_at: float
+    ends_at: float
+    calls: float
+
+
 class ModelGate:
-    """What one worker knows of one model."""
+    """What one worker knows of one model.
+
+    With `grace_s` it is a worker of another cell, which goes on for so long without cell 0.
+    """
 
     def __init__(
-        self, name: str, keys: tuple[str, str], caps: Mapping[str, float] | None = None
+        self,
+        name: str,
+        keys: tuple[str, str],
+        caps: Mapping[str, float] | None = None,
+        grace_s: float | None = None,
     ) -> None:
         self.name = name
+        self._grace_s = grace_s
+        self._share: LastShare | None = None
+        self._reported_at = 0.0
         self.keys = keys
         self.queue = CallQueue()
         self.is_free = False
@@ -281,6 +307,7 @@ class ModelGate:
         ]:
             self._accept(call)
         self._number += 1
+        self._reported_at = now
         report = replace(
             self._report,
             number=self._number,
@@ -294,9 +321,35 @@ class ModelGate:
             output=max(1.0, self._tokens[1]),
             limits=self._limits or None,
             caps=self._caps,
+            away_ms=None if self._grace_s is None else self._grace_s * 1000 * self._is_used(now),
         )
         self._report, self._limits, self.is_urgent = PermitReport(), {}, False
         return report
+
+    def keep_share(
+        self, report: PermitReport, permits: Permits, now: float, chance: Callable[[], float]
+    ) -> None:
+        """Note what may be used after this answer, should it be the last one.
+
+        The first call after that comes at a random time: other workers are cut off at the same one.
+        """
+        if self._grace_s is None:
+            return
+        self._share = None
+        if permits.leased:
+            is_capped = "in_flight" in (self._caps or {})
+            calls = report.in_flight + permits.granted if is_capped else float("inf")
+            ends_at = self._reported_at + (report.away_ms or 0) / 1000
+            self._share = LastShare(now + SILENT_S, ends_at, calls)
+            self._level, self._level_at = chance(), now + SILENT_S
+
+    def holds_share(self, now: float) -> bool:
+        """Return whether a share is kept for this worker, to be given back if it is not used."""
+        return self._share is not None and now < self._share.ends_at
+
+    def _is_used(self, now: float) -> bool:
+        """Return whether this worker needs its share of a limited model."""
+        return not self.is_idle or now * 4 - self._quarter < LINGERS_S * 4
 
     def learn(self, permits: Permits, now: float) -> None:
         """Go by the answer to a report."""
@@ -343,19 +396,31 @@ class ModelGate:
         if report.refused:
             known = self.rate if self.rate and not self.is_free else float(max(report.recent, 1))
             self.rate = max(0.1, ALONE * known)
+        most = report.wanted
+        if self._share is not None:
+            begins_at = max(self._share.begins_at, self._next_parked)
+            if not begins_at <= now < self._share.ends_at:
+                return self._without_share(begins_at - now)
+            most = int(max(0, min(most, self._share.calls - report.in_flight)))
         if not self.rate:
-            return Permits(report.wanted - report.parked, report.parked)
+            granted = min(most, report.wanted - report.parked)
+            return Permits(granted, most - granted, leased=self._share is not None)
         share = ALONE * self.rate / self.workers
         self._level = min(max(1.0, share), self._level + (now - self._level_at) * share)
         self._level_at = now
         paused_ms = max(report.retry_after, 0.0)
         if self.reason is None:
             paused_ms = max(paused_ms, (self.paused_until - now) * 1000)
-        allowed = 0 if paused_ms else min(report.wanted, int(self._level))
+        allowed = 0 if paused_ms else min(most, int(self._level))
         self._level -= allowed
         granted = min(allowed, report.wanted - report.parked)
         state = Permits(granted, allowed - granted, leased=True, epoch=self._epoch)
         return replace(state, rate=self.rate, workers=self.workers, paused_ms=paused_ms)
+
+    def _without_share(self, begins_in_s: float) -> Permits:
+        """Answer that no call is made until the share begins, or not soon if it has ended."""
+        left_s = begins_in_s if begins_in_s > 0 else 2 * WAIT_S
+        return replace(self.state, granted=0, parked=0, paused_ms=left_s * 1000)
 
     def _probing_alone(
         self, report: PermitReport, reason: WaitReason | None, now: float
@@ -439,15 +504,18 @@ class ModelGate:
 class RateLimiter:
     """The gates of one worker, and their exchange with the gates of other workers.
 
-    Without an `exchange` it goes by what this worker sees.
+    Without an `exchange` it goes by what this worker sees. With `grace_s` the exchange is in cell
+    0, and this worker is of another one.
     """
 
     def __init__(
         self,
         exchange: PermitExchange | None = None,
         chance: Callable[[], float] = random.random,
+        grace_s: float | None = None,
     ) -> None:
         self._exchange = exchange
+        self._grace_s = grace_s
         self._chance = chance
         self._is_shared = True
         self._gates: dict[str, ModelGate] = {}
@@ -470,7 +538,7 @@ class RateLimiter:
             return found
         provider = name.partition(":")[0]
         keys = (f"{name}@{fingerprint}", f"{provider}@{fingerprint}")
-        gate = ModelGate(known_as or name, keys, caps)
+        gate = ModelGate(known_as or name, keys, caps, self._grace_s)
         self._gates[at] = gate
         self._tasks[at] = asyncio.get_running_loop().create_task(self._serve(gate))
         return gate
@@ -578,7 +646,7 @@ class RateLimiter:
         while True:
             await gate.wake.wait()
             gate.wake.clear()
-            while gate.has_news:
+            while gate.has_news or gate.holds_share(loop.time()):
                 now = loop.time()
                 if not gate.is_free or gate.is_urgent:
                     await self._trade(gate, 0)
@@ -604,6 +672,8 @@ class RateLimiter:
             report = gate.report(parked, loop.time())
             permits = await self._answer(gate, report)
             now = loop.time()
+            if permits is not None:
+                gate.keep_share(report, permits, now, self._chance)
             gate.learn(permits or gate.alone(report, now), now)
             self._tell_others(gate)
             if gate.is_free:

@@ -5,7 +5,7 @@
 -- CUBIC (RFC 9438), in relation to the rate at which a call was last refused: it falls to BETA of it,
 -- is there again after the time K, and then rises faster and faster. Calls of an earlier epoch than
 -- the last fall do not count against the new rate.
-local BETA, CLOSE_MS, EXPIRES_MS, LEASED_MS, WORKER_MS = 0.9, 5000, 3600000, 600000, 15000
+local BETA, CLOSE_MS, EXPIRES_MS, LEASED_MS, WORKER_MS, SILENT_MS = 0.9, 5000, 3600000, 600000, 15000, 2000
 local BURST_S, FAILURES, PROBE_MS, FREE_RATE, LONG_MS, SHORT_MS = 0.15, 5, 1000, 500, 2000, 60
 local LONGEST_PROBE_MS = {quota_exhausted = 300000}
 local OF_KEY, WORKED_MS = {unauthorized = true, quota_exhausted = true}, 600000
@@ -30,12 +30,10 @@ local function save(name, fields)
     words[#words + 1] = type(value) == 'number' and string.format('%.6f', value) or value
   end
   redis.call('DEL', LIMIT .. name)
-  if #words > 0 then
-    redis.call('HSET', LIMIT .. name, unpack(words))
-    redis.call('PEXPIRE', LIMIT .. name, EXPIRES_MS)
-    if string.sub(name, 1, 8) ~= 'endpoint' then  -- clients name those: no list could hold them all
-      redis.call('ZADD', LIMITS, at, name)
-    end
+  redis.call('HSET', LIMIT .. name, unpack(words))
+  redis.call('PEXPIRE', LIMIT .. name, EXPIRES_MS)
+  if string.sub(name, 1, 8) ~= 'endpoint' then  -- clients name those: no list could hold them all
+    redis.call('ZADD', LIMITS, at, name)
   end
 end
 
@@ -66,7 +64,8 @@ local function probe(state)
 end
 
 -- redis-py sends a command again when its answer is late: that must not count twice.
-local mine, expiries = LIMIT .. model .. ':workers', LIMIT .. model .. ':expiries'
+local key = LIMIT .. model
+local mine, expiries, apart = key .. ':workers', key .. ':expiries', key .. ':apart'
 local answered = redis.call('HGET', mine, '=' .. worker)
 if answered and string.match(answered, '^%d+') == string.format('%d', report.number) then
   return string.match(answered, '^%d+ (.*)$')
@@ -109,14 +108,11 @@ local function learn_breakers()
     end
   end
   learn_from_provider()
-  local bad, ok = (m.bad or 0) * 0.9 ^ dt + report.bad, (m.ok or 0) * 0.9 ^ dt + report.answered
-  m.bad, m.ok = bad, ok
-  if report.bad == 0 then
-    if report.ok > 0 then m.failures = nil end
-    return
-  end
+  m.bad, m.ok = (m.bad or 0) * 0.9 ^ dt + report.bad, (m.ok or 0) * 0.9 ^ dt + report.answered
+  if report.bad == 0 and report.ok > 0 then m.failures = nil end
+  if report.bad == 0 then return end
   m.failures = report.ok > 0 and 0 or (m.failures or 0) + report.bad
-  if m.failures >= FAILURES or (bad >= 2 * FAILURES and bad > ok) then
+  if m.failures >= FAILURES or (m.bad >= 2 * FAILURES and m.bad > m.ok) then
     open(m, report.bad_reason, report.detail)
   end
 end
@@ -126,8 +122,7 @@ local function granted_lately(count)
   local eighth = math.floor(at / 125)
   local total = 0
   for i = 0, 7 do
-    local slot = 'granted_' .. i
-    local stamp = m[slot .. '_at']
+    local slot, stamp = 'granted_' .. i, m['granted_' .. i .. '_at']
     if i == eighth % 8 and count then
       m[slot] = (stamp == eighth and m[slot] or 0) + count
       m[slot .. '_at'], stamp = eighth, eighth
@@ -144,8 +139,7 @@ end
 
 -- A call was refused because of a limit.
 local function fall()
-  local is_paused = m.paused_until and at < m.paused_until
-  if is_paused and report.retry_after < LONG_MS then return end  -- it was let through before
+  if m.paused_until and at < m.paused_until and report.retry_after < LONG_MS then return end  -- from before
   if not was_leased or not m.rate then
     m.rate_max, m.learning_until = math.max(report.recent, granted_lately(), 1), at + 2000
   elseif (m.accepted or 0) == 0 then  -- nothing is accepted now: ask now and then
@@ -155,8 +149,7 @@ local function fall()
     local accepted = math.max(granted_lately() - report.refused, 1)
     m.rate_max = m.rate < 4 and math.max(m.rate, 0.05) or math.max(m.rate, (m.rate + accepted) / 2)
   end
-  local is_first = not m.rate
-  local pause = (is_first or m.blocked) and pause_ms(m.blocked or 0) or SHORT_MS
+  local pause = (not m.rate or m.blocked) and pause_ms(m.blocked or 0) or SHORT_MS
   -- A shorter time concerns the call that was refused: the lower rate is enough for the others.
   if report.retry_after >= LONG_MS then pause = report.retry_after end
   m.paused_until = math.max(m.paused_until or 0, at + pause)
@@ -189,46 +182,12 @@ local function rise()
   end
 end
 
--- What `limits` or `caps` allow: `KIND_rate` a second, `KIND_level` now.
-local function hold(kind, rate, burst, most)
-  local level = m[kind .. '_level'] or burst
-  m[kind .. '_level'] = math.min(level + rate * dt, burst, most or burst)
-  m[kind .. '_rate'] = rate
-end
-
-local NEEDS = {
-  requests = 1,
-  tokens = report.input + report.output,
-  input_tokens = report.input,
-  output_tokens = report.output,
-}
-
-local function hold_all()
-  for kind, need in pairs(NEEDS) do
-    local cap, said = report.caps and report.caps[kind], report.limits and report.limits[kind]
-    if said and said.reset > 0 and said.limit > said.remaining then
-      m[kind .. '_until'] = at + math.max(said.reset, 5000)
-      -- Exact for a bucket that is refilled; of what a window reports only the highest counts.
-      local rate = math.max((said.limit - said.remaining) / said.reset * 1000, m[kind .. '_rate'] or 0)
-      if cap then rate = math.min(rate, cap / 60) end
-      hold(kind, rate, math.max(rate, need), said.remaining)
-      m.leased_until = math.max(m.leased_until or 0, m[kind .. '_until'])
-    elseif cap then
-      hold(kind, cap / 60, math.max(cap / 60, need))
-    elseif m[kind .. '_until'] and at < m[kind .. '_until'] then
-      hold(kind, m[kind .. '_rate'], math.max(m[kind .. '_rate'], need))
-    else
-      m[kind .. '_rate'], m[kind .. '_level'], m[kind .. '_until'] = nil, nil, nil
-    end
-  end
-end
-
 -- Forgets the calls of workers that report no more, and returns how many calls the others have under
 -- way without this worker's, and how many others there are. The sum is kept, not made of all workers.
 local function others_under_way()
   if not m.calls then  -- the first report of all for an hour
     m.calls = 0
-    redis.call('DEL', mine, expiries)
+    redis.call('DEL', mine, expiries, apart)
   end
   local gone = redis.call('ZRANGE', expiries, '-inf', at, 'BYSCORE')
   gone[#gone + 1] = worker
@@ -240,21 +199,65 @@ local function others_under_way()
   return m.calls, redis.call('ZCARD', expiries)
 end
 
+-- Workers of other cells use their share of the rate even without an answer: it is kept for those that
+-- are silent, of as many as there were when they fell silent. `present` is the share of the others.
+local present, others, workers = 1, others_under_way()
+m.away_ms = report.away_ms and math.max(report.away_ms, m.away_ms or 0) or m.away_ms
+if m.away_ms then
+  redis.call('ZADD', apart, at + (report.away_ms or 0), worker)
+  redis.call('ZREMRANGEBYSCORE', apart, '-inf', at)
+  redis.call('PEXPIRE', apart, EXPIRES_MS)
+  local silent = redis.call('ZCOUNT', apart, '-inf', at + m.away_ms - SILENT_MS)
+  m.sharing = math.min(silent > 0 and m.sharing or workers + 1, workers + 1)
+  present = math.max(0, 1 - silent / m.sharing)
+end
+
+-- What `limits` or `caps` allow: `KIND_rate` a second, `KIND_level` now, for calls that need so much.
+local function hold(kind, rate, need, most)
+  local burst = math.max(rate * present, need)
+  local level = m[kind .. '_level'] or burst
+  m[kind .. '_level'] = math.min(level + rate * present * dt, burst, most or burst)
+  m[kind .. '_rate'] = rate
+end
+
+local NEEDS = { requests = 1, tokens = report.input + report.output, input_tokens = report.input,
+  output_tokens = report.output }
+
+local function hold_all()
+  for kind, need in pairs(NEEDS) do
+    local cap, said = report.caps and report.caps[kind], report.limits and report.limits[kind]
+    if said and said.reset > 0 and said.limit > said.remaining then
+      m[kind .. '_until'] = at + math.max(said.reset, 5000)
+      -- Exact for a bucket that is refilled; of what a window reports only the highest counts.
+      local rate = math.max((said.limit - said.remaining) / said.reset * 1000, m[kind .. '_rate'] or 0)
+      if cap then rate = math.min(rate, cap / 60) end
+      hold(kind, rate, need, said.remaining)
+      m.leased_until = math.max(m.leased_until or 0, m[kind .. '_until'])
+    elseif cap then
+      hold(kind, cap / 60, need)
+    elseif m[kind .. '_until'] and at < m[kind .. '_until'] then
+      hold(kind, m[kind .. '_rate'], need)
+    else
+      m[kind .. '_rate'], m[kind .. '_level'], m[kind .. '_until'] = nil, nil, nil
+    end
+  end
+end
+
 -- Returns the number of calls allowed now, and the number allowed by the end of the next second.
 local function allowed(in_flight)
   if m.paused_until and at < m.paused_until then return 0, 0 end
   local now, soon = report.wanted, report.wanted
   if m.rate then
-    m.level = math.min((m.level or 0) + m.rate * dt + report.returned, math.max(1, m.rate * BURST_S))
-    now, soon = m.level, m.level + m.rate
+    local rate = m.rate * present
+    m.level = math.min((m.level or 0) + rate * dt + report.returned, math.max(1, rate * BURST_S))
+    now, soon = m.level, m.level + rate
   end
   local most = m.blocked and 1 or report.wanted
   for kind, need in pairs(NEEDS) do
     local level = m[kind .. '_level']
     if level then most = math.min(most, level / need) end
   end
-  local cap = report.caps and report.caps.in_flight
-  if cap then most = math.min(most, cap - in_flight) end
+  most = math.min(most, (report.caps and report.caps.in_flight or math.huge) - in_flight)
   local function whole(count) return math.max(0, math.floor(math.min(count, most) + 1e-6)) end
   return whole(now), whole(soon)
 end
@@ -273,16 +276,13 @@ local function take(count)
     local level = m[kind .. '_level']
     if level then m[kind .. '_level'] = level - count * need end
   end
-  if m.blocked and count > 0 then
-    m.paused_until = at + pause_ms(m.blocked + 1)
-  end
+  if m.blocked and count > 0 then m.paused_until = at + pause_ms(m.blocked + 1) end
 end
 
 learn_breakers()
 learn_rate()
 if m.rate_max and m.leased_until then rise() end
 hold_all()
-local others, workers = others_under_way()
 local is_leased = (m.leased_until and m.leased_until > at) or report.caps ~= nil
 local opened = m.open_at and m
 local granted, parked
@@ -320,12 +320,11 @@ local answer = {
 }
 if opened then
   answer.reason, answer.detail = opened.reason, opened.detail
-  answer.paused_ms = opened.probe_at - at
-  answer.of_provider = p.open_at ~= nil
+  answer.paused_ms, answer.of_provider = opened.probe_at - at, p.open_at ~= nil
 end
 answer = cjson.encode(answer)
 redis.call('HSET', mine, worker, calls, '=' .. worker, string.format('%d %s', report.number, answer))
-redis.call('ZADD', expiries, at + WORKER_MS, worker)
+redis.call('ZADD', expiries, at + math.max(WORKER_MS, 2 * (report.away_ms or 0)), worker)  -- until they end
 redis.call('PEXPIRE', mine, EXPIRES_MS)
 redis.call('PEXPIRE', expiries, EXPIRES_MS)
 return answer

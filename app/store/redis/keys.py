@@ -90,6 +90,7 @@ hone:1:limit:PROVIDER@F         hash: breaker of a provider, for its key and its
 hone:1:limit:MODEL@F:workers    hash: worker -> its calls under way; `=` worker -> its last report's
                                 number and answer
 hone:1:limit:MODEL@F:expiries   sorted set: worker -> when its calls are forgotten, without a report
+hone:1:limit:MODEL@F:apart      sorted set: worker of another cell -> until when its share is kept
 hone:1:limits                   sorted set: MODEL@F and PROVIDER@F -> when last used; no endpoints
 hone:1:rejected:MODEL@F         set: parts of requests that the server rejects for a model, and the
                                 most output tokens that it allows; for a day
