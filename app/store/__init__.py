@@ -14,6 +14,7 @@ from app.store.access import (
     DaySpending,
     KeyRecord,
     ReportSpending,
+    Spending,
     Spent,
     report_spending,
 )
@@ -105,6 +106,7 @@ __all__ = [
     "Rejections",
     "ReportSpending",
     "ServerFacts",
+    "Spending",
     "Spent",
     "StaleLimits",
     "State",

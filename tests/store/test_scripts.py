@@ -395,7 +395,7 @@ async def _count_action(_store: Store, _worker: WorkerStore, _: Redis) -> Script
 
 
 async def _spend(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs:
-    return ("worker", 1, TENANT, 5, "0.5")
+    return ("worker", 1, TENANT, 5, "0.5", 9, "0.5")
 
 
 STATE = '{"type":"refinement.canceled"}'

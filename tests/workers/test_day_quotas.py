@@ -1,25 +1,42 @@
 """What a tenant may spend in a day: calls over it wait, visibly, and without a worker."""
 
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
 
 import pytest
+from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.access import Quotas
 from app.contract.errors import QuotaExceeded
+from app.contract.judgement import Usage
 from app.contract.status import Status
 from app.queue import RefinementQueue
 from app.settings import Settings
-from app.store import DaySpending, ReportSpending, Spent, Store, open_spending, open_store
+from app.store import (
+    DaySpending,
+    ReportSpending,
+    Spending,
+    Spent,
+    Store,
+    open_spending,
+    open_store,
+)
+from app.store.access import spending_in, spending_words
+from app.store.redis import keys
+from app.store.redis.scripts import DAY_MS, SPEND
+from benchmarks.limiter import call, run_skipping
 from tests.workers.refinement_harness import (
     TENANT,
     RefinementHarness,
     ScriptedAnswers,
     scores,
 )
+from workers.models.port import ModelCall, ModelReply, ModelWaits
 from workers.play.budget import DayQuotas
 from workers.play.refinements import Refinements
+from workers.play.waiting import PARK_AFTER_S
 
 QUOTA = f"quota:{TENANT}"
 A_DAY_S = 86_400
@@ -51,7 +68,7 @@ async def test_a_refinement_waits_visibly_when_the_quota_of_the_day_is_reached_a
 ) -> None:
     refinement_id = await harness.submit()
     await store.access.set_quotas(TENANT, Quotas(tokens_per_day=1))
-    await report(1, {TENANT: Spent(tokens=1)})
+    await report(1, {TENANT: Spent(tokens=1)}, None)
     models = scores(0.9)
     quotas, worker = await metered(harness, models, report)
     await harness.deliver(worker, refinement_id)
@@ -82,7 +99,7 @@ async def test_new_refinements_are_refused_for_the_rest_of_the_day(
 ) -> None:
     await store.access.set_quotas(TENANT, Quotas(cost_usd_per_day=0.5))
     await harness.submit()
-    await report(1, {TENANT: Spent(cost_usd=0.5)})
+    await report(1, {TENANT: Spent(cost_usd=0.5)}, None)
     with pytest.raises(QuotaExceeded, match="dollars a day") as refused:
         await harness.submit()
     assert 0 < (refused.value.retry_after_s or 0) <= A_DAY_S
@@ -96,9 +113,11 @@ class LosesAnswers:
     lost: list[int] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
 
-    async def __call__(self, number: int, spent: Mapping[str, Spent]) -> dict[str, DaySpending]:
+    async def __call__(
+        self, number: int, spent: Spending, wanted: Spending | None
+    ) -> dict[str, DaySpending]:
         self.numbers.append(number)
-        found = await self.report(number, spent)
+        found = await self.report(number, spent, wanted)
         if not self.lost or (len(self.lost) == 1 and any(it.tokens for it in spent.values())):
             self.lost.append(number)
             raise RedisConnectionError("the answer was lost")
@@ -128,8 +147,128 @@ async def test_workers_learn_what_others_spend_and_tenants_are_apart(
     async with open_spending(Settings(redis_url=redis_url), "second") as second:
         assert second
         await store.access.set_quotas("a", Quotas(tokens_per_day=15))
-        assert not (await report(1, {"a": Spent(10, 0.25), "b": Spent(3)}))["a"].is_over
-        found = await second(1, {"a": Spent(5, 0.25)})
+        assert not (await report(1, {"a": Spent(10, 0.25), "b": Spent(3)}, None))["a"].is_over
+        found = await second(1, {"a": Spent(5, 0.25)}, None)
     assert found["a"].is_over
     assert (found["a"].spent.tokens, found["a"].spent.cost_usd) == (15, 0.5)
     assert (await store.access.use("b")).tokens_today == 3
+
+
+@dataclass
+class SimulatedSpending:
+    """Reports spending through a real Redis in simulated time; `is_away` fails the report."""
+
+    redis: Redis
+    worker: str
+    is_away: bool = False
+
+    async def __call__(
+        self, number: int, spent: Spending, wanted: Spending | None
+    ) -> dict[str, DaySpending]:
+        if self.is_away:
+            raise RedisConnectionError("cell 0 is away")
+        words = spending_words(self.worker, number, spent, wanted)
+        answer = self.redis.eval(SPEND.text, 0, *words)
+        assert isinstance(answer, list)
+        return spending_in(spent, answer)
+
+
+class TenTokens:
+    """A model that consumes ten tokens for every call."""
+
+    async def complete(self, name: str, call: ModelCall) -> ModelReply:
+        return ModelReply("", name, Usage(calls=1, input_tokens=7, output_tokens=3))
+
+    async def permits(self, name: str, most: int) -> int:
+        return most
+
+
+async def calls_made(quotas: DayQuotas, most: int, tenant: str = TENANT) -> int:
+    """Make calls, ten a second, until one has to wait; return how many were made."""
+    asked = replace(call(), tenant=tenant)
+    for made in range(most):
+        await asyncio.sleep(0.1)
+        try:
+            await quotas.complete("p:m", asked)
+        except ModelWaits as waits:
+            return made if waits.wait_s >= PARK_AFTER_S else -1
+    return most
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator[Redis]:
+    with Redis.from_url(redis_url) as client:
+        yield client
+
+
+def of_another_cell(redis: Redis, *names: str) -> tuple[list[SimulatedSpending], list[DayQuotas]]:
+    """Return the ways of workers of other cells to cell 0, and their quotas."""
+    ways = [SimulatedSpending(redis, name) for name in names]
+    return ways, [DayQuotas(TenTokens(), way, 60.0) for way in ways]
+
+
+def test_without_cell_0_a_worker_spends_what_is_reserved_for_it_and_others_leave_it(
+    redis: Redis,
+) -> None:
+    redis.hset(keys.TENANTS, TENANT, Quotas(tokens_per_day=1_000).model_dump_json())
+    (way, _), (first, second) = of_another_cell(redis, "first", "second")
+
+    async def main() -> None:
+        assert await calls_made(first, 20) == 20
+        await asyncio.sleep(2)
+        way.is_away = True
+        alone = await calls_made(first, 100)
+        assert 15 <= alone <= 20, "as many as it made of late"
+        assert await first.permits(QUOTA, 3) == 0
+        assert await calls_made(second, 100) == pytest.approx(100 - 20 - alone, abs=2)
+        way.is_away = False
+        assert await calls_made(first, 1) == 0, "the quota is used up"
+        await first.aclose()
+
+    run_skipping(main())
+    spent = redis.hget(spent_today(redis), "tokens")
+    assert isinstance(spent, bytes)
+    assert 1_000 <= int(spent) <= 1_100, "a second's calls more at most"
+    assert redis.hget(spent_today(redis), "reserved tokens") == b"0"
+
+
+def test_what_is_reserved_is_given_back_by_a_worker_that_makes_no_more_calls(redis: Redis) -> None:
+    redis.hset(
+        keys.TENANTS, TENANT, Quotas(cost_usd_per_day=5, tokens_per_day=1_000).model_dump_json()
+    )
+    _, (first, second) = of_another_cell(redis, "first", "second")
+
+    async def main() -> None:
+        await calls_made(first, 20)
+        await asyncio.sleep(2)
+        assert float(redis.hget(spent_today(redis), "reserved tokens") or 0) > 100
+        await asyncio.sleep(120)
+        assert await calls_made(second, 100) == pytest.approx(80, abs=10)
+
+    run_skipping(main())
+
+
+def test_without_cell_0_tenants_without_a_quota_go_on_for_the_grace(redis: Redis) -> None:
+    (way,), (quotas,) = of_another_cell(redis, "first")
+
+    async def main() -> int:
+        assert await calls_made(quotas, 10) == 10
+        way.is_away = True
+        made = await calls_made(quotas, 1_000)
+        assert made == pytest.approx(600, abs=15)
+        assert await quotas.permits("p:m", 3) == 0
+        assert await calls_made(quotas, 1, "unknown") == 0
+        way.is_away = False
+        await asyncio.sleep(2)
+        assert await quotas.permits("p:m", 3) == 3
+        assert await calls_made(quotas, 10) == 10
+        await quotas.aclose()
+        return made
+
+    made = run_skipping(main())
+    assert redis.hget(spent_today(redis), "tokens") == b"%d" % (10 * (20 + made))
+
+
+def spent_today(redis: Redis) -> str:
+    seconds, _ = redis.time()
+    return keys.spent_on(TENANT, seconds * 1000 // DAY_MS)

@@ -5,11 +5,13 @@ import json
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
 from redis.exceptions import RedisError
 
+from app.contract.access import OPERATOR
 from app.contract.budget import (
     CHECKLIST,
     DEFAULT_MAX_OUTPUT_TOKENS,
@@ -311,33 +313,72 @@ async def open_day_quotas(
             await quotas.aclose()
 
 
+CELL0_AGAIN_S = 10.0
+"""When a call is expected that waits for cell 0: long enough that its refinement is parked."""
+HELD_S = 15.0
+"""Seconds between reports while something is reserved and nothing is spent."""
+
+
+@dataclass(slots=True)
+class RecentSpending:
+    """What a worker spends of late: what lies `grace_s` back counts half."""
+
+    tokens: float = 0.0
+    cost_usd: float = 0.0
+    at: float = 0.0
+
+    def add(self, spent: Spent, grace_s: float, now: float) -> None:
+        """Add what was spent now."""
+        rest = 0.5 ** ((now - self.at) / grace_s)
+        self.tokens = self.tokens * rest + spent.tokens
+        self.cost_usd = self.cost_usd * rest + spent.cost_usd
+        self.at = now
+
+    def within(self, grace_s: float, now: float) -> Spent:
+        """Return it; nothing if nothing was spent for so long."""
+        if now - self.at > grace_s:
+            return NOTHING_SPENT
+        return Spent(round(self.tokens), self.cost_usd)
+
+
 class DayQuotas:
     """Calls models for tenants that have something left today; calls of others wait until tomorrow.
 
     A call is let in as long as something is left, so that those in flight may exceed the quota.
     While Redis is away it goes by what it knew.
+
+    With `grace_s` this is a worker of another cell. Without cell 0 it goes on for that time; for a
+    tenant with a quota as long as something is left of what was reserved for it.
     """
 
-    def __init__(self, models: ModelCaller, report: ReportSpending) -> None:
+    def __init__(
+        self, models: ModelCaller, report: ReportSpending, grace_s: float | None = None
+    ) -> None:
         self._models = models
         self._report = report
+        self._grace_s = grace_s
         self._number = 0
         self._sending: dict[str, Spent] = {}  # sent again under its number after an error
         self._spent: dict[str, Spent] = {}
         self._known: dict[str, tuple[float, DaySpending]] = {}
-        self._failed_at = float("-inf")
+        self._lately: dict[str, RecentSpending] = {}
+        self._heard_at = self._failed_at = float("-inf")
         self._reporting: asyncio.Task[None] | None = None
         self._later: asyncio.TimerHandle | None = None
 
     async def complete(self, name: str, call: ModelCall) -> ModelReply:
         """Return the reply of a model; raise ModelWaits for a tenant that has nothing left today.
 
-        Raises also what the model raises.
+        Raises also what the model raises, and ModelWaits without cell 0.
         """
         if (over_s := await self._over_for(call.tenant)) is not None:
             detail = f"the quota of the day of {call.tenant} is used up"
             model = f"{QUOTA_OF}{call.tenant}"
             raise ModelWaits(model, "tenant_quota", over_s, detail, is_open=True)
+        if self._lacks_cell0(call.tenant):
+            detail = "cell 0, which shares limits and quotas out, does not answer"
+            waits_for = name if self._is_cut_off() else f"{QUOTA_OF}{call.tenant}"
+            raise ModelWaits(waits_for, "unreachable", CELL0_AGAIN_S, detail, is_open=True)
         try:
             reply = await self._models.complete(name, call)
         except (ModelError, ModelWaits) as error:
@@ -348,16 +389,72 @@ class DayQuotas:
 
     async def permits(self, name: str, most: int) -> int:
         """Take up to `most` permits for refinements that wait for a model, or for a quota."""
-        if not name.startswith(QUOTA_OF):
-            return await self._models.permits(name, most)
-        return most if await self._over_for(name.removeprefix(QUOTA_OF)) is None else 0
+        tenant = name.removeprefix(QUOTA_OF)
+        if tenant == name:
+            if self._is_cut_off():
+                await self._ask()
+            return 0 if self._is_cut_off() else await self._models.permits(name, most)
+        is_over = await self._over_for(tenant) is not None
+        return 0 if is_over or self._lacks_cell0(tenant) else most
 
     async def aclose(self) -> None:
-        """Report what was spent since the last report."""
+        """Report what was spent since the last report, and give up what is reserved."""
+        self._lately.clear()
+        self._spent = self._reserved() | self._spent
         if self._later is not None:
             self._later.cancel()
         if self._spent or self._sending:
             await self._reported()
+
+    def _is_cut_off(self) -> bool:
+        """Return whether cell 0 has not answered for longer than the grace."""
+        now = asyncio.get_running_loop().time()
+        return self._grace_s is not None and now - self._heard_at > self._grace_s
+
+    def _lacks_cell0(self, tenant: str) -> bool:
+        """Return whether no call of a tenant may begin before cell 0 answers."""
+        if self._grace_s is None or self._failed_at < self._heard_at:
+            return False
+        read_at, known = self._known.get(tenant, (0.0, None))
+        if known is None or self._is_cut_off():
+            return True
+        spent = [of.get(tenant, NOTHING_SPENT) for of in (self._sending, self._spent)]
+        is_today = asyncio.get_running_loop().time() - read_at < known.ends_in_s
+        return known.is_limited and not (is_today and known.allows_alone(spent[0] + spent[1]))
+
+    async def _ask(self) -> None:
+        """Find out whether cell 0 answers again, at most once a second."""
+        if asyncio.get_running_loop().time() - self._failed_at > REPORTED_S:
+            self._spent.setdefault(OPERATOR, NOTHING_SPENT)
+            await self._reported()
+
+    def _reserved(self) -> dict[str, Spent]:
+        """Return a report that nothing was spent for each tenant for which something is reserved.
+
+        What is not wanted any longer is given up with it.
+        """
+        return {
+            tenant: NOTHING_SPENT
+            for tenant, (_, known) in self._known.items()
+            if known.reserved != NOTHING_SPENT
+        }
+
+    def _wanted(self) -> dict[str, Spent] | None:
+        """Return what to reserve for each tenant of a report: what it spends in the grace.
+
+        A worker goes by that at once, so that it never uses more than is reserved for it.
+        """
+        if self._grace_s is None:
+            return None
+        now, wanted = asyncio.get_running_loop().time(), {}
+        for tenant in self._sending:
+            lately = self._lately.get(tenant)
+            wanted[tenant] = NOTHING_SPENT if lately is None else lately.within(self._grace_s, now)
+            if tenant in self._known:
+                read_at, known = self._known[tenant]
+                lower = replace(known, reserved=known.reserved.at_most(wanted[tenant]))
+                self._known[tenant] = read_at, lower
+        return wanted
 
     async def _over_for(self, tenant: str) -> float | None:
         """Return the seconds until a tenant that has nothing left today may spend again."""
@@ -365,7 +462,7 @@ class DayQuotas:
         read_at, known = self._known.get(tenant, (float("-inf"), None))
         if now - read_at > REPORTED_S and now - self._failed_at > REPORTED_S:
             self._spent.setdefault(tenant, NOTHING_SPENT)
-            if known is None or known.is_limited:
+            if known is None or known.is_limited or self._is_cut_off():
                 await self._reported()
                 read_at, known = self._known.get(tenant, (now, None))
             else:
@@ -379,17 +476,18 @@ class DayQuotas:
         tokens = usage.input_tokens + usage.output_tokens
         if not tokens and not usage.cost_usd:
             return
-        before = self._spent.get(tenant, NOTHING_SPENT)
-        cost_usd = before.cost_usd + (usage.cost_usd or 0.0)
-        self._spent[tenant] = Spent(before.tokens + tokens, cost_usd)
+        loop, spent = asyncio.get_running_loop(), Spent(tokens, usage.cost_usd or 0.0)
+        self._spent[tenant] = self._spent.get(tenant, NOTHING_SPENT) + spent
+        if self._grace_s is not None:
+            self._lately.setdefault(tenant, RecentSpending()).add(spent, self._grace_s, loop.time())
         if self._later is None:
-            loop = asyncio.get_running_loop()
             self._later = loop.call_later(REPORTED_S, self._report_now)
 
     def _report_now(self) -> None:
         if self._later is not None:
             self._later.cancel()
         self._later = None
+        self._spent = self._reserved() | self._spent
         if self._reporting is None:
             self._reporting = asyncio.get_running_loop().create_task(self._send())
 
@@ -400,17 +498,21 @@ class DayQuotas:
         await asyncio.shield(self._reporting)
 
     async def _send(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             while self._sending or self._spent:
                 if not self._sending:
                     self._number += 1
                     self._sending, self._spent = self._spent, {}
-                found = await self._report(self._number, self._sending)
-                now = asyncio.get_running_loop().time()
+                sent_at = loop.time()
+                found = await self._report(self._number, self._sending, self._wanted())
+                now, self._heard_at = loop.time(), sent_at
                 self._known |= {tenant: (now, usage) for tenant, usage in found.items()}
                 self._sending = {}
+            if self._later is None and self._reserved():
+                self._later = loop.call_later(HELD_S, self._report_now)
         except (RedisError, OSError, TimeoutError) as error:
-            self._failed_at = asyncio.get_running_loop().time()
+            self._failed_at = loop.time()
             log.warning("what tenants spend is not shared until Redis is back: %s", error)
         finally:
             self._reporting = None

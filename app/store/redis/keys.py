@@ -108,8 +108,10 @@ hone:1:proposals:TENANT:ID      hash: name of a fact about a proposal -> JSON
 hone:1:proposals:TENANT:tries:PRESET:H  set: ids of proposals that were tried against one setting,
                                 removed ones too; H: hash of the setting
 hone:1:requests:TENANT:MINUTE   requests of a tenant in a minute since 1970; for two minutes
-hone:1:spent:TENANT:DAY         hash: `tokens` and `cost_usd` of a tenant in a day since 1970, and
-                                `=WORKER` -> number of its last report; for three days
+hone:1:spent:TENANT:DAY         hash: `tokens` and `cost_usd` of a tenant in a day since 1970;
+                                `=WORKER` -> number of its last report; `tokens=WORKER` and
+                                `cost_usd=WORKER`, which are reserved for a worker of another cell,
+                                and `reserved tokens`, the sum; for three days
 hone:1:stored                   hash: tenant -> bytes of memory that its refinements take
 hone:1:watchers:TENANT          sorted set: open event stream -> when it expires unless renewed
 hone:1:audit:TENANT             stream: who did what, the last 10,000 actions or a few more
