@@ -330,6 +330,13 @@ class _ServerSettings(BaseSettings):
         description="Number of the cell that the workers and the sender of a container serve."
         " Default: workers choose one that lacks workers, and a sender serves all.",
     )
+    cell0_grace_s: float = Field(
+        60,
+        ge=5,
+        le=600,
+        description="Seconds for which workers of other cells go on without cell 0, which shares"
+        " out the permits of models and the quotas of tenants.",
+    )
     redis_timeout_s: float = Field(
         1.8,
         gt=0,
@@ -616,6 +623,11 @@ class Settings(_WithProviders):
     @property
     def _cell_urls(self) -> list[str]:
         return self.cells_url.split() or [self.redis_url]
+
+    @property
+    def without_cell0_s(self) -> float | None:
+        """For how long a worker goes on without cell 0; None if it serves that cell."""
+        return self.cell0_grace_s if self.cell else None
 
     def in_cell(self, number: int) -> Self:
         """Return the settings of what works in one cell, whose Redis is at `redis_url`."""

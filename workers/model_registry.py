@@ -253,7 +253,7 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
         open_rejections(cell) as rejections,
     ):
         servers = _Servers(settings, transport, rejections)
-        limiter = RateLimiter(exchange)
+        limiter = RateLimiter(exchange, grace_s=settings.without_cell0_s)
         models = {"offline": Editor(), **servers.models(), **more}
         own_keys = (
             None

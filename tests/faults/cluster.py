@@ -86,6 +86,7 @@ class Cluster:
         self.promoted_at: list[float] = []
         """When a new primary answered, by the monotonic clock."""
         self._redis = redis
+        self.cell0: EmbeddedRedis | None = None
 
     @property
     def redis(self) -> EmbeddedRedis:
@@ -189,6 +190,20 @@ class Cluster:
     def kill_api(self) -> None:
         """Kill the API."""
         self.kill(self.processes["api"])
+
+    @asynccontextmanager
+    async def without_cell0(self, *, is_killed: bool) -> AsyncIterator[None]:
+        """Kill the Redis of cell 0, or keep it from running, until the end of the block."""
+        assert self.cell0 is not None
+        if not is_killed:
+            with self.frozen(self.cell0.pid):
+                yield
+            return
+        os.kill(self.cell0.pid, signal.SIGKILL)
+        try:
+            yield
+        finally:
+            self.cell0.revive()
 
     def kill_redis(self) -> None:
         """Kill Redis and start it on the same data."""
@@ -458,6 +473,8 @@ class ClusterSetup:
     """Each process has a clock of its own."""
     archives: bool = False
     """What has ended goes to an archive as soon as it is packed, which is at once."""
+    is_apart: bool = False
+    """The service is cell 1; cell 0 is a Redis of its own."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -468,6 +485,20 @@ def archive_of(directory: Path) -> dict[str, Any]:
         "archive_after_s": 0,
         "pack_after_s": 0,
     }
+
+
+def of_cell_1(cluster: Cluster) -> Mapping[str, str]:
+    """Return the settings of a worker of cell 1."""
+    assert cluster.cell0 is not None
+    settings = cluster.settings.model_copy(
+        update={
+            "redis_url": cluster.cell0.url,
+            "cells": 2,
+            "cells_url": cluster.redis_url,
+            "cell": 1,
+        }
+    )
+    return environment_of(settings)
 
 
 @asynccontextmanager
@@ -543,6 +574,8 @@ def _with_redis(
     cluster = Cluster(settings, redis, redis.url, models, chance, directory)
     if clock:
         cluster.clocks["redis"] = clock
+    if setup.is_apart:
+        cluster.cell0 = stack.enter_context(EmbeddedRedis(directory / "cell0", binary=binary))
     if setup.is_proxied:
         socket = unquote(urlsplit(redis.url).path)
         for name in ("api", *_worker_names(setup), *(["sender"] if setup.sends_webhooks else [])):
@@ -597,7 +630,7 @@ def _start(cluster: Cluster, setup: ClusterSetup) -> None:
     if setup.sends_webhooks:
         modules["sender"] = "workers.webhooks"
     for number, (name, module) in enumerate(modules.items()):
-        environment = {}
+        environment = {**of_cell_1(cluster)} if setup.is_apart else {}
         if setup.cells and name != "sender":
             environment["HONE_CELL"] = str(number % CELLS)
         if setup.moves_clocks:

@@ -31,6 +31,9 @@ DISCOVERED_S = 10.0
 PROBES = 2
 """Refinements that may be in hand then: they find out whether the outage is over."""
 
+PARKED_S = 15.0
+"""Seconds after the grace in which everything that waits for cell 0 is parked."""
+
 BACKLOG, BACKLOG_S = 3000, 15.0
 """Refinements that are queued for a provider that is stuck, and how long clients take for it."""
 STUCK_AFTER_S, STUCK_S, SLOW_S = 20.0, 30.0, 30.0
@@ -131,6 +134,41 @@ def _count_calls(cluster: Cluster, began: float, seconds: float) -> None:
     cluster.counts[f"of them after {DISCOVERED_S:g} s"] += late
     if late > max(seconds - DISCOVERED_S, 0):
         cluster.broken.append(f"{late} calls later than {DISCOVERED_S:g} s into the outage")
+
+
+def lose_cell0(calls: int) -> Nemesis:
+    """Return one that lets the provider limit calls, and takes cell 0 away twice meanwhile.
+
+    It notes calls that the provider refused then, and those made after the grace.
+    """
+
+    async def lose(cluster: Cluster) -> None:
+        cluster.models.behaviour = RateLimited(cluster.models.behaviour, calls)
+        grace_s = cluster.settings.cell0_grace_s
+        for seconds, is_killed in ((0.6 * grace_s, False), (grace_s + PARKED_S, True)):
+            await asyncio.sleep(cluster.chance.uniform(6, 9))
+            began = time.time()
+            async with cluster.without_cell0(is_killed=is_killed):
+                await asyncio.sleep(seconds)
+                if is_killed and (held := _held(cluster)):
+                    cluster.broken.append(f"{held} slots are held {PARKED_S:g} s after the grace")
+            _check_without_cell0(cluster, began, min(seconds, grace_s), seconds)
+            cluster.counts["s without cell 0"] += round(seconds)
+
+    return lose
+
+
+def _check_without_cell0(cluster: Cluster, began: float, grace_s: float, seconds: float) -> None:
+    """Note whether work went on in the grace, within the limit of the provider, and not later."""
+    since = [(it.began_at - began, it.is_refused) for it in cluster.calls]
+    refused = sum(is_refused and 1 <= at <= seconds for at, is_refused in since)
+    alone = sum(3 <= at <= grace_s for at, _ in since)
+    late = sum(grace_s + 1 < at <= seconds for at, _ in since)
+    cluster.counts["calls in the grace"] += alone
+    if refused or late or not alone:
+        cluster.broken.append(
+            f"without cell 0: {refused} calls over the limit, {alone} in the grace, {late} later"
+        )
 
 
 def hanging(normal: Behaviour) -> Behaviour:

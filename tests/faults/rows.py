@@ -425,6 +425,16 @@ ROWS = {
             ratios={"pace": PACE_GOAL},
         ),
         FaultRow(
+            "cell0-away",
+            "the provider answers 20 calls a second; for workers of another cell, cell 0 stops for"
+            " 12 s, and is then away for longer than the grace of 20 s",
+            providers.lose_cell0(20),
+            150,
+            0,
+            shape_of=iterative_only,
+            setup=ClusterSetup(workers=3, is_apart=True, settings={"cell0_grace_s": 20}),
+        ),
+        FaultRow(
             "outage-5s", "the provider resets every call for 5 s", providers.outage(5), 100, 10
         ),
         FaultRow(

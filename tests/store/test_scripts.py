@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from redis.asyncio import Redis
 
+from app.contract.access import Quotas
 from app.contract.batches import BatchOptions
 from app.contract.limits import LimitsChange
 from app.contract.requests import RefinementRequest
@@ -366,7 +367,7 @@ async def _take_parked(store: Store, worker: WorkerStore, _: Redis) -> ScriptArg
 
 
 async def _permits(_s: Store, _w: WorkerStore, _r: Redis) -> ScriptArgs:
-    report = PermitReport(number=3, wanted=2, refused=1, recent=9, bad=1, detail="down")
+    report = PermitReport(number=3, wanted=2, refused=1, recent=9, bad=1, detail="down", away_ms=9)
     return permit_words("p:m@f", "p@f", "worker-1", report)
 
 
@@ -394,7 +395,8 @@ async def _count_action(_store: Store, _worker: WorkerStore, _: Redis) -> Script
     return (TENANT, "key_1", "refused", "401", 1, "this call")
 
 
-async def _spend(_store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs:
+async def _spend(store: Store, _worker: WorkerStore, _: Redis) -> ScriptArgs:
+    await store.access.set_quotas(TENANT, Quotas(tokens_per_day=100))
     return ("worker", 1, TENANT, 5, "0.5", 9, "0.5")
 
 

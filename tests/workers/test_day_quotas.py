@@ -1,8 +1,11 @@
 """What a tenant may spend in a day: calls over it wait, visibly, and without a worker."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 from redis import Redis
@@ -12,6 +15,7 @@ from app.contract.access import Quotas
 from app.contract.errors import QuotaExceeded
 from app.contract.judgement import Usage
 from app.contract.status import Status
+from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import (
@@ -27,8 +31,10 @@ from app.store.access import spending_in, spending_words
 from app.store.redis import keys
 from app.store.redis.scripts import DAY_MS, SPEND
 from benchmarks.limiter import call, run_skipping
+from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import (
     TENANT,
+    TEST_MODEL,
     RefinementHarness,
     ScriptedAnswers,
     scores,
@@ -39,6 +45,7 @@ from workers.play.refinements import Refinements
 from workers.play.waiting import PARK_AFTER_S
 
 QUOTA = f"quota:{TENANT}"
+MODEL = TEST_MODEL.model
 A_DAY_S = 86_400
 
 
@@ -267,6 +274,31 @@ def test_without_cell_0_tenants_without_a_quota_go_on_for_the_grace(redis: Redis
 
     made = run_skipping(main())
     assert redis.hget(spent_today(redis), "tokens") == b"%d" % (10 * (20 + made))
+
+
+async def test_a_refinement_is_parked_while_cell_0_is_away_and_goes_on_afterwards(
+    harness: RefinementHarness, tmp_path: Path
+) -> None:
+    models = scores(0.9)
+    with EmbeddedRedis(tmp_path) as cell0:
+        async with open_spending(Settings(redis_url=cell0.url), "first") as report:
+            assert report
+            quotas = DayQuotas(models, report, 60.0)
+            worker = Refinements(harness.worker_store, quotas, "first", models.outside)
+            os.kill(cell0.pid, signal.SIGKILL)
+            refinement_id = await harness.submit()
+            await harness.deliver(worker, refinement_id)
+            parked = await harness.snapshot(refinement_id)
+            assert parked.waiting is not None
+            assert (parked.waiting.reason, parked.waiting.model) == ("unreachable", MODEL)
+            assert not models.calls
+            cell0.revive()
+            async with asyncio.timeout(TIMEOUT_S):
+                while not await quotas.permits(MODEL, 1):  # noqa: ASYNC110 - it is asked
+                    await asyncio.sleep(0.05)
+            assert await harness.resume(MODEL) == 1
+            await harness.deliver(worker, refinement_id)
+    assert (await harness.snapshot(refinement_id)).status is Status.SUCCEEDED
 
 
 def spent_today(redis: Redis) -> str:

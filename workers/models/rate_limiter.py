@@ -722,9 +722,11 @@ class RateLimiter:
 
 
 @asynccontextmanager
-async def open_rate_limiter(exchange: PermitExchange | None) -> AsyncIterator[RateLimiter]:
+async def open_rate_limiter(
+    exchange: PermitExchange | None, grace_s: float | None = None
+) -> AsyncIterator[RateLimiter]:
     """Open a limiter for as long as the context lasts."""
-    limiter = RateLimiter(exchange)
+    limiter = RateLimiter(exchange, grace_s=grace_s)
     try:
         yield limiter
     finally:

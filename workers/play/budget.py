@@ -306,7 +306,7 @@ async def open_day_quotas(
         if report is None:
             yield models
             return
-        quotas = DayQuotas(models, report)
+        quotas = DayQuotas(models, report, settings.without_cell0_s)
         try:
             yield quotas
         finally:
@@ -433,6 +433,8 @@ class DayQuotas:
 
         What is not wanted any longer is given up with it.
         """
+        if self._grace_s is None:
+            return {}
         return {
             tenant: NOTHING_SPENT
             for tenant, (_, known) in self._known.items()

@@ -90,7 +90,7 @@ async def open_endpoint_limiter(
     """Open the limiter of a worker, which shares what it learns with the others."""
     async with (
         open_permit_exchange(settings) as exchange,
-        open_rate_limiter(exchange) as limiter,
+        open_rate_limiter(exchange, settings.without_cell0_s) as limiter,
     ):
         yield EndpointLimiter(limiter, models)
 
