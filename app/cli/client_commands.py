@@ -538,9 +538,10 @@ def pairs_command(
     output: OutputOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Print which of two drafts people, or the blind comparison, preferred, as JSON Lines.
+    """Print pairs of drafts, preferred and not, as JSON Lines.
 
-    TRL's DPO trainer reads them. Exit code: 0, also if there are none.
+    People, or the blind comparison, preferred one. TRL's DPO trainer reads them.
+    Exit code: 0, also if there are none.
     """
     check_writable(output)
     query = given(preset=preset, form=form, source=source or None)

@@ -27,6 +27,7 @@ from app.contract.endpoints import REVEALED
 from app.contract.errors import FieldConflict, FieldError, InvalidRequest, pointer_to
 from app.contract.invalid_values import sentence_of
 from app.contract.requests import PRESET_NAME, PresetName, RefinementRequest
+from app.contract.strategies import STRATEGIES
 
 OF_ONE_REQUEST = ("draft", "feedback", "spans", "locked", "start_after", "deadline", "preset")
 """Fields that no preset has."""
@@ -136,7 +137,8 @@ TEXTS: Sequence[Mapping[str, Any]] = (
 """What a request has at least; which of it is needed depends on the strategy."""
 
 LENGTH = {"validators": [{"kind": "length", "max_words": 100}]}
-ADDED: Sequence[Mapping[str, Any]] = ({}, LENGTH, LENGTH | {"strategy": {"kind": "plan_execute"}})
+CALLS_TOOLS = next(kind for kind, strategy in STRATEGIES.items() if strategy.uses_tools)
+ADDED: Sequence[Mapping[str, Any]] = ({}, LENGTH, LENGTH | {"strategy": {"kind": CALLS_TOOLS}})
 """What a request may add for fields that need it."""
 
 
