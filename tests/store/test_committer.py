@@ -280,3 +280,12 @@ async def test_those_who_wait_are_answered_however_long_the_queue_is(redis: Redi
         for _ in range(20):  # each takes a fifth of the time for which Redis may be silent
             committer.execute("BLPOP", "nothing:here", 0.1)
         assert await committer.execute("PING")
+
+
+async def test_what_is_asked_after_the_end_is_refused_and_opens_no_connection(redis: Redis) -> None:
+    committer = Committer(redis)
+    await committer.execute("PING")
+    await committer.aclose()
+    with pytest.raises(NotSent):
+        await committer.execute("PING")
+    assert asyncio.all_tasks() == {asyncio.current_task()}

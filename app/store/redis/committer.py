@@ -184,6 +184,7 @@ class Committer:
         self._timeout_s = self._connection.socket_timeout if timeout_s is None else timeout_s
         self._waiting: deque[_Request] = deque()
         self._is_scheduled = False
+        self._is_closed = False
         self._link: _Link | None = None
         self._opening: asyncio.Task[None] | None = None
         self._failures = 0  # connections lost since the last answer
@@ -207,9 +208,10 @@ class Committer:
         return self._request(self._command(*command))
 
     async def aclose(self) -> None:
-        """Disconnect once all requests have been answered."""
+        """Disconnect once all requests have been answered; later ones end with an error."""
         while requests := self._unanswered():
             await asyncio.wait({request.answer for request in requests})
+        self._is_closed = True
         self._waiting.clear()  # cancelled requests would open the next connection
         if self._opening is not None:
             self._opening.cancel()
@@ -227,6 +229,9 @@ class Committer:
         return _Request(self._pack(words), answer, decode=self._decoders.get(str(words[0])))
 
     def _accept(self, request: _Request) -> asyncio.Future[Any]:
+        if self._is_closed:  # another connection would outlive the loop
+            request.fail(NotSent("the connections to Redis were closed"))
+            return request.answer
         self._waiting.append(request)
         self._schedule()
         return request.answer
