@@ -168,5 +168,6 @@ def test_the_page_about_the_command_line_has_every_command_as_it_is() -> None:
     sessions = PAGE.read_text(encoding="utf-8")
     top = {title.split()[0] for title in re.findall(r"^## `hone (.+)`$", commands(), re.MULTILINE)}
     quiet = {"api", "worker", "webhooks", "openapi", "config", "mcp", "calibration", "rate"}
-    quiet |= {"tenants", "compare", "secrets", "archive", "cells", "top"}  # a page of their own, or gone
+    # What has a page of its own, or is gone.
+    quiet |= {"tenants", "compare", "secrets", "archive", "cells", "top"}
     assert [name for name in top - quiet if f"hone {name}" not in sessions] == []

@@ -282,6 +282,7 @@ async def test_those_who_wait_are_answered_however_long_the_queue_is(redis: Redi
         assert await committer.execute("PING")
 
 
+@pytest.mark.one_server
 async def test_what_is_asked_after_the_end_is_refused_and_opens_no_connection(redis: Redis) -> None:
     committer = Committer(redis)
     await committer.execute("PING")
