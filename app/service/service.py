@@ -430,10 +430,9 @@ class Service:
         An approval among several that are needed leaves it paused. `known_as`: the ids of the
         reviewer's API key. Raises Conflict unless this review is pending, InvalidRequest for
         feedback that its generator cannot follow, for a draft without the locked texts or of
-        another form, for
-        passages that the draft under review does not have and for another name than the key's,
-        Forbidden for who is not asked, IdempotencyMismatch for a key that was used with another
-        decision about it, and PreconditionFailed.
+        another form, for passages that the draft under review does not have and for another name
+        than the key's, Forbidden for who is not asked, IdempotencyMismatch for a key that was used
+        with another decision about it, and PreconditionFailed.
         """
         require_own_name(review, known_as)
         require_usable_feedback(review, await self._queued(tenant, refinement_id))
