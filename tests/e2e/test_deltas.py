@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from app.contract.drafts import EXACT_MARK
 from app.store.redis.keys import WATCHED
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, improving, streamed
 from tests.e2e.running_service import RunningService, frozen, running_service
@@ -98,9 +99,10 @@ def written(sent: list[Sent], key: str) -> list[str]:
 
 
 def replied(sent: list[Sent], key: str) -> str:
-    """The reply in the journal."""
+    """The reply in the journal, without the marks around its text."""
     done = [it.data["data"] for it in sent if it.type == "step.completed"]
-    return str(next(it["reply"]["text"] for it in done if it["key"] == key))
+    reply = str(next(it["reply"]["text"] for it in done if it["key"] == key))
+    return EXACT_MARK.sub("", reply)
 
 
 async def test_a_watcher_sees_the_draft_grow_and_the_journal_as_ever(
