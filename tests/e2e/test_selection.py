@@ -1,5 +1,8 @@
 """A generator that is drawn: it writes every draft, and the next draw knows how it went."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, improving
@@ -9,6 +12,22 @@ pytestmark = pytest.mark.long
 
 CANDIDATES = ["openai:gpt-5-mini", "openai:gpt-6-luna"]
 AUTO = {"select": "auto", "candidates": CANDIDATES, "critic": "openai:judge"}
+
+
+async def counted(service: RunningService, refinement_id: str) -> Any:
+    """Return a snapshot once it has ended and its sums were added, a second or two later."""
+    ended = await service.ended(refinement_id)
+    queued = (await service.events(refinement_id))[0]["data"]
+    drawn = {*queued["models"].values()}
+    while not drawn & await counted_models(service):  # noqa: ASYNC110 - what another process does
+        await asyncio.sleep(0.1)
+    return ended
+
+
+async def counted_models(service: RunningService) -> set[str]:
+    response = await service.client.get("/v1/statistics", params={"of": "models"})
+    assert response.status_code == 200, response.text
+    return {it["model"] for it in response.json()["data"]}
 
 
 async def test_the_drawn_model_writes_every_draft_and_the_next_draw_knows(
@@ -23,7 +42,7 @@ async def test_the_drawn_model_writes_every_draft_and_the_next_draw_knows(
 
     service.models.behaviour = remembering
     refinement_id = await service.submit(models=AUTO)
-    assert (await service.ended(refinement_id))["outcome"] == "passed"
+    assert (await counted(service, refinement_id))["outcome"] == "passed"
     queued = (await service.events(refinement_id))[0]["data"]
     picked = queued["draw"]["picked"]
     assert [it["ended"] for it in queued["draw"]["candidates"]] == [0, 0]
@@ -50,7 +69,7 @@ async def test_a_model_is_drawn_for_each_stage_and_for_the_critic(service: Runni
     service.models.behaviour = remembering
     strategy = {"kind": "stepwise", "stages": stages}
     refinement_id = await service.submit(strategy=strategy, models=models)
-    assert (await service.ended(refinement_id))["status"] == "succeeded"
+    assert (await counted(service, refinement_id))["status"] == "succeeded"
     first, *events = await service.events(refinement_id)
     queued = first["data"]
     assert set(queued["draws"]) == {"critic", "generator/stages/outline", "generator/stages/text"}
