@@ -151,7 +151,8 @@ def continuation_of(request: RefinementRequest, draft: str, changes: PartialRequ
     if "strategy" not in given.fields:
         about: dict[str, Any] = {"feedback": None, "spans": (), **given.fields}
         begun = {"draft": begins, "feedback": about["feedback"], "spans": about["spans"]}
-        if not _is_possible(Overlay(RequestLayer(before), RequestLayer(begun))):
+        layers = Overlay(RequestLayer(before), RequestLayer(begun))
+        if not (is_long(draft) or _is_possible(layers)):  # the default takes no long draft either
             left_out.add("strategy")
             strategy = DEFAULT
     if not strategy.callable_of(request.tools):

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.contract.drafts import sha256_of
+from app.contract.drafts import MAX_TEXT, sha256_of
 from app.contract.errors import InvalidRequest
 from app.contract.overlays import PartialRequest
+from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
 from app.service.service import continuation_of
 from tests.engine.engine_driver import drafts, judged_by
@@ -55,3 +56,14 @@ def test_without_a_strategy_it_goes_on_as_it_was_or_as_the_default(of: str) -> N
     assert request.strategy.kind == ("iterative" if gives_way else of)
     model = judged_by(lambda path, name: 0.5, (f"1. {it}" for it in drafts()))
     assert model.run(strategy_for(request, "482913"), request.limits()).best.scored.draft.text
+
+
+def test_a_long_draft_stays_with_the_strategy_that_takes_it() -> None:
+    long = "A word. " * (MAX_TEXT // 8 + 1)
+    parent = RefinementRequest.model_validate({"draft": long, "strategy": {"kind": "nested"}})
+    assert continuation_of(parent, long, PartialRequest()).request().strategy.kind == "nested"
+    with pytest.raises(InvalidRequest) as refused:
+        continuation_of(parent, long, PartialRequest(feedback="Shorter.")).request()
+    assert [(it.pointer, it.detail) for it in refused.value.errors] == [
+        ("/feedback", f"`feedback` needs a draft of at most {MAX_TEXT} characters: omit it")
+    ]

@@ -173,3 +173,13 @@ def test_a_long_whole_is_judged_once_and_nobody_is_heard_about_it(confidence: fl
     whole = [path for path in prompts(model, Judge) if path.startswith("iterations/")]
     assert whole == ["iterations/0/critique", "iterations/1/critique"]
     assert not any(isinstance(move, Together) for move in model.moves)
+
+
+def test_a_locked_text_that_begins_with_white_space_is_locked_in_its_part() -> None:
+    start = HELP.index("\n\n", 50_000)
+    locked = HELP[start : start + LONGEST_PART - 10].rstrip()
+    model = reading({})
+    model.play(request(draft=HELP, locked=[locked], strategy=NESTED))
+    asked = [it.prompt_request for it in model.asked("generator")]
+    kept = {words for it in asked if isinstance(it, Revise) for words in it.task.locked}
+    assert kept == {locked.lstrip()}

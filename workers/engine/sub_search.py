@@ -245,8 +245,21 @@ def _anchored(move: Judged, path: str) -> Judged:
 
 def starting_from(task: Task, text: str) -> Task:
     """Return the task with a draft that the strategy made, and the locked texts in that draft."""
-    locked = tuple(words for words in task.locked if words in text)
+    kept = (_kept_in(text, words) for words in task.locked)
+    locked = tuple(words for words in kept if words)
     return replace(task, draft=text, is_clients_draft=False, locked=locked)
+
+
+def _kept_in(text: str, locked: str) -> str:
+    """Return what a section has of a locked text: white space around sections is in none of them."""
+    if locked in text:
+        return locked
+    begun, ended = locked.lstrip(), locked.rstrip()
+    if text.startswith(begun):
+        return begun
+    if text.endswith(ended):
+        return ended
+    return locked.strip() if text == locked.strip() else ""
 
 
 def informed(task: Task, observed: tuple[ContextDocument, ...]) -> Task:

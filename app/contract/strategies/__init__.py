@@ -230,7 +230,10 @@ class Strategy(Contract):
                     )
         if request.feedback is not None and not self.follows_feedback:
             able = _kinds_that(lambda strategy: strategy.follows_feedback)
-            yield FieldConflict("/feedback", f"`feedback` is supported only by {able}")
+            detail = f"`feedback` is supported only by {able}"
+            if request.draft is not None and len(request.draft) > MAX_TEXT:
+                detail = f"`feedback` needs a draft of at most {MAX_TEXT} characters: omit it"
+            yield FieldConflict("/feedback", detail)
         yield from self.refused_tools(request)
         if any(body.asks_before_calls() for body in self.every() if body is not self):
             detail = "`approval` is supported only by the strategy itself, not by one within it"
