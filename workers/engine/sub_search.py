@@ -251,7 +251,7 @@ def starting_from(task: Task, text: str) -> Task:
 
 
 def _kept_in(text: str, locked: str) -> str:
-    """Return what a section has of a locked text: white space around sections is in none of them."""
+    """Return what a section has of a locked text; white space around sections is in none."""
     if locked in text:
         return locked
     begun, ended = locked.lstrip(), locked.rstrip()
