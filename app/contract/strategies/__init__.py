@@ -15,7 +15,7 @@ from pydantic import Field
 
 from app.contract import Contract
 from app.contract.calls import Rates
-from app.contract.drafts import LONGEST_TEXT, MAX_TEXT
+from app.contract.drafts import LONGEST_TEXT, MAX_TEXT, is_long
 from app.contract.errors import FieldConflict
 from app.contract.judgement import Criterion, Critics
 from app.contract.models import ROLES, Role
@@ -231,7 +231,7 @@ class Strategy(Contract):
         if request.feedback is not None and not self.follows_feedback:
             able = _kinds_that(lambda strategy: strategy.follows_feedback)
             detail = f"`feedback` is supported only by {able}"
-            if request.draft is not None and len(request.draft) > MAX_TEXT:
+            if is_long(request.draft):
                 detail = f"`feedback` needs a draft of at most {MAX_TEXT} characters: omit it"
             yield FieldConflict("/feedback", detail)
         yield from self.refused_tools(request)
