@@ -1,6 +1,7 @@
 """Processes for work that may take too long: asked by lines, limited, and ended at any point."""
 
 import asyncio
+import math
 import os
 import resource
 import signal
@@ -104,17 +105,19 @@ def limit_memory(memory_bytes: int) -> None:
 
 @contextmanager
 def cpu_limit(cpu_s: float) -> Iterator[None]:
-    """Raise `OutOfTime` after `cpu_s`; die a second later if C code prevents that."""
+    """Raise `OutOfTime` after `cpu_s`; die one or two seconds later if C code prevents that."""
     signal.signal(signal.SIGPROF, _out_of_time)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    at_most = int(used.ru_utime + used.ru_stime + cpu_s) + 1
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    # The kernel ends a process by its count of ticks, which may be ahead of what it says was used.
+    at_most = math.ceil(used.ru_utime + used.ru_stime + cpu_s) + 1
+    before, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (at_most, hard))
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_CPU, (before, hard))
 
 
 def _out_of_time(signum: int, frame: object) -> None:
