@@ -120,8 +120,12 @@ def sampled(root: Path, room: str, count: int, seed: int) -> list[Mutation]:
     return random.Random(f"{seed} {room}").sample(everything, count)
 
 
-def is_found(room: str, mutant: Mutation | None, root: Path, *, long: bool) -> bool:
-    """Return whether a test fails, or hangs, on a copy of the checkout with a change."""
+def found_by(room: str, mutant: Mutation | None, root: Path, *, long: bool) -> str:
+    """Return which test fails on a copy of the checkout with a change; nothing if none does.
+
+    Whether the change is what it fails by is for the reader to say: on a busy machine another
+    cause is possible.
+    """
     with tempfile.TemporaryDirectory(prefix="hone-mutant-") as directory:
         copy = Path(directory, "hone")
         shutil.copytree(root, copy, ignore=LEFT_OUT, symlinks=True)
@@ -140,12 +144,19 @@ def is_found(room: str, mutant: Mutation | None, root: Path, *, long: bool) -> b
                 cwd=copy,
                 env=environment,
                 capture_output=True,
+                text=True,
                 timeout=TIMEOUT_S,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return True
-    return done.returncode != 0
+            return "the time limit"
+    return failed_test(done.stdout) if done.returncode else ""
+
+
+def failed_test(output: str) -> str:
+    """Return the test that pytest names as failed first."""
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    return found[1] if found else "pytest, which ran no test"
 
 
 def main() -> None:
@@ -161,16 +172,16 @@ def main() -> None:
     share, more = divmod(arguments.count, len(arguments.rooms))
     quick = later = 0
     for number, room in enumerate(arguments.rooms):
-        if is_found(room, None, ROOT, long=False):
-            sys.exit(f"the tests of {room} fail without any change")
+        if failed := found_by(room, None, ROOT, long=False):
+            sys.exit(f"{failed} fails in {room} without any change")
         for mutant in sampled(ROOT, room, share + (number < more), arguments.seed):
-            if is_found(room, mutant, ROOT, long=False):
+            if test := found_by(room, mutant, ROOT, long=False):
                 quick += 1
-                print(f"found: {mutant}", flush=True)
+                print(f"found by {test}: {mutant}", flush=True)
                 continue
-            found_later = arguments.long and is_found(room, mutant, ROOT, long=True)
-            later += found_later
-            print(f"{'only by --long' if found_later else 'not found'}: {mutant}", flush=True)
+            test = found_by(room, mutant, ROOT, long=True) if arguments.long else ""
+            later += bool(test)
+            print(f"{f'only by {test}' if test else 'not found'}: {mutant}", flush=True)
     print(f"{quick} of {arguments.count} found by the suite for everybody, {later} more by --long")
 
 

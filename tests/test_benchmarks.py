@@ -24,7 +24,7 @@ from benchmarks.layers import LAYERS, ROOT, costs
 from benchmarks.loop import CALLS, DRAFT, judging, prompts, refinement
 from benchmarks.measuring import MeasuredRun
 from benchmarks.model_replies import AskedPrompt, climbing
-from benchmarks.mutants import mutants_of, sampled
+from benchmarks.mutants import failed_test, mutants_of, sampled
 from benchmarks.processes import TICKS, ServiceProgram, cpu_s
 from benchmarks.scale import Plot, Sweep, multiply, section
 from benchmarks.table import (
@@ -260,6 +260,12 @@ def test_a_mutant_changes_code_and_neither_comments_nor_texts() -> None:
         (2, 'if a == 2 and "x == y":'),
         (3, "    return False"),
     ]
+
+
+def test_a_mutant_is_found_by_the_test_that_pytest_names_first() -> None:
+    output = "1 failed\nFAILED tests/a.py::test_b - assert 1\nERROR tests/c.py\n"
+    assert failed_test(output) == "tests/a.py::test_b"
+    assert failed_test("INTERNALERROR") == "pytest, which ran no test"
 
 
 def test_the_same_seed_draws_the_same_mutants_in_python_and_lua(tmp_path: Path) -> None:
