@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 import pytest
 
 from app.contract.snapshot import Snapshot
+from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import RefinementHarness, scores
 from workers.play.refinements import drop_strays
 from workers.rq import end
@@ -57,7 +58,7 @@ async def until_nothing_is_held(harness: RefinementHarness) -> None:
 async def beside(task: Coroutine[None, None, None], work: Coroutine[None, None, None]) -> None:
     """Await `work` while `task` runs."""
     running = asyncio.ensure_future(task)
-    await asyncio.wait_for(work, 10)
+    await asyncio.wait_for(work, TIMEOUT_S)
     await end([running])
 
 
