@@ -1,4 +1,4 @@
-"""The outermost layer: which hosts, web origins and bodies are let in, and headers of responses."""
+"""The layer behind the log: which hosts, origins and bodies are let in, and response headers."""
 
 import asyncio
 import re

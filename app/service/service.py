@@ -218,7 +218,7 @@ class Service:
         self._admission = admission
         self._selection = selection
         self.submitting = self
-        """What continuations are submitted to."""
+        """What continuations are submitted to: with cells, the service of all of them."""
 
     async def submit(
         self,

@@ -86,9 +86,10 @@ class Journal:
         of the returned state.
 
         With `parking` it gives up the claim, and the attempt does not count; if the refinement is
-        `canceling` or `stopping` it keeps the claim: see `is_parked` of the returned state.
-        `waited_s` is the time in total that it has waited for models. `additions` are added to sums
-        by the first append that lets it succeed or fail, once for a refinement.
+        `canceling` or `stopping`, or a pause was requested, it keeps the claim: see `is_parked` of
+        the returned state. `waited_s` is the time in total that it has waited for models.
+        `additions` are added to sums by the first append that lets it succeed or fail, once for a
+        refinement.
 
         Raises Fenced, StaleLimits and redis errors. After a redis error or a cancellation the same
         call may be repeated, and takes effect once; if another call is made instead, the first one

@@ -113,7 +113,7 @@ class Store(RefinementReader):
         self._resealing = Resealing(committer, sealer)
 
     def read_copies_through(self, commands: Commands) -> None:
-        """Read what is copied into every cell by other means than the rest."""
+        """Read presets and keys of providers, which every cell has a copy of, by these commands."""
         self.presets = PresetStore(commands, self._sealer)
         self.provider_keys = ProviderKeyStore(commands, self._sealer)
 

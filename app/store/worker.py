@@ -132,8 +132,8 @@ class WorkerStore:
         `worker` is the name of the worker, whose lease begins if it has none. A job that is
         delivered twice is claimed once, even by the same worker. Without `takes_suspects` it raises
         Suspected if nothing was journaled since the last claim; the refinement is then due again
-        after a lease. While Redis is away the claim is sent again. With `kind`, the first claim
-        copies what was learnt of that kind into the record; no later claim changes it.
+        after a quarter of a lease. While Redis is away the claim is sent again. With `kind`, the
+        first claim copies what was learnt of that kind into the record; no later claim changes it.
         """
         # New for every call: only a command that is sent again gets the same token again. Two
         # journals with one token would use the same numbers.
@@ -317,14 +317,12 @@ class WorkerStore:
     ) -> tuple[int, tuple[Job, ...]]:
         """Check up to `limit` refinements that are due: end, delete or take them.
 
-        The leases of workers that are `gone` end first.
-
-        Usage past its retention is deleted too.
+        The leases of workers that are `gone` end first. Usage past its retention is deleted too.
 
         Returns the number of checked ones, and the jobs to enqueue; those not enqueued are due
-        again after a lease. With `include_queued`, every waiting refinement counts as lost from the
-        queue: set it only with free slots and an empty RQ queue. Otherwise a job counts as lost
-        only if a later job was claimed before it.
+        again after a quarter of a lease. With `include_queued`, every waiting refinement counts as
+        lost from the queue: set it only with free slots and an empty RQ queue. Otherwise a job
+        counts as lost only if a later job was claimed before it.
         """
         looked_at, orphaned, *taken = await run_script(
             self._client,
@@ -367,7 +365,8 @@ class WorkerStore:
         """Enqueue a parked refinement for each permit, before all others; return how many.
 
         Tenants take turns; within a tenant those with more recorded steps go first, then the older
-        ones. Those not enqueued because of an error are due again after a lease, without a permit.
+        ones. Those not enqueued because of an error are due again after a quarter of a lease,
+        without a permit.
         """
         jobs = _jobs(await run_script(self._client, TAKE_PARKED, model, permits, self._lease_ms))
         # Each job goes in front of those before it.

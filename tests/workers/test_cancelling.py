@@ -4,6 +4,9 @@ import asyncio
 
 import pytest
 
+from app.contract.outcome import RefinementOutcome
+from app.contract.status import Status, StopReason
+from workers.play.journal_writer import Ending
 from workers.rq import end, heed_cancellation
 
 
@@ -52,3 +55,14 @@ async def test_a_cancellation_that_was_swallowed_is_heeded_later() -> None:
 
 async def test_a_task_that_was_not_cancelled_goes_on() -> None:
     heed_cancellation()
+
+
+def test_what_a_cancel_overrules_is_reported_as_canceled() -> None:
+    written = Ending.failed("model_error", "It was away.").under(Status.CANCELED)
+    assert (written.status, written.outcome) == (Status.CANCELED, RefinementOutcome.CANCELED)
+    assert (written.changes["stop_reason"], written.changes["error"]) == (StopReason.CANCELED, None)
+
+
+def test_what_nothing_overrules_is_reported_as_it_is() -> None:
+    failed = Ending.failed("model_error", "It was away.")
+    assert failed.under(Status.FAILED) is failed

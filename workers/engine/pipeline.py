@@ -306,7 +306,7 @@ def task_of(
     learnt: Learnt | None = None,
     is_exact: bool = False,
 ) -> Task:
-    """Return what a request asks for; `nonce` is the number in the tags around texts."""
+    """Return what a request asks for; `nonce` stands in the tags around texts."""
     return Task(
         learnt=learnt,
         is_exact=is_exact,

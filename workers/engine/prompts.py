@@ -106,7 +106,7 @@ class Task:
     draft: str | None
     criteria: tuple[Criterion, ...]
     nonce: str
-    """The number in the tags around texts."""
+    """Eight letters in the tags around texts: a text that was written before cannot close them."""
     context: tuple[ContextDocument, ...] = ()
     has_validators: bool = False
     """Whether the request's validators check its drafts."""

@@ -162,7 +162,7 @@ class Search:
         self._is_reviewed = is_reviewed
         self._hears = hears and not is_reviewed
         self.is_last = False
-        """Whether drafts that a person asks for are the only ones that are still made."""
+        """Whether no further draft is made, unless a person asks for one."""
         self._approved: Judgement | None = None
         is_noisy = task is not None and not task.is_exact
         quality = QualityFilter(task.learnt) if task and is_noisy else None

@@ -185,7 +185,7 @@ class Rehearsal:
         self._heard: dict[str, Heard] = {}
         """Where each search asked last what was said, by its scope."""
         self._last: set[str] = set()
-        """Where nothing recorded was asked for since, in the same branch."""
+        """Paths of unanswered questions; nothing recorded was asked for since in their branch."""
 
     async def play(self, strategy: MoveCoroutine[Any]) -> None:
         """Raise `Incompatible`, which names a step, unless the strategy goes on from the journal.
@@ -371,7 +371,7 @@ class Driver:
         """Write how the claim ends; return False if it must go on under another state."""
         self.ends_claim = True
         state = await self._writer.write(ending)
-        self._log(ending)
+        self._log(ending.under(state.status))
         held = state.status in (Status.RUNNING, Status.CANCELING)
         goes_on = ending.status is Status.PAUSED and held
         return not goes_on and (ending.parking is None or state.is_parked)

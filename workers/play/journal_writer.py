@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from pydantic_core import PydanticSerializationError
@@ -194,7 +195,7 @@ class Ending:
 
     @property
     def outcome(self) -> RefinementOutcome | None:
-        """The outcome; None if the refinement goes on. A cancel that is under way overrules it."""
+        """The outcome; None if the refinement goes on."""
         if self.status is None or not self.status.is_terminal:
             return None
         if self.status is not Status.SUCCEEDED:
@@ -203,6 +204,13 @@ class Ending:
             return RefinementOutcome.FAILED
         is_passed = bool(self.changes.get("best_passed"))
         return RefinementOutcome.PASSED if is_passed else RefinementOutcome.BEST_EFFORT
+
+    def under(self, status: Status) -> Self:
+        """Return what was written: a cancel that was under way overrules success and failure."""
+        if status is not Status.CANCELED or self.status is None:
+            return self
+        changes = {**self.changes, "stop_reason": StopReason.CANCELED, "error": None}
+        return replace(self, status=status, changes=changes)
 
     @classmethod
     def succeeded(

@@ -97,7 +97,7 @@ class Refinements:
         self,
         store: WorkerStore,
         models: ModelCaller,
-        nonce: str,
+        worker: str,
         resources: ServerResources = NO_RESOURCES,
         quarantine: Quarantine | None = None,
         *,
@@ -115,7 +115,7 @@ class Refinements:
         self.refining: Counter[str] = Counter()
         self._store = store
         self._models = models
-        self._nonce = nonce
+        self._worker = worker
         self._resources = resources
         self._engines = engines
         self._quarantine = quarantine
@@ -159,7 +159,7 @@ class Refinements:
             claimed = await self._store.claim(
                 refinement_id,
                 job_id,
-                self._nonce,
+                self._worker,
                 takes_suspects=self._quarantine is None,
                 kind=learning_kind(loaded.submitted),
             )
@@ -227,7 +227,7 @@ class Refinements:
                 detail = (
                     f"claims in a row that journaled no step: {claimed.attempt}, the last: {name}"
                 )
-                await self._store.blame(refinement_id, self._nonce, detail)
+                await self._store.blame(refinement_id, self._worker, detail)
             raise
 
     async def announce(self) -> None:

@@ -1,7 +1,7 @@
 -- Refinements that wait for a permit of a model.
 
--- Returns when a parked refinement will have waited for the longest time that its limits allow. One that was
--- set aside before it began does not wait yet.
+-- Returns when a parked refinement will have waited for the longest time that its limits allow. The time of one that was
+-- set aside before it began (it has no `parked_at`) has not begun: its limit counts from now.
 local function waits_until(id)
   local parked_at, waited_ms, limits = unpack(
     redis.call('HMGET', SUMMARY .. id, 'parked_at', 'waited_ms', 'limits'))
