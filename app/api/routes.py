@@ -372,12 +372,14 @@ async def finish(
     "/{refinement_id}/pause",
     operation_id="pauseRefinement",
     status_code=202,
-    responses=ACCEPTED | problems(MalformedHeader, RefinementNotFound, *IN_VAIN, *UNREADABLE),
+    responses=ACCEPTED
+    | problems(MalformedHeader, RefinementNotFound, *IN_VAIN, *UNREADABLE, IdempotencyMismatch),
     openapi_extra=body(PauseRequest, examples.PAUSES, is_required=False),
 )
 async def pause(
     refinement_id: RefinementId,
     pause: PauseBody,
+    key: IdempotencyKey,
     versions: Versions,
     tenant: Tenant,
     store: TheStore,
@@ -386,10 +388,11 @@ async def pause(
 
     It is `paused` when they have ended: `review` in the snapshot has the key and the deadline. Send
     the action `resume` to `reviews` to continue, or `revise` or `replace` to say what to make of
-    the best draft first. A refinement that is paused already stays as it
-    is, and one that ends with the steps in progress is not paused.
+    the best draft first. A refinement that is paused already stays as it is, and one that ends with
+    the steps in progress is not paused. Sent again with the same `Idempotency-Key` after it was
+    resumed, it does not pause it again.
     """
-    return await store.pause(tenant, refinement_id, pause.content, versions=versions)
+    return await store.pause(tenant, refinement_id, pause.content, key, versions)
 
 
 @refinements.get(

@@ -187,3 +187,16 @@ async def test_a_command_is_answered_again_after_the_end(
     last = (await api.get(url)).json()["last_event"]
     again = await api.post(f"{url}/{command}", headers=with_key)
     assert (again.status_code, again.json()["last_event"]) == (202, last)
+
+
+async def test_a_pause_that_comes_again_late_does_not_pause_what_was_resumed(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    url = f"/v1/refinements/{await paused(api, worker)}"
+    with_key = {"Idempotency-Key": "pause-1"}
+    assert (await api.post(f"{url}/pause", headers=with_key)).status_code == 202
+    resumed = (await api.post(f"{url}/reviews", json=SENT["reviews"])).json()
+    again = (await api.post(f"{url}/pause", headers=with_key)).json()
+    assert (again["status"], again["last_event"]) == ("queued", resumed["last_event"])
+    other = await api.post(f"{url}/pause", json={"timeout_s": 61}, headers=with_key)
+    problem(other, 422, "idempotency_mismatch")
