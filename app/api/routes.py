@@ -1,4 +1,4 @@
-"""The routes: each has named dependencies, one service call and one return."""
+"""The routes: each has named dependencies, one call of the service or the store, and one return."""
 
 import re
 from collections.abc import Awaitable, Callable
