@@ -136,10 +136,15 @@ def call(progress: int = 0, tenant: str = "t", tries: int = 0) -> ModelCall:
 class BenchedWorker:
     """Makes calls until they are answered; takes permits for those that wait for long."""
 
-    def __init__(self, limiter: RateLimiter, provider: SimulatedProvider) -> None:
+    def __init__(
+        self,
+        limiter: RateLimiter,
+        provider: SimulatedProvider,
+        parked: list[asyncio.Future[None]] | None = None,
+    ) -> None:
         self.limiter = limiter
         self._provider = provider
-        self._parked: list[asyncio.Future[None]] = []
+        self._parked = [] if parked is None else parked
 
     async def answer(self, asked: ModelCall, name: str = "p:m") -> None:
         """Return once the call is answered."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import ceil, inf
 from statistics import mean
 
@@ -219,6 +220,14 @@ def pace(history: History, limit_per_s: float) -> float:
     ended = [call.ended_at for call in history.calls if call.ended_at is not None]
     took_s = max(ended) - min(call.began_at for call in (*history.calls, *history.refused))
     return took_s * limit_per_s / len(history.calls)
+
+
+def most_at_once(history: History) -> int:
+    """Return how many calls were under way at one time, at most."""
+    calls = (*history.calls, *history.refused)
+    changes = [(call.began_at, 1) for call in calls]
+    changes += [(call.ended_at, -1) for call in calls if call.ended_at is not None]
+    return max(accumulate(change for _, change in sorted(changes)), default=0)
 
 
 def _of_the_other(history: History) -> tuple[list[StoredRefinement], list[StoredRefinement]]:

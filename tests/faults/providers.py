@@ -136,14 +136,28 @@ def _count_calls(cluster: Cluster, began: float, seconds: float) -> None:
         cluster.broken.append(f"{late} calls later than {DISCOVERED_S:g} s into the outage")
 
 
-def lose_cell0(calls: int) -> Nemesis:
-    """Return one that lets the provider limit calls, and takes cell 0 away twice meanwhile.
+def kills_beside_a_limit(workers: int, redis: int) -> Nemesis:
+    """Return one that kills a worker and Redis so often, in any order."""
+
+    async def kill(cluster: Cluster) -> None:
+        faults = [cluster.kill_worker] * workers + [cluster.kill_redis] * redis
+        cluster.chance.shuffle(faults)
+        for fault in faults:
+            await asyncio.sleep(cluster.chance.uniform(1, 3))
+            fault()
+
+    return kill
+
+
+def lose_cell0(calls: int = 0) -> Nemesis:
+    """Return one that takes cell 0 away twice, and lets the provider limit calls by then.
 
     It notes calls that the provider refused then, and those made after the grace.
     """
 
     async def lose(cluster: Cluster) -> None:
-        cluster.models.behaviour = RateLimited(cluster.models.behaviour, calls)
+        if calls:
+            cluster.models.behaviour = RateLimited(cluster.models.behaviour, calls)
         grace_s = cluster.settings.cell0_grace_s
         for seconds, is_killed in ((0.6 * grace_s, False), (grace_s + PARKED_S, True)):
             await asyncio.sleep(cluster.chance.uniform(6, 9))

@@ -5,7 +5,7 @@ import importlib.util
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -69,8 +69,9 @@ class FaultRow:
     `canceled` is the share of refinements that are canceled; `poisons` are the numbers of those
     that kill whatever plays them. `shape_of` says what is submitted under each number. `goals` are
     figures (fields of Figures) and the seconds that their p99 must not exceed; `ratios` are figures
-    that must not exceed a ratio. With `limit_per_s` the provider answers that many calls a second.
-    `needs` is a module of this repository without which it cannot run.
+    that must not exceed a ratio. With `limit_per_s` the provider answers that many calls a second;
+    with `most_at_once` no more than these may be under way at any time. `needs` is a module of this
+    repository without which it cannot run.
     """
 
     name: str
@@ -82,6 +83,7 @@ class FaultRow:
     poisons: tuple[int, ...] = ()
     shape_of: Callable[[int], str] = usual_shape
     limit_per_s: int = 0
+    most_at_once: int = 0
     mixes_releases: bool = False
     setup: ClusterSetup = field(default_factory=ClusterSetup)
     goals: Mapping[str, float] = field(default_factory=dict)
@@ -98,6 +100,8 @@ class FaultRow:
 
 RECOVERS = {"recovery": RECOVERY_GOAL_S}
 KILLS_3_S = nemeses.kills(7, 2.9, 3.1)
+
+SIX_AT_ONCE = {"limits": "openai:test=in_flight:6"}
 
 ROWS = {
     row.name: row
@@ -435,6 +439,27 @@ ROWS = {
             setup=ClusterSetup(workers=3, is_apart=True, settings={"cell0_grace_s": 20}),
         ),
         FaultRow(
+            "in-flight",
+            "6 calls at a time are allowed; one of 4 workers is killed 8 times, and Redis 3 times",
+            providers.kills_beside_a_limit(8, 3),
+            60,
+            10,
+            most_at_once=6,
+            setup=ClusterSetup(workers=4, settings=SIX_AT_ONCE),
+        ),
+        FaultRow(
+            "in-flight-away",
+            "6 calls at a time are allowed; for workers of another cell, cell 0 stops for 12 s, and"
+            " is then away for longer than the grace of 20 s",
+            providers.lose_cell0(),
+            60,
+            0,
+            most_at_once=6,
+            setup=ClusterSetup(
+                workers=3, is_apart=True, settings={"cell0_grace_s": 20, **SIX_AT_ONCE}
+            ),
+        ),
+        FaultRow(
             "outage-5s", "the provider resets every call for 5 s", providers.outage(5), 100, 10
         ),
         FaultRow(
@@ -623,6 +648,12 @@ def _history(cluster: Cluster, clients: Clients) -> History:
         )
 
 
+def _too_many(row: FaultRow, history: History) -> Iterator[str]:
+    found = figures.most_at_once(history)
+    if found > row.most_at_once > 0:
+        yield f"{found} calls were under way at one time"
+
+
 def _figures(
     row: FaultRow, seed: int, cluster: Cluster, clients: Clients, expected: Expected, took_s: float
 ) -> Figures:
@@ -649,7 +680,7 @@ def _figures(
         cuts=sum(it.cuts for it in history.watched),
         unavailable=figures.Seconds.of(history.answers.unavailable_s),
         took_s=took_s,
-        broken=(*cluster.broken, *violations(history, expected)),
+        broken=(*cluster.broken, *_too_many(row, history), *violations(history, expected)),
         goals=row.goals,
         ratios=row.ratios,
     )

@@ -458,6 +458,68 @@ def test_calls_in_flight_stay_within_their_limit_without_cell_0(away: int, redis
     assert provider.between(25, 75) >= 200
 
 
+def most_at_once(at: list[float], latency_s: float) -> int:
+    return max(sum(began <= it < began + latency_s for began in at) for it in at)
+
+
+@pytest.mark.parametrize("away_s", [0, 5, 25])
+def test_calls_in_flight_stay_within_their_limit_whoever_resumes_what_is_parked(
+    away_s: float, redis: Redis
+) -> None:
+    provider = ScriptedProvider(latency_s=20)
+    parked, chance = list[asyncio.Future[None]](), Random(3)
+
+    async def resume(limiter: RateLimiter) -> None:
+        gate = limiter.gate("p:m", "f", {"in_flight": 5})
+        while True:
+            await asyncio.sleep(0.5)
+            for _ in range(await limiter.permits(gate, len(parked))):
+                asyncio.get_running_loop().call_later(
+                    chance.random(), parked.pop(0).set_result, None
+                )
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        resuming = [asyncio.create_task(resume(limiter)) for limiter in limiters]
+        workers = [BenchedWorker(it, provider, parked) for it in limiters]  # type: ignore[arg-type]
+        await asyncio.sleep(0.1)
+        playing = [asyncio.create_task(workers[n % 3].answer(call())) for n in range(30)]
+        for is_away in (True, False):
+            await asyncio.sleep(away_s if not is_away else 30)
+            for limiter in limiters:
+                exchange = limiter._exchange
+                assert isinstance(exchange, SimulatedExchange)
+                exchange.is_away = is_away
+        await asyncio.gather(*playing)
+        for task in resuming:
+            task.cancel()
+
+    simulated(redis, main, workers=3)
+    assert most_at_once(provider.at, 20) == 5
+
+
+def test_what_its_last_calls_had_is_free_for_other_workers_at_once(redis: Redis) -> None:
+    provider = ScriptedProvider(latency_s=1)
+
+    async def main(limiters: list[RateLimiter]) -> None:
+        for limiter in limiters:
+            limiter.gate("p:m", "f", {"in_flight": 1})
+            await once(limiter, provider)
+
+    simulated(redis, main, workers=3)
+    assert max(provider.at) < 5
+
+
+def test_a_probe_is_no_call_more_than_the_limit_allows(redis: Redis) -> None:
+    caps = {"in_flight": 2.0}
+    bad = PermitReport(1, 1, in_flight=2, bad=5, bad_reason="unreachable", caps=caps)
+    assert exchanged(redis, "w1", 1, bad).reason == "unreachable"
+    assert exchanged(redis, "w2", 5, PermitReport(1, 1, 1, caps=caps)).parked == 0
+    assert exchanged(redis, "w1", 6, PermitReport(2, in_flight=1, caps=caps)).granted == 0
+    assert exchanged(redis, "w2", 7, PermitReport(2, 1, 1, caps=caps)).parked == 1  # is invited
+    assert exchanged(redis, "w3", 8, PermitReport(1, 1, caps=caps)).granted == 0
+    assert exchanged(redis, "w2", 9, PermitReport(3, 1, caps=caps)).granted == 1
+
+
 def test_a_cancelled_call_gives_its_permit_back(redis: Redis) -> None:
     async def main(limiters: list[RateLimiter]) -> None:
         gate = limiters[0].gate("p:m", "f", {"in_flight": 1})
@@ -499,8 +561,10 @@ def exchanged(redis: Redis, worker: str, at_s: float, report: PermitReport) -> P
 def test_the_calls_of_a_dead_worker_are_forgotten(redis: Redis) -> None:
     want = PermitReport(wanted=10, caps={"in_flight": 10})
     assert exchanged(redis, "dies", 1, want).granted == 10
-    assert exchanged(redis, "lives", 2, want).granted == 0
-    assert exchanged(redis, "lives", 17, replace(want, number=1)).granted == 10
+    granted = [
+        exchanged(redis, "lives", at, replace(want, number=at)).granted for at in range(2, 17)
+    ]
+    assert [*map(bool, granted)] == [False] * 14 + [True]
 
 
 def test_the_sum_of_calls_under_way_is_right_whoever_reports_or_dies(redis: Redis) -> None:

@@ -116,14 +116,10 @@ class CallUnderWay:
 
 @dataclass(slots=True)
 class LastShare:
-    """What a worker of another cell may use of a limited model without further answers.
-
-    `calls` under way at most, if their number is limited; nothing after `ends_at`.
-    """
+    """When a worker of another cell may use a limited model without further answers."""
 
     begins_at: float
     ends_at: float
-    calls: float
 
 
 class ModelGate:
@@ -155,6 +151,9 @@ class ModelGate:
         self.wake = asyncio.Event()
         self.lock = asyncio.Lock()
         self._caps = caps
+        self.limits_in_flight = "in_flight" in (caps or {})
+        self._held = 0.0 if self.limits_in_flight else float("inf")
+        self._is_answered = True
         self._epoch = 0
         self._report = PermitReport()
         self._limits: dict[str, Mapping[str, float]] = {}
@@ -308,12 +307,15 @@ class ModelGate:
             self._accept(call)
         self._number += 1
         self._reported_at = now
+        in_flight = self.in_flight
+        if self.limits_in_flight and not self._is_answered:
+            in_flight = max(in_flight, int(self._held))
         report = replace(
             self._report,
             number=self._number,
             wanted=len(self.queue) + parked,
             parked=parked,
-            in_flight=self.in_flight,
+            in_flight=in_flight,
             epoch=self._epoch,
             recent=max(0, sum(self._recent)),
             was_free=not self.state.leased,
@@ -326,10 +328,22 @@ class ModelGate:
         self._report, self._limits, self.is_urgent = PermitReport(), {}, False
         return report
 
+    def hold_calls(self, report: PermitReport, permits: Permits | None) -> None:
+        """Note how many calls the others leave to this worker, if their number is limited.
+
+        Without an answer the report may have been received or not: fewer count.
+        """
+        if self.limits_in_flight:
+            self._is_answered = permits is not None
+            if permits is None:
+                self._held = min(self._held, report.in_flight)
+            else:
+                self._held = report.in_flight + permits.granted
+
     def keep_share(
         self, report: PermitReport, permits: Permits, now: float, chance: Callable[[], float]
     ) -> None:
-        """Note what may be used after this answer, should it be the last one.
+        """Note when the model may be used after this answer, should it be the last one.
 
         The first call after that comes at a random time: other workers are cut off at the same one.
         """
@@ -337,10 +351,8 @@ class ModelGate:
             return
         self._share = None
         if permits.leased:
-            is_capped = "in_flight" in (self._caps or {})
-            calls = report.in_flight + permits.granted if is_capped else float("inf")
             ends_at = self._reported_at + (report.away_ms or 0) / 1000
-            self._share = LastShare(now + SILENT_S, ends_at, calls)
+            self._share = LastShare(now + SILENT_S, ends_at)
             self._level, self._level_at = chance(), now + SILENT_S
 
     def holds_share(self, now: float) -> bool:
@@ -401,10 +413,11 @@ class ModelGate:
             begins_at = max(self._share.begins_at, self._next_parked)
             if not begins_at <= now < self._share.ends_at:
                 return self._without_share(begins_at - now)
-            most = int(max(0, min(most, self._share.calls - report.in_flight)))
+        most = int(max(0, min(most, self._held - self.in_flight)))
         if not self.rate:
             granted = min(most, report.wanted - report.parked)
-            return Permits(granted, most - granted, leased=self._share is not None)
+            is_leased = self._share is not None or self.limits_in_flight
+            return Permits(granted, most - granted, leased=is_leased)
         share = ALONE * self.rate / self.workers
         self._level = min(max(1.0, share), self._level + (now - self._level_at) * share)
         self._level_at = now
@@ -430,6 +443,7 @@ class ModelGate:
         if reason:
             state = replace(state, reason=reason, detail=report.detail)
         is_probe = reason is None and report.wanted > 0 and now >= self.paused_until
+        is_probe = is_probe and self.in_flight < self._held
         is_parked = is_probe and report.wanted == report.parked
         left_s = PROBE_ALONE_S if is_probe or reason else max(0.0, self.paused_until - now)
         return replace(
@@ -473,8 +487,11 @@ class ModelGate:
     @property
     def has_news(self) -> bool:
         """Whether there is something to exchange."""
-        is_leased = not self.is_free and bool(self.in_flight) and self.reason is None
-        return bool(self.queue) or self.is_urgent or is_leased
+        if self.limits_in_flight:
+            is_counted = self._held > 0
+        else:
+            is_counted = not self.is_free and bool(self.in_flight) and self.reason is None
+        return bool(self.queue) or self.is_urgent or is_counted
 
     def _accept(self, call: CallUnderWay) -> None:
         if self._unsure.pop(id(call), None) and call.epoch == self._epoch:
@@ -537,6 +554,7 @@ class RateLimiter:
         if found := self._gates.get(at):
             return found
         provider = name.partition(":")[0]
+        caps = caps if self._exchange else None
         keys = (f"{name}@{fingerprint}", f"{provider}@{fingerprint}")
         gate = ModelGate(known_as or name, keys, caps, self._grace_s)
         self._gates[at] = gate
@@ -555,10 +573,14 @@ class RateLimiter:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def enter(self, gate: ModelGate, call: QueuedCall) -> CallUnderWay:
-        """Return when the call may be made. Raises ModelWaits if that takes more than `WAIT_S`."""
+        """Return when the call may be made. Raises ModelWaits if that takes more than `WAIT_S`.
+
+        If calls in flight are limited, the permit of a parked refinement lets it ask: only an
+        exchange of this worker counts its call from when it begins.
+        """
         clock = asyncio.get_running_loop().time
         now = clock()
-        if call.has_permit:
+        if call.has_permit and not gate.limits_in_flight:
             gate.begin_parked(now)
             await self._space_out(gate, now)
         elif gate.enters(now):
@@ -615,7 +637,9 @@ class RateLimiter:
             raise
 
     async def _wait(self, gate: ModelGate, call: QueuedCall, now: float) -> None:
-        if gate.expected_wait_s(now, len(gate.queue)) > WAIT_S or (
+        if call.has_permit:
+            gate.give_back(1)
+        elif gate.expected_wait_s(now, len(gate.queue)) > WAIT_S or (
             gate.reason and now < gate.paused_until
         ):
             raise gate.waits(now)
@@ -672,6 +696,7 @@ class RateLimiter:
             report = gate.report(parked, loop.time())
             permits = await self._answer(gate, report)
             now = loop.time()
+            gate.hold_calls(report, permits)
             if permits is not None:
                 gate.keep_share(report, permits, now, self._chance)
             gate.learn(permits or gate.alone(report, now), now)

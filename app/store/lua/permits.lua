@@ -73,7 +73,9 @@ end
 
 local m, p = load(model), load(provider)
 local was_leased = m.leased_until and m.leased_until > at or report.caps ~= nil
-local dt = math.max(0, math.min(at - (m.at or at), 60000)) / 1000
+local most_at_once = report.caps and report.caps.in_flight
+local silence = at - (m.at or at)
+local dt = math.max(0, math.min(silence, 60000)) / 1000
 m.at = at
 
 -- A refused key stops all models of a provider, yet it may be that only one of them is forbidden, or
@@ -189,6 +191,11 @@ local function others_under_way()
     m.calls = 0
     redis.call('DEL', mine, expiries, apart)
   end
+  if most_at_once and silence > SILENT_MS then  -- no worker could report: their calls go on
+    for _, name in ipairs(redis.call('ZRANGE', expiries, 0, -1)) do
+      if redis.call('HGET', mine, name) ~= '0' then redis.call('ZINCRBY', expiries, silence, name) end
+    end
+  end
   local gone = redis.call('ZRANGE', expiries, '-inf', at, 'BYSCORE')
   gone[#gone + 1] = worker
   for _, name in ipairs(gone) do
@@ -216,7 +223,7 @@ end
 local function hold(kind, rate, need, most)
   local burst = math.max(rate * present, need)
   local level = m[kind .. '_level'] or burst
-  m[kind .. '_level'] = math.min(level + rate * present * dt, burst, most or burst)
+  m[kind .. '_level'] = math.min(level + rate * present * dt + report.returned * need, burst, most or burst)
   m[kind .. '_rate'] = rate
 end
 
@@ -257,7 +264,7 @@ local function allowed(in_flight)
     local level = m[kind .. '_level']
     if level then most = math.min(most, level / need) end
   end
-  most = math.min(most, (report.caps and report.caps.in_flight or math.huge) - in_flight)
+  most = math.min(most, (most_at_once or math.huge) - in_flight)
   local function whole(count) return math.max(0, math.floor(math.min(count, most) + 1e-6)) end
   return whole(now), whole(soon)
 end
@@ -287,8 +294,12 @@ local is_leased = (m.leased_until and m.leased_until > at) or report.caps ~= nil
 local opened = m.open_at and m
 local granted, parked
 if opened then
-  local is_probe = report.wanted > 0 and probe(opened)
-  parked = is_probe and report.wanted == report.parked and 1 or 0
+  local is_parked = report.wanted == report.parked
+  local has_room = not most_at_once or others + report.in_flight < most_at_once
+  -- Where calls in flight are limited, a parked refinement is only invited: its call asks for the probe.
+  local is_invited = most_at_once and is_parked and at >= opened.probe_at
+  local is_probe = report.wanted > 0 and has_room and (is_invited or probe(opened))
+  parked = is_probe and is_parked and 1 or 0
   granted = is_probe and 1 - parked or 0
 elseif is_leased then
   granted, parked = shared_out(allowed(others + report.in_flight))
