@@ -15,7 +15,7 @@ from app.access import Caller
 from app.api.access import MANAGED, SAFE, routed_path
 from app.api.dependencies import idempotency_key
 from app.api.problems import OPENAI, response_of
-from app.contract.access import OPERATOR, Quotas
+from app.contract.access import OPERATOR
 from app.contract.errors import HoneError, MalformedHeader
 from app.store import Cells
 from app.store.cell_records import missing
@@ -90,7 +90,6 @@ class InCell:
         key = None
         with suppress(MalformedHeader):  # the route says so
             key = idempotency_key(Headers(scope=scope).get("idempotency-key"))
-        quotas: Quotas = caller.quotas
-        number = cells.homes_of(caller.tenant, quotas, key)[0]
+        number = cells.homes_of(caller.tenant, key)[0]
         cells.require_checked(number)
         return number

@@ -30,7 +30,7 @@ from app.contract.invalid_values import sentence_of
 from app.local.embedded import DataDirInUse, EmbeddedRedis, url_of_running
 
 if TYPE_CHECKING:
-    from app.access import Keyring, Tenants
+    from app.access import Keyring
     from app.store import Cells, Store
     from app.store.archive_check import ArchiveFindings
 
@@ -135,13 +135,6 @@ def keyring_of(store: "Store") -> "Keyring":
     from app.access import Keyring  # noqa: PLC0415
 
     return Keyring(store.access, read_settings())
-
-
-def tenants_of(store: "Store") -> "Tenants":
-    """Return the tenants of a service."""
-    from app.access import Tenants  # noqa: PLC0415
-
-    return Tenants(store.access)
 
 
 @cells.command(name="add")
@@ -303,14 +296,16 @@ def set_quotas(
     ] = None,
 ) -> None:
     """Replace the quotas of a tenant, within a second."""
+    from app.access import Tenants  # noqa: PLC0415
+
     given = dict(entry.partition("=")[::2] for entry in quotas or ())
     wanted = {name: text.split(",") if name == "models" else text for name, text in given.items()}
     try:
         read = Quotas.model_validate(wanted)
     except ValidationError as invalid:
         raise _refused(invalid, Quotas) from None
-    on_store(
-        lambda store: tenants_of(store).set_quotas(OPERATOR, tenant, read),
+    on_cells(
+        lambda cells: Tenants(cells.access).set_quotas(OPERATOR, tenant, read),
         "tenants set",
         tenant,
         may_begin=True,

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from app.contract.access import Quotas
 from app.contract.errors import HoneError, Overloaded, QuotaExceeded, Unavailable
 from app.contract.pairs import WantedPairs
 from app.contract.requests import RefinementRequest
@@ -39,7 +38,7 @@ class Spread(Service):
         quotas = await self._quotas_of(tenant)
         await self._cells.access.require_spending_left(tenant, quotas)
         refusal: HoneError | None = None
-        for number in await self._cells_for(tenant, quotas, key):
+        for number in await self._cells_for(tenant, key):
             service = self._services[number]
             try:
                 self._cells.require_checked(number)
@@ -58,14 +57,14 @@ class Spread(Service):
         assert refusal is not None
         raise refusal
 
-    async def _cells_for(self, tenant: str, quotas: Quotas, key: str | None) -> list[int]:
-        """Return the cells to try; where a key was used before a change of cells it stays."""
+    async def _cells_for(self, tenant: str, key: str | None) -> list[int]:
+        """Return the cells to try; where a key was used before homes moved it stays."""
         if key is not None:
-            for number in self._cells.earlier_homes_of(tenant, quotas, key):
+            for number in self._cells.earlier_homes_of(tenant, key):
                 self._cells.require_checked(number)
                 if await self._cells.stores[number].knows(tenant, key):
                     return [number]
-        return self._cells.homes_of(tenant, quotas, key)
+        return self._cells.homes_of(tenant, key)
 
     async def pairs(self, tenant: str, wanted: WantedPairs) -> AsyncIterator[bytes]:
         """Return the preference pairs in all cells, one cell after the other."""

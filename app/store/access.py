@@ -157,9 +157,12 @@ class AccessStore:
 
     async def set_quotas(self, tenant: str, quotas: Quotas) -> None:
         """Replace the quotas of a tenant; every process goes by them within a second."""
+        await self._store_quotas(tenant, quotas)
+        await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
+
+    async def _store_quotas(self, tenant: str, quotas: Quotas) -> None:
         text = quotas.model_dump_json(exclude_none=True)
         await self._committer.execute("HSET", keys.TENANTS, tenant, text)
-        await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
 
     async def tenants(self) -> tuple[str, ...]:
         """Return every tenant that has, or had, a key or quotas, and the operator's."""

@@ -5,7 +5,7 @@ and of each tenant presets, endpoints and keys of providers.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from hashlib import blake2b
 from uuid import uuid4
@@ -13,13 +13,11 @@ from uuid import uuid4
 from pydantic_core import from_json, to_json
 from ulid import ULID
 
-from app.contract.access import Quotas
 from app.contract.errors import Conflict
 from app.contract.status import TERMINAL, Status
 from app.contract.values import value
 from app.store.redis import keys
 from app.store.redis.committer import Committer, replies_in_order
-from app.store.redis.scripts import REPLACE_FIELD
 from app.store.state import cell_coded_in
 
 CODED_SINCE = b"coded_since"
@@ -30,9 +28,6 @@ PREPARED_MS = 5_000
 
 LOOKED_BACK_MS = 24 * 3_600_000
 """How long a key of idempotency is looked up where it was before a change of cells."""
-
-QUOTA_OF_A_CELL = {"queued": 50, "in_flight": 50, "bytes_stored": 50 * 2**20}
-"""A tenant has a further home cell for every so many."""
 
 OF_ENDPOINT = ("url", "secret", "previous_until")
 
@@ -88,48 +83,20 @@ class Roster:
         """Return the cells to which submissions go at a time, by default after all changes."""
         return [number for number, opened in sorted(self.opened.items()) if opened.at(at_ms)]
 
-    def before_changes(self, now_ms: int) -> list[list[int]]:
-        """Return to which cells they went before each change of the last 24 hours."""
-        changes = {
+    def changed_at(self, now_ms: int) -> set[int]:
+        """Return when that changed within the last 24 hours."""
+        return {
             at
             for opened in self.opened.values()
             for at in (opened.since, opened.until)
             if at and now_ms - LOOKED_BACK_MS < at <= now_ms
         }
-        return [self.taking(at - 1) for at in changes]
 
     def cell_of(self, record_id: str) -> int:
         """Return the cell of a refinement or batch: 0 of those from before cells were added."""
         if not self.coded_from or record_id[-ULID_CHARACTERS:] < self.coded_from:
             return 0
         return cell_coded_in(record_id)
-
-
-def homes(tenant: str, quotas: Quotas, cells: Sequence[int]) -> list[int]:
-    """Return the cells of a tenant among those that take submissions, the first one preferred.
-
-    Without quotas that are counted in each cell these are all of them.
-    """
-    counts = (
-        limit // each
-        for name, each in QUOTA_OF_A_CELL.items()
-        if (limit := getattr(quotas, name)) is not None
-    )
-    most = max(1, min(counts, default=len(cells)))
-    return sorted(cells, key=lambda cell: score(cell, tenant), reverse=True)[:most]
-
-
-def with_share(stored: bytes, tenant: str, cell: int, roster: Roster) -> bytes:
-    """Return stored quotas of a tenant with the share of a cell, none where it has no home."""
-    whole = from_json(stored)
-    whole.pop("share", None)
-    quotas = Quotas.model_validate(whole, extra="ignore")
-    its = homes(tenant, quotas, roster.taking())
-    share = dict(whole)
-    for name in QUOTA_OF_A_CELL.keys() & whole.keys():
-        each, more = divmod(whole[name], len(its))
-        share[name] = each + (its.index(cell) < more) if cell in its else 0
-    return to_json({**whole, "share": share})
 
 
 @value(slots=True)
@@ -222,24 +189,11 @@ class CellRecords:
                 unfinished += await self.committer.execute("ZCARD", its)
         return workers, unfinished, listed
 
-    async def share_out(self, roster: Roster) -> None:
-        """Give cell 0 its share of the quotas of all tenants."""
-        stored = await self.committer.execute("HGETALL", keys.TENANTS)
-        for tenant, before in stored.items():
-            after = with_share(before, tenant.decode(), 0, roster)
-            if after != before:
-                await self.committer.submit(REPLACE_FIELD, keys.TENANTS, tenant, before, after)
-
-    async def copy_from(self, source: "CellRecords", cell: int, roster: Roster) -> None:
-        """Copy what cell 0 has, with the share of this cell; the version comes last."""
+    async def copy_from(self, source: "CellRecords", quotas: Awaitable[None]) -> None:
+        """Copy what cell 0 has; `quotas` copies those. The version comes last."""
         for name in (keys.API_KEYS, keys.CELLS):
             await self._write_hash(name, await source.committer.execute("HGETALL", name))
-        quotas = await source.committer.execute("HGETALL", keys.TENANTS)
-        shared = {
-            tenant: with_share(stored, tenant.decode(), cell, roster)
-            for tenant, stored in quotas.items()
-        }
-        await self._write_hash(keys.TENANTS, shared)
+        await quotas
         await self._copy_tenants(source)
         words = ("ZRANGE", keys.ENDED_SESSIONS, 0, -1, "WITHSCORES")
         ended = await source.committer.execute(*words)

@@ -18,13 +18,14 @@ from app.contract.errors import HoneError, NotFound, Unavailable
 from app.contract.snapshot import SnapshotPage
 from app.contract.values import value
 from app.store.access import AccessStore
-from app.store.cell_records import CellLook, Roster, homes, note_missing, score
+from app.store.cell_records import CellLook, Roster, note_missing, score
 from app.store.creation import spent_up
 from app.store.redis.committer import Commands, Committer
 from app.store.redis.connection import RETRY_AFTER_S, UnusableRedis, is_away, refusals
 from app.store.redis.layout import Word
 from app.store.redis.scripts import OPEN_WATCH, LuaScript
 from app.store.refinements import decode_cursor, encode_cursor
+from app.store.shared_quotas import SharedQuotas, TenantRecord, homes
 from app.store.statistics import Statistics
 from app.store.store import Store
 
@@ -99,7 +100,10 @@ class Cells:
         self._newest = b"nothing yet"
         self._versions: dict[int, bytes] = {}
         self._keeping: asyncio.Task[None] | None = None
+        self._tenants: dict[str, TenantRecord] | None = None
+        self._unshared = set[str]()
         committers = [records.committer for records in self._records]
+        self.quotas = SharedQuotas(committers)
         self.access = AccessOfCells(self, committers)
         for number, store in enumerate(stores if len(stores) > 1 else ()):
             store.read_copies_through(_Copied(self, committers, number))
@@ -162,13 +166,13 @@ class Cells:
         here.sort(key=lambda number: self._versions.get(number) != self._newest)
         return 0 if 0 in here or not here else here[0]
 
-    def homes_of(self, tenant: str, quotas: Quotas, key: str | None) -> list[int]:
+    def homes_of(self, tenant: str, key: str | None) -> list[int]:
         """Return the cells for a submission in the order in which they are to be tried.
 
         One with a key of idempotency goes to one cell and nowhere else. The others go to the better
         of two by what waits.
         """
-        found = homes(tenant, quotas, self.roster.taking(self.now_ms()))
+        found = self._homes_at(tenant, self.now_ms())
         if key is not None:
             return [_home_of_key(tenant, key, found)]
         known = [number for number in found if number < len(self.stores)] or [0]
@@ -178,13 +182,21 @@ class Cells:
             return [others[0], first, *others[1:]]
         return here
 
-    def earlier_homes_of(self, tenant: str, quotas: Quotas, key: str) -> set[int]:
-        """Return where a key may have been used before a change of cells in the last 24 hours."""
+    def earlier_homes_of(self, tenant: str, key: str) -> set[int]:
+        """Return where a key may have been used before a change in the last 24 hours.
+
+        That is a change of the cells, or of the number of the tenant's homes.
+        """
         now_ms = self.now_ms()
-        return {
-            _home_of_key(tenant, key, homes(tenant, quotas, taking))
-            for taking in self.roster.before_changes(now_ms)
-        } - {*self.homes_of(tenant, quotas, key)}
+        changes = self.roster.changed_at(now_ms) | {*self._record_of(tenant).moved_at(now_ms)}
+        found = {_home_of_key(tenant, key, self._homes_at(tenant, at - 1)) for at in changes}
+        return found - {*self.homes_of(tenant, key)}
+
+    def _record_of(self, tenant: str) -> TenantRecord:
+        return (self._tenants or {}).get(tenant, TenantRecord({}))
+
+    def _homes_at(self, tenant: str, at_ms: int) -> list[int]:
+        return homes(tenant, self._record_of(tenant).homes_at(at_ms), self.roster.taking(at_ms))
 
     async def ask(self, ask: Callable[[Store], Awaitable[T]]) -> list[tuple[int, T]]:
         """Return the answer of each cell; those that are away are left out, and noted in `missing`.
@@ -302,10 +314,12 @@ class Cells:
         if newest is not None:
             self.roster = newest.roster
             self._ahead_ms = newest.at_ms - round(time.time() * 1000)
-            await self._share_out(newest.version)
+            there = [n for n, look in enumerate(looks) if look is not None]
+            await self._share_out(newest.version, there)
         else:
             copies = (look.roster for look in looks if look and look.roster.coded_from)
             self.roster = next(copies, self.roster)
+            await self._read_copies([n for n, look in enumerate(looks) if look is not None])
         await asyncio.gather(
             *(
                 self._complete(number, is_current=newest is None or newest.version == look.version)
@@ -314,11 +328,24 @@ class Cells:
             )
         )
 
-    async def _share_out(self, version: bytes) -> None:
-        if version != self._newest:
+    async def _share_out(self, version: bytes, there: Sequence[int]) -> None:
+        """Share out the quotas of all tenants after a change, else of those that are not so yet."""
+        with suppress(RedisError, OSError, TimeoutError):
+            if version != self._newest:
+                self._tenants = await self.quotas.records()
+                self._unshared = self.quotas.unsettled(self._tenants, self.roster)
+            elif not self._unshared or not await self.quotas.takes_turn():
+                return
+            for tenant in [*self._unshared]:
+                if await self.quotas.share(tenant, self.roster, there):
+                    self._unshared.discard(tenant)
+            self._newest = version
+
+    async def _read_copies(self, there: Sequence[int]) -> None:
+        """Read the homes of tenants for a process that has never reached cell 0."""
+        if self._tenants is None and there:
             with suppress(RedisError, OSError, TimeoutError):
-                await self._records[0].share_out(self.roster)
-                self._newest = version
+                self._tenants = await self.quotas.records(there[0])
 
     async def _look_at(self, number: int) -> CellLook | None:
         """Return what was found in a cell, if it answers."""
@@ -341,7 +368,8 @@ class Cells:
         """Take a cell that answers as one that is there, once it has what cell 0 has."""
         try:
             if not is_current:
-                await self._records[number].copy_from(self._records[0], number, self.roster)
+                quotas = self.quotas.copy(number, self.roster)
+                await self._records[number].copy_from(self._records[0], quotas)
                 self._versions[number] = self._newest
         except (RedisError, OSError, TimeoutError) as error:
             log.warning("cell %d has no new copy: %s", number, error)
@@ -391,6 +419,13 @@ class AccessOfCells(AccessStore):
     def __init__(self, cells: Cells, committers: Sequence[Committer]) -> None:
         super().__init__(committers[0] if cells.is_one else _Copied(cells, committers, 0))
         self._cells = cells
+
+    async def _store_quotas(self, tenant: str, quotas: Quotas) -> None:
+        cells = self._cells
+        if cells.is_one:
+            await super()._store_quotas(tenant, quotas)
+        else:
+            await cells.quotas.replace(tenant, quotas, cells.now_ms(), cells.roster)
 
     async def require_spending_left(self, tenant: str, quotas: Quotas) -> None:
         """Raise QuotaExceeded if a tenant has used up a quota of the day; cell 0 knows it alone."""

@@ -1,8 +1,10 @@
 """The API of several cells, each in a Redis of its own."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -10,12 +12,15 @@ import pytest
 from app.access import Tenants
 from app.access.tenants import erase_tenant, exported_tenant
 from app.contract.access import OPERATOR, Quotas
+from app.contract.errors import QuotaExceeded
 from app.queue import RefinementQueue
-from app.store import open_cells, open_worker_store
+from app.store import Cells, open_cells, open_worker_store
+from app.store.cell_records import LOOKED_BACK_MS
 from app.store.redis import keys
 from app.store.state import cell_coded_in
 from tests.api.conftest import running
 from tests.api.several_cells import CELLS, CellGroup, several_cells
+from tests.store.store_harness import new
 from tests.waiting import TIMEOUT_S, eventually
 
 TEXT = {"task": "Say it plainly.", "draft": "It is, so to speak, raining."}
@@ -188,3 +193,85 @@ async def test_what_a_tenant_has_is_exported_and_erased_in_every_cell(
         assert {cell_coded_in(it) for it in told} == {*range(CELLS)}
         assert await erase_tenant(cells, "default") == len(told)
     assert (await api.get("/v1/refinements")).json()["data"] == []
+
+
+def counted(group: CellGroup, tenant: str) -> list[int]:
+    listed = keys.listed_by_status(tenant, "queued")
+    return [group.command(cell, "ZCARD", listed) for cell in range(CELLS)]
+
+
+async def filled(cells: Cells, tenant: str) -> None:
+    """Submit in every cell until it refuses."""
+    for store in cells.stores:
+        with suppress(QuotaExceeded):
+            while True:
+                await store.create(new(tenant=tenant), None)
+
+
+async def test_a_shared_quota_is_not_exceeded_while_homes_move(group: CellGroup) -> None:
+    queue = RefinementQueue(group.settings.queue)
+    async with open_cells(group.settings, queue) as cells, open_cells(group.settings, queue) as b:
+        tenants = Tenants(cells.access)
+        await tenants.set_quotas(OPERATOR, "moves", Quotas(in_flight=120))
+        await cells.changed(["moves"])
+        await filled(b, "moves")
+        for limit in (49, 150, 60):
+            await tenants.set_quotas(OPERATOR, "moves", Quotas(in_flight=limit))
+            await asyncio.gather(cells.changed(["moves"]), b.changed([]), filled(b, "moves"))
+            await filled(cells, "moves")
+            assert sum(counted(group, "moves")) <= 150
+        assert sum(counted(group, "moves")) == 150
+        await erase_tenant(cells, "moves")
+
+
+async def test_what_is_left_in_an_old_home_is_taken_from_the_new_one(group: CellGroup) -> None:
+    queue = RefinementQueue(group.settings.queue)
+    async with open_cells(group.settings, queue) as cells:
+        await Tenants(cells.access).set_quotas(OPERATOR, "drains", Quotas(in_flight=10))
+        await cells.changed(["drains"])
+        await filled(cells, "drains")
+        old = next(n for n, found in enumerate(counted(group, "drains")) if found)
+        group.open(*{1, 2} - {old}, until=None)
+        group.command(0, "HSET", keys.CELLS, old, json.dumps({"since": 0, "until": 1}))
+        group.command(0, "HSET", keys.ACCESS, "version", "drained")
+        await cells.changed([])
+        await filled(cells, "drains")
+        assert sum(counted(group, "drains")) == 10
+        page = await cells.stores[old].page("drains", limit=4)
+        for record in page.data:
+            await cells.stores[old].erase("drains", record.id)
+
+        while sum(counted(group, "drains")) < 10:
+            await asyncio.sleep(0.1)
+            await filled(cells, "drains")
+        assert (sum(counted(group, "drains")), counted(group, "drains")[old]) == (10, 6)
+        await erase_tenant(cells, "drains")
+    group.open(0, 1, 2)
+
+
+async def moved(group: CellGroup, cells: Cells, tenant: str, at_ms: float) -> None:
+    """Let the moves of a tenant's homes have been at another time."""
+    stored = json.loads(group.command(0, "HGET", keys.TENANTS, tenant))
+    stored["moves"] = [(round(at_ms), most) for _, most in stored["moves"]]
+    group.command(0, "HSET", keys.TENANTS, tenant, json.dumps(stored))
+    await cells.changed([])
+
+
+async def test_a_key_used_before_a_change_of_quotas_is_found_where_it_was(
+    group: CellGroup,
+) -> None:
+    async with open_cells(group.settings, RefinementQueue(group.settings.queue)) as cells:
+        tenants = Tenants(cells.access)
+        await tenants.set_quotas(OPERATOR, "keyed", Quotas(in_flight=150))
+        await cells.changed(["keyed"])
+        before = {f"key {n}": cells.homes_of("keyed", f"key {n}") for n in range(20)}
+        assert len({home for home, *_ in before.values()}) == CELLS
+        await tenants.set_quotas(OPERATOR, "keyed", Quotas(in_flight=40))
+        await cells.changed(["keyed"])
+        assert {key: cells.homes_of("keyed", key) for key in before} == before  # for 5 seconds
+        await moved(group, cells, "keyed", time.time() * 1000 - 1_000)
+        assert len({home for key in before for home in cells.homes_of("keyed", key)}) == 1
+        for key, (home,) in before.items():
+            assert home in {*cells.homes_of("keyed", key), *cells.earlier_homes_of("keyed", key)}
+        await moved(group, cells, "keyed", time.time() * 1000 - LOOKED_BACK_MS)
+        assert not any(cells.earlier_homes_of("keyed", key) for key in before)

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -14,9 +15,10 @@ from ulid import ULID
 
 from app.contract.access import Quotas
 from app.contract.snapshot import SnapshotPage
-from app.store.cell_records import Opened, Roster, homes, with_share
+from app.store.cell_records import Opened, Roster
 from app.store.cells import merged
 from app.store.refinements import decode_cursor, encode_cursor
+from app.store.shared_quotas import TenantRecord, homes, homes_for
 from app.store.state import ID_PREFIX, cell_coded_in, coded
 from app.store.statistics import added_up
 
@@ -52,9 +54,9 @@ def test_what_was_made_before_cells_were_added_is_in_cell_0() -> None:
 
 
 def test_a_cell_that_is_added_moves_its_part_of_the_tenants_only() -> None:
-    tenants, quotas = [f"tenant-{n}" for n in range(4_000)], Quotas(in_flight=1)
-    before = {it: homes(it, quotas, range(4)) for it in tenants}
-    after = {it: homes(it, quotas, range(5)) for it in tenants}
+    tenants = [f"tenant-{n}" for n in range(4_000)]
+    before = {it: homes(it, 1, range(4)) for it in tenants}
+    after = {it: homes(it, 1, range(5)) for it in tenants}
     moved = [it for it in tenants if before[it] != after[it]]
     assert {cell for it in moved for cell in after[it]} == {4}
     assert 600 < len(moved) < 1_000  # a fifth
@@ -74,18 +76,44 @@ def test_a_cell_that_is_added_moves_its_part_of_the_tenants_only() -> None:
     ],
 )
 def test_a_tenant_has_a_home_for_every_fifty(quotas: Quotas, number: int) -> None:
-    assert len(homes(TENANT, quotas, range(8))) == number
+    assert len(homes(TENANT, homes_for(quotas.model_dump()), range(8))) == number
 
 
 @given(st.integers(1, 2_000), st.integers(1, 9))
 def test_the_shares_of_a_quota_add_up_to_it(limit: int, number: int) -> None:
     roster = Roster({cell: Opened() for cell in range(number)})
-    stored = json.dumps({"in_flight": limit, "models": ["openai:*"]}).encode()
-    shared = [json.loads(with_share(stored, TENANT, cell, roster)) for cell in range(number)]
-    assert sum(it["share"]["in_flight"] for it in shared) == limit
-    assert {it["in_flight"] for it in shared} == {limit}
-    again = with_share(json.dumps(shared[0]).encode(), TENANT, 0, roster)
-    assert json.loads(again) == shared[0]
+    record = TenantRecord.of(json.dumps({"in_flight": limit, "models": ["openai:*"]}).encode())
+    wanted = record.wanted(TENANT, roster, number)
+    assert sum(share["in_flight"] for share in wanted.values()) == limit
+    record = replace(record, held=wanted)
+    stored = [json.loads(record.stored_in(cell, wanted)) for cell in range(number)]
+    assert [it["share"] for it in stored] == [{**record.quotas, **it} for it in wanted.values()]
+    assert {it["in_flight"] for it in stored} == {limit}
+    assert TenantRecord.of(record.stored_in(0, wanted)) == record
+
+
+@given(
+    st.integers(1, 300),
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 200), st.booleans()), min_size=1),
+)
+def test_what_is_given_out_and_what_is_used_is_never_more_than_the_quota(
+    limit: int, cells: list[tuple[int, int, bool]]
+) -> None:
+    roster = Roster({cell: Opened() for cell in range(0, len(cells), 2)})
+    held = {cell: {"in_flight": held} for cell, (held, _, _) in enumerate(cells)}
+    record = TenantRecord({"in_flight": limit}, held=held)
+    wanted = record.wanted(TENANT, roster, len(cells))
+    uses = {
+        cell: {"in_flight": min(used, held)}
+        for cell, (held, used, is_there) in enumerate(cells)
+        if is_there
+    }
+    after = record.held_with(uses, wanted)
+    before_raise = sum(
+        max(min(wanted[n]["in_flight"], held), uses[n]["in_flight"]) if n in uses else held
+        for n, (held, _, _) in enumerate(cells)
+    )
+    assert sum(amounts["in_flight"] for amounts in after.values()) <= max(limit, before_raise)
 
 
 def test_what_cells_have_learnt_about_the_same_is_added_up() -> None:

@@ -11,28 +11,33 @@ local function count_bytes(id, tenant)
   redis.call('HINCRBY', STORED, tenant, bytes - before)
 end
 
--- Returns the quotas of a tenant, of several cells its share in this one; nothing if there are none.
+-- Returns the quotas of a tenant, of several cells its share in this one, and all of them; nothing if there are none.
 local function quotas_of(tenant)
   local stored = redis.call('HGET', TENANTS, tenant)
   local quotas = stored and cjson.decode(stored)
-  return quotas and (quotas.share or quotas)
+  return quotas and (quotas.share or quotas), quotas
+end
+
+-- Returns what counts against the quotas for refinements of a tenant.
+local function uses_of(tenant)
+  local by_status = LIST .. tenant .. BY_STATUS
+  local queued = redis.call('ZCARD', by_status .. 'queued')
+  local held = redis.call('ZCARD', by_status .. 'running') + redis.call('ZCARD', by_status .. 'canceling')
+  local spent = SPENT .. tenant .. ':' .. math.floor(clock() / DAY_MS)
+  local tokens, cost_usd = unpack(redis.call('HMGET', spent, 'tokens', 'cost_usd'))
+  return { queued = queued, in_flight = queued + held, tokens_per_day = tonumber(tokens or 0),
+    cost_usd_per_day = tonumber(cost_usd or 0),
+    bytes_stored = tonumber(redis.call('HGET', STORED, tenant) or 0) }
 end
 
 -- Returns a quota for refinements that a tenant has reached, and its value; nothing if there is none. With
 -- `only`, the names of quotas, the others do not count.
 local function reached(tenant, only)
-  local quotas, by_status = quotas_of(tenant), LIST .. tenant .. BY_STATUS
+  local quotas, all = quotas_of(tenant)
   if not quotas then return end
-  local queued = redis.call('ZCARD', by_status .. 'queued')
-  local held = redis.call('ZCARD', by_status .. 'running') + redis.call('ZCARD', by_status .. 'canceling')
-  local spent = SPENT .. tenant .. ':' .. math.floor(clock() / DAY_MS)
-  local tokens, cost_usd = unpack(redis.call('HMGET', spent, 'tokens', 'cost_usd'))
-  local uses = { queued = queued, in_flight = queued + held, tokens_per_day = tonumber(tokens or 0),
-    cost_usd_per_day = tonumber(cost_usd or 0),
-    bytes_stored = tonumber(redis.call('HGET', STORED, tenant) or 0) }
-  for quota, used in pairs(uses) do
+  for quota, used in pairs(uses_of(tenant)) do
     local most = quotas[quota]
     local counts = not only or only[quota]
-    if counts and most and most ~= cjson.null and used >= most then return quota, most end
+    if counts and most and most ~= cjson.null and used >= most then return quota, all[quota] end
   end
 end
