@@ -75,12 +75,6 @@ def on_store(
     return on_cells(lambda cells: work(cells.stores[0]), action, about, may_begin=may_begin)
 
 
-def on_served_cell(work: "Callable[[Store], Awaitable[T]]", action: str = "") -> T:
-    """Return what `work` returns for the store of the cell that HONE_CELL names, or of cell 0."""
-    number = read_settings().cell or 0
-    return on_cells(lambda cells: work(cells.stores[number]), action)
-
-
 def on_cells(
     work: "Callable[[Cells], Awaitable[T]]",
     action: str = "",
@@ -403,24 +397,30 @@ def check_archive(
     """
     from app.store.archive_check import RefusedDeletion  # noqa: PLC0415
 
-    async def checked(store: "Store") -> "ArchiveFindings":
-        found = await store.archive_check.compare(reads=read)
+    async def checked(cells: "Cells") -> "list[ArchiveFindings]":
+        check = await cells.archive_check()
+        found = await check.compare(reads=read)
         if delete:
-            await store.archive_check.delete(found)
+            await check.delete(found)
         return found
 
     try:
-        found = on_served_cell(checked, "archive check --delete" if delete else "")
+        findings = on_cells(checked, "archive check --delete" if delete else "")
     except RefusedDeletion as refused:
         raise CliError(f"nothing was deleted: {refused}") from None
+    for found in findings:
+        _tell(found, delete=delete, read=read)
+    if any(found.missing or found.damaged for found in findings):
+        raise typer.Exit(1)
+
+
+def _tell(found: "ArchiveFindings", *, delete: bool, read: bool) -> None:
     say(console(), f"installation {found.installation}: {found.objects} objects")
     gone = f"deleted: {len(found.deletable)}" if delete else f"old enough: {len(found.deletable)}"
     _say_some(f"without a stub: {len(found.unnamed)}, {gone}", [at.path for at in found.unnamed])
     _say_some(f"refinements without their object: {len(found.missing)}", found.missing)
     if read:
         _say_some(f"damaged: {len(found.damaged)}", found.damaged)
-    if found.missing or found.damaged:
-        raise typer.Exit(1)
 
 
 def _say_some(what: str, names: Sequence[str]) -> None:
@@ -446,10 +446,11 @@ def restore_archive(
     It exits with 1 if an object cannot be read, and passes over it.
     """
 
-    async def rebuilt(store: "Store") -> tuple[int, Sequence[str]]:
-        return await store.archive_check.restore(installation), store.unreadable_objects
+    async def rebuilt(cells: "Cells") -> tuple[int, Sequence[str]]:
+        check = await cells.archive_check()
+        return await check.restore(installation), check.unreadable
 
-    restored, unreadable = on_served_cell(rebuilt, "archive restore")
+    restored, unreadable = on_cells(rebuilt, "archive restore")
     say(console(), f"restored: {restored} refinements")
     _fail_for(unreadable)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ KEPT = timedelta(days=7)
 """For which an object without a stub is kept: an older copy of Redis may still name it."""
 MOST_DELETED = 0.01
 COMPARED_AT_ONCE = 500
+NOTHING_YET = "Redis does not know its installation: nothing was archived yet"
 OF_BATCH = (b"batch", b"position", b"outcome")
 
 
@@ -43,6 +44,15 @@ class ArchiveFindings:
     """Ids of stubs without their object."""
     damaged: tuple[str, ...] = ()
     """What is wrong with objects that cannot be read, if they were read."""
+
+    def require_few(self) -> None:
+        """Raise RefusedDeletion if more than a hundredth of all would be deleted."""
+        if len(self.deletable) > MOST_DELETED * self.objects:
+            raise RefusedDeletion(
+                f"{len(self.deletable)} of {self.objects} objects would be deleted, more than"
+                f" {MOST_DELETED:.0%}: is this an older copy of Redis? `hone archive restore`"
+                " rebuilds what Redis has lost"
+            )
 
 
 class ArchiveCheck:
@@ -97,12 +107,7 @@ class ArchiveCheck:
     async def delete(self, found: ArchiveFindings) -> None:
         """Delete what is `deletable`; raise RefusedDeletion for more than a hundredth of all."""
         await self._archive.require(found.installation)
-        if len(found.deletable) > MOST_DELETED * found.objects:
-            raise RefusedDeletion(
-                f"{len(found.deletable)} of {found.objects} objects would be deleted, more than"
-                f" {MOST_DELETED:.0%}: is this an older copy of Redis? `hone archive restore`"
-                " rebuilds what Redis has lost"
-            )
+        found.require_few()
         for at in found.deletable:
             await self._archive.delete(at)
 
@@ -113,12 +118,20 @@ class ArchiveCheck:
         Redis that has none yet becomes that installation. What cannot be read is passed over, and
         noted in `unreadable`.
         """
-        source, restored = installation or await self._installation(), 0
-        await self._archive.require(source)
+        source = installation or await self._installation()
+        return await self.restore_from(source, await self.records(source))
+
+    async def records(self, installation: str) -> list[ArchivedAt]:
+        """Return the objects of an installation, which must have its mark."""
+        await self._archive.require(installation)
+        return [at for at, _ in await self._archive.records(installation)]
+
+    async def restore_from(self, source: str, records: Iterable[ArchivedAt]) -> int:
+        """Do what `restore` does, with these objects of an installation."""
         await self._committer.execute("HSETNX", keys.ARCHIVE, "installation", source)
-        own = await self._installation()
+        own, restored = await self._installation(), 0
         objects: dict[tuple[str, str], list[ArchivedAt]] = defaultdict(list)
-        for at, _ in await self._archive.records(source):
+        for at in records:
             objects[at.tenant, at.id].append(at)
         async for of, name in self._named(list(objects)):
             if name is not None and [at.name for at in objects[of]] != [name]:
@@ -173,10 +186,20 @@ class ArchiveCheck:
         packed = replace(packed, request={**packed.request, SECRETS: anew})
         return replace(record, entries=[(entry_id, {**first, b"packed": packed.packed()}), *rest])
 
+    async def known_installation(self) -> str:
+        """Return the installation of this Redis; empty if nothing was archived."""
+        found = await self._committer.execute("HGET", keys.ARCHIVE, "installation")
+        return "" if found is None else str(found.decode())
+
+    async def known_of(self, records: Iterable[ArchivedAt]) -> set[tuple[str, str]]:
+        """Return tenant and id of those of which this Redis has anything."""
+        found = self._named([*{(at.tenant, at.id) for at in records}])
+        return {of async for of, name in found if name != ""}
+
     async def _installation(self) -> str:
         found = await self._committer.execute("HGET", keys.ARCHIVE, "installation")
         if found is None:
-            raise ArchiveAway("Redis does not know its installation: nothing was archived yet")
+            raise ArchiveAway(NOTHING_YET)
         await self._archive.require(found.decode())
         return str(found.decode())
 
@@ -223,3 +246,72 @@ class ArchiveCheck:
                 if stub is not None:
                     found.append((keys.following(name, keys.SUMMARY), archived.decode()))
         return found
+
+
+class CellsArchiveCheck:
+    """What an operator does with the archives of all cells, none of which may be away.
+
+    Raises redis errors and ArchiveAway. `cell_of` tells the cell of an id.
+    """
+
+    def __init__(self, checks: Sequence[ArchiveCheck], cell_of: Callable[[str], int]) -> None:
+        self._checks = checks
+        self._cell_of = cell_of
+
+    @property
+    def unreadable(self) -> list[str]:
+        """What is wrong with the objects that could not be read so far."""
+        return [*dict.fromkeys(what for check in self._checks for what in check.unreadable)]
+
+    async def compare(self, *, reads: bool = False) -> list[ArchiveFindings]:
+        """Return what does not fit in each cell that has archived anything; nothing is changed.
+
+        An object is unnamed if no cell has anything of its refinement.
+        """
+        own = await self._installations()
+        having = [check for check, found in zip(self._checks, own, strict=True) if found]
+        if not having:
+            raise ArchiveAway(NOTHING_YET)
+        return [
+            await self._seen_by_others(check, await check.compare(reads=reads)) for check in having
+        ]
+
+    async def delete(self, found: Sequence[ArchiveFindings]) -> None:
+        """Delete what is `deletable` as `ArchiveCheck.delete` does, and nothing if one refuses."""
+        for findings in found:
+            findings.require_few()
+        for findings in found:
+            await self._checks[0].delete(findings)
+
+    async def restore(self, installation: str = "") -> int:
+        """Rebuild what Redis has lost as `ArchiveCheck.restore` does, each in the cell of its id.
+
+        A cell that has no installation yet becomes one that no other cell is.
+        """
+        own, restored = await self._installations(), 0
+        sources = [installation] if installation else [*dict.fromkeys(filter(None, own))]
+        if not sources:
+            raise ArchiveAway(NOTHING_YET)
+        for source in sources:
+            by_cell: dict[int, list[ArchivedAt]] = defaultdict(list)
+            for at in await self._checks[0].records(source):
+                by_cell[self._cell_of(at.id)].append(at)
+            for cell, records in sorted(by_cell.items()):
+                if own[cell] or source not in own:
+                    own[cell] = own[cell] or source
+                    restored += await self._checks[cell].restore_from(source, records)
+        return restored
+
+    async def _installations(self) -> list[str]:
+        return [await check.known_installation() for check in self._checks]
+
+    async def _seen_by_others(
+        self, own: ArchiveCheck, findings: ArchiveFindings
+    ) -> ArchiveFindings:
+        unnamed, deletable = findings.unnamed, findings.deletable
+        for check in self._checks:
+            if check is not own and unnamed:
+                known = await check.known_of(unnamed)
+                unnamed = tuple(at for at in unnamed if (at.tenant, at.id) not in known)
+                deletable = tuple(at for at in deletable if (at.tenant, at.id) not in known)
+        return replace(findings, unnamed=unnamed, deletable=deletable)

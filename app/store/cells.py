@@ -18,6 +18,7 @@ from app.contract.errors import HoneError, NotFound, Unavailable
 from app.contract.snapshot import SnapshotPage
 from app.contract.values import value
 from app.store.access import AccessStore
+from app.store.archive_check import CellsArchiveCheck
 from app.store.cell_records import CellLook, Roster, note_missing, score
 from app.store.creation import spent_up
 from app.store.redis.committer import Commands, Committer
@@ -274,6 +275,22 @@ class Cells:
         with refusals():
             await self._records[0].drain(cell)
             await self._look_at_all()
+
+    async def archive_check(self) -> CellsArchiveCheck:
+        """Return what an operator does with the archives of all cells.
+
+        Raises Unavailable while one is away, or not known to this process, redis errors, and
+        ArchiveAway.
+        """
+        look = await self._records[0].look()
+        for number in {*range(len(self.stores)), *look.roster.opened}:
+            if number in self._away or number >= len(self.stores):
+                detail = f"cell {number} is away, and may have what others seem to have lost"
+                raise Unavailable(detail, retry_after_s=RETRY_AFTER_S)
+        return CellsArchiveCheck(
+            [store.archive_check for store in self.stores],
+            lambda record_id: 0 if self.is_one else self.of(record_id),
+        )
 
     async def facts(self) -> list[CellFacts]:
         """Return what an operator asks of each cell."""
