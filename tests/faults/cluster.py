@@ -46,6 +46,8 @@ from tests.waiting import TIMEOUT_S
 LEASE_S = 5.0
 GRACE_S = 5.0
 KEEP_EVERY_S = 0.05
+ENDING_S = 0.1
+"""Seconds for a signal to reach the descendants of a killed process."""
 NODE_TIMEOUT_MS = 2_000  # as docs/operations.md advises
 CELLS = 3
 ARCHIVE = "archive"
@@ -155,9 +157,8 @@ class Cluster:
     def ports(self, pid: int) -> frozenset[int]:
         """Return the ends of connections to the model server of a process and its children."""
         ports: set[int] = set()
-        with suppress(psutil.Error):
-            process = psutil.Process(pid)
-            for each in (process, *process.children(recursive=True)):
+        for each in _tree(pid):
+            with suppress(psutil.Error):
                 opened = each.net_connections("tcp4")
                 ports |= {
                     it.laddr.port for it in opened if it.raddr and it.raddr.port == self.models.port
@@ -166,13 +167,13 @@ class Cluster:
 
     def kill(self, process: KeptProcess) -> None:
         """Kill a process at once and start it again, as a supervisor would."""
-        process.send(signal.SIGSTOP)  # so that what it has in hand is what is noted
         is_worker = process.name.startswith("worker")
-        if is_worker:
-            now = time.time()
-            self.losses.append(Loss("kill", now, now + SEEN_LATE_S, self.ports(process.pid)))
-        process.send(signal.SIGKILL)
-        process.wait()
+        with _stopped(process.pid):
+            if is_worker:
+                now = time.time()
+                self.losses.append(Loss("kill", now, now + SEEN_LATE_S, self.ports(process.pid)))
+            process.send(signal.SIGKILL)
+            process.wait()
         process.start()
         self.counts["workers killed" if is_worker else "kills of the API"] += 1
 
@@ -303,8 +304,7 @@ class Cluster:
         started = []
         for process in self.processes.values():
             process.is_wanted = False
-            with suppress(psutil.Error):
-                started += psutil.Process(process.pid).children(recursive=True)
+            started += _tree(process.pid)[1:]
             process.send(signal.SIGKILL)
             process.wait()
         for child in started:
@@ -335,8 +335,7 @@ class ServedCluster(Cluster):
 
     def kill(self, process: Any) -> None:
         """Kill a process at once; `hone serve` starts it again."""
-        with suppress(psutil.Error):
-            process.send(signal.SIGSTOP)
+        with suppress(psutil.Error), _stopped(process.pid):
             now = time.time()
             self.losses.append(Loss("kill", now, now + SEEN_LATE_S, self.ports(process.pid)))
             process.send(signal.SIGKILL)
@@ -436,6 +435,35 @@ class _Foreign:
         self.name = name
         self.pid = process.pid
         self.send = process.send_signal
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    """Return a process and its descendants; nothing if it has ended."""
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+@contextmanager
+def _stopped(pid: int) -> Iterator[None]:
+    """Keep a process and its descendants from running, so that they open no connections.
+
+    If the process is killed meanwhile, those that do not end with it go on.
+    """
+    stopped: list[psutil.Process] = []
+    while more := [it for it in _tree(pid) if it not in stopped]:  # one may be just starting
+        for each in more:
+            with suppress(psutil.Error):
+                each.suspend()
+        stopped += more
+    try:
+        yield
+    finally:
+        _, left = psutil.wait_procs(stopped, ENDING_S)
+        for each in left:
+            with suppress(psutil.Error):
+                each.resume()
 
 
 def broken_journals(client: Redis, refinement_id: str) -> Iterator[str]:
