@@ -88,8 +88,8 @@ bench: install ## compare Hone with its peers; BENCH=scale shows what grows with
 	$(BIN)/python -m benchmarks $(BENCH)
 
 examples: install ## run an example of every strategy and write docs/strategies.md
-	$(BIN)/python -m benchmarks.examples docs/strategies.md
-	$(BIN)/python -m benchmarks.json_repair docs/strategies/self_correction.md
+	$(BIN)/python -m benchmarks.examples docs/strategies.md docs/data/steps.txt
+	$(BIN)/python -m benchmarks.json_repair > docs/data/json-repair.txt
 
 lock: install ## update the lock files to the newest versions that pyproject.toml allows
 	$(COMPILE) pyproject.toml -o requirements.lock

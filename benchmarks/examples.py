@@ -1,4 +1,4 @@
-"""Plays one real example of every strategy: `python -m benchmarks.examples [PAGE]`.
+"""Plays one real example of every strategy: `python -m benchmarks.examples [PAGE STEPS]`.
 
 A script plays what `offline:editor` cannot; its scores prove nothing, so they are not shown.
 """
@@ -26,16 +26,15 @@ Written by `make examples`; nothing in it is typed by hand. Each strategy plays 
 real text with `offline:editor`: no language model, no network. What only a language model can do is
 played by a script instead, whose scores would prove nothing and are not shown. How a strategy is
 asked for, when to use it and when not to is on its own page. The requests differ, so the scores do
-not compare."""
-
-PATHS = """## The path of steps
-
-In the order they began; steps of parts side by side are mixed."""
+not compare. [The steps of each](data/steps.txt)."""
 
 COMPOSITIONS = """## Compositions
 
 What they are for and how they are asked for is in [compositions.md](compositions.md). Scripts play
-them all. Of a path of more than 20 steps the first 10 and the last 10 are shown."""
+them all."""
+
+STEPS = """The steps of each example on docs/strategies.md in the order in which they began; steps of parts side
+by side are mixed. Of a composition with more than 20 steps the first 10 and the last 10 are shown."""
 
 MOST_STEPS = 20
 
@@ -117,7 +116,7 @@ async def played(kind: str) -> tuple[str, str]:
         f"| [{kind}](strategies/{kind}.md) | {player.calls} | `{reason}`"
         f" | {shown} | `{outcome.score_from}` |"
     )
-    return row, f"**{kind}**: {' → '.join(f'`{step}`' for step in player.steps)}"
+    return row, f"{kind}: {' → '.join(player.steps)}"
 
 
 async def composed(name: str) -> tuple[str, str]:
@@ -125,31 +124,32 @@ async def composed(name: str) -> tuple[str, str]:
     player = scripted(COMPOSED[name])
     outcome = await player.play()
     assert outcome.reason is not None
-    steps = [f"`{step}`" for step in player.steps]
+    steps = list(player.steps)
     if len(steps) > MOST_STEPS:
         steps[MOST_STEPS // 2 : -MOST_STEPS // 2] = ["..."]
     row = f"| {name} | {player.calls} | `{outcome.reason.value}` |"
-    return row, f"**{name}**: {' → '.join(steps)}"
+    return row, f"{name}: {' → '.join(steps)}"
 
 
-async def page() -> str:
-    """Return the whole page."""
+async def page() -> tuple[str, str]:
+    """Return the whole page, and the steps of its examples."""
     done = [await played(kind) for kind in STRATEGIES if kind in EDITED or kind in SCRIPTED]
     head = ["| kind | model calls | stop reason | score | of |", "|---|---:|---|---:|---|"]
     rows, paths = zip(*done, strict=True)
     compositions, ways = zip(*[await composed(name) for name in COMPOSED], strict=True)
     shown = ["| composition | model calls | stop reason |", "|---|---:|---|", *compositions]
-    single = [INTRODUCTION, "", *head, *rows, "", PATHS, "", "\n\n".join(paths), ""]
-    return "\n".join([*single, COMPOSITIONS, "", *shown, "", "\n\n".join(ways), ""])
+    text = "\n".join([INTRODUCTION, "", *head, *rows, "", COMPOSITIONS, "", *shown, ""])
+    return text, "\n\n".join([STEPS, *paths, *ways, ""])
 
 
 def main() -> None:
-    """Print the page, or write it to a file."""
-    written = asyncio.run(page())
+    """Print the page and the steps, or write them to two files."""
+    text, steps = asyncio.run(page())
     if len(sys.argv) == 1:
-        print(written, end="")
-    else:
-        Path(sys.argv[1]).write_text(written)
+        print(text, steps, sep="\n", end="")
+        return
+    for path, written in zip(sys.argv[1:], (text, steps), strict=True):
+        Path(path).write_text(written)
 
 
 if __name__ == "__main__":

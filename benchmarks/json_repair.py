@@ -1,6 +1,6 @@
 """Repairs broken JSON documents by `self_correction` with the editor: no model, no network.
 
-    python -m benchmarks.json_repair [PAGE]
+    python -m benchmarks.json_repair > docs/data/json-repair.txt
 
 A seeded generator writes documents that satisfy a schema and breaks each with one to four named
 faults. A repair succeeds if the result satisfies the schema and has every original value.
@@ -8,10 +8,8 @@ faults. A repair succeeds if the result satisfies the schema and has every origi
 
 import asyncio
 import json
-import sys
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
 from app.contract.requests import RefinementRequest
@@ -22,7 +20,6 @@ from workers.model_registry import Editor
 from workers.validators.violation import Body
 
 SEED, DOCUMENTS = 3, 50
-START, END = "<!-- figures -->", "<!-- end of figures -->"
 
 
 @dataclass(frozen=True)
@@ -86,22 +83,11 @@ def report(done: list[Mended], seed: int) -> str:
     return "\n".join(lines)
 
 
-def written_into(text: str, figures: str) -> str:
-    """Return a page with its figures replaced."""
-    before, rest = text.split(f"{START}\n", 1)
-    return f"{before}{START}\n\n{figures}\n\n{END}{rest.split(END, 1)[1]}"
-
-
 def main() -> None:
-    """Print the figures, or write them into the given page."""
+    """Print the figures."""
     figures = report(asyncio.run(all_mended(SEED, DOCUMENTS)), SEED)
     more = report(asyncio.run(all_mended(SEED + 1, 20 * DOCUMENTS)), SEED + 1).split("\n\n")[0]
-    figures = f"{more}\n\n{figures}"
-    if len(sys.argv) == 1:
-        print(figures)
-        return
-    page = Path(sys.argv[1])
-    page.write_text(written_into(page.read_text(), figures))
+    print(f"{more}\n\n{figures}")
 
 
 if __name__ == "__main__":

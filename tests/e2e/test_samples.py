@@ -172,15 +172,14 @@ OFFERED = {
 
 
 def own_service(language: str, port: int) -> str:
-    """The service of docs/clients.md in a language, on another port."""
-    blocks = BLOCK.findall(dict(SECTION.findall(CLIENTS))[SERVICE])
-    (code,) = (it for kind, it in blocks if kind == language)
-    return str(code).replace("8700", str(port))
+    """The service that docs/clients.md names, in a language, on another port."""
+    code = (DOCS.parent / "examples" / "service" / f"improving.{language}").read_text()
+    return code.replace("8700", str(port))
 
 
 @contextmanager
 def started_service(command: list[str], folder: Path, address: str, log: Path) -> Iterator[None]:
-    """Run a service of docs/clients.md that uses the Hone at this address."""
+    """Run a service of examples/service that uses the Hone at this address."""
     variables = {"HONE_SERVER": f"http://{address}", "WEBHOOK_SECRET": SECRET}
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -230,7 +229,7 @@ def answers(callers: httpx.Client) -> bool:
 
 
 def in_python(_package: Path, folder: Path, port: int) -> list[str]:
-    (folder / "improving.py").write_text(own_service("python", port))
+    (folder / "improving.py").write_text(own_service("py", port))
     return [sys.executable, "-m", "uvicorn", "improving:app", "--port", str(port)]
 
 

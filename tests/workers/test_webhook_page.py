@@ -1,4 +1,4 @@
-"""The receivers of docs/watching.md verify what Hone sends, and nothing else."""
+"""The receivers that docs/watching.md names verify what Hone sends, and nothing else."""
 
 import asyncio
 import os
@@ -21,14 +21,11 @@ from tests.waiting import TIMEOUT_S
 from workers.outbound.guarded_client import open_endpoints
 from workers.webhooks import SCHEDULE_S
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "watching.md").read_text()
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs" / "watching.md").read_text()
+RECEIVERS = ROOT / "examples" / "webhooks"
 BODY = b'{"type":"refinement.completed","data":{"id":"ref_1","status":"succeeded"}}'
 OTHER = SecretStr("whsec_" + "QUFB" * 10)
-
-
-def code(language: str) -> str:
-    (block,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    return str(block)
 
 
 def node() -> str:
@@ -44,10 +41,9 @@ def node() -> str:
 
 @asynccontextmanager
 async def receiver(tmp_path: Path, language: str) -> AsyncIterator[tuple[str, Path]]:
-    """Run the receiver of the page; yield its URL, and the file that has what it prints."""
+    """Run a receiver; yield its URL, and the file that has what it prints."""
     command = [node()] if language == "js" else [sys.executable]
-    script, printed = tmp_path / f"receiver.{language}", tmp_path / "printed"
-    script.write_text(code(language))
+    script, printed = RECEIVERS / f"receiver.{language}", tmp_path / "printed"
     port = free_port("127.0.0.1")
     environment = {**os.environ, "WEBHOOK_SECRET": SECRET}
     with printed.open("wb") as out:
@@ -70,7 +66,7 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.mark.parametrize("language", ["python", "js"])
+@pytest.mark.parametrize("language", ["py", "js"])
 async def test_a_receiver_accepts_what_is_signed_and_takes_it_once(
     tmp_path: Path, language: str
 ) -> None:
