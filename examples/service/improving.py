@@ -1,10 +1,13 @@
+"""A service that has Hone improve texts: docs/clients.md, "Inside your service"."""
+
 import os
 from typing import Any
 
-import hone
 from fastapi import FastAPI, Header, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+
+import hone
 
 app = FastAPI()
 editor = hone.AsyncHone(max_retries=0)  # a caller waits: fail at once, and let them come again
@@ -17,7 +20,7 @@ AWAY = (
     hone.RateLimited,
     hone.QuotaExceeded,
 )
-heard: set[str] = set()  # a database, where several processes run
+received: set[str] = set()  # a database, where several processes run
 
 
 class Improvement(BaseModel):
@@ -42,23 +45,22 @@ async def submit(body: Improvement, idempotency_key: str | None = Header(None)) 
     return {"id": submitted.id}
 
 
-@app.get("/improvements/{id}")
-async def look(id: str) -> dict[str, Any]:
-    it = await editor.get(id)
-    found = {"text": it.result.draft, "score": it.result.score} if it.result else None
-    best = it.best.score if it.best else None
+@app.get("/improvements/{improvement_id}")
+async def look(improvement_id: str) -> dict[str, Any]:
+    snapshot = await editor.get(improvement_id)
+    result, best = snapshot.result, snapshot.best
     return {
-        "status": it.status,
-        "iteration": it.iteration,
-        "best": best,
-        "outcome": it.outcome,
-        "result": found,
+        "status": snapshot.status,
+        "iteration": snapshot.iteration,
+        "best": best.score if best else None,
+        "outcome": snapshot.outcome,
+        "result": {"text": result.draft, "score": result.score} if result else None,
     }
 
 
-@app.delete("/improvements/{id}", status_code=202)
-async def stop(id: str) -> dict[str, Any]:
-    return {"status": (await editor.cancel(id)).status}
+@app.delete("/improvements/{improvement_id}", status_code=202)
+async def stop(improvement_id: str) -> dict[str, Any]:
+    return {"status": (await editor.cancel(improvement_id)).status}
 
 
 @app.post("/hone")
@@ -67,9 +69,9 @@ async def ended(request: Request) -> Response:
         message = hone.verify_webhook(await request.body(), request.headers, SECRET)
     except hone.WebhookRejected:
         return Response(status_code=400)
-    if message.id not in heard:  # it may come twice
+    if message.id not in received:  # it may come twice
         print(message.type, message.data.id, message.data.status, flush=True)
-    heard.add(message.id)
+    received.add(message.id)
     return Response(status_code=204)
 
 
@@ -77,8 +79,8 @@ async def ended(request: Request) -> Response:
 async def explain(_request: Request, error: hone.HoneError) -> Response:
     if isinstance(error, hone.InvalidRequest):
         wrong = [
-            {"field": OURS.get(it["pointer"], "ours"), "detail": it["detail"]}
-            for it in error.errors
+            {"field": OURS.get(fault["pointer"], "ours"), "detail": fault["detail"]}
+            for fault in error.errors
         ]
         return JSONResponse({"errors": wrong}, 422)
     if isinstance(error, AWAY):
