@@ -33,9 +33,9 @@ COMPOSITIONS = """## Compositions
 What they are for and how they are asked for is in [compositions.md](compositions.md). Scripts play
 them all."""
 
-STEPS = """The steps of each example on docs/strategies.md in the order in which they began; steps of
-parts side by side are mixed. Of a composition with more than 20 steps the first 10 and the last 10
-are shown."""
+STEPS = """The steps of each example on docs/strategies.md, in the order in which they began; steps
+of parts side by side are mixed. Of a composition with more than 20 steps the first 10 and the last
+10 are shown."""
 
 MOST_STEPS = 20
 

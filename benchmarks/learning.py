@@ -3,7 +3,7 @@
 Simulated presets, with the revisers and critics of `benchmarks.simulation`: a proposal shifts the
 true quality of every first draft, or does not. Both settings are played with the strategy as
 shipped, a critic judges, and the proof is that of the product. `--gepa` lets GEPA choose on so
-many presets too, in an environment of its own. `--write` puts the tables into docs/learning.md.
+many presets too, in an environment of its own. `--write` puts them into docs/data/learning.txt.
 """
 
 import argparse
@@ -27,8 +27,7 @@ from hone_extras.learn.proof import compared, confidence_of
 from hone_extras.learn.requests import PRESENT, PROPOSED
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "learning.md"
-BEGIN, END = "<!-- printed by the benchmark: begin -->\n", "<!-- printed by the benchmark: end -->"
+FIGURES = ROOT / "docs" / "data" / "learning.txt"
 REQUEST = RefinementRequest(task="A text.")
 GAINS = (0.2, 0.1, 0.05, 0.0, -0.1)
 """By how much a proposal raises the true quality of a first draft."""
@@ -201,9 +200,7 @@ def main() -> None:
         printed += f"\n\n{chosen_by_gepa(arguments.gepa)}"
     print(printed)
     if arguments.write:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        after = rest.partition(END)[2]
-        PAGE.write_text(f"{before}{BEGIN}\n{printed}\n\n{END}{after}")
+        FIGURES.write_text(f"{printed}\n")
 
 
 if __name__ == "__main__":

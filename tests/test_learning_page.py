@@ -1,17 +1,14 @@
-"""The figures of docs/learning.md are those that its benchmark prints."""
+"""The figures about presets that learn are those that their benchmark prints."""
 
 import re
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
-from benchmarks.learning import BEGIN, END, tables
-
-PAGE = Path(__file__).parent.parent / "docs" / "learning.md"
+from benchmarks.learning import FIGURES, tables
 
 
-def test_the_benchmark_prints_what_the_page_shows() -> None:
+def test_the_benchmark_prints_the_figures_that_the_page_names() -> None:
     """Other presets give other figures in the same lines."""
-    printed = PAGE.read_text().partition(BEGIN)[2].partition(END)[0].strip()
+    printed = FIGURES.read_text().strip()
     with ProcessPoolExecutor(2) as processes:
         again = tables(2, processes)
     shown, _, by_gepa = printed.rpartition("\n\n")
