@@ -16,6 +16,7 @@ import { TIMEOUTS } from './words.js';
 export function Inbox({ id, session }: { id: string | undefined; session: Session }) {
   const { mine, hasMore, failure, repeat } = useMyReviews(session);
   useRepeated(repeat);
+  const nameOf = useNames(session);
   const chosen = id ?? mine?.[0]?.id;
   const at = mine?.findIndex((it) => it.id === chosen) ?? -1;
   useEffect(() => {
@@ -72,7 +73,14 @@ export function Inbox({ id, session }: { id: string | undefined; session: Sessio
           <kbd>j</kbd> next <kbd>k</kbd> previous <kbd>a</kbd> approve <kbd>e</kbd> edit
         </p>
       </nav>
-      <Waiting key={chosen} id={chosen} session={session} next={() => go(1)} left={mine.filter((it) => it.id !== chosen).length} />
+      <Waiting
+        key={chosen}
+        id={chosen}
+        session={session}
+        nameOf={nameOf}
+        next={() => go(1)}
+        left={mine.filter((it) => it.id !== chosen).length}
+      />
     </div>
   );
 }
@@ -100,12 +108,13 @@ function NothingWaits({ isReviewer }: { isReviewer: boolean }) {
 interface Shown {
   id: string;
   session: Session;
+  nameOf: (id: string) => string;
   next: () => void;
   /** How many others wait. */
   left: number;
 }
 
-function Waiting({ id, session, next, left }: Shown) {
+function Waiting({ id, session, nameOf, next, left }: Shown) {
   const live = useRefinement(id);
   const { snapshot, failure } = live;
   const [said, say] = useState('');
@@ -120,7 +129,7 @@ function Waiting({ id, session, next, left }: Shown) {
         </small>
       </h1>
       {failure !== undefined && <Failure of={failure} />}
-      <Why of={snapshot} session={session} />
+      <Why of={snapshot} {...{ session, nameOf }} />
       <Steer {...{ snapshot, live, session, said, say }} />
       {!isOpen && (
         <p class="actions">
@@ -146,8 +155,7 @@ const WHENS: Record<string, string> = {
 };
 
 /** Who submitted it. */
-function By({ id, session }: { id: string | null | undefined; session: Session }) {
-  const nameOf = useNames(session);
+function By({ id, session, nameOf }: { id: string | null | undefined } & Pick<Shown, 'session' | 'nameOf'>) {
   if (!id) return null;
   return (
     <>
@@ -158,14 +166,14 @@ function By({ id, session }: { id: string | null | undefined; session: Session }
 }
 
 /** Why it waits, for whom and of whom it was asked, and what happens without a decision. */
-function Why({ of, session }: { of: Snapshot; session: Session }) {
+function Why({ of, session, nameOf }: { of: Snapshot } & Pick<Shown, 'session' | 'nameOf'>) {
   const named = Object.entries(of.metadata).filter(([name]) => name !== TITLE);
   return (
     <>
       {(of.reviews ?? []).map((it) => (
         <p class="why" key={it.key}>
           <Name of={WHENS[it.when ?? ''] ?? it.question} /> Asked <When at={it.asked_at} />
-          <By id={of.submitted_by} session={session} />
+          <By id={of.submitted_by} {...{ session, nameOf }} />
           {it.reviewers?.length ? (
             <>
               ; of <Names of={it.reviewers} />
