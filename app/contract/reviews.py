@@ -6,6 +6,7 @@ and `replace` are followed as in a review.
 """
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -161,6 +162,10 @@ class ReviewDecision(Contract):
         if self.action == "replace" and self.score is not None:
             raise ValueError("`score` is not supported for replace: the new draft is judged")
         return self
+
+    def may_mean(self, pending: Sequence["PendingReview"]) -> list["PendingReview"]:
+        """Return the pending reviews that it may be about: the one with its `path`, else all."""
+        return [asked for asked in pending if self.path in (None, asked.key)]
 
 
 PLACE = (

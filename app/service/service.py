@@ -89,7 +89,7 @@ def require_reviewers(pointer: str, names: Sequence[str], unknown: Collection[st
 
 def meant(review: ReviewDecision, pending: Sequence[PendingReview]) -> PendingReview | None:
     """Return the pending review that a decision is about; None if there is none."""
-    return next((asked for asked in pending if review.path in (None, asked.key)), None)
+    return next(iter(review.may_mean(pending)), None)
 
 
 def require_own_name(review: ReviewDecision, known_as: Sequence[str]) -> None:

@@ -396,11 +396,9 @@ class RefinementReader:
     ) -> list[tuple[bytes, Summary, bytes, bool]]:
         """Return id, fields, snapshot if it is terminal, and whether the work has ended with it."""
         reading = self._read_entries(tenant, refinement_id, after, limit, unpacks_once)
-        entries, summary, ended = await reading
-        if unpacks_once and len(entries) > limit + 1:
-            limit = len(entries)
+        entries, wanted, summary, ended = await reading
         found = []
-        for place, (entry_id, entry) in enumerate(entries[:limit]):
+        for place, (entry_id, entry) in enumerate(entries[:wanted]):
             final, is_over = b"", 0 < ended <= number_of(entry_id)
             if ends(entry):
                 is_newest = place + 1 == len(entries)
@@ -411,12 +409,13 @@ class RefinementReader:
 
     async def _read_entries(
         self, tenant: str, refinement_id: str, after: int, limit: int, unpacks_once: bool
-    ) -> tuple[Entries, Summary, int]:
-        """Return entries after number `after`, the summary if they end with a terminal one, and the
-        number of the event that ended it, after which there are only ratings, or 0.
+    ) -> tuple[Entries, int, Summary, int]:
+        """Return entries after number `after`, how many of them are wanted, the summary if they end
+        with a terminal one, and the number of the event that ended it, after which there are only
+        ratings, or 0.
 
-        They are one more than `limit`, if there are, since the entry after a terminal one keeps its
-        snapshot. These are plain commands, which take Redis half the time of a script.
+        Entries are one more than wanted, if there are, since the entry after a terminal one keeps
+        its snapshot. These are plain commands, which take Redis half the time of a script.
         """
         journal, key = keys.JOURNAL + refinement_id, keys.SUMMARY + refinement_id
         while True:
@@ -433,18 +432,20 @@ class RefinementReader:
                 raise NotStored(refinement_id)
             if last is None:  # a stub: its journal is archived, unless it is brought back now
                 if found := await self._read_archived(tenant, refinement_id, after):
-                    return found
+                    entries, summary, ended = found
+                    return entries, len(entries) if unpacks_once else limit, summary, ended
                 continue
+            wanted = limit
             ended = int(ended_event or last) if status in ENDED_STATUSES else 0
             if entries and b"packed" in entries[0][1]:  # in which the whole journal is
                 unpacked = await with_unpacked(entries)
                 entries = [entry for entry in unpacked if number_of(entry[0]) > after]
-                limit = max(limit, len(entries)) if unpacks_once else limit
-            if not entries or len(entries) > limit or not ends(entries[-1][1]):
-                return entries, {}, ended
-            summary: Summary = await self._committer.execute("HGETALL", key)
+                wanted = len(entries) if unpacks_once else limit
+            if not entries or len(entries) > wanted or not ends(entries[-1][1]):
+                return entries, wanted, {}, ended
+            summary = await self._committer.execute("HGETALL", key)
             if summary and int(summary[b"last_event"]) <= number_of(entries[-1][0]):
-                return entries, summary, ended
+                return entries, wanted, summary, ended
             # Something was appended after the terminal entry in the meantime, or it was erased.
 
     async def _read_archived(

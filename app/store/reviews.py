@@ -81,7 +81,7 @@ def decide(
 def _meant(
     refinement_id: str, pending: Sequence[PendingReview], review: ReviewDecision
 ) -> PendingReview | None:
-    found = [open_review for open_review in pending if review.path in (None, open_review.key)]
+    found = review.may_mean(pending)
     if len(found) == 1 or not pending:
         return found[0] if found else None
     keys = ", ".join(open_review.key for open_review in pending)
