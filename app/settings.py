@@ -695,8 +695,8 @@ class Settings(_WithProviders):
         """
         secret = self.secret_key.get_secret_value() if self.secret_key else "hone"
         address, key = self.server_of(provider)
-        told = f"{address}\n{key if own_key is None else own_key}"
-        return hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()[:16]
+        identity = f"{address}\n{key if own_key is None else own_key}"
+        return hmac.new(secret.encode(), identity.encode(), hashlib.sha256).hexdigest()[:16]
 
     def lacks_key(self, provider: Provider) -> bool:
         """Return whether the provider's own server requires a key and none is set."""

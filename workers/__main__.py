@@ -421,7 +421,7 @@ USAGE = "usage: python -m workers [prompts FILE | call MODEL ...]"
 
 
 def run_command(args: Sequence[str]) -> int:
-    """Run a worker, or show what a model would be told; return the exit status."""
+    """Run a worker, or show the prompts of a request; return the exit status."""
     match args:
         case []:
             return main()

@@ -153,7 +153,7 @@ class WebhookSender:
     async def send(self, taken: TakenWebhook) -> None:
         """Make one attempt and settle it, unless its endpoint is paused or busy."""
         origin = Origin.decode(taken.origin)
-        told = {
+        attributes = {
             "hone.refinement.id": taken.refinement_id,
             "hone.tenant": taken.tenant,
             "hone.webhook.id": taken.id,
@@ -161,7 +161,7 @@ class WebhookSender:
         }
         with (
             about_request(origin.request_id),
-            self._traces.span(origin, "webhook", "client", told),
+            self._traces.span(origin, "webhook", "client", attributes),
         ):
             await self._send(taken)
 
@@ -195,19 +195,19 @@ class WebhookSender:
         answer = await self._client.deliver(webhook, body, taken.id, taken.tenant)
         state, wait_s = self._after(taken.state, answer, taken.at)
         await self._webhooks.settle(taken, state, wait_s)
-        told: dict[str, object] = {
+        facts: dict[str, object] = {
             "refinement": taken.refinement_id,
             "tenant": taken.tenant,
             "webhook": taken.id,
         }
-        told |= {"endpoint": url_without_query(webhook.url), "status": answer.status}
+        facts |= {"endpoint": url_without_query(webhook.url), "status": answer.status}
         current_span().set(
             {"http.response.status_code": answer.status},
             error=None if answer.is_accepted else str(answer.status or "unreachable"),
         )
         metrics.WEBHOOKS.labels("delivered" if answer.is_accepted else "refused").inc()
         said = "webhook delivered" if answer.is_accepted else "webhook was not accepted"
-        log.log(logging.INFO if answer.is_accepted else logging.WARNING, said, extra=told)
+        log.log(logging.INFO if answer.is_accepted else logging.WARNING, said, extra=facts)
         if await self._webhooks.note(taken, webhook.url, accepted=answer.is_accepted):
             log.warning("%s is paused: it failed too often", url_without_query(webhook.url))
 
@@ -232,10 +232,10 @@ class WebhookSender:
             message = BatchMessage(type=BATCH_COMPLETED, timestamp=batch.ended_at, data=batch)
             return message.model_dump_json().encode()
         (event,) = await self._store.events(*where, taken.event - 1, 1)
-        told = from_json(event.json)
-        if not told["type"].endswith(("completed", "failed", "canceled")):
-            told["data"] = (await self._store.snapshot(*where)).model_dump(mode="json")
-        return to_json({"type": told["type"], "timestamp": told["at"], "data": told["data"]})
+        stored = from_json(event.json)
+        if not stored["type"].endswith(("completed", "failed", "canceled")):
+            stored["data"] = (await self._store.snapshot(*where)).model_dump(mode="json")
+        return to_json({"type": stored["type"], "timestamp": stored["at"], "data": stored["data"]})
 
 
 async def send_webhooks(

@@ -84,9 +84,9 @@ class OpenIdProvider:
             address, access = metadata.get("userinfo_endpoint"), token.get("access_token")
             if GROUPS not in claims and address and access:
                 bearer = {"Authorization": f"Bearer {access}"}
-                told = await _read(session, "GET", address, headers=bearer)
-                if told.get("sub") == claims["sub"]:
-                    claims = {**told, **claims}
+                person = await _read(session, "GET", address, headers=bearer)
+                if person.get("sub") == claims["sub"]:
+                    claims = {**person, **claims}
         names = (claims.get(claim) for claim in ("email", "preferred_username", "name", "sub"))
         groups = claims.get(GROUPS) or ()
         listed = groups if isinstance(groups, list | tuple) else [groups]

@@ -27,8 +27,8 @@ class Person:
 
     def key_id(self, tenant: str) -> str:
         """Return the id by which a tenant knows this person: that of a key that has no text."""
-        told = "\n".join((self.issuer, self.subject, tenant)).encode()
-        return f"key_{_base36(int.from_bytes(sha256(told).digest()))[-12:]}"
+        identity = "\n".join((self.issuer, self.subject, tenant)).encode()
+        return f"key_{_base36(int.from_bytes(sha256(identity).digest()))[-12:]}"
 
     def granted(self, grants: Sequence[Grant]) -> Grant:
         """Return the tenant of the first group that the person is in, and the scopes there.

@@ -290,8 +290,8 @@ def _credentials(scope: Scope) -> _Credentials:
     """Return what a request says of its caller.
 
     It seems forwarded if a header field says so, if it names another host than this one, or if it
-    is HTTP/1.0, which proxies speak and clients no longer do. A proxy that does none of that cannot
-    be told from a client.
+    is HTTP/1.0, which proxies speak and clients no longer do. A proxy that does none of that looks
+    like a client.
     """
     found = _Credentials(is_forwarded=scope["http_version"] == "1.0")
     for name, value in scope["headers"]:

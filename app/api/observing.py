@@ -42,10 +42,10 @@ class Observed:
             return
         known_as, trace = _origin_of(scope["headers"])
         traces = NO_TRACES if scope["path"] in PROBES else self._traces
-        told = {"http.request.method": scope["method"], "url.path": scope["path"]}
+        attributes = {"http.request.method": scope["method"], "url.path": scope["path"]}
         with (
             about_request(known_as),
-            traces.span(Origin(known_as, trace), scope["method"], "server", told) as span,
+            traces.span(Origin(known_as, trace), scope["method"], "server", attributes) as span,
         ):
             await self._answer(scope, receive, send, known_as, span)
 

@@ -87,8 +87,8 @@ def body(
 
 def batch_body() -> dict[str, Any]:
     """Return `openapi_extra` for the route whose body has a line per request."""
-    told = "A `BatchItem` per line; the first line may be a `BatchHead`."
-    content = {"schema": {"type": "string", "description": told}, "example": examples.BATCH}
+    description = "A `BatchItem` per line; the first line may be a `BatchHead`."
+    content = {"schema": {"type": "string", "description": description}, "example": examples.BATCH}
     return {"requestBody": {"required": True, "content": {"application/jsonl": content}}}
 
 
@@ -465,8 +465,8 @@ def _webhook(kind: str) -> dict[str, Any]:
     if kind == BATCH_COMPLETED:
         return _call("BatchCompleted", "A batch with a `webhook` has ended.", BatchMessage)
     outcome = "is paused and asks a reviewer" if kind.endswith("paused") else "ended so"
-    told = f"A refinement whose `webhook` names it {outcome}."
-    return _call(kind.partition(".")[2].title(), told, WebhookMessage)
+    description = f"A refinement whose `webhook` names it {outcome}."
+    return _call(kind.partition(".")[2].title(), description, WebhookMessage)
 
 
 def _call(name: str, summary: str, message: type[Contract]) -> dict[str, Any]:

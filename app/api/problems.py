@@ -181,11 +181,11 @@ async def _unreadable(request: Request, error: Exception) -> Response:
             return await _refused(request, _no_resource(request.path_params[name], why))
         if where == "header" or name == "cursor":
             return await _refused(request, MalformedHeader(f"{where} {name}: {why}"))
-    told: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for _, name, why in wrong:
-        told.setdefault(name, []).append(why)
+        reasons.setdefault(name, []).append(why)
     return await _refused(
-        request, invalid_query({name: in_one(sentences) for name, sentences in told.items()})
+        request, invalid_query({name: in_one(sentences) for name, sentences in reasons.items()})
     )
 
 

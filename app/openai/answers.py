@@ -82,8 +82,8 @@ class ChatForm:
         """Return the answer."""
         message = {"role": "assistant", "content": text, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-        told = {"usage": self._usage(snapshot), "hone": _told(snapshot)}
-        return {**self._head("chat.completion"), "choices": [choice], **told}
+        sums = {"usage": self._usage(snapshot), "hone": _told(snapshot)}
+        return {**self._head("chat.completion"), "choices": [choice], **sums}
 
     def opening(self) -> bytes:
         """Return the events with which a stream begins."""
@@ -154,7 +154,7 @@ class ResponseForm:
     def whole(self, snapshot: Snapshot, text: str) -> dict[str, Any]:
         """Return the answer."""
         usage = snapshot.usage
-        told = {
+        counts = {
             "input_tokens": usage.input_tokens,
             "input_tokens_details": {"cached_tokens": usage.cached_tokens},
             "output_tokens": usage.output_tokens,
@@ -162,7 +162,7 @@ class ResponseForm:
             "total_tokens": usage.input_tokens + usage.output_tokens,
         }
         output = [self._message("completed", [_part(text)])]
-        return self._response("completed", output=output, usage=told, hone=_told(snapshot))
+        return self._response("completed", output=output, usage=counts, hone=_told(snapshot))
 
     def opening(self) -> bytes:
         """Return the events with which a stream begins."""

@@ -79,7 +79,7 @@ class _Play:
         request, number = self.request, questions(self.request, is_usual=self.is_usual)
         text, prompt = self._text, usual_prompt_tokens(request)
         critique = critique_size(_most_criteria(request)).expected
-        told = round(critique * (1 if self.is_usual else LONGER))
+        findings = round(critique * (1 if self.is_usual else LONGER))
         yield self._call(number.listed, CRITIC, prompt, CHECKLIST.expected)
         about = text if request.strategy.asks_critic or is_long(request.draft) else 0
         if not self.is_usual:
@@ -87,7 +87,7 @@ class _Play:
         yield self._call(number.asked, GENERATOR, prompt + about, draft_size(request).expected)
         amended = self._written if request.edits == "full" else self._written // 4 + COMPARED
         for seat, times in self._revising(number.revised):
-            yield self._call(times, seat, prompt + text + told, amended)
+            yield self._call(times, seat, prompt + text + findings, amended)
         for seat in request.critics.seats():
             times = number.judged * request.critics.samples * self._confirmed
             yield self._call(times, seat, prompt + text, critique)

@@ -136,11 +136,11 @@ async def _now_ms(committer: Committer) -> int:
 
 async def _worker(committer: Committer, name: str, worker_key: Callable[[str], str]) -> WorkerFacts:
     fields = ("hone_release", "python_version", "hostname", "pid")
-    told, holds = await asyncio.gather(
+    values, holds = await asyncio.gather(
         committer.execute("HMGET", worker_key(name), *fields),
         committer.execute("SCARD", keys.HELD + name),
     )
-    release, python, host, pid = (text.decode() if text else "" for text in told)
+    release, python, host, pid = (text.decode() if text else "" for text in values)
     return WorkerFacts(name, release, python, host, pid, holds)
 
 

@@ -347,8 +347,8 @@ class BatchStore:
                     key = keys.REQUEST + item.get("id", "")
                     if (request := await self._committer.execute("HGET", key, "request")) is None:
                         continue
-                    told = {name: item[name] for name in ("line", "custom_id")}
-                    yield {**told, "request": from_json(request)}
+                    names = {name: item[name] for name in ("line", "custom_id")}
+                    yield {**names, "request": from_json(request)}
 
     async def _items(self, batch_id: str, positions: Sequence[int]) -> list[dict[str, Any]]:
         key = keys.BATCH_ITEMS + batch_id

@@ -47,10 +47,10 @@ class UnknownPreset(InvalidRequest):
 
     def __init__(self, name: str, known: list[str]) -> None:
         near = get_close_matches(name, known, MOST_NAMED, 0.4) or sorted(known)[:MOST_NAMED]
-        told = f"this tenant has {', '.join(near)}" if near else "this tenant has none"
+        others = f"this tenant has {', '.join(near)}" if near else "this tenant has none"
         if len(near) < len(known):
-            told += f" and {len(known) - len(near)} more"
-        detail = f"there is no preset {name}: {told}"
+            others += f" and {len(known) - len(near)} more"
+        detail = f"there is no preset {name}: {others}"
         super().__init__(detail, errors=(FieldError(pointer="/preset", detail=detail),))
 
 

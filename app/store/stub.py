@@ -39,8 +39,8 @@ def with_stub(summary: Summary) -> Summary:
     if b"stub" not in summary:
         return summary
     decompressor = zlib.decompressobj(-zlib.MAX_WBITS, zdict=WORDS)
-    told = from_json(decompressor.decompress(_joined(b"stub", summary)))
-    created, times, texts, last, iteration, most, threshold, best, scores, usage, rare = told
+    members = from_json(decompressor.decompress(_joined(b"stub", summary)))
+    created, times, texts, last, iteration, most, threshold, best, scores, usage, rare = members
     moments = zip(_TIMES, times, strict=True)
     words = {**dict(zip(_TEXTS, texts, strict=True)), **{n.encode(): rare.get(n) for n in _NAMES}}
     error = rare.get("error")
@@ -68,23 +68,23 @@ def _packed(summary: Summary) -> bytes:
     def text(name: bytes) -> str | None:
         return summary[name].decode() if name in summary else None
 
-    def told(name: bytes) -> Any:
+    def decoded(name: bytes) -> Any:
         return from_json(summary.get(name, b"null"))
 
     created, limits = int(summary[b"created_at"]), decode_limits(summary[b"limits"])
-    error = told(b"error")
+    error = decoded(b"error")
     rare = {name: text(name.encode()) for name in _NAMES} | {"error": error and error["code"]}
     members = (
         created,
         [int(summary[name]) - created if name in summary else None for name in _TIMES],
         [text(name) for name in _TEXTS],
         int(summary[b"last_event"]),
-        told(b"iteration"),
+        decoded(b"iteration"),
         limits.max_iterations,
         limits.threshold,
-        told(b"best") and _place(told(b"best")),
-        _in_short((told(b"scores") or [])[-MOST_SCORES:]),
-        told(b"usage") and [told(b"usage").get(name) for name in _USAGE],
+        decoded(b"best") and _place(decoded(b"best")),
+        _in_short((decoded(b"scores") or [])[-MOST_SCORES:]),
+        decoded(b"usage") and [decoded(b"usage").get(name) for name in _USAGE],
         {name: word for name, word in rare.items() if word is not None},
     )
     compressor = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=WORDS)
@@ -98,25 +98,25 @@ def _in_short(scores: Sequence[Mapping[str, Any]]) -> list[Any]:
     is_one_search = all(
         place[:1] == [first + n] and len(place) == 2 for n, place in enumerate(places)
     )
-    return [first, *(told for _, told in places)] if is_one_search else places
+    return [first, *(score for _, score in places)] if is_one_search else places
 
 
 def _listed(places: Sequence[Any]) -> list[dict[str, Any]]:
     if places and isinstance(places[0], list):
         return [_placed(*place) for place in places]
-    return [_placed(places[0] + number, told) for number, told in enumerate(places[1:])]
+    return [_placed(places[0] + number, score) for number, score in enumerate(places[1:])]
 
 
 def _place(score: Mapping[str, Any]) -> list[Any]:
     """Return number and score of a draft, in millionths if it is so many; and 0 for a part."""
     number, exact = score["iteration"], score["score"]
     millionths = None if exact is None else round(exact * MILLION)
-    told = millionths if millionths is None or millionths / MILLION == exact else exact
-    return [number, told] if score["path"] == f"iterations/{number}" else [number, told, 0]
+    short = millionths if millionths is None or millionths / MILLION == exact else exact
+    return [number, short] if score["path"] == f"iterations/{number}" else [number, short, 0]
 
 
-def _placed(number: int, told: Any, *of_part: int) -> dict[str, Any]:
-    score = told / MILLION if isinstance(told, int) else told
+def _placed(number: int, short: Any, *of_part: int) -> dict[str, Any]:
+    score = short / MILLION if isinstance(short, int) else short
     return {
         "iteration": number,
         "path": "" if of_part else f"iterations/{number}",

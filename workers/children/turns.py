@@ -1,4 +1,4 @@
-"""Turns: an owner with many requests does not hold up one with few."""
+"""Turns: an owner with many requests does not hold up an owner with few."""
 
 import asyncio
 from collections import deque
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 
 class Turns:
-    """Lets one in at a time. Those who wait take turns by owner, and each owner's own in order."""
+    """Lets one task in at a time. Owners take turns, and the tasks of an owner keep their order."""
 
     def __init__(self) -> None:
         self._is_taken = False
@@ -15,7 +15,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, owner: str) -> AsyncIterator[None]:
-        """Wait for a turn and hold it; after it the other owners come first."""
+        """Wait for a turn and hold it; the turns after it go to the other owners first."""
         await self._enter(owner)
         try:
             yield
@@ -38,10 +38,10 @@ class Turns:
     def _leave(self) -> None:
         while self._waiting:
             owner = next(iter(self._waiting))
-            asked = self._waiting.pop(owner)
-            turn = asked.popleft()
-            if asked:
-                self._waiting[owner] = asked
+            turns = self._waiting.pop(owner)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[owner] = turns
             if not turn.done():
                 turn.set_result(None)
                 return

@@ -53,12 +53,12 @@ Style = tuple[str, str]
 
 
 class _CannotRead(Exception):
-    """This is nothing that is calculated."""
+    """The text is no equation that can be calculated."""
 
 
 @value(slots=True)
 class Calculation:
-    """Two sides of an equation; `value` is what the left one makes."""
+    """Two sides of an equation; `value` is that of the left side."""
 
     left: str
     right: str
@@ -66,7 +66,7 @@ class Calculation:
     is_right: bool
 
     def __str__(self) -> str:
-        """Return what is to say of it."""
+        """Return the equation, or what is wrong with it."""
         if self.is_right:
             return f"{self.left} = {self.right}"
         return f"{self.left} is {self.value}, not {self.right}"
@@ -183,43 +183,43 @@ OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]]
 
 
 def _value_of(text: str, style: Style) -> Fraction:
-    """Return what one side of an equation makes; Python parses it, nothing is executed."""
+    """Return the value of one side of an equation; Python parses it and executes nothing."""
     numbers: list[Fraction] = []
-    words: list[str] = []
+    tokens: list[str] = []
     at = 0
     while at < len(text.rstrip()):
         found = TOKEN.match(text, at)
         if not found:
             raise _CannotRead
-        word, at = found[1], found.end()
-        if word[0].isdigit():
-            numbers.append(_number(word, style))
-            word = f"n{len(numbers) - 1}"
-        words.append(SIGNS.get(word, word))
-    if "[0]" in words and {"+", "-"} & {*words}:
+        token, at = found[1], found.end()
+        if token[0].isdigit():
+            numbers.append(_number(token, style))
+            token = f"n{len(numbers) - 1}"
+        tokens.append(SIGNS.get(token, token))
+    if "[0]" in tokens and {"+", "-"} & {*tokens}:
         raise _CannotRead  # 50 + 10 % is written for 55 as for 50.1
     try:
-        return _made(ast.parse(" ".join(words), mode="eval").body, numbers)
+        return _calculated(ast.parse(" ".join(tokens), mode="eval").body, numbers)
     except (SyntaxError, MemoryError, RecursionError):
         raise _CannotRead from None
 
 
-def _made(node: ast.expr, numbers: Sequence[Fraction]) -> Fraction:
+def _calculated(node: ast.expr, numbers: Sequence[Fraction]) -> Fraction:
     match node:
         case ast.Name():
             return numbers[int(node.id[1:])]
         case ast.UnaryOp(op=ast.USub()):
-            return -_made(node.operand, numbers)
+            return -_calculated(node.operand, numbers)
         case ast.Subscript(slice=ast.Constant()):
-            return _made(node.value, numbers) / 100
+            return _calculated(node.value, numbers) / 100
         case ast.BinOp(op=ast.Pow()):
-            base, power = _made(node.left, numbers), _made(node.right, numbers)
+            base, power = _calculated(node.left, numbers), _calculated(node.right, numbers)
             if power.denominator != 1 or abs(power) > LARGEST_POWER or (base == 0 and power < 0):
                 raise _CannotRead
             return base**power.numerator
         case ast.BinOp() if type(node.op) in OPERATORS:
             operate = OPERATORS[type(node.op)]
-            return operate(_made(node.left, numbers), _made(node.right, numbers))
+            return operate(_calculated(node.left, numbers), _calculated(node.right, numbers))
     raise _CannotRead
 
 

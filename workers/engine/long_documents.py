@@ -47,8 +47,8 @@ LONGEST_FACT = 300
 MOST_CONCERNING = 6_000
 """Characters of the facts that one part is shown."""
 
-SAYINGS = 3
-"""What is told of one term at most: a term about which parts differ is told as they say it."""
+MOST_STATEMENTS = 3
+"""Different statements about one term that are shown, and parts that are named with each."""
 
 SHEET = "facts of the whole"
 """The name of the document with the facts that concern a part."""
@@ -110,7 +110,7 @@ class Digest:
 
 
 async def read_part(task: Task, path: str, text: str, known: tuple[str, ...] = ()) -> Digest:
-    """Return what a model reads of a part; of one that it cannot read, how the part begins."""
+    """Return the digest of a part by a model; if the model fails, the beginning of the part."""
     reading = replace(task, draft=None, context=(), criteria=(), place=None, part=())
     asked = question(f"{path}/read", "generator", ReadPart(reading, text, known))
     try:
@@ -124,7 +124,7 @@ async def read_part(task: Task, path: str, text: str, known: tuple[str, ...] = (
 
 
 def digest_in(text: str, path: str) -> Callable[[ReplyReader], Digest]:
-    """Return what reads a reply about a part; quotations that it does not have are left out."""
+    """Return a function that reads a digest; quotations that the part lacks are left out."""
 
     def read(reply: ReplyReader) -> Digest:
         said, source = reply.read_as(_Said), Source(text)
@@ -172,7 +172,7 @@ class FactSheet:
                 names.setdefault(words, name)
                 said.setdefault(words, {}).setdefault(says, []).append(number)
         shared = sorted(said, key=lambda words: -len({*chain(*said[words].values())}))
-        self._lines = {words: f"{names[words]}: {_told(said[words])}" for words in shared}
+        self._lines = {words: f"{names[words]}: {_statements(said[words])}" for words in shared}
         self._places = {words: place for place, words in enumerate(shared)}
         self._by_word: dict[str, list[frozenset[str]]] = {}
         for words in filter(None, shared):
@@ -196,10 +196,12 @@ class FactSheet:
         return _as_many_as_fit(self._lines.values(), MOST_SHARED)
 
 
-def _told(said: Mapping[str, Sequence[int]]) -> str:
-    """Return what parts say of one term, with the numbers of some."""
-    told = islice(said.items(), SAYINGS)
-    return "; ".join(f"{says} (part {', '.join(map(str, at[:SAYINGS]))})" for says, at in told)
+def _statements(parts_by_statement: Mapping[str, Sequence[int]]) -> str:
+    """Return the first statements about one term, each with the numbers of its first parts."""
+    return "; ".join(
+        f"{statement} (part {', '.join(map(str, numbers[:MOST_STATEMENTS]))})"
+        for statement, numbers in islice(parts_by_statement.items(), MOST_STATEMENTS)
+    )
 
 
 def _as_many_as_fit(lines: Iterable[str], most: int) -> tuple[str, ...]:
@@ -213,7 +215,7 @@ def _as_many_as_fit(lines: Iterable[str], most: int) -> tuple[str, ...]:
 
 
 async def read_parts(task: Task, texts: Sequence[str]) -> tuple[Digest, ...]:
-    """Return what is read of every part, several at a time."""
+    """Return the digests of all parts; models read several parts at a time."""
 
     async def read(index: int) -> Digest:
         return await read_part(task, f"parts/section-{index + 1}", texts[index])
@@ -223,7 +225,7 @@ async def read_parts(task: Task, texts: Sequence[str]) -> tuple[Digest, ...]:
 
 
 async def critiqued_by_parts(task: Task, text: str, digests: Sequence[Digest]) -> Opinions:
-    """Return what critics say of a whole that they know by the digests of its parts.
+    """Return the opinions of critics who see the digests of the parts instead of the whole text.
 
     A contradiction between a part and the facts of the whole is a finding beside theirs.
     """

@@ -251,14 +251,14 @@ def starting_from(task: Task, text: str) -> Task:
 
 
 def _kept_in(text: str, locked: str) -> str:
-    """Return what a section has of a locked text; white space around sections is in none."""
+    """Return the part of a locked text in a section; white space between sections is in none."""
     if locked in text:
         return locked
-    begun, ended = locked.lstrip(), locked.rstrip()
-    if text.startswith(begun):
-        return begun
-    if text.endswith(ended):
-        return ended
+    start, end = locked.lstrip(), locked.rstrip()
+    if text.startswith(start):
+        return start
+    if text.endswith(end):
+        return end
     return locked.strip() if text == locked.strip() else ""
 
 

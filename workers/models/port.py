@@ -9,7 +9,7 @@ ModelError            final: this call can never work
   UnreadableReply     unreadable_reply   in no known format, or too large
     ReplyCutOff       reply_cut_off      cut off by the limit on its length
     EmptyReply        unreadable_reply   without a text
-    BrokenReply       unreadable_reply   ended otherwise than well, or not in the form of the call
+    BrokenReply       unreadable_reply   with a bad ending, or not in the form of the call
 
 NotServed             what one model found: this call was not served now, but may be later
 ModelWaits            the same, with the time of the next try; this is what callers see
@@ -74,7 +74,7 @@ class UnreadableReply(ModelError):
 
 
 class ReplyCutOff(UnreadableReply):
-    """The reply was cut off by the limit on its length; `text` is what there is of it."""
+    """The reply was cut off by the limit on its length; `text` is its beginning."""
 
     code = CUT_OFF
 
@@ -97,7 +97,7 @@ LimitOf = Literal["requests", "tokens", "input_tokens", "output_tokens"]
 
 @value(slots=True)
 class ReportedLimit:
-    """What a server says of one of its limits; `reset_s`: until all of it is there again."""
+    """What a server says of one limit; `reset_s`: seconds until the whole limit is free again."""
 
     of: LimitOf
     limit: float

@@ -49,7 +49,7 @@ class PermitSource(Protocol):
 class EndpointLimiter:
     """The gates of endpoints. Without an exchange it goes by what this worker sees.
 
-    Permits for whatever is no endpoint come from `models`.
+    `models` grants the permits of models.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class LimitedEndpoints:
     limiter: EndpointLimiter
     tenant: str
     permits: set[str]
-    """What the claim has permits for; the first call of each uses it up."""
+    """Names that the claim has permits for; the first call to each uses its permit up."""
     failures: Counter[str] = field(default_factory=Counter)
 
     async def ready(self, endpoint: Endpoint, tenant: str = "") -> None:

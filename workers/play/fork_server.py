@@ -98,7 +98,7 @@ class ForkServer:
         os.waitpid(self._pid, 0)
 
     def _check(self, killed: asyncio.Future[int]) -> None:
-        """See to it that the end of a child which was killed is reported in time."""
+        """Kill the server unless it reports the end of a killed child in time."""
 
         def give_up() -> None:
             if not killed.done():
@@ -161,8 +161,8 @@ class ForkServer:
         log.error("the fork server has died: this worker cannot play suspects, and stops")
         signal.raise_signal(signal.SIGTERM)
         self._started.put_nowait(ChildProcessError("the fork server has died"))
-        for each in self._children.values():
-            each.set_result(os.EX_UNAVAILABLE)
+        for ended in self._children.values():
+            ended.set_result(os.EX_UNAVAILABLE)
         self._children.clear()
 
 

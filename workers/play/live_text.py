@@ -66,7 +66,7 @@ class PublishedText:
         return self._publisher.is_watched(self._refinement_id)
 
     def __enter__(self) -> Self:
-        self._publisher.begun(self._refinement_id, self._key, self)
+        self._publisher.started(self._refinement_id, self._key, self)
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
@@ -122,7 +122,7 @@ class TextPublisher:
         """
         return PublishedText(self, refinement_id, key, mark)
 
-    def begun(self, refinement_id: str, key: str, text: PublishedText) -> None:
+    def started(self, refinement_id: str, key: str, text: PublishedText) -> None:
         """Learn that a text is being written from now on."""
         self._writing.setdefault(refinement_id, {})[key] = text
 

@@ -2,8 +2,8 @@
 
 It answers each line of JSON with a line of JSON until its standard input ends: violations,
 corrections, or a string that says why the validator cannot run. It ignores Ctrl-C, which the
-terminal sends to every process of the group: its worker decides when it ends. If the worker dies,
-it ends without a word.
+terminal sends to every process of the group: its worker decides when it ends. It ends silently if
+the worker dies.
 """
 
 import json
@@ -36,28 +36,28 @@ def main() -> None:
     limit_memory(MEMORY_BYTES)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin.buffer:
-        said: list[dict[str, Any]] | str
+        answer: list[dict[str, Any]] | str
         try:
-            said = [asdict(each) for each in _answer(line, cpu_s)]
+            answer = [asdict(found) for found in _answer(line, cpu_s)]
         except ValidatorUnavailable as failure:
-            said = failure.detail
-        sys.stdout.buffer.write(json.dumps(said).encode() + b"\n")
+            answer = failure.detail
+        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
         sys.stdout.buffer.flush()
 
 
 def _answer(line: bytes, cpu_s: float) -> tuple[Violation | Edit, ...]:
-    asked = json.loads(line)
-    validator = _parsed(asked["validator"])
-    documents = [ContextDocument.model_construct(**each) for each in asked["documents"]]
+    request = json.loads(line)
+    validator, draft = _parsed(request["validator"]), request["draft"]
+    documents = [ContextDocument.model_construct(**fields) for fields in request["documents"]]
     # The seconds that a first import may take are not counted against a draft.
     with cpu_limit(IMPORT_S):
         check_of(validator.family(), validator.kind)
-    fixes = asked["does"] == "fix"
+    fixes = request["does"] == "fix"
     try:
-        with cpu_limit(cpu_s * allowed_times(asked["draft"])):
+        with cpu_limit(cpu_s * allowed_times(draft)):
             if fixes:
-                return tuple(corrections(validator, asked["draft"]))
-            return tuple(violations(validator, asked["draft"], documents))
+                return tuple(corrections(validator, draft))
+            return tuple(violations(validator, draft, documents))
     except (OutOfTime, MemoryError):
         return () if fixes else (too_expensive(validator.kind),)
 

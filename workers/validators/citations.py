@@ -91,7 +91,7 @@ def check_citations(
     text = NOT_PROSE.sub(lambda found: re.sub(r"[^\n]", "\0", found[0]), draft)
     named = {document.name.strip().casefold(): document for document in documents}
     sources = QuotedWords({name: document.text for name, document in named.items()})
-    if validator.required and not any(_known(each["name"], named) for each in _markers(text)):
+    if validator.required and not any(_known(marker["name"], named) for marker in _markers(text)):
         yield Violation(
             "the draft cites no document of the context",
             f"cite one, such as [{documents[0].name}]"
@@ -161,11 +161,11 @@ def _markers(text: str) -> Iterator[re.Match[str]]:
 def _known(name: str, named: Mapping[str, ContextDocument]) -> str | None:
     whole = name.strip().casefold()
     short = LOCATOR.sub("", whole)
-    return next((each for each in (whole, short) if each in named), None)
+    return next((found for found in (whole, short) if found in named), None)
 
 
 def _closest(name: str, named: Mapping[str, ContextDocument]) -> str:
     if not named:
         return "the request has no context: remove the citation"
     near = get_close_matches(name.strip().casefold(), named, 1) or list(named)[:5]
-    return f"cite {' or '.join(f'[{named[each].name}]' for each in near)}, or remove it"
+    return f"cite {' or '.join(f'[{named[found].name}]' for found in near)}, or remove it"

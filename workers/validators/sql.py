@@ -346,15 +346,15 @@ def _result(database: sqlite3.Connection, body: str) -> Rows:
 
 
 def _statements(body: str) -> Iterator[str]:
-    begun = ""
+    statement = ""
     for piece in body.split(";"):
-        begun += piece
-        if sqlite3.complete_statement(f"{begun};"):
-            yield begun
-            begun = ""
+        statement += piece
+        if sqlite3.complete_statement(f"{statement};"):
+            yield statement
+            statement = ""
         else:  # the semicolon was within a text or a comment
-            begun += ";"
-    yield begun.removesuffix(";")
+            statement += ";"
+    yield statement.removesuffix(";")
 
 
 def _quoted(name: str) -> str:

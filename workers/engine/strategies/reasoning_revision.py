@@ -33,7 +33,7 @@ from workers.engine.verification import (
 
 UNREADABLE_STEPS = "unreadable_steps"
 CALCULATOR = "calculator"
-MOST_TOLD = 100
+MOST_RESULTS = 100
 """Equations whose calculated results a critic reads."""
 
 
@@ -82,8 +82,10 @@ async def faults(task: Task, text: str, *, calculates: bool = False) -> Verifica
         return Verification((_fault("steps", str(error), fix),))
     count = len(chain.starts)
     calculated = _calculated(chain) if calculates else ()
-    told = "\n".join(f"step {step}: {calculation}" for step, calculation in calculated[:MOST_TOLD])
-    asked = question("verify", "critic", CheckSteps(task, text, count, told))
+    results = "\n".join(
+        f"step {step}: {calculation}" for step, calculation in calculated[:MOST_RESULTS]
+    )
+    asked = question("verify", "critic", CheckSteps(task, text, count, results))
     faulty = await ask(asked, first_faulty_in(count), UNREADABLE)
     last = count if faulty is None else faulty.step
     wrong = next(
@@ -218,8 +220,8 @@ async def reasoning_revision(
 ) -> Outcome:
     """Reason in numbered steps, find the first faulty one, and redo only it and what follows.
 
-    Models cannot find their errors but correct them when told where (arXiv:2311.08516); step by
-    step: StepCo (arXiv:2410.12934), process supervision (arXiv:2305.20050). The steps before the
+    Models miss their own errors, but correct an error whose place is given (arXiv:2311.08516); step
+    by step: StepCo (arXiv:2410.12934), process supervision (arXiv:2305.20050). The steps before the
     faulty one stay byte for byte. Equations are calculated, which needs no model. If no step is
     faulty and the chain fails for another reason, nothing says which steps to keep: all are redone.
     An iteration costs 3 calls.

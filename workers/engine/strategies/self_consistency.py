@@ -231,6 +231,8 @@ def _scored(sample: Sample, share: float | None, reason: str) -> Scored:
 
 
 def groups_in(count: int) -> Callable[[ReplyReader], tuple[Group, ...]]:
+    """Return a function that reads groups in which each of `count` answers stands once."""
+
     def read(reply: ReplyReader) -> tuple[Group, ...]:
         groups = _groups(reply)
         numbers = sorted(number for group in groups for number in group)
@@ -274,7 +276,7 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
         weights = await weighed(task, made, groups) if plan.weigh else None
         spared = len(paths) - len(drawn.replies)
         tally = Tally(groups, len(made), plan.n - spared - len(made), spared, weights)
-        verdicts = iter([tally.scored(*each) for each in enumerate(made)])
+        verdicts = iter([tally.scored(number, sample) for number, sample in enumerate(made)])
         await search.sampled(
             [None if sample is None else next(verdicts) for sample in drawn.replies]
         )
@@ -286,7 +288,7 @@ async def self_consistency(task: Task, limits: Limits, plan: SelfConsistencyStra
 async def _drawn(
     task: Task, search: Search, plan: SelfConsistencyStrategy, paths: Sequence[str]
 ) -> PartResults[Sample]:
-    """Draw the samples of these iterations; where it is allowed, only as many as matter."""
+    """Draw the samples of these iterations; if the plan allows it, only as many as decide."""
 
     async def draw(which: Sequence[str], at: str) -> PartResults[Sample]:
         return await play_parts(at, [within(path, _sample(task, search, plan)) for path in which])
@@ -324,14 +326,14 @@ async def _sample(task: Task, search: Search, plan: SelfConsistencyStrategy) -> 
     return replace(sample, reasoning="".join(thoughts[-1:]))
 
 
-async def solved(pattern: str | None, tell: Callable[[str], None], task: Task) -> Draft:
-    """Let a model reason, and return the text that it marks as its answer; `tell` the reasoning.
+async def solved(pattern: str | None, keep: Callable[[str], None], task: Task) -> Draft:
+    """Let a model reason, and return the text that it marks as its answer; `keep` the reasoning.
 
     Reasoning before an answer is what makes samples worth a vote (arXiv:2203.11171).
     """
     asked = question("draft", "generator", Solve(task, pattern))
     reasoning, text = await ask(asked, _reasoned_in, "empty_draft")
-    tell(reasoning[-MOST_REASONING:])
+    keep(reasoning[-MOST_REASONING:])
     return Draft(text, is_reply=False)
 
 
