@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
@@ -701,6 +703,15 @@ class Settings(_WithProviders):
     def lacks_key(self, provider: Provider) -> bool:
         """Return whether the provider's own server requires a key and none is set."""
         return provider.needs_key and self.server_of(provider) == (provider.base_url, "")
+
+
+@lru_cache
+def listens_on_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a server that listens on `host`."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class _NamedServers(PydanticBaseSettingsSource):

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
-from ipaddress import ip_address
 from typing import Self
 from uuid import uuid4
 
@@ -16,7 +14,7 @@ from app.access.keyring import Hashing, id_in, secrets_of
 from app.access.signed import ConsoleSession, PendingSignIn, ReadToken, Signing
 from app.contract.access import LONGEST_TOKEN_S, OPERATOR, WITHOUT_ADMIN, Quotas, Scope
 from app.contract.errors import HoneError, Unauthenticated
-from app.settings import Settings
+from app.settings import Settings, listens_on_loopback
 from app.store import AccessState, AccessStore, KeyRecord, refusals
 
 REFRESH_S = 0.4
@@ -66,15 +64,6 @@ class Caller:
         return () if self.key_id is None else (self.key_id, *self.replaces)
 
 
-@lru_cache
-def is_loopback_host(host: str) -> bool:
-    """Return whether only this machine can reach a server that listens on `host`."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def may_be_key(text: bytes) -> bool:
     """Return whether a text is meant as a key or token of this service, right or wrong."""
     return text.startswith(b"hone")
@@ -106,7 +95,7 @@ class Directory:
         self._quotas: dict[str, Quotas] = {}
         self._ended: set[str] = set()
         self._anybody = Caller(OPERATOR, frozenset(WITHOUT_ADMIN))
-        self._is_local = is_loopback_host(settings.host)
+        self._is_local = listens_on_loopback(settings.host)
         self._used: dict[str, int] = {}
         self._clock = asyncio.get_running_loop().time
         self._noted_at = self._read_at = float("-inf")

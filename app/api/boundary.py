@@ -11,10 +11,9 @@ from math import inf
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access.directory import is_loopback_host
 from app.api.problems import CrossSite, Misdirected, response_of
 from app.contract.errors import BodyTooLarge, HoneError, MalformedHeader, Overloaded
-from app.settings import Settings
+from app.settings import Settings, listens_on_loopback
 
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
 
@@ -119,7 +118,7 @@ class HostNames:
         if name in self.allowed or "*" in self.allowed or not self.allowed.isdisjoint(parents):
             return True
         try:
-            return ip_address(name).is_loopback or not is_loopback_host(self.host)
+            return ip_address(name).is_loopback or not listens_on_loopback(self.host)
         except ValueError:
             return name == "localhost" or name.endswith(".localhost") or name == self.host.lower()
 

@@ -25,7 +25,7 @@ from app.contract.access import OPERATOR
 from app.contract.offers import Readiness
 from app.contract.providers import PROVIDERS, added, provider_of
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
-from app.settings import PROVIDER_VARIABLE, Settings
+from app.settings import PROVIDER_VARIABLE, Settings, listens_on_loopback
 from app.telemetry.traces import ENDPOINTS, export_flaw, wants_traces
 
 if TYPE_CHECKING:
@@ -220,8 +220,6 @@ def _traces(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
 
 
 def _access_settings(settings: Settings) -> Iterator[Diagnosis]:
-    from app.access.directory import is_loopback_host  # noqa: PLC0415 - importing the store takes time
-
     if settings.secret_key is None or not settings.secret_key.get_secret_value():
         yield warning(
             "access",
@@ -230,7 +228,7 @@ def _access_settings(settings: Settings) -> Iterator[Diagnosis]:
             'set it to 32 random characters, such as `python -c "import secrets;'
             ' print(secrets.token_urlsafe(24))"`, the same for API and workers',
         )
-    if is_loopback_host(settings.host):
+    if listens_on_loopback(settings.host):
         return
     if settings.auth == "off":
         yield warning(
@@ -376,13 +374,11 @@ def _archive(seen: Seen, settings: Settings) -> Iterator[Diagnosis]:
 
 
 def _keys(seen: Seen, settings: Settings, server: str) -> Iterator[Diagnosis]:
-    from app.access.directory import is_loopback_host  # noqa: PLC0415 - importing the store takes time
-
     if settings.auth == "off":
         return
     if seen.keys:
         yield ok("access", f"{seen.keys} API keys work")
-    elif is_loopback_host(settings.host) and settings.auth == "auto":
+    elif listens_on_loopback(settings.host) and settings.auth == "auto":
         yield _open(settings, server)
     else:
         yield failure(

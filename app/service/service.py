@@ -33,7 +33,7 @@ from app.contract.overlays import OF_THE_PARENT, Overlay, PartialRequest, Reques
 from app.contract.pairs import WantedPairs
 from app.contract.ratings import Rating, RatingRequest
 from app.contract.requests import RefinementRequest, default_grounding
-from app.contract.reviews import PendingReview, ReviewDecision
+from app.contract.reviews import ReviewDecision
 from app.contract.sections import LONGEST_PART
 from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapshot, SnapshotPage
 from app.contract.status import TERMINAL, Status
@@ -85,11 +85,6 @@ def require_reviewers(pointer: str, names: Sequence[str], unknown: Collection[st
     )
     if errors:
         raise InvalidRequest.at(*errors)
-
-
-def meant(review: ReviewDecision, pending: Sequence[PendingReview]) -> PendingReview | None:
-    """Return the pending review that a decision is about; None if there is none."""
-    return next(iter(review.may_mean(pending)), None)
 
 
 def require_own_name(review: ReviewDecision, known_as: Sequence[str]) -> None:
@@ -460,7 +455,7 @@ class Service:
             return review.model_copy(update={"draft": _own_object(draft, request)})
         locked = locked_in_order(request.draft, request.locked_texts)
         now = await self._store.snapshot(tenant, refinement_id)
-        pending = meant(review, now.reviews)
+        pending = next(iter(review.may_mean(now.reviews)), None)
         if locked and pending and pending.path and not pending.path.startswith(AS_A_WHOLE):
             found = await self.iterations(tenant, refinement_id, None)
             seen = "".join(iteration.draft for iteration in found if iteration.path == pending.path)
@@ -484,7 +479,7 @@ class Service:
             detail = "`spans` is not supported for an object: name its members in `feedback`"
             raise InvalidRequest.at(FieldError(pointer="/spans", detail=detail))
         seen = await self._store.snapshot(tenant, refinement_id)
-        pending = meant(review, seen.reviews)
+        pending = next(iter(review.may_mean(seen.reviews)), None)
         found = await self.iterations(tenant, refinement_id, None) if pending else ()
         drafts = [
             iteration.draft for iteration in found if pending and iteration.path == pending.path

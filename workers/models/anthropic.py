@@ -36,7 +36,7 @@ from workers.models.remote import (
     unwanted_stream,
     user_text,
 )
-from workers.models.responses import content_text, failed
+from workers.models.responses import StreamParts, content_text, failed
 from workers.outbound.transport import Request
 
 VERSION = "2023-06-01"
@@ -157,12 +157,11 @@ class Anthropic:
         return _Events()
 
 
-class _Events:
+class _Events(StreamParts):
     """The events of one message; thinking is left out."""
 
     def __init__(self) -> None:
-        self.is_complete = False
-        self._texts: list[str] = []
+        super().__init__()
         self._known: dict[str, object] = {}
         self._usage: dict[str, object] = {}
 
@@ -186,12 +185,6 @@ class _Events:
             self._texts += [text] if text else []
             return len(text)
         return 0
-
-    def add(self, text: str) -> None:
-        self._texts.append(text)
-
-    def text(self) -> str:
-        return "".join(self._texts)
 
     def body(self) -> bytes:
         content = [{"type": "text", "text": self.text()}]

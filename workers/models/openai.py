@@ -35,7 +35,7 @@ from workers.models.remote import (
     unwanted_stream,
     user_text,
 )
-from workers.models.responses import content_text, failed
+from workers.models.responses import StreamParts, content_text, failed
 from workers.outbound.transport import MOST_SHOWN, Request
 
 TEXT_PARTS = frozenset({"text", "output_text"})
@@ -208,12 +208,11 @@ class OpenAI:
         return _Chunks()
 
 
-class _Chunks:
+class _Chunks(StreamParts):
     """The chunks of one completion; the first choice only, without `reasoning_content`."""
 
     def __init__(self) -> None:
-        self.is_complete = False
-        self._texts: list[str] = []
+        super().__init__()
         self._refusals: list[str] = []
         self._finish_reason: object = None
         self._known: dict[str, object] = {}
@@ -239,12 +238,6 @@ class _Chunks:
         if refusal := content_text(delta.get("refusal")):
             self._refusals.append(refusal)
         return len(text) + len(refusal)
-
-    def add(self, text: str) -> None:
-        self._texts.append(text)
-
-    def text(self) -> str:
-        return "".join(self._texts)
 
     def body(self) -> bytes:
         message = {"content": self.text(), "refusal": "".join(self._refusals) or None}

@@ -15,10 +15,11 @@ llama.cpp, Ollama and LiteLLM.
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from pydantic_core import from_json, to_json
 
@@ -55,21 +56,27 @@ FAILED = 500
 """The status of every other error: it may pass."""
 
 
-class StreamParts(Protocol):
+class StreamParts(ABC):
     """Merges the events of one wire format into one response."""
 
-    is_complete: bool
-    """Whether the model has finished, so that a missing end of the stream does not matter."""
+    def __init__(self) -> None:
+        self.is_complete = False
+        """Whether the model has finished, so that a missing end of the stream does not matter."""
+        self._texts: list[str] = []
 
+    @abstractmethod
     def merge(self, event: Mapping[str, Any]) -> int:
         """Take one event, and return how many characters of text it has. Raises `StreamFailed`."""
 
     def add(self, text: str) -> None:
         """Take an event that differs from the last one in its text alone."""
+        self._texts.append(text)
 
     def text(self) -> str:
         """Return the text so far, without thinking that the format keeps apart."""
+        return "".join(self._texts)
 
+    @abstractmethod
     def body(self) -> bytes:
         """Return the response as one body in the wire format."""
 
