@@ -1,3 +1,5 @@
+// A service that has Hone improve texts: docs/clients.md, "Inside your service". It needs
+// `npm install ./clients/typescript` and `npm install --save-dev typescript @types/node`.
 import { createServer, type IncomingMessage } from 'node:http';
 import { ApiError, Hone, HoneError, InvalidRequest, NotFound, verifyWebhook, WebhookRejected } from 'hone-client';
 
