@@ -118,7 +118,7 @@ LAYERS = (
         "another release goes on from the journal, or says that it cannot",
         ("workers/engine/step_hash.py",),
     ),
-    Layer("logs, metrics, traces", "observability", ("app/telemetry/", "workers/play/executor.py")),
+    Layer("logs, metrics, traces", "observability", ("app/telemetry/",)),
     Layer("claiming and loading", "one worker at a time", ("workers/play/refinements.py",)),
 )
 LOOP = Layer("event loop", "", ())

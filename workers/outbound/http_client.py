@@ -17,8 +17,7 @@ import asyncio
 import os
 import select
 import ssl
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from io import BytesIO
 from ipaddress import ip_address
@@ -211,18 +210,19 @@ class AiohttpClient:
         proxy = self._proxy_of(url)
         while True:
             try:
-                with _translated_errors():
-                    reply = await self._session.post(
-                        url,
-                        data=body if len(body) <= LARGE_BODY else BytesIO(body),
-                        headers=headers,
-                        proxy=proxy,
-                        allow_redirects=False,
-                        timeout=self._timeout,
-                    )
-                    return _AiohttpResponse(cast("_ClosedResponse", reply))
+                reply = await self._session.post(
+                    url,
+                    data=body if len(body) <= LARGE_BODY else BytesIO(body),
+                    headers=headers,
+                    proxy=proxy,
+                    allow_redirects=False,
+                    timeout=self._timeout,
+                )
             except _UnexpectedResponse:
-                pass  # nothing was sent, and that connection is closed
+                continue  # nothing was sent, and that connection is closed
+            except FAILURES as error:
+                raise _translated(error) from None
+            return _AiohttpResponse(cast("_ClosedResponse", reply))
 
 
 class _UnexpectedResponse(Exception):
@@ -302,8 +302,10 @@ class _AiohttpResponse:
         return self._reply.content.is_eof() and not self._reply.is_broken
 
     async def read(self) -> bytes:
-        with _translated_errors():
+        try:
             piece = await self._reply.content.readany()
+        except FAILURES as error:
+            raise _translated(error) from None
         if not piece and self._reply.is_broken:
             raise ConnectionBroken
         return piece
@@ -315,31 +317,32 @@ class _AiohttpResponse:
             self._reply.close()
 
 
-@contextmanager
-def _translated_errors() -> Iterator[None]:
-    """Raise the port's errors; aiohttp's are not chained, since some have the request's headers."""
-    try:
-        yield
-    except aiohttp.ConnectionTimeoutError:
-        raise NotConnected("connection timeout") from None
-    except aiohttp.ClientConnectorCertificateError:
-        raise UntrustedPeer from None
-    except aiohttp.ClientHttpProxyError as error:
-        raise NotConnected(f"its proxy answered {error.status}") from None
-    except aiohttp.ClientProxyConnectionError as error:
-        raise NotConnected(f"its proxy: {_reason_of(error.os_error)}") from None
-    except aiohttp.ClientConnectorError as error:
-        if isinstance(error.os_error, AddressRefused):
-            raise error.os_error from None
-        raise NotConnected(_reason_of(error.os_error)) from None
-    except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
-        raise ConnectionBroken from None
-    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, UnicodeError):
-        raise InvalidUrl from None
-    except ValueError:  # CR, LF or NUL in a header field
-        raise InvalidField from None
-    except aiohttp.ClientError:
-        raise InvalidResponse from None
+FAILURES = (aiohttp.ClientError, ValueError)
+
+
+def _translated(error: aiohttp.ClientError | ValueError) -> HttpError:
+    """Return the port's error; aiohttp's is not chained, since some have the request's headers."""
+    translated: HttpError = InvalidResponse()
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            translated = NotConnected("connection timeout")
+        case aiohttp.ClientConnectorCertificateError():
+            translated = UntrustedPeer()
+        case aiohttp.ClientHttpProxyError():
+            translated = NotConnected(f"its proxy answered {error.status}")
+        case aiohttp.ClientProxyConnectionError():
+            translated = NotConnected(f"its proxy: {_reason_of(error.os_error)}")
+        case aiohttp.ClientConnectorError(os_error=AddressRefused() as refused):
+            translated = refused
+        case aiohttp.ClientConnectorError():
+            translated = NotConnected(_reason_of(error.os_error))
+        case aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError():
+            translated = ConnectionBroken()
+        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError() | UnicodeError():
+            translated = InvalidUrl()
+        case ValueError():  # CR, LF or NUL in a header field
+            translated = InvalidField()
+    return translated
 
 
 def _reason_of(error: OSError) -> str:

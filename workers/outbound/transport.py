@@ -462,6 +462,8 @@ async def _read(reply: HttpResponse, most: int, request: Request) -> bytes:
         total += len(pieces[-1])
         if total > most:
             raise UnusableResponse(f"{request.host} sent more than {most} bytes")
+        if reply.is_whole:  # what has arrived was read at once
+            break
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
