@@ -172,12 +172,12 @@ def _least_indent(text: str) -> int:
 
 def _with_lines_of(before: str, after: str, line_end: str | None) -> str:
     """Return a text with the bytes of those lines that another has too."""
-    ends = Counter(LINE_END.findall(before))
-    usual = line_end or max(ends, key=ends.__getitem__, default=None)
+    ends = LINE_END.findall(before)
+    usual = line_end or max(dict.fromkeys(ends), key=ends.count, default=None)
     if usual is None:
         return after
     is_plain = (
-        ends.keys() <= {usual} and not TRAILING.search(before) and is_normalized("NFC", before)
+        {usual}.issuperset(ends) and not TRAILING.search(before) and is_normalized("NFC", before)
     )
     if is_plain:
         return LINE_END.sub(usual, after)

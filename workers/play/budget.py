@@ -184,9 +184,10 @@ class BudgetGuard:
 
         Admission refuses to rewrite such a draft whole, and so is a part or a revision of it.
         """
-        asked, choice = ask.prompt_request, self._choice(ask)
+        asked = ask.prompt_request
         if self._request.edits == "full" or not isinstance(asked, Revise):
             return None
+        choice = self._choice(ask)
         for model in choice.names():
             most = choice.max_output_tokens
             found = rewriting(self._request, model, most, self._unknown, asked.draft)
