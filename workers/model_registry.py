@@ -253,7 +253,9 @@ async def open_models(settings: Settings, **more: Model) -> AsyncIterator[ModelR
         open_rejections(cell) as rejections,
     ):
         servers = _Servers(settings, transport, rejections)
-        limiter = RateLimiter(exchange, grace_s=settings.without_cell0_s)
+        limiter = RateLimiter(
+            exchange, grace_s=settings.without_cell0_s, call_s=settings.model_timeout_s
+        )
         models = {"offline": Editor(), **servers.models(), **more}
         own_keys = (
             None

@@ -35,7 +35,7 @@ class PermitReport:
     `limits` (by kind) are what the server reported, `caps` what settings allow: requests and tokens
     a minute, and calls in flight.
     `away_ms`: of a worker in another cell, for how long its share of the rate is kept for it
-    without reports.
+    without reports; `call_ms`: how long a call of it may take.
     """
 
     number: int = 0
@@ -60,6 +60,7 @@ class PermitReport:
     limits: Mapping[str, Mapping[str, float]] | None = None
     caps: Mapping[str, float] | None = None
     away_ms: float | None = None
+    call_ms: float | None = None
 
     def encode(self) -> str:
         """Return it as JSON without what is not there: Lua reads null as a value."""

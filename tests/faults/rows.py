@@ -442,7 +442,7 @@ ROWS = {
             "in-flight",
             "6 calls at a time are allowed; one of 4 workers is killed 8 times, and Redis 3 times",
             providers.kills_beside_a_limit(8, 3),
-            60,
+            40,
             10,
             most_at_once=6,
             setup=ClusterSetup(workers=4, settings=SIX_AT_ONCE),

@@ -567,6 +567,15 @@ def test_the_calls_of_a_dead_worker_are_forgotten(redis: Redis) -> None:
     assert [*map(bool, granted)] == [False] * 14 + [True]
 
 
+def test_calls_of_a_worker_without_cell_0_count_until_its_last_one_has_ended(redis: Redis) -> None:
+    caps = {"in_flight": 5.0}
+    cut_off = PermitReport(1, in_flight=5, caps=caps, away_ms=60_000, call_ms=120_000)
+    exchanged(redis, "cut off", 1, cut_off)
+    for at_s in range(2, 183):
+        granted = exchanged(redis, "w", at_s, PermitReport(at_s, 1, caps=caps)).granted
+        assert granted == (at_s > 180)
+
+
 def test_the_sum_of_calls_under_way_is_right_whoever_reports_or_dies(redis: Redis) -> None:
     chance, calls, dies_at = Random(5), dict[str, int](), dict[str, float]()
     for n in range(1, 400):

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redis.asyncio import Redis
 from ulid import ULID
 
 from app.contract.access import Quotas
 from app.contract.snapshot import SnapshotPage
+from app.store import Cells, Store
 from app.store.cell_records import Opened, Roster
 from app.store.cells import merged
+from app.store.redis import keys
 from app.store.refinements import decode_cursor, encode_cursor
 from app.store.shared_quotas import TenantRecord, homes, homes_for
 from app.store.state import ID_PREFIX, cell_coded_in, coded
@@ -114,6 +117,16 @@ def test_what_is_given_out_and_what_is_used_is_never_more_than_the_quota(
         for n, (held, _, _) in enumerate(cells)
     )
     assert sum(amounts["in_flight"] for amounts in after.values()) <= max(limit, before_raise)
+
+
+async def test_the_quotas_of_one_cell_are_stored_as_they_are_set(
+    store: Store, redis: Redis
+) -> None:
+    quotas = Quotas(in_flight=120, models=("openai:*",))
+    await Cells([store]).access.set_quotas("acme", quotas)
+    stored = await redis.hget(keys.TENANTS, "acme")
+    assert stored == quotas.model_dump_json(exclude_none=True).encode()
+    assert await redis.exists(keys.SHARING) == 0
 
 
 def test_what_cells_have_learnt_about_the_same_is_added_up() -> None:

@@ -580,6 +580,10 @@ async def _replace_field(_: Store, __: WorkerStore, redis: Redis) -> ScriptArgs:
     return (keys.PREFIX + "a hash", "field", "before", "after")
 
 
+async def _share(_: Store, __: WorkerStore, ___: Redis) -> ScriptArgs:
+    return (TENANT, 7, '{"in_flight":9,"share":{"in_flight":4},"number":7}')
+
+
 CASES: list[tuple[str, ScriptCase]] = [
     ("append", _append),
     ("append", _pause),
@@ -597,6 +601,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("restore_stub", _restore_stub),
     ("search", _search),
     ("replace_field", _replace_field),
+    ("share", _share),
     ("look", _look),
     ("claim", _claim),
     ("claim", _claim_again),

@@ -125,7 +125,8 @@ class LastShare:
 class ModelGate:
     """What one worker knows of one model.
 
-    With `grace_s` it is a worker of another cell, which goes on for so long without cell 0.
+    With `grace_s` it is a worker of another cell, which goes on for so long without cell 0. A call
+    takes `call_s` at most.
     """
 
     def __init__(
@@ -134,9 +135,11 @@ class ModelGate:
         keys: tuple[str, str],
         caps: Mapping[str, float] | None = None,
         grace_s: float | None = None,
+        call_s: float | None = None,
     ) -> None:
         self.name = name
         self._grace_s = grace_s
+        self._call_ms = call_s * 1000 if call_s and grace_s else None
         self._share: LastShare | None = None
         self._reported_at = 0.0
         self.keys = keys
@@ -324,6 +327,7 @@ class ModelGate:
             limits=self._limits or None,
             caps=self._caps,
             away_ms=None if self._grace_s is None else self._grace_s * 1000 * self._is_used(now),
+            call_ms=self._call_ms,
         )
         self._report, self._limits, self.is_urgent = PermitReport(), {}, False
         return report
@@ -530,9 +534,11 @@ class RateLimiter:
         exchange: PermitExchange | None = None,
         chance: Callable[[], float] = random.random,
         grace_s: float | None = None,
+        call_s: float | None = None,
     ) -> None:
         self._exchange = exchange
         self._grace_s = grace_s
+        self._call_s = call_s
         self._chance = chance
         self._is_shared = True
         self._gates: dict[str, ModelGate] = {}
@@ -556,7 +562,7 @@ class RateLimiter:
         provider = name.partition(":")[0]
         caps = caps if self._exchange else None
         keys = (f"{name}@{fingerprint}", f"{provider}@{fingerprint}")
-        gate = ModelGate(known_as or name, keys, caps, self._grace_s)
+        gate = ModelGate(known_as or name, keys, caps, self._grace_s, self._call_s)
         self._gates[at] = gate
         self._tasks[at] = asyncio.get_running_loop().create_task(self._serve(gate))
         return gate

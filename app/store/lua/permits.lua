@@ -335,7 +335,9 @@ if opened then
 end
 answer = cjson.encode(answer)
 redis.call('HSET', mine, worker, calls, '=' .. worker, string.format('%d %s', report.number, answer))
-redis.call('ZADD', expiries, at + math.max(WORKER_MS, 2 * (report.away_ms or 0)), worker)  -- until they end
+local away_ms = report.away_ms or 0
+local longest_ms = away_ms > 0 and away_ms + (report.call_ms or away_ms) or 0  -- until its last call ends
+redis.call('ZADD', expiries, at + math.max(WORKER_MS, longest_ms), worker)
 redis.call('PEXPIRE', mine, EXPIRES_MS)
 redis.call('PEXPIRE', expiries, EXPIRES_MS)
 return answer
