@@ -5,7 +5,9 @@ not use them.
 """
 
 import asyncio
+import atexit
 import os
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 ANSWER_S = 10.0
 """Seconds that the store has for one object; no command of Hone waits for longer."""
 CONNECT_S = "3s"
+ENDING_S = 0.1
+"""Seconds in which the library's threads are done with Python, before it ends: they would abort the
+process (PyO3/pyo3-async-runtimes#40)."""
 TRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=ANSWER_S)}
 
 
@@ -83,6 +88,7 @@ class ObjectStore:
     def _objects(self) -> "Objects":
         from obstore.store import from_url  # noqa: PLC0415 - see above
 
+        atexit.register(time.sleep, ENDING_S)
         if self._directory is not None:
             return from_url(self._url, mkdir=True)
         times = {"timeout": f"{ANSWER_S:g}s", "connect_timeout": CONNECT_S}

@@ -11,7 +11,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from benchmarks.environments import CannotInstall
-from tests.interop import contract, litellm, llama_cpp, openai_clients, openid, s3, training
+from tests.interop import (
+    contract,
+    litellm,
+    llama_cpp,
+    object_stores,
+    openai_clients,
+    openid,
+    training,
+)
 
 SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "llama.cpp": llama_cpp.play,
@@ -19,7 +27,9 @@ SERVERS: Mapping[str, Callable[[Path], Awaitable[bool]]] = {
     "openai": openai_clients.play,
     "openai-node": openai_clients.play_on_node,
     "LiteLLM in front": openai_clients.play_through_litellm,
-    "S3": s3.play,
+    "S3": object_stores.playing(object_stores.moto, "s3"),
+    "Google Cloud Storage": object_stores.playing(object_stores.moto, "gs"),
+    "Azure": object_stores.playing(object_stores.azurite, "az"),
     "TRL": training.play,
     "oidc-provider": openid.play,
     "openapi-python-client": contract.play,

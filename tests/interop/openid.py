@@ -17,7 +17,7 @@ from app.settings import Settings
 from benchmarks.environments import CannotInstall, node_modules_with
 from tests.api.conftest import running
 from tests.e2e.conftest import FLAGS, NAMES
-from tests.interop.s3 import started
+from tests.interop.object_stores import started
 from tests.waiting import TIMEOUT_S
 
 PACKAGES = ("oidc-provider@9",)
