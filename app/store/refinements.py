@@ -443,10 +443,11 @@ class RefinementReader:
                 wanted = len(entries) if unpacks_once else limit
             if not entries or len(entries) > wanted or not ends(entries[-1][1]):
                 return entries, wanted, {}, ended
-            summary = await self._committer.execute("HGETALL", key)
-            if summary and int(summary[b"last_event"]) <= number_of(entries[-1][0]):
+            summary: Summary = await self._committer.execute("HGETALL", key)
+            newest = summary.get(b"last_event")
+            if newest is not None and int(newest) <= number_of(entries[-1][0]):
                 return entries, wanted, summary, ended
-            # Something was appended after the terminal entry in the meantime, or it was erased.
+            # Meanwhile something was appended after that entry, or it was archived or erased.
 
     async def _read_archived(
         self, tenant: str, refinement_id: str, after: int
