@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from random import sample
 from typing import Any, Self, TypeVar
 
 from redis.exceptions import RedisError
@@ -171,17 +172,17 @@ class Cells:
         """Return the cells for a submission in the order in which they are to be tried.
 
         One with a key of idempotency goes to one cell and nowhere else. The others go to the better
-        of two by what waits.
+        of two by what waits, which are drawn anew each time: nothing waits while there is room.
         """
         found = self._homes_at(tenant, self.now_ms())
         if key is not None:
             return [_home_of_key(tenant, key, found)]
         known = [number for number in found if number < len(self.stores)] or [0]
         here = [number for number in known if number not in self._away] or known
-        first, *others = here
+        first, *others = sample(here, len(here))
         if others and self._waiting[others[0]] < self._waiting[first]:
             return [others[0], first, *others[1:]]
-        return here
+        return [first, *others]
 
     def earlier_homes_of(self, tenant: str, key: str) -> set[int]:
         """Return where a key may have been used before a change in the last 24 hours.

@@ -73,6 +73,13 @@ async def test_a_refinement_is_found_by_its_id_in_the_cell_that_has_it(
         assert (await api.post(f"{path}/cancel")).json()["status"] == "canceled"
 
 
+async def test_submissions_of_one_tenant_are_spread_over_all_cells(api: httpx.AsyncClient) -> None:
+    found: set[int] = set()
+    async with asyncio.timeout(TIMEOUT_S):
+        while len(found) < CELLS:
+            found.add(cell_coded_in(await submit(api)))
+
+
 async def test_a_list_has_what_is_in_all_cells_newest_first(api: httpx.AsyncClient) -> None:
     ids = await submitted_to_all(api)
     found: list[str] = []
