@@ -443,7 +443,7 @@ class RefinementReader:
                 wanted = len(entries) if unpacks_once else limit
             if not entries or len(entries) > wanted or not ends(entries[-1][1]):
                 return entries, wanted, {}, ended
-            summary: Summary = await self._committer.execute("HGETALL", key)
+            summary = await self._committer.execute("HGETALL", key)
             newest = summary.get(b"last_event")
             if newest is not None and int(newest) <= number_of(entries[-1][0]):
                 return entries, wanted, summary, ended
