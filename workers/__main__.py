@@ -45,8 +45,8 @@ from workers.play.fork_server import ForkServer
 from workers.play.lease import Lease, is_gone, machine_name, new_name
 from workers.play.live_text import TextPublisher
 from workers.play.quarantine import CANNOT_RUN, Parent, Quarantine, prefer_in_oom
-from workers.play.refinements import (
-    Refinements,
+from workers.play.refinements import Refinements
+from workers.play.upkeep import (
     announce,
     archive_ended,
     drop_strays,

@@ -45,8 +45,8 @@ from tests.workers.refinement_harness import TENANT, TEST_MODEL, ScriptedAnswers
 from tests.workers.replay_cases import ReplayCase
 from workers.models.port import ModelCall, ModelReply, ModelWaits
 from workers.play.lease import RENEWALS_PER_LEASE, TURN_EVERY_S, Lease
-from workers.play.refinements import (
-    Refinements,
+from workers.play.refinements import Refinements
+from workers.play.upkeep import (
     drop_strays,
     heed_commands,
     keep_running,
