@@ -1,7 +1,10 @@
-"""python -m benchmarks.cells: what several cells cost the API, in CPU time, and print a table.
+"""python -m benchmarks.cells [--play]: what several cells cost the API, in CPU time, as a table.
 
 One API process, a Redis for each cell. The least of `ROUNDS` counts, since whatever else runs on
 the machine only adds to it. Submissions are not played; they have no key of idempotency.
+
+With `--play`, refinements of eight calls are played with one cell and with three by turns, each
+with a worker for every cell and one API: medians, and the ratio of three cells to one.
 """
 
 import json
@@ -14,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import cycle
 from pathlib import Path
+from statistics import median
 
 import httpx
 from redis import Redis
@@ -22,12 +26,17 @@ from app.cli.processes import environment_of, free_port
 from app.local.embedded import EmbeddedRedis
 from app.settings import Settings
 from app.store.redis import keys
+from benchmarks.contenders import Cast, Contender, Setup, hone
+from benchmarks.measuring import measure
 from benchmarks.processes import cpu_s
 
 CELLS = (1, 3, 10)
 ROUNDS = 8
 REQUESTS = 300
 AT_REST_S = 10.0
+PLAYED, PLAYED_ROUNDS = (1, 3), 3
+LATENCIES_MS = (0, 200)
+COUNT = 500
 BODY = {"task": "Say it plainly.", "draft": "It is, so to speak, raining."}
 
 
@@ -47,12 +56,7 @@ def served(path: Path, number: int) -> Iterator[tuple[httpx.Client, int]]:
             auth="off",
             queue_max=1_000_000,
         )
-        with Redis.from_url(first) as client:
-            client.set(keys.FORMAT, keys.FIRST_RELEASE)
-            opened = json.dumps({"since": 0, "until": None})
-            for cell in range(1, number):
-                client.hset(keys.CELLS, str(cell), opened)
-                client.hset(keys.CELLS, "coded_since", "0")
+        open_cells(first, number)
         command = [sys.executable, "-m", "app.cli", "api"]
         environment = {**os.environ, **environment_of(settings), "HONE_LOG_LEVEL": "error"}
         process = subprocess.Popen(command, env=environment, cwd=path)
@@ -65,6 +69,50 @@ def served(path: Path, number: int) -> Iterator[tuple[httpx.Client, int]]:
                     break
             time.sleep(0.1)
         yield client, process.pid
+
+
+def open_cells(first: str, number: int) -> None:
+    """Let submissions go to so many cells from the start; `first` is the Redis of cell 0."""
+    with Redis.from_url(first) as client:
+        client.set(keys.FORMAT, keys.FIRST_RELEASE)
+        opened = json.dumps({"since": 0, "until": None})
+        for cell in range(1, number):
+            client.hset(keys.CELLS, str(cell), opened)
+            client.hset(keys.CELLS, "coded_since", "0")
+
+
+def of_cells(number: int) -> Contender:
+    """Return Hone with so many cells, each with a Redis and a worker of its own."""
+
+    def start(setup: Setup) -> Cast:
+        places = [setup.directory / f"cell-{cell}" for cell in range(1, number)]
+        others = [setup.stack.enter_context(EmbeddedRedis(place)).url for place in places]
+        open_cells(setup.redis_url, number)
+        env = {
+            "HONE_CELLS": str(number),
+            "HONE_CELLS_URL": " ".join(others),
+            "HONE_WORKERS": str(number),
+        }
+        return hone(setup, api_env=env, worker_env=env)
+
+    return Contender(f"{number} cells", start)
+
+
+FIGURES = ("per_s", "cpu_ms/api", "cpu_ms/worker", "cpu_ms/redis")
+
+
+def play(latency_ms: int, count: int, rounds: int) -> Iterator[str]:
+    """Play by turns; yield a line for each number of cells, and one of the last to the first."""
+    found: dict[int, list[tuple[float, ...]]] = {number: [] for number in PLAYED}
+    for _ in range(rounds):
+        for number, runs in found.items():
+            figures = measure(of_cells(number), latency_ms, count).figures
+            runs.append(tuple(figures[name] for name in FIGURES))
+    middle = {number: [*map(median, zip(*runs, strict=True))] for number, runs in found.items()}
+    first, *_, last = middle.values()
+    ratios = [one / other for one, other in zip(last, first, strict=True)]
+    for name, values in [*middle.items(), ("ratio", ratios)]:
+        yield f"| {latency_ms} ms | {name} | " + " | ".join(f"{it:.2f}" for it in values) + " |"
 
 
 def cost_ms(pid: int, ask: Callable[[], httpx.Response], requests: int) -> float:
@@ -93,6 +141,14 @@ def costs(client: httpx.Client, pid: int) -> str:
 
 def main() -> None:
     """Measure, and print a table."""
+    if sys.argv[1:] == ["--play"]:
+        print(f"{COUNT} refinements, load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+        print("| a call | cells | refinements/s | API, CPU ms a call | workers | Redis of cell 0 |")
+        print("|--:|--:|--:|--:|--:|--:|")
+        for latency_ms in LATENCIES_MS:
+            for line in play(latency_ms, COUNT, PLAYED_ROUNDS):
+                print(line, flush=True)
+        return
     print("| cells | a submission | a GET | a page of 20 | at rest, of a core |")
     print("|--:|--:|--:|--:|--:|")
     for number in CELLS:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from benchmarks.cells import play
 from benchmarks.contenders import (
     AFTER_A_CRASH,
     CONTENDERS,
@@ -279,3 +280,12 @@ def test_the_same_seed_draws_the_same_mutants_in_python_and_lua(tmp_path: Path) 
         "a = b + 2",
         "if a == b then return end",
     }
+
+
+@pytest.mark.long
+def test_cells_are_played_by_turns_and_compared() -> None:
+    lines = [line.split("|")[1:-1] for line in play(0, 20, 1)]
+    one, three, ratio = [[*map(float, line[2:])] for line in lines]
+    assert [line[1].strip() for line in lines] == ["1", "3", "ratio"]
+    assert min(one + three) > 0
+    assert all(abs(b / a - of) < 0.1 for a, b, of in zip(one[:3], three[:3], ratio, strict=False))
