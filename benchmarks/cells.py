@@ -4,7 +4,7 @@ One API process, a Redis for each cell. The least of `ROUNDS` counts, since what
 the machine only adds to it. Submissions are not played; they have no key of idempotency.
 
 With `--play`, refinements of eight calls are played with one cell and with three by turns, each
-with a worker for every cell and one API: medians, and the ratio of three cells to one.
+with three workers and one API: medians, and the ratio of three cells to one.
 """
 
 import json
@@ -82,7 +82,7 @@ def open_cells(first: str, number: int) -> None:
 
 
 def of_cells(number: int) -> Contender:
-    """Return Hone with so many cells, each with a Redis and a worker of its own."""
+    """Return Hone with so many cells, a Redis for each; it always has as many workers."""
 
     def start(setup: Setup) -> Cast:
         places = [setup.directory / f"cell-{cell}" for cell in range(1, number)]
@@ -91,7 +91,7 @@ def of_cells(number: int) -> Contender:
         env = {
             "HONE_CELLS": str(number),
             "HONE_CELLS_URL": " ".join(others),
-            "HONE_WORKERS": str(number),
+            "HONE_WORKERS": str(max(PLAYED)),
         }
         return hone(setup, api_env=env, worker_env=env)
 

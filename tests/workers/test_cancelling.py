@@ -6,7 +6,7 @@ import pytest
 
 from app.contract.outcome import RefinementOutcome
 from app.contract.status import Status, StopReason
-from workers.play.journal_writer import Ending
+from workers.play.endings import Ending
 from workers.rq import end, heed_cancellation
 
 

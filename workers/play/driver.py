@@ -37,6 +37,7 @@ from workers.engine.moves import (
 from workers.engine.search import Outcome
 from workers.engine.step_hash import about
 from workers.play.budget import BudgetGuard
+from workers.play.endings import Ending, learning_kind, outcome_additions
 from workers.play.executor import (
     StepExecutor,
     StepWaits,
@@ -45,13 +46,10 @@ from workers.play.executor import (
     step_span,
 )
 from workers.play.journal_writer import (
-    Ending,
     JournalUnwritable,
     JournalWriter,
     JudgedDraft,
     Unencodable,
-    learning_kind,
-    outcome_additions,
 )
 from workers.play.replay import (
     INTERNAL,

@@ -38,9 +38,9 @@ from app.telemetry import (
 from app.telemetry.traces import Attributes
 from workers.engine.pipeline import ENGINES_BY_VERSION, StrategyFactory
 from workers.play.driver import Driver, WorkerLeaving
+from workers.play.endings import learning_kind
 from workers.play.endpoints import EndpointLimiter, LimitedEndpoints
 from workers.play.executor import ModelCaller, StepExecutor, Tools
-from workers.play.journal_writer import learning_kind
 from workers.play.live_text import TextPublisher
 from workers.play.quarantine import Quarantine
 from workers.play.replay import replay_of
