@@ -1,6 +1,7 @@
 """Ended records in the archive: what is moved, read through it, brought back and erased."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,10 +20,11 @@ from app.store import (
     open_store,
     open_worker_store,
 )
-from app.store.archive import Archive, ArchivedAt
+from app.store.archive import Archive, ArchivedAt, open_archive
 from app.store.object_store import ObjectStore
 from app.store.redis import keys
 from app.store.redis.committer import Committer
+from app.store.refinements import RefinementReader
 from app.store.sealing import NO_SEALER
 from tests.store.store_harness import (
     TENANT,
@@ -312,6 +314,36 @@ async def test_what_changes_while_it_is_archived_stays_in_redis(
     assert len(objects_of(directory, held.id)) == 2
     await store.erase(TENANT, held.id)
     assert objects_of(directory, held.id) == []
+
+
+class ArchivedMeanwhile:
+    """Runs commands, and archives a record just before its summary is read."""
+
+    def __init__(self, committer: Committer, archive: Callable[[], Awaitable[None]]) -> None:
+        self._committer = committer
+        self._archive = archive
+
+    def execute(self, *command: Any) -> asyncio.Future[Any]:
+        if command[0] != "HGETALL":
+            return self._committer.execute(*command)
+
+        async def archived_first() -> Any:
+            await self._archive()
+            return await self._committer.execute(*command)
+
+        return asyncio.ensure_future(archived_first())
+
+
+async def test_a_journal_that_is_archived_while_it_is_read_is_read_from_the_archive(
+    settings: Settings, store: Store, worker: WorkerStore, redis: Redis, committer: Committer
+) -> None:
+    held = await succeeded(store, worker)
+    before = [event.number for event in await store.events(TENANT, held.id, 0, 100)]
+    commands = ArchivedMeanwhile(committer, lambda: archive_now(redis, worker, held.id))
+    reader = RefinementReader(cast("Committer", commands), NO_SEALER, open_archive(settings))
+    found = await reader.events(TENANT, held.id, 0, 100)
+    assert [event.number for event in found] == before
+    assert await is_archived(redis, held.id)
 
 
 async def test_what_was_packed_before_there_was_an_archive_goes_there(
