@@ -52,8 +52,11 @@ def redis_url(redis_url: str) -> str:
 def settings(redis_server: EmbeddedRedis) -> Settings:
     """Settings of servers that outlive tests: keys of one test do not concern the next.
 
-    They end with these tests: what they write would be found in the Redis of others.
+    They end with these tests: what they write would be found in the Redis of others. What others
+    left there goes first: a server would refuse to start with it.
     """
+    with Redis.from_url(redis_server.url) as client:
+        client.flushall()
     return Settings(
         redis_url=redis_server.url,
         redis_timeout_s=TIMEOUT_S,
