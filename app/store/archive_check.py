@@ -197,11 +197,11 @@ class ArchiveCheck:
         return {of async for of, name in found if name != ""}
 
     async def _installation(self) -> str:
-        found = await self._committer.execute("HGET", keys.ARCHIVE, "installation")
-        if found is None:
+        found = await self.known_installation()
+        if not found:
             raise ArchiveAway(NOTHING_YET)
-        await self._archive.require(found.decode())
-        return str(found.decode())
+        await self._archive.require(found)
+        return found
 
     async def _named(
         self, records: Sequence[tuple[str, str]]

@@ -329,15 +329,15 @@ class Cells:
     async def _look_at_all(self) -> None:
         looks = await asyncio.gather(*(self._look_at(n) for n in range(len(self.stores))))
         newest = looks[0]
+        there = [number for number, look in enumerate(looks) if look is not None]
         if newest is not None:
             self.roster = newest.roster
             self._ahead_ms = newest.at_ms - round(time.time() * 1000)
-            there = [n for n, look in enumerate(looks) if look is not None]
             await self._share_out(newest.version, there)
         else:
             copies = (look.roster for look in looks if look and look.roster.coded_from)
             self.roster = next(copies, self.roster)
-            await self._read_copies([n for n, look in enumerate(looks) if look is not None])
+            await self._read_copies(there)
         await asyncio.gather(
             *(
                 self._complete(number, is_current=newest is None or newest.version == look.version)

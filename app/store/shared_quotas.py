@@ -193,17 +193,21 @@ class SharedQuotas:
             wanted = record.wanted(tenant, roster, len(self._committers))
             if before is None or record.is_shared_out(wanted):
                 return True
-            after = await self._after_pass(tenant, before, roster, cells)
+            after = await self._after_pass(tenant, before, record, wanted, roster, cells)
             if after is not None and after.held == record.held:
                 return after.is_settled
         return False
 
     async def _after_pass(
-        self, tenant: str, before: bytes, roster: Roster, cells: Iterable[int]
+        self,
+        tenant: str,
+        before: bytes,
+        record: TenantRecord,
+        wanted: Mapping[int, Amounts],
+        roster: Roster,
+        cells: Iterable[int],
     ) -> TenantRecord | None:
         """Lower shares, read what is used, and raise shares; None if another process does."""
-        record = TenantRecord.of(before)
-        wanted = record.wanted(tenant, roster, len(self._committers))
         lowered = replace(record, number=record.number + 1, is_settled=False)
         if not await self._put(tenant, before, lowered, roster):
             return None
