@@ -159,20 +159,25 @@ async def test_a_preset_that_has_changed_since_is_not_overwritten(service: Runni
 
 
 async def test_a_process_that_died_between_two_states_has_no_work_done_twice(
-    service: RunningService,
+    tmp_path: Path,
 ) -> None:
     """What was submitted before the crash is found again, although no fact says so."""
-    await reviewed(service, "killed")
-    found = await proposal(service, "killed")
-    played = {"metadata.proposal": found["id"], "limit": 100}
-    before = (await service.client.get("/v1/refinements", params=played)).json()["data"]
-    async with Redis.from_url(service.redis.url) as redis:
-        (facts,) = await redis.keys(keys.PROPOSALS + f"*:{found['id']}")
-        await redis.hdel(facts, "written", "playing", "judging", "proof")
-    again = await looked_at(service, f"/v1/presets/killed/proposals/{found['id']}")
-    after = (await service.client.get("/v1/refinements", params=played)).json()["data"]
-    assert [each["id"] for each in after] == [each["id"] for each in before]
-    assert again == found
+    async with running_service(tmp_path, greeting_model()) as service:
+        await reviewed(service, "killed")
+        found = await proposal(service, "killed")
+        played = {"metadata.proposal": found["id"], "limit": 100}
+        before = (await service.client.get("/v1/refinements", params=played)).json()["data"]
+        service.processes[0].kill()  # it would note the facts that it still knows
+        service.processes[0].wait()
+        async with Redis.from_url(service.redis.url) as redis:
+            (facts,) = await redis.keys(keys.PROPOSALS + f"*:{found['id']}")
+            await redis.hdel(facts, "written", "playing", "judging", "proof")
+        service.start("app.cli", "api")
+        await service.ready(1)
+        again = await looked_at(service, f"/v1/presets/killed/proposals/{found['id']}")
+        after = (await service.client.get("/v1/refinements", params=played)).json()["data"]
+        assert [each["id"] for each in after] == [each["id"] for each in before]
+        assert again == found
 
 
 async def test_a_budget_bounds_what_everything_may_cost(service: RunningService) -> None:
