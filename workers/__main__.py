@@ -275,7 +275,7 @@ async def work(
         max_output_tokens=settings.max_output_tokens,
         endpoint_limiter=limiter,
         bulkhead=bulkhead,
-        most_aside=settings.queue_max,
+        most_parked_queued=settings.queue_max,
         traces=traces,
     )
     lease = _lease(settings, name, refinements)

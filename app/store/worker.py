@@ -38,9 +38,9 @@ from app.store.redis.scripts import (
     DROP,
     HAND_BACK,
     LEAVE,
+    PARK_QUEUED,
     PUT_BACK,
     RENEW,
-    SET_ASIDE,
     TAKE_BATCHES,
     TAKE_DUE,
     TAKE_ENDED,
@@ -224,12 +224,12 @@ class WorkerStore:
             PUT_BACK, refinement_id, PUT_BACK_S * 1000, lacking, NAMED_S * 1000
         )
 
-    async def set_aside(self, refinement_id: str, models: Collection[str], most: int) -> bool:
-        """Set a queued refinement aside if it needs one of these models, and no other would do.
+    async def park_queued(self, refinement_id: str, models: Collection[str], most: int) -> bool:
+        """Park a queued refinement if it needs one of these models, and no other would do.
 
-        It stays queued, and is claimed with a permit like a parked one. Returns whether there is
-        nothing to do for its job now. No more than `most` are set aside at a time. While Redis is
-        away it is sent again.
+        It stays queued, and is claimed with a permit like any parked one. Returns whether there is
+        nothing to do for its job now. No more than `most` queued ones are parked at a time. While
+        Redis is away it is sent again.
         """
 
         async def send() -> Any:
@@ -239,7 +239,7 @@ class WorkerStore:
             named = ([seat["model"], *(seat.get("fallbacks") or ())] for seat in seats)
             full = next((names for names in named if {*names} <= {*models}), None)
             words = to_json(full) if full else b""
-            return await self._committer.submit(SET_ASIDE, refinement_id, most, words)
+            return await self._committer.submit(PARK_QUEUED, refinement_id, most, words)
 
         return bool(await until_answered(send, refinement_id) == 1)
 

@@ -132,8 +132,8 @@ class StateMachine:
         await self.worker.resume_parked(MODEL, 1)
         await self.worker.resume_parked(EDITOR, 1)
 
-    async def set_aside(self, refinement_id: str) -> None:
-        if await self.worker.set_aside(refinement_id, [EDITOR], 2):
+    async def park_queued(self, refinement_id: str) -> None:
+        if await self.worker.park_queued(refinement_id, [EDITOR], 2):
             await self.pop_of(refinement_id)
 
     async def pop_of(self, refinement_id: str) -> None:
@@ -226,5 +226,5 @@ ACTIONS = [
     *APPENDS,
     *["submit", "submit", "deliver", "deliver", "lose_job", "recover", "hand_back", "renew"],
     *["cancel", "finish", "review", "change", "retry", "erase", "go_silent", "grow_old"],
-    *["park", "park", "set_aside", "permit", "rate"],
+    *["park", "park", "park_queued", "permit", "rate"],
 ]

@@ -392,13 +392,13 @@ EDITOR = "offline:editor"
 """The model of both seats of what `submit` submits."""
 
 
-async def test_one_that_is_set_aside_is_queued_as_before(
+async def test_one_that_is_parked_before_it_began_is_queued_as_before(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     await be_up(redis)
     refinement_id = await submit(store)
     before = await store.snapshot(TENANT, refinement_id)
-    assert await worker.set_aside(refinement_id, [EDITOR], 10)
+    assert await worker.park_queued(refinement_id, [EDITOR], 10)
     assert await store.snapshot(TENANT, refinement_id) == before
     assert await worker.claim(refinement_id, f"{refinement_id}-1", "worker-1") is None
     assert await worker.recover(include_queued=True) == 0
@@ -406,47 +406,49 @@ async def test_one_that_is_set_aside_is_queued_as_before(
     assert await worker.resume_parked(EDITOR, 1) == 1
     held = await claim(worker, refinement_id, job=2)
     assert (held.claimed.permit, held.claimed.attempt, held.claimed.waited_s) == (EDITOR, 1, 0)
-    assert await redis.exists(keys.ASIDE) == 0
+    assert await redis.exists(keys.PARKED_QUEUED) == 0
 
 
-async def test_only_a_queued_one_without_a_permit_is_set_aside(
+async def test_only_a_queued_one_without_a_permit_is_parked_before_it_began(
     store: Store, worker: WorkerStore
 ) -> None:
     running = await started(store, worker)
-    assert not await worker.set_aside(running.id, [EDITOR], 10)
+    assert not await worker.park_queued(running.id, [EDITOR], 10)
     resumed = await submit(store)
-    await worker.set_aside(resumed, [EDITOR], 10)
+    await worker.park_queued(resumed, [EDITOR], 10)
     await worker.resume_parked(EDITOR, 1)
-    assert not await worker.set_aside(resumed, [EDITOR], 10)
-    assert not await worker.set_aside("ref_unknown", [EDITOR], 10)
+    assert not await worker.park_queued(resumed, [EDITOR], 10)
+    assert not await worker.park_queued("ref_unknown", [EDITOR], 10)
 
 
-async def test_one_is_set_aside_when_no_model_of_a_seat_would_do(
+async def test_a_queued_one_is_parked_when_no_model_of_a_seat_would_do(
     store: Store, worker: WorkerStore
 ) -> None:
     backed = ModelChoice(model=MODEL, fallbacks=(OTHER,))
     choices = {"generator": ModelChoice(model=EDITOR), "critic": backed}
     it = (await store.create(replace(new(), models=choices), None)).id
-    assert not await worker.set_aside(it, [MODEL], 10)
-    assert await worker.set_aside(it, [OTHER, MODEL], 10)
+    assert not await worker.park_queued(it, [MODEL], 10)
+    assert await worker.park_queued(it, [OTHER, MODEL], 10)
     assert await worker.parked(9) == {MODEL: 1, OTHER: 1}
 
 
-async def test_no_more_are_set_aside_than_allowed(store: Store, worker: WorkerStore) -> None:
+async def test_no_more_queued_ones_are_parked_than_allowed(
+    store: Store, worker: WorkerStore
+) -> None:
     first, second = await submit(store), await submit(store)
-    assert await worker.set_aside(first, [EDITOR], 1)
-    assert not await worker.set_aside(second, [EDITOR], 1)
+    assert await worker.park_queued(first, [EDITOR], 1)
+    assert not await worker.park_queued(second, [EDITOR], 1)
     await worker.resume_parked(EDITOR, 1)
-    assert await worker.set_aside(second, [EDITOR], 1)
+    assert await worker.park_queued(second, [EDITOR], 1)
 
 
-async def test_commands_and_limits_act_on_one_that_is_set_aside(
+async def test_commands_and_limits_act_on_one_that_is_parked_before_it_began(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     await be_up(redis)
     canceled, erased, changed, finished = [await submit(store) for _ in range(4)]
     for each in (canceled, erased, changed, finished):
-        assert await worker.set_aside(each, [EDITOR], 10)
+        assert await worker.park_queued(each, [EDITOR], 10)
     await store.cancel(TENANT, canceled)
     await store.erase(TENANT, erased)
     await store.change(TENANT, changed, LimitsChange(max_wait_seconds=1))
@@ -457,17 +459,17 @@ async def test_commands_and_limits_act_on_one_that_is_set_aside(
     assert await worker.resume_parked(EDITOR, 9) == 2
     for each in (changed, finished):
         assert (await claim(worker, each, job=2)).claimed.waited_s == 0
-    assert await redis.exists(keys.ASIDE) == 0
+    assert await redis.exists(keys.PARKED_QUEUED) == 0
 
 
-async def test_one_that_is_set_aside_fails_at_its_deadline(
+async def test_one_that_is_parked_before_it_began_fails_at_its_deadline(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     await be_up(redis)
     deadline = datetime.now(UTC) + timedelta(milliseconds=200)
     request = new().request.model_copy(update={"deadline": deadline})
     refinement_id = (await store.create(replace(new(), request=request), None)).id
-    assert await worker.set_aside(refinement_id, [EDITOR], 10)
+    assert await worker.park_queued(refinement_id, [EDITOR], 10)
     await redis.zadd(keys.DEADLINES, {refinement_id: 1})
     await worker.recover(include_queued=False)
     ended = await store.snapshot(TENANT, refinement_id)

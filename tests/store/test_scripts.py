@@ -356,7 +356,7 @@ async def _park(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     )
 
 
-async def _set_aside(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
+async def _park_queued(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     return (await submit(store), 10, '["offline:editor"]')
 
 
@@ -591,7 +591,7 @@ CASES: list[tuple[str, ScriptCase]] = [
     ("append", _end_while_canceling),
     ("append", _park),
     ("take_parked", _take_parked),
-    ("set_aside", _set_aside),
+    ("park_queued", _park_queued),
     ("take_ended", _take_ended),
     ("pack", _pack),
     ("repack", _repack),

@@ -239,25 +239,25 @@ def test_without_more_room_than_slots_nothing_is_held_back() -> None:
     simulated(main)
 
 
-async def test_a_refinement_of_a_model_that_hangs_is_set_aside_before_it_begins(
+async def test_a_refinement_of_a_model_that_hangs_is_parked_before_it_begins(
     harness: RefinementHarness,
 ) -> None:
     models, begun, go_on = pausing_at("iterations/1/draft", scores(0.9))
     bulkhead = Bulkhead(1, 2)
     worker = Refinements(harness.worker_store, models, "first", bulkhead=bulkhead)
-    hanging, aside = await harness.submit(), await harness.submit()
+    hanging, parked = await harness.submit(), await harness.submit()
     playing = asyncio.create_task(harness.deliver(worker, hanging))
     await begun.wait()
-    await harness.deliver(worker, aside)
-    now = await harness.snapshot(aside)
+    await harness.deliver(worker, parked)
+    now = await harness.snapshot(parked)
     assert (now.status, now.waiting, now.last_event) == (Status.QUEUED, None, 1)
     assert bulkhead.room(TEST_MODEL.model) == 0
     go_on.set()
     await playing
     assert bulkhead.room(TEST_MODEL.model) > 0
     await harness.resume()
-    await harness.deliver(worker, aside)
-    for each in (hanging, aside):
+    await harness.deliver(worker, parked)
+    for each in (hanging, parked):
         assert (await harness.snapshot(each)).status is Status.SUCCEEDED
 
 

@@ -77,8 +77,8 @@ class Refinements:
 
     Suspects are left to `quarantine`; without one they are played here. In a child process, which
     `clears` them, each is handed back as soon as a step was journaled. `max_output_tokens` is for
-    models whose own maximum is unknown. Up to `most_aside` refinements of models that `bulkhead`
-    holds back are set aside before they begin.
+    models whose own maximum is unknown. Up to `most_parked_queued` refinements of models that
+    `bulkhead` holds back are parked before they begin.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Refinements:
         max_output_tokens: int = DEFAULT_MAX_OUTPUT_TOKENS,
         endpoint_limiter: EndpointLimiter | None = None,
         bulkhead: Bulkhead | None = None,
-        most_aside: int = 10_000,
+        most_parked_queued: int = 10_000,
         traces: Traces = NO_TRACES,
     ) -> None:
         self.held: dict[str, HeldRefinement] = {}
@@ -113,7 +113,7 @@ class Refinements:
         self._keeps_prompts = keeps_prompts
         self._endpoint_limiter = endpoint_limiter or EndpointLimiter()
         self._bulkhead = bulkhead or Bulkhead(1, 1)
-        self._most_aside = most_aside
+        self._most_parked_queued = most_parked_queued
         self._traces = traces
         self._is_leaving = False
 
@@ -138,7 +138,7 @@ class Refinements:
             # The job of a review or a retry may arrive before the answer to our own append.
             await asyncio.wait({held.playing})
         full = self._bulkhead.held_back()
-        if full and await self._store.set_aside(refinement_id, full, self._most_aside):
+        if full and await self._store.park_queued(refinement_id, full, self._most_parked_queued):
             return
         loaded = await self._readable(refinement_id)
         if loaded is None:

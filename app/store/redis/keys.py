@@ -181,7 +181,7 @@ ARCHIVE = PREFIX + "archive"
 ARCHIVE_SWEPT = PREFIX + "archive_swept"
 PARKED = PREFIX + "parked"
 PARKED_OF = PREFIX + "parked_of:"
-ASIDE = PREFIX + "aside"
+PARKED_QUEUED = PREFIX + "aside"
 OUTBOX = PREFIX + "outbox"
 DELIVERIES = PREFIX + "deliveries:"
 ENDPOINTS = PREFIX + "endpoints:"
@@ -257,7 +257,7 @@ LUA = {
     "ARCHIVE": ARCHIVE,
     "PARKED": PARKED,
     "PARKED_OF": PARKED_OF,
-    "ASIDE": ASIDE,
+    "PARKED_QUEUED": PARKED_QUEUED,
     "OUTBOX": OUTBOX,
     "DELIVERIES": DELIVERIES,
     "ENDPOINTS": ENDPOINTS,

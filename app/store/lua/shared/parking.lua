@@ -1,7 +1,7 @@
 -- Refinements that wait for a permit of a model.
 
 -- Returns when a parked refinement will have waited for the longest time that its limits allow. The time of one that was
--- set aside before it began (it has no `parked_at`) has not begun: its limit counts from now.
+-- parked before it began (it has no `parked_at`) has not begun: its limit counts from now.
 local function waits_until(id)
   local parked_at, waited_ms, limits = unpack(
     redis.call('HMGET', SUMMARY .. id, 'parked_at', 'waited_ms', 'limits'))
@@ -40,7 +40,7 @@ local function unpark(id, tenant)
   local models = redis.call('HGET', SUMMARY .. id, 'parked')
   if not models then return end
   redis.call('HDEL', SUMMARY .. id, 'parked')
-  redis.call('SREM', ASIDE, id)
+  redis.call('SREM', PARKED_QUEUED, id)
   for _, model in ipairs(cjson.decode(models)) do
     local waiting, turns = PARKED_OF .. tenant .. ':' .. model, PARKED .. ':' .. model
     redis.call('ZREM', waiting, id)
