@@ -53,9 +53,9 @@ NEWS_AFTER = timedelta(minutes=1)
 MOST_SAID = 2_000
 
 
-def in_words(model: str, reason: WaitReason, said: str) -> str:
-    """Return what a model did, what its server said, and who must do what about it."""
-    *owner, provider, name = _parts(model)
+def in_words(awaited: str, reason: WaitReason, said: str) -> str:
+    """Return what a model or endpoint did, what its server said, and who must do what about it."""
+    *owner, provider, name = _parts(awaited)
     remedy = "It is called again without anybody's doing."
     if reason in OF_KEY:
         whose, key = "The operator of this server", _key_variable(provider)
@@ -67,11 +67,11 @@ def in_words(model: str, reason: WaitReason, said: str) -> str:
     return f"{called} {REFUSALS[reason]}: {said.rstrip('. ')[:MOST_SAID]}. {remedy}"
 
 
-def _parts(model: str) -> list[str]:
+def _parts(awaited: str) -> list[str]:
     """Return the tenant if the key is its own, the provider, and the name of the model."""
-    if model.startswith(OWN_KEY_OF):
-        return model.removeprefix(OWN_KEY_OF).split(":", 2)
-    provider, _, name = model.partition(":")
+    if awaited.startswith(OWN_KEY_OF):
+        return awaited.removeprefix(OWN_KEY_OF).split(":", 2)
+    provider, _, name = awaited.partition(":")
     return [provider, name]
 
 

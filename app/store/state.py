@@ -135,9 +135,9 @@ class Addition:
 
 @value(slots=True)
 class Parking:
-    """What a refinement waits for without a worker: a permit for one of `models`."""
+    """What a refinement waits for without a worker: a permit for one of `awaited`."""
 
-    models: tuple[str, ...]
+    awaited: tuple[str, ...]
 
 
 class Fenced(Exception):

@@ -64,7 +64,7 @@ async def test_a_key_that_is_refused_stops_its_own_tenant_alone(redis_url: str) 
         await store.provider_keys.put("acme", "openai", "sk-revoked")
         with pytest.raises(ModelWaits) as refused:
             await models.complete(MODEL, call(tenant="acme"))
-        assert refused.value.model == own_key_name("acme", MODEL) == "own:acme:openai:gpt-x"
+        assert refused.value.awaited == own_key_name("acme", MODEL) == "own:acme:openai:gpt-x"
         assert (refused.value.reason, refused.value.is_open) == ("unauthorized", True)
         assert (await models.complete(MODEL, call(tenant="other"))).text == "done"
         assert await models.permits(MODEL, 3) == 3

@@ -129,7 +129,7 @@ def refusing(models: ScriptedAnswers, *refusals: ModelWaits, at: str = "") -> Sc
     async def answer(asked: str, call: ModelCall) -> str:
         if at in ("", asked):
             for refusal in left:
-                if refusal.model == call.model:
+                if refusal.awaited == call.model:
                     left.remove(refusal)
                     raise refusal
         return await models.answer(asked, call)

@@ -153,7 +153,7 @@ def test_a_wait_ends_when_the_oldest_call_times_out() -> None:
         with pytest.raises(ModelWaits) as caught, worker.bulkhead.calls().calling("p:hangs"):
             pass
         wait = caught.value
-        assert (wait.model, wait.reason, wait.is_open) == ("p:hangs", "slow", False)
+        assert (wait.awaited, wait.reason, wait.is_open) == ("p:hangs", "slow", False)
         assert wait.wait_s == pytest.approx(TIMEOUT_S - 20)
 
     simulated(main)

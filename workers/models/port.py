@@ -131,13 +131,14 @@ class NotServed(Exception):
 class ModelWaits(Exception):
     """The model takes no call now: nothing is wrong with the call, which is to be made again later.
 
-    `wait_s` is when a permit is expected. `is_open` is whether the breaker is open. `usage` is what
-    requests already made have consumed.
+    `awaited` is a model, an endpoint or a quota, as in `Waiting`. `wait_s` is when a permit is
+    expected. `is_open` is whether the breaker is open. `usage` is what requests already made have
+    consumed.
     """
 
     def __init__(
         self,
-        model: str,
+        awaited: str,
         reason: WaitReason,
         wait_s: float,
         detail: str,
@@ -146,7 +147,7 @@ class ModelWaits(Exception):
         usage: Usage | None = None,
     ) -> None:
         super().__init__(detail)
-        self.model = model
+        self.awaited = awaited
         self.reason = reason
         self.wait_s = wait_s
         self.detail = detail

@@ -374,12 +374,12 @@ class DayQuotas:
         """
         if (over_s := await self._over_for(call.tenant)) is not None:
             detail = f"the quota of the day of {call.tenant} is used up"
-            model = f"{QUOTA_OF}{call.tenant}"
-            raise ModelWaits(model, "tenant_quota", over_s, detail, is_open=True)
+            quota = f"{QUOTA_OF}{call.tenant}"
+            raise ModelWaits(quota, "tenant_quota", over_s, detail, is_open=True)
         if self._lacks_cell0(call.tenant):
             detail = "cell 0, which shares limits and quotas out, does not answer"
-            waits_for = name if self._is_cut_off() else f"{QUOTA_OF}{call.tenant}"
-            raise ModelWaits(waits_for, "unreachable", CELL0_AGAIN_S, detail, is_open=True)
+            awaited = name if self._is_cut_off() else f"{QUOTA_OF}{call.tenant}"
+            raise ModelWaits(awaited, "unreachable", CELL0_AGAIN_S, detail, is_open=True)
         try:
             reply = await self._models.complete(name, call)
         except (ModelError, ModelWaits) as error:

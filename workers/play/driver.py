@@ -379,7 +379,7 @@ class Driver:
         spent, about = self._replay.spent, {"refinement": self._journal.id, "tenant": self._tenant}
         if ending.parking is not None:
             metrics.WAITS.inc()
-            log.info("refinement waits", extra={**about, "models": ending.parking.models})
+            log.info("refinement waits", extra={**about, "models": ending.parking.awaited})
             current_span().set({"hone.status": "parked"})
             return
         result, reason = ending.changes.get("result"), ending.changes.get("stop_reason")
@@ -685,15 +685,15 @@ class Driver:
         waiting = Waiting(
             key=move.path,
             reason=wait.reason,
-            model=wait.model,
+            model=wait.awaited,
             until=self._time.time_in(wait.wait_s),
             since=self._time.time_in(0),
             detail=str(refusal),
             lost=lost,
         )
         self._writer.wait(waiting)
-        current_span().event("waits", {"hone.model": wait.model, "hone.wait_s": wait.wait_s})
-        with self._waits.waiting(move.path, wait.wait_s, refusal.models):
+        current_span().event("waits", {"hone.model": wait.awaited, "hone.wait_s": wait.wait_s})
+        with self._waits.waiting(move.path, wait.wait_s, refusal.awaited):
             self._count_time()
             if not self._waits.is_parked and not self._is_leaving:
                 self._heed(await self._writer.write())

@@ -289,7 +289,7 @@ class Ending:
     @classmethod
     def parked(cls, waits: EveryBranchWaits) -> Self:
         """Return the end of a claim whose steps all wait for models."""
-        return cls(None, {"phase": waits.keys}, parking=Parking(waits.models))
+        return cls(None, {"phase": waits.keys}, parking=Parking(waits.awaited))
 
     @classmethod
     def canceled(cls) -> Self:

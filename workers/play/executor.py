@@ -78,14 +78,14 @@ class Served:
 class StepWaits(Exception):
     """No model, or no endpoint, takes the call of a step now: made again after the shortest `wait`.
 
-    `models` may take the call then, and `usage` is its consumption so far.
+    `awaited` may take the call then, and `usage` is its consumption so far.
     """
 
     def __init__(self, waits: Sequence[ModelWaits], usage: Usage) -> None:
         self.wait = min(waits, key=lambda wait: wait.wait_s)
-        words = (in_words(wait.model, wait.reason, wait.detail) for wait in waits)
+        words = (in_words(wait.awaited, wait.reason, wait.detail) for wait in waits)
         super().__init__(" ".join(words))
-        self.models = tuple(wait.model for wait in waits)
+        self.awaited = tuple(wait.awaited for wait in waits)
         self.usage = usage
 
 
@@ -137,7 +137,7 @@ def _taken(usage: Usage) -> Usage:
 
 def _all_failed(last: ModelError, tried: tuple[Tried, ...], spent: Usage) -> ModelError:
     if len(tried) > 1:
-        last.detail = "; ".join(f"{wait.model}: {wait.detail}" for wait in tried)
+        last.detail = "; ".join(f"{failed.model}: {failed.detail}" for failed in tried)
     last.usage = spent
     return last
 

@@ -17,13 +17,13 @@ PARK_AFTER_S = 5.0
 class EveryBranchWaits(Exception):
     """Nothing can go on for `PARK_AFTER_S` seconds: this claim ends.
 
-    `keys` names the steps that wait, and `models` the models for which they wait.
+    `keys` names the steps that wait, and `awaited` what they wait for: models, endpoints, quotas.
     """
 
-    def __init__(self, keys: tuple[str, ...], models: tuple[str, ...]) -> None:
-        super().__init__(f"waiting for {', '.join(models)}")
+    def __init__(self, keys: tuple[str, ...], awaited: tuple[str, ...]) -> None:
+        super().__init__(f"waiting for {', '.join(awaited)}")
         self.keys = keys
-        self.models = models
+        self.awaited = awaited
 
 
 class TimeLimits:
@@ -125,9 +125,9 @@ class BranchWaits:
         self._branches += 1
 
     @contextmanager
-    def waiting(self, key: str, wait_s: float, models: tuple[str, ...]) -> Iterator[None]:
-        """Count a branch as waiting, for the models that its step waits for."""
-        self._waits[key] = self._loop.time() + wait_s, models
+    def waiting(self, key: str, wait_s: float, awaited: tuple[str, ...]) -> Iterator[None]:
+        """Count a branch as waiting, for what its step waits for."""
+        self._waits[key] = self._loop.time() + wait_s, awaited
         self._look()
         try:
             yield
@@ -161,8 +161,8 @@ class BranchWaits:
             return
         soonest = min(until for until, _ in self._waits.values())
         if soonest - self._loop.time() >= PARK_AFTER_S:
-            models = dict.fromkeys(model for _, models in self._waits.values() for model in models)
-            self._parked = EveryBranchWaits(tuple(self._waits), tuple(models))
+            awaited = dict.fromkeys(name for _, names in self._waits.values() for name in names)
+            self._parked = EveryBranchWaits(tuple(self._waits), tuple(awaited))
             self._interrupted.set()
 
 

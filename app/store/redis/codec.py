@@ -155,13 +155,13 @@ def encode_append(
     if additions and not ends:
         raise ValueError("only an append that ends a refinement adds to sums")
     encoded = encode_fields(fields)
-    models = b"" if parking is None else to_json(parking.models)
+    awaited = b"" if parking is None else to_json(parking.awaited)
     waited_ms = f"{round(waited_s * 1000)}"
     written = encode_entries(entries)
     parts = list(chain.from_iterable(prompts.items()))
     counts = (f"{len(encoded)}", f"{len(written)}", f"{len(parts)}")
     added = (encode_additions(additions),) if additions else ()
-    return (to or "", models, waited_ms, *counts, *encoded, *written, *parts, *added)
+    return (to or "", awaited, waited_ms, *counts, *encoded, *written, *parts, *added)
 
 
 def encode_additions(additions: Sequence[Addition]) -> KeyedJson:
