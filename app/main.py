@@ -222,7 +222,7 @@ def _serve(settings: Settings, traces: Traces) -> int:
     except (PluginFailed, Unavailable, UnusableRedis, ArchiveAway, ValueError) as error:
         _log.error("cannot start: %s", _with_cause(error))
         return 1
-    metrics.STREAMS.set_function(lambda: shutdown.waiting)
+    metrics.STREAMS.set_function(lambda: shutdown.open_waits)
     metrics.serve_metrics(*settings.metrics_at())
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)

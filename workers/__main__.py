@@ -287,7 +287,7 @@ async def work(
         grace_s=settings.grace_s,
         leave=refinements.leave,
         is_lagging=lambda: lease.is_lagging,
-        waiting=bulkhead.waiting,
+        without_slot=bulkhead.without_slot,
         most_held=settings.most_held,
         name=name,
         lease_s=settings.lease_s,

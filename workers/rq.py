@@ -469,8 +469,8 @@ class RefusedFunction(Exception):
 class CoroutineWorker(BaseWorker):
     """Runs up to `concurrency` jobs at once until it is stopped, and survives Redis outages.
 
-    Jobs that only wait for slow replies (`waiting` counts them) do not count towards `concurrency`.
-    All jobs together are at most `most_held`.
+    Jobs that only wait for slow replies (`without_slot` counts them) do not count towards
+    `concurrency`. All jobs together are at most `most_held`.
 
     A job is the name of a function in `functions` and a refinement's id. The function is called
     with the job's id and the refinement's id; nothing that a job names is ever imported.
@@ -491,7 +491,7 @@ class CoroutineWorker(BaseWorker):
         grace_s: float,
         leave: Callable[[], None] = lambda: None,
         is_lagging: Callable[[], bool] = lambda: False,
-        waiting: Callable[[], int] = lambda: 0,
+        without_slot: Callable[[], int] = lambda: 0,
         most_held: int | None = None,
         name: str | None = None,
         lease_s: float = LEASE_S,
@@ -510,7 +510,7 @@ class CoroutineWorker(BaseWorker):
         self._functions = functions
         self._concurrency = concurrency
         self._most_held = most_held or concurrency
-        self._waiting = waiting
+        self._without_slot = without_slot
         self._grace_s = grace_s
         self._hand_back_s = min(HAND_BACK_S, grace_s / 2)
         self._leave = leave
@@ -539,7 +539,7 @@ class CoroutineWorker(BaseWorker):
         if self._stopping.is_set():
             return 0
         running = len(self._running)
-        playing = running - self._waiting()
+        playing = running - self._without_slot()
         return max(0, min(self._concurrency - playing, self._most_held - running))
 
     def serialize(self) -> dict[str, Any]:

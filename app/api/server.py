@@ -267,13 +267,13 @@ class Connection(HttpToolsProtocol):
                 RequestTimeout(f"the request did not arrive within {self.arrival_s:.0f} seconds")
             )
 
-    def _look_at_reader(self, waiting_before: int | None) -> None:
-        waiting = self.transport.get_write_buffer_size()
+    def _look_at_reader(self, unsent_before: int | None) -> None:
+        unsent = self.transport.get_write_buffer_size()
         taken = SLOWEST_READER * self.stall_s
-        if waiting_before is not None and waiting > waiting_before - taken:
+        if unsent_before is not None and unsent > unsent_before - taken:
             self._reset()
         else:
-            self._stalling = self.loop.call_later(self.stall_s, self._look_at_reader, waiting)
+            self._stalling = self.loop.call_later(self.stall_s, self._look_at_reader, unsent)
 
     def _reset(self) -> None:
         """Reset the connection and drop the kernel's send buffer: the client does not read it."""

@@ -370,7 +370,7 @@ def _archive(seen: Seen, settings: Settings) -> Iterator[Diagnosis]:
     if error := seen.archive.text or seen.archive_error:
         yield warning("archive", error, advice)
     else:
-        yield ok("archive", f"{settings.archive_url}; {seen.archive.waiting} records wait for it")
+        yield ok("archive", f"{settings.archive_url}; {seen.archive.due} records wait for it")
 
 
 def _keys(seen: Seen, settings: Settings, server: str) -> Iterator[Diagnosis]:

@@ -24,29 +24,29 @@ class Shutdown:
     """The shutdown of this process: `close` ends every wait for new events."""
 
     def __init__(self) -> None:
-        self._waiting: set[ChangeSignal] = set()
+        self._signals: set[ChangeSignal] = set()
         self.is_open = True
         """Whether clients may still wait."""
 
     @property
-    def waiting(self) -> int:
+    def open_waits(self) -> int:
         """How many clients wait now."""
-        return len(self._waiting)
+        return len(self._signals)
 
     def close(self) -> None:
         """End every wait. Call it on the event loop; calling it again has no effect."""
         self.is_open = False
-        for changed in self._waiting:
+        for changed in self._signals:
             changed.end_wait()
 
     @contextmanager
     def ends_waits(self, changed: ChangeSignal) -> Iterator[None]:
         """Let `close` end every wait for a signal, until the context ends."""
-        self._waiting.add(changed)
+        self._signals.add(changed)
         try:
             yield
         finally:
-            self._waiting.discard(changed)
+            self._signals.discard(changed)
 
 
 LOOK_S = 15.0

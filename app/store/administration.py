@@ -36,13 +36,13 @@ class WorkerFacts:
 
 @value(slots=True)
 class ArchiveFacts:
-    """What workers last found of the archive; `waiting` records are due to go to it."""
+    """What workers last found of the archive; `due` records are to go to it now."""
 
     installation: str
     """Empty as long as nothing was archived."""
     failing_since: datetime | None
     error: str
-    waiting: int
+    due: int
 
     @property
     def text(self) -> str:
@@ -50,7 +50,7 @@ class ArchiveFacts:
         if self.failing_since is None:
             return ""
         since = self.failing_since.strftime("%Y-%m-%dT%H:%M:%SZ")
-        return f"the archive fails since {since}: {self.error}; {self.waiting} records wait"
+        return f"the archive fails since {since}: {self.error}; {self.due} records wait"
 
 
 @value(slots=True)
@@ -258,7 +258,7 @@ class Administration:
             **found,
             "waiting": waiting,
             "webhooks_overdue": overdue,
-            "archive_waiting": archive.waiting,
+            "archive_waiting": archive.due,
             "archive_failing": archive.failing_since is not None,
         }
 
@@ -266,7 +266,7 @@ class Administration:
     async def archive(self) -> ArchiveFacts:
         """Return what workers last found of the archive."""
         until = await _now_ms(self._committer) + AGAIN_MS
-        found, waiting = await replies_in_order(
+        found, due = await replies_in_order(
             self._committer.execute("HGETALL", keys.ARCHIVE),
             self._committer.execute("ZCOUNT", keys.TO_ARCHIVE, "-inf", until),
         )
@@ -275,7 +275,7 @@ class Administration:
             found.get(b"installation", b"").decode(),
             None if since is None else moment(int(since)),
             found.get(b"error", b"").decode(),
-            waiting,
+            due,
         )
 
     async def used_memory(self) -> float:

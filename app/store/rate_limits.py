@@ -141,8 +141,8 @@ async def parked_by_model(committer: Committer, tenants: int = 0) -> dict[str, i
 
 
 async def _parked(committer: Committer, model: str, tenants: int) -> int:
-    waiting = await committer.execute("ZRANGE", keys.PARKED + f":{model}", 0, tenants - 1)
-    found = (keys.PARKED_OF + f"{tenant.decode()}:{model}" for tenant in waiting)
+    turns = await committer.execute("ZRANGE", keys.PARKED + f":{model}", 0, tenants - 1)
+    found = (keys.PARKED_OF + f"{tenant.decode()}:{model}" for tenant in turns)
     return sum(await asyncio.gather(*(committer.execute("ZCARD", key) for key in found)))
 
 

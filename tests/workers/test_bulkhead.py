@@ -40,7 +40,7 @@ class BusyWorker:
 
     @property
     def free(self) -> int:
-        playing = self.held - self.bulkhead.waiting()
+        playing = self.held - self.bulkhead.without_slot()
         return min(self._slots - playing, self._most_held - self.held)
 
     async def take(self, model: str, latency_s: float, most: int = 10_000) -> int:
@@ -167,12 +167,12 @@ def test_a_step_of_several_calls_is_slow_once_none_of_them_begins_or_ends() -> N
             await asyncio.sleep(SLOW_S / 2)
             with calls.calling("p:second"):
                 await asyncio.sleep(SLOW_S / 2)
-                assert worker.bulkhead.waiting() == 0
+                assert worker.bulkhead.without_slot() == 0
             await asyncio.sleep(SLOW_S / 2)
-            assert worker.bulkhead.waiting() == 0
+            assert worker.bulkhead.without_slot() == 0
             await asyncio.sleep(SLOW_S / 2)
-            assert worker.bulkhead.waiting() == 1
-        assert worker.bulkhead.waiting() == 0
+            assert worker.bulkhead.without_slot() == 1
+        assert worker.bulkhead.without_slot() == 0
 
     simulated(main)
 

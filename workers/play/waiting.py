@@ -199,7 +199,7 @@ class Bulkhead:
         self._more: Counter[str] = Counter()
         self._probe_at: dict[str, float] = {}
 
-    def waiting(self) -> int:
+    def without_slot(self) -> int:
         """Return how many of the refinements that it holds need no slot now."""
         self._look()
         return len(self._slow)

@@ -7,11 +7,11 @@ local found = {}
 
 -- Returns the tenant's first refinement. If there is one permit (a probe) and some refinements here have already
 -- wasted one, it returns any that has not.
-local function next_of(waiting)
-  local untried = redis.call('ZCOUNT', waiting, '-inf', '(' .. MOST_STEPS / 2)
-  local is_open = tonumber(ARGV[2]) == 1 and untried > 0 and untried < redis.call('ZCARD', waiting)
+local function next_of(places)
+  local untried = redis.call('ZCOUNT', places, '-inf', '(' .. MOST_STEPS / 2)
+  local is_open = tonumber(ARGV[2]) == 1 and untried > 0 and untried < redis.call('ZCARD', places)
   local place = is_open and at % untried or 0
-  return redis.call('ZRANGE', waiting, place, place)[1]
+  return redis.call('ZRANGE', places, place, place)[1]
 end
 
 while permits > 0 do

@@ -42,9 +42,9 @@ local function unpark(id, tenant)
   redis.call('HDEL', SUMMARY .. id, 'parked')
   redis.call('SREM', PARKED_QUEUED, id)
   for _, model in ipairs(cjson.decode(models)) do
-    local waiting, turns = PARKED_OF .. tenant .. ':' .. model, PARKED .. ':' .. model
-    redis.call('ZREM', waiting, id)
-    if redis.call('EXISTS', waiting) == 0 then redis.call('ZREM', turns, tenant) end
+    local places, turns = PARKED_OF .. tenant .. ':' .. model, PARKED .. ':' .. model
+    redis.call('ZREM', places, id)
+    if redis.call('EXISTS', places) == 0 then redis.call('ZREM', turns, tenant) end
     if redis.call('EXISTS', turns) == 0 then redis.call('SREM', PARKED, model) end
   end
 end
