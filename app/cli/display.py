@@ -667,8 +667,8 @@ def _waits(progress: Progress) -> list[str]:
 
 
 def _models(progress: Progress) -> str:
-    roles = ", ".join(f"{role} {model}" for role, model in progress.models.items())
-    return f"{progress.strategy}, {roles}" if roles else progress.strategy
+    seats = ", ".join(f"{seat} {model}" for seat, model in progress.models.items())
+    return f"{progress.strategy}, {seats}" if seats else progress.strategy
 
 
 def _summary(progress: Progress) -> str:

@@ -1,4 +1,8 @@
-"""The model of each role, the settings of its calls, and its fallbacks."""
+"""The model of each seat, the settings of its calls, and its fallbacks.
+
+A role is generator or critic. A seat is what one model is chosen for: a role, or a part of it, such
+as `generator/2`, `generator/stages/outline` and `critic/NAME`.
+"""
 
 from collections.abc import Container, Mapping
 from typing import Annotated, Any, Literal, Self, get_args
@@ -74,9 +78,9 @@ class ModelChoice(Contract):
 
 
 def seat_at(seats: Container[str], seat: str, path: str) -> str:
-    """Return the name under which the model of a call was chosen.
+    """Return the seat of the model that is called.
 
-    That is its seat, or `generator/stages/outline` if a model was drawn for the stage that its path
+    That is `seat`, or `generator/stages/outline` if a model was drawn for the stage that the path
     is in.
     """
     of_stage = f"{seat}/{'/'.join(path.split('/', 2)[:2])}"

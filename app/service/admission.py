@@ -27,7 +27,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.tools import Tool
 from app.contract.validators import ENDPOINTS, RESOURCES, AnyValidator, Regex, Resource, Schema
 from app.contract.values import value
-from app.service.model_roles import Choices, ModelRoles, model_keys
+from app.service.model_roles import Choices, ModelRoles, called_seats
 from app.settings import Settings
 
 UNLIMITED = Quotas()
@@ -99,18 +99,18 @@ def pointer_of(request: RefinementRequest, seat: str) -> str:
 
 
 def _named_at(request: RefinementRequest, seat: str) -> tuple[str, ModelName | ModelChoice | None]:
-    """Return the JSON Pointer of a choice, and the choice; by default a critic has the role's."""
+    """Return the JSON Pointer of a choice, and the choice; by default a critic has its role's."""
     for index, member in enumerate(request.critics.panel):
         if member.seat == seat and member.model is not None:
             return f"/critics/panel/{index}/model", member.model
     named = request.models.named()
-    role = seat if seat in named else seat.partition("/")[0]
-    return named.get(role, (f"/models/{role}", None))
+    chosen = seat if seat in named else seat.partition("/")[0]
+    return named.get(chosen, (f"/models/{chosen}", None))
 
 
 def _unfit_judges(request: RefinementRequest, models: Mapping[str, str]) -> Iterator[Wrong]:
-    """Yield each judgement that the editor cannot make; `models` is by role."""
-    judging = [key for key in request.critics.seats() if models.get(key) == EDITOR]
+    """Yield each judgement that the editor cannot make; `models` is by seat."""
+    judging = [seat for seat in request.critics.seats() if models.get(seat) == EDITOR]
     if judging and not all(any(map(measure_for, rubric)) for rubric in request.rubrics()):
         detail = (
             f"{EDITOR} can measure none of these criteria: use criteria such as clarity,"
@@ -158,15 +158,15 @@ class Admitted:
 
     request: RefinementRequest
     choices: Choices
-    """The model of every role, whether the strategy uses it or not."""
+    """The model of every seat, whether the strategy uses it or not."""
 
 
 @value(slots=True)
 class NamedModel:
-    """A model that a request may call: in which role, and where the request names it."""
+    """A model that a request may call: for which seat, and where the request names it."""
 
     pointer: str
-    role: str
+    seat: str
     choice: ModelChoice
     stands_in: bool = False
     """Whether it is a fallback, a later generator, or a candidate that may be drawn."""
@@ -184,10 +184,10 @@ def named_models(request: RefinementRequest, used: Choices) -> Iterator[NamedMod
     for seat, choice in used.items():
         field, candidates = drawn_from.get(seat, ("", ()))
         at = f"/models/{field}" if candidates else f"{_named_at(request, seat)[0]}/fallbacks"
-        role = GENERATOR if seat in later else seat
+        stands_for = GENERATOR if seat in later else seat
         for index, model in enumerate(candidates or choice.fallbacks):
             stand_in = choice.model_copy(update={"model": model, "fallbacks": ()})
-            yield NamedModel(f"{at}/{index}", role, stand_in, stands_in=True)
+            yield NamedModel(f"{at}/{index}", stands_for, stand_in, stands_in=True)
 
 
 class Admission:
@@ -206,13 +206,13 @@ class Admission:
         own_keys: Callable[[], Awaitable[Collection[str]]] = no_keys,
         quotas: Quotas = UNLIMITED,
     ) -> Admitted:
-        """Return the request with the model of every role, or raise InvalidRequest with all errors.
+        """Return the request with the model of every seat, or raise InvalidRequest with all errors.
 
         `own_keys` returns the providers for which the tenant has a key of its own, if it matters;
         `quotas` say which models the tenant may use.
         """
         choices = self._model_roles.choices(request)
-        used = {seat: choices[seat] for seat in model_keys(request)}
+        used = {seat: choices[seat] for seat in called_seats(request)}
         models = tuple(named_models(request, used))
         why_not = self._model_roles.why_not
         keys = await own_keys() if any(why_not(named.choice.model) for named in models) else ()
@@ -302,16 +302,16 @@ def _forbidden(models: Iterable[NamedModel], quotas: Quotas) -> Iterator[Wrong]:
 
 def _unable(request: RefinementRequest, models: Sequence[NamedModel]) -> Iterator[Wrong]:
     """Yield each thing that a model cannot do; of a stand-in, at its own name."""
-    first = {named.role: named.choice for named in models if not named.stands_in}
+    first = {named.seat: named.choice for named in models if not named.stands_in}
     yield from _unable_as(request, first)
     for named in models:
         if named.stands_in:
-            for _, detail in _unable_as(request, {named.role: named.choice}):
+            for _, detail in _unable_as(request, {named.seat: named.choice}):
                 yield named.pointer, detail
 
 
 def _language_error(request: RefinementRequest, choices: Choices) -> Wrong | None:
-    editing = {role for role, choice in choices.items() if choice.model == EDITOR}
+    editing = {seat for seat, choice in choices.items() if choice.model == EDITOR}
     for strategy in request.strategy.every():
         need = strategy.language_need()
         roles = [role for role in need.roles if role in editing] if need else []
@@ -328,7 +328,7 @@ def _unable_as(request: RefinementRequest, choices: Choices) -> Iterator[Wrong]:
     if error := _language_error(request, choices):
         yield error
         return
-    models = {role: choice.model for role, choice in choices.items()}
+    models = {seat: choice.model for seat, choice in choices.items()}
     for role, pointer, cannot, instead in _needing_language(request):
         if models.get(role) == EDITOR:
             named = f"name a language model in models.{role}, such as openai:gpt-5-mini"

@@ -23,7 +23,7 @@ from app.contract.judgement import AUTO, CRITIC, MOST_LISTED
 from app.contract.models import GENERATOR, ModelChoice
 from app.contract.providers import cost_usd
 from app.contract.requests import RefinementRequest
-from app.service.model_roles import Choices, model_keys
+from app.service.model_roles import Choices, called_seats
 
 COMPARED = 300
 """Expected output tokens of a comparison, and of a further text."""
@@ -49,8 +49,8 @@ class _Calls:
 
 
 def estimated(request: RefinementRequest, choices: Choices) -> RefinementEstimate:
-    """Return what a request that was admitted would consume; `choices` are the models by role."""
-    used = {seat: choices[seat] for seat in model_keys(request)}
+    """Return what a request that was admitted would consume; `choices` are the models by seat."""
+    used = {seat: choices[seat] for seat in called_seats(request)}
     stop, calls = request.stop, at_most(request)
     long = _sum(_Play(request, choices, is_usual=False).calls())
     return RefinementEstimate(

@@ -1,4 +1,4 @@
-"""The model of each role: whether this server can call it, and how a generator is drawn."""
+"""The model of each seat: whether this server can call it, and how one is drawn."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import sqrt
@@ -92,8 +92,8 @@ class ModelRoles:
         )
 
 
-def model_keys(request: RefinementRequest) -> tuple[str, ...]:
-    """Return the keys of the models that the request can call: roles and critics."""
+def called_seats(request: RefinementRequest) -> tuple[str, ...]:
+    """Return the seats whose models the request can call."""
     found = dict.fromkeys(_playing(request))
     if request.compare or request.criteria == AUTO:
         found["critic"] = None
@@ -105,7 +105,7 @@ def model_keys(request: RefinementRequest) -> tuple[str, ...]:
 
 
 def _playing(request: RefinementRequest) -> tuple[str, ...]:
-    """Return the keys of the models that the strategy can call."""
+    """Return the seats whose models the strategy can call."""
     roles = request.strategy.roles()
     if "critic" not in roles or not request.critics.panel:
         return roles
@@ -167,7 +167,7 @@ class Selection:
         trusted = await self._store.statistics.agreements(
             tenant, [critics(critic) for critic in seats.get(CRITIC, ())]
         )
-        others = [models[seat].model for seat in model_keys(request) if seat not in roles]
+        others = [models[seat].model for seat in called_seats(request) if seat not in roles]
         counts_cost = request.models.select == "auto"
         draws = {
             seat: draw(
@@ -198,7 +198,7 @@ def draw(
     counts_cost: bool = True,
     trusted: Mapping[str, Agreement] | None = None,
 ) -> Draw:
-    """Draw one of the models in `achieved`; `others` are the models of the other roles.
+    """Draw one of the models in `achieved`; `others` are the models of the other seats.
 
     Critics are `trusted` instead: gains are what they measure themselves. If it `counts_cost`, the
     price of every candidate must be known.

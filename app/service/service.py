@@ -51,7 +51,7 @@ from app.service.iterations import (
     replies_of,
     step_of,
 )
-from app.service.model_roles import Selection, model_keys
+from app.service.model_roles import Selection, called_seats
 from app.service.pairs import may_have_pairs, pairs_of
 from app.service.ratings import rated_of, rating_additions, rating_of
 from app.service.report import markdown_of, story_of
@@ -263,7 +263,7 @@ class Service:
         admitted = await self._admit(tenant, request)
         request = admitted.request
         models, draws = await self._selection.pick(tenant, request, admitted.choices)
-        playing_models = {seat: models[seat] for seat in (*model_keys(request), *draws)}
+        playing_models = {seat: models[seat] for seat in (*called_seats(request), *draws)}
         limits = request.limits()
         return NewRefinement(
             tenant=tenant,
@@ -290,7 +290,7 @@ class Service:
         )
 
     async def _admit(self, tenant: str, request: RefinementRequest) -> Admitted:
-        """Return the request with the model of every role; raise InvalidRequest."""
+        """Return the request with the model of every seat; raise InvalidRequest."""
         own_keys = partial(self._store.provider_keys.all, tenant)
         admitted = await self._admission.admit(request, own_keys, await self._quotas_of(tenant))
         for pointer, review in request.reviews():

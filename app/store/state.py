@@ -199,7 +199,7 @@ class Claimed:
 
 @value(slots=True)
 class Submitted:
-    """The request that a worker processes, and the model of each role as chosen at submission."""
+    """The request that a worker processes, and the model of each seat as chosen at submission."""
 
     request: RefinementRequest
     models: Mapping[str, ModelChoice]

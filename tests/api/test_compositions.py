@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from app.contract.errors import InvalidRequest
 from app.contract.requests import RefinementRequest
 from app.service.admission import Admission
-from app.service.model_roles import ModelRoles, model_keys
+from app.service.model_roles import ModelRoles, called_seats
 from app.settings import Settings
 
 SETTINGS = Settings().model_copy(update={"openai_api_key": SecretStr("k")})
@@ -43,5 +43,5 @@ async def test_what_only_a_language_model_can_do_is_refused_at_any_depth(
 
 
 def test_beside_a_panel_the_critic_plays_if_a_strategy_within_asks_it_more() -> None:
-    assert "critic" in model_keys(asked(strategy=VERIFIED, critics=PANEL))
-    assert "critic" not in model_keys(asked(strategy={"kind": "nested"}, critics=PANEL))
+    assert "critic" in called_seats(asked(strategy=VERIFIED, critics=PANEL))
+    assert "critic" not in called_seats(asked(strategy={"kind": "nested"}, critics=PANEL))

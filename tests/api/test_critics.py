@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from app.contract.errors import InvalidRequest
 from app.contract.requests import RefinementRequest
 from app.service import Admission, ModelRoles
-from app.service.model_roles import model_keys
+from app.service.model_roles import called_seats
 from app.settings import Settings
 
 SETTINGS = Settings().model_copy(update={"openai_api_key": SecretStr("k")})
@@ -93,7 +93,7 @@ async def test_a_budget_pays_for_every_sample_of_every_critic() -> None:
 def test_only_models_that_can_be_called_play(
     fields: dict[str, Any], called: tuple[str, ...]
 ) -> None:
-    assert model_keys(asked(**fields)) == called
+    assert called_seats(asked(**fields)) == called
 
 
 async def test_a_critic_without_a_model_has_the_roles_own() -> None:

@@ -12,7 +12,7 @@ from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
-from app.service.model_roles import model_keys
+from app.service.model_roles import called_seats
 from benchmarks.examples import on_page
 from tests.engine.drawn_lists import lists_of
 from tests.engine.engine_driver import Refusal, drafts, judged_by, request
@@ -115,7 +115,7 @@ def test_a_strategy_asks_the_roles_that_it_declares_and_judges_if_it_says_so(kin
     model.play(asked)
     asks = [it for it in model.moves if isinstance(it, Ask)]
     assert {it.role for it in asks} == set(asked.strategy.roles())
-    assert {it.seat for it in asks} <= set(model_keys(asked))
+    assert {it.seat for it in asks} <= set(called_seats(asked))
     judges = any(isinstance(it.prompt_request, Judge) for it in asks)
     assert judges is asked.strategy.judges_criteria
 
@@ -126,5 +126,5 @@ def test_beside_a_panel_the_critic_plays_if_the_strategy_asks_it_more(kind: str)
     model = judged_by(lambda path, name: 0.5, (f"1. {text}\n2. So be it." for text in drafts()))
     model.play(asked)
     seats = {it.seat for it in model.moves if isinstance(it, Ask)}
-    assert seats == set(model_keys(asked))
+    assert seats == set(called_seats(asked))
     assert ("critic" in seats) is asked.strategy.asks_critic

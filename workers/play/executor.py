@@ -126,7 +126,7 @@ async def ask_in_turn(
         else:
             return Served(replace(reply, usage=spent + reply.usage) if tried else reply, tried)
     if not waits:
-        raise ValueError("a role needs at least one model")
+        raise ValueError("a seat needs at least one model")
     raise StepWaits(waits, spent)
 
 

@@ -277,7 +277,7 @@ def with_secrets(stored: bytes, secrets: Mapping[str, str]) -> bytes:
 
 
 def decode_models(stored: bytes) -> dict[str, ModelChoice]:
-    """Decode the model of each role, else raise UnreadableRecord."""
+    """Decode the model of each seat, else raise UnreadableRecord."""
     with reading("the models"):
         return _MODELS.validate_json(stored, extra=UNKNOWN_FIELDS)
 

@@ -303,7 +303,7 @@ def _calibrated_noise(
 ) -> float | None:
     """Return the noise of this judge in other refinements, if that is known."""
     samples = (plan.judge.get("critics") or {}).get("samples", 1)
-    named = " + ".join(sorted(model for role, model in judge.items() if role.startswith(CRITIC)))
+    named = " + ".join(sorted(model for seat, model in judge.items() if seat.startswith(CRITIC)))
     critic = named if samples == 1 else f"{named} x {samples}"
     found = client.read(
         CalibrationList, "/v1/statistics", params={"of": "calibration", "limit": 1_000}
@@ -320,7 +320,7 @@ def _remarks(
     plan: ComparisonPlan, estimates: PlanEstimates, judge: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield what may favour one of the settings."""
-    judges = {model for role, model in judge.items() if role.startswith(CRITIC)}
+    judges = {model for seat, model in judge.items() if seat.startswith(CRITIC)}
     models = {name: setting[0].models for name, setting in estimates.settings.items()}
     for role, why in (
         (CRITIC, "it may favour what was revised by its own advice"),
@@ -329,7 +329,7 @@ def _remarks(
         same = [
             name
             for name in plan.settings
-            if judges & {model for asked, model in models[name].items() if asked.startswith(role)}
+            if judges & {model for seat, model in models[name].items() if seat.startswith(role)}
             and not judges <= {"offline:editor"}
         ]
         if same and (len(same) < len(plan.settings) or role == CRITIC):

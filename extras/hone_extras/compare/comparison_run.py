@@ -250,7 +250,7 @@ def sum_of(parts: Iterable[Consumption]) -> Consumption:
 
 @dataclass
 class PlanEstimates:
-    """The usage of a plan, and the models that would play each role."""
+    """The usage of a plan, and the models of its seats."""
 
     settings: dict[str, list[RefinementEstimate]] = field(default_factory=dict)
     judge: list[RefinementEstimate] = field(default_factory=list)
@@ -664,12 +664,12 @@ class ComparisonStory:
     """Those of the refined texts, and of a baseline."""
     result: ComparedSettings
     judge: Mapping[str, str]
-    """The models of the judge, by role."""
+    """The models of the judge, by seat."""
     remarks: tuple[str, ...]
 
     def judged_by(self) -> str:
         """Return a phrase about the judge."""
-        models = ", ".join(f"{role} {model}" for role, model in self.judge.items())
+        models = ", ".join(f"{seat} {model}" for seat, model in self.judge.items())
         times = "" if self.plan.judgements == 1 else f", each draft {self.plan.judgements} times"
         return f"judged by {models}{times}"
 
