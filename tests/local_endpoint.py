@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 
-from app.store.endpoints import EndpointSigning
+from app.store.signing_secrets import EndpointSigning
 from workers.outbound.guarded_client import GuardedClient, open_endpoints
 
 THIS_MACHINE = "127.0.0.1"

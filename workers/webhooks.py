@@ -27,7 +27,7 @@ from app.contract.webhooks import Attempt
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import Store, UnusableRedis, open_signing, open_store
-from app.store.endpoints import url_without_query
+from app.store.signing_secrets import url_without_query
 from app.store.webhooks import DeliveryState, TakenWebhook, WebhookStore
 from app.telemetry import (
     NO_TRACES,

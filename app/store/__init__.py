@@ -24,7 +24,6 @@ from app.store.archiving import Archiving
 from app.store.batches import BatchStore, BatchUpload
 from app.store.cells import Cells
 from app.store.creation import Creation
-from app.store.endpoints import EndpointSecrets, SigningSecrets
 from app.store.enqueue import Enqueuer, Queue
 from app.store.journal import Journal
 from app.store.live_texts import LiveTexts, TextCursor
@@ -44,6 +43,7 @@ from app.store.redis.connection import (
     worker_client,
 )
 from app.store.sealing import sealer_of
+from app.store.signing_secrets import EndpointSecrets, SigningSecrets
 from app.store.state import (
     Addition,
     ArchiveAway,

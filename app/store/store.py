@@ -37,7 +37,6 @@ from app.store.archiving import Archiving, archived_at, required
 from app.store.batches import BatchStore
 from app.store.cell_records import CellRecords
 from app.store.creation import Creation
-from app.store.endpoints import EndpointSecrets
 from app.store.enqueue import Enqueuer
 from app.store.live_texts import encode_watched
 from app.store.packing import unpack_record
@@ -64,6 +63,7 @@ from app.store.redis.scripts import (
 from app.store.refinements import RefinementReader
 from app.store.reviews import decide
 from app.store.sealing import NO_SEALER, Resealing, Sealer
+from app.store.signing_secrets import EndpointSecrets
 from app.store.state import BATCH_PREFIX, Addition, ArchiveAway, Created, Job, NewRefinement
 from app.store.statistics import Statistics
 from app.store.stub import with_stub

@@ -12,7 +12,6 @@ from pydantic import TypeAdapter
 from app.contract.errors import BatchNotFound, Conflict, NotFound, RefinementNotFound
 from app.contract.values import value
 from app.contract.webhooks import Attempt, Delivery, DeliveryStatus, RegisteredEndpoint
-from app.store.endpoints import EndpointSecrets, endpoint_id
 from app.store.redis import keys
 from app.store.redis.codec import UNKNOWN_FIELDS, Summary, moment, paired
 from app.store.redis.committer import Committer, replies_in_order
@@ -26,6 +25,7 @@ from app.store.redis.scripts import (
     TAKE_WEBHOOKS,
     LuaScript,
 )
+from app.store.signing_secrets import EndpointSecrets, endpoint_id
 from app.store.state import BATCH_PREFIX
 
 FAILURES = 10

@@ -19,10 +19,10 @@ from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
 from app.settings import Settings, derived
 from app.store import open_signing, open_store
-from app.store.endpoints import EndpointSecrets
 from app.store.redis.keys import ACCESS
 from app.store.redis.keys import REQUEST as REQUEST_KEY
 from app.store.sealing import PURPOSE, Sealer
+from app.store.signing_secrets import EndpointSecrets
 from app.store.state import UnreadableSecrets
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running

@@ -16,7 +16,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from app.local.parent_death import dying_with_parent
 from app.settings import Settings
-from app.store.endpoints import EndpointSecrets
+from app.store.signing_secrets import EndpointSecrets
 from benchmarks.model_replies import AskedPrompt, Behaviour, ModelServerReply, chat, improving
 from benchmarks.model_server import ScriptedModelServer
 from tests.engine.scripted_replies import plan, revised, step

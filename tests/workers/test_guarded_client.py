@@ -10,7 +10,7 @@ from standardwebhooks import Webhook
 from app.contract.endpoints import AllowedTargets, Endpoint
 from app.contract.errors import Unavailable
 from app.settings import Settings
-from app.store.endpoints import EndpointSigning
+from app.store.signing_secrets import EndpointSigning
 from tests.local_endpoint import (
     SECRET,
     THIS_MACHINE,

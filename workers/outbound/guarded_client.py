@@ -31,7 +31,7 @@ from app.contract.endpoints import AllowedTargets, Endpoint, signing_key
 from app.contract.errors import Unavailable
 from app.contract.values import value
 from app.contract.waiting import WaitReason
-from app.store.endpoints import EndpointSigning
+from app.store.signing_secrets import EndpointSigning
 from workers.outbound.http_client import (
     AddressRefused,
     AiohttpClient,
