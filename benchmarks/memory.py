@@ -194,8 +194,8 @@ async def stub_bytes(shape: Shape, number: int) -> list[int]:
         if shape is LARGEST:
             for it in ids:
                 await enlarge(redis, it)
-        assert worker.archiving
-        while await worker.archiving.move_due():
+        assert worker.transfer
+        while await worker.transfer.move_due():
             pass
         of_tenant = keys.refinement_list(shape.tenant)
         expiring = await redis.keys(keys.EXPIRING + "*")

@@ -297,7 +297,7 @@ async def work(
         partial(recover, store, worker.is_idle, is_gone),
         partial(feed_batches, store),
         partial(take_ended, store),
-        *(() if store.archiving is None else (partial(archive_ended, store.archiving),)),
+        *(() if store.transfer is None else (partial(archive_ended, store.transfer),)),
         partial(resume_parked, store, limiter, bulkhead, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
         partial(heed_watchers, store, texts),

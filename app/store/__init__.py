@@ -20,7 +20,7 @@ from app.store.access import (
 )
 from app.store.administration import ArchiveFacts, Clock, ServerFacts, WorkerFacts
 from app.store.archive import open_archive
-from app.store.archiving import Archiving
+from app.store.archive_transfer import ArchiveTransfer
 from app.store.batches import BatchStore, BatchUpload
 from app.store.cells import Cells
 from app.store.creation import Creation
@@ -82,7 +82,7 @@ __all__ = [
     "Agreement",
     "ArchiveAway",
     "ArchiveFacts",
-    "Archiving",
+    "ArchiveTransfer",
     "BatchStore",
     "BatchUpload",
     "Cells",
@@ -211,7 +211,7 @@ async def open_store(
                 lease_ms,
                 sealer_of(settings),
                 _secrets_of(settings),
-                _archiving_of(settings, committer),
+                _transfer_of(settings, committer),
             )
 
 
@@ -240,7 +240,7 @@ async def open_worker_store(
                 pack_after_ms=_milliseconds(settings.pack_after_s),
                 searchable=settings.search,
                 sealer=sealer_of(settings),
-                archiving=_archiving_of(settings, committer),
+                transfer=_transfer_of(settings, committer),
             )
 
 
@@ -249,10 +249,10 @@ def number_of_cell(settings: Settings) -> int | None:
     return settings.cell if settings.cells > 1 else None
 
 
-def _archiving_of(settings: Settings, committer: Committer) -> Archiving | None:
+def _transfer_of(settings: Settings, committer: Committer) -> ArchiveTransfer | None:
     if (archive := open_archive(settings)) is None:
         return None
-    return Archiving(committer, archive, _milliseconds(settings.archive_after_s))
+    return ArchiveTransfer(committer, archive, _milliseconds(settings.archive_after_s))
 
 
 @asynccontextmanager

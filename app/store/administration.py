@@ -10,7 +10,7 @@ from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from app.contract.values import value
-from app.store.archiving import AGAIN_MS
+from app.store.archive_transfer import AGAIN_MS
 from app.store.rate_limits import StoredLimit, parked_by_model, stored_limits
 from app.store.redis import keys
 from app.store.redis.codec import moment

@@ -111,23 +111,18 @@ class ArchiveCheck:
         for at in found.deletable:
             await self._archive.delete(at)
 
-    async def restore(self, installation: str = "") -> int:
-        """Rebuild the stubs that Redis has lost, or has older ones of; return how many.
-
-        Records of another `installation` are copied into this one, and their own objects stay. A
-        Redis that has none yet becomes that installation. What cannot be read is passed over, and
-        noted in `unreadable`.
-        """
-        source = installation or await self._installation()
-        return await self.restore_from(source, await self.records(source))
-
     async def records(self, installation: str) -> list[ArchivedAt]:
         """Return the objects of an installation, which must have its mark."""
         await self._archive.require(installation)
         return [at for at, _ in await self._archive.records(installation)]
 
     async def restore_from(self, source: str, records: Iterable[ArchivedAt]) -> int:
-        """Do what `restore` does, with these objects of an installation."""
+        """Rebuild the stubs that Redis has lost, or has older ones of; return how many.
+
+        `records` are objects of the installation `source`. If that is another one, they are copied
+        into this one, and stay. A Redis that has none yet becomes that installation. What cannot be
+        read is passed over, and noted in `unreadable`.
+        """
         await self._committer.execute("HSETNX", keys.ARCHIVE, "installation", source)
         own, restored = await self._installation(), 0
         objects: dict[tuple[str, str], list[ArchivedAt]] = defaultdict(list)
@@ -284,7 +279,7 @@ class CellsArchiveCheck:
             await self._checks[0].delete(findings)
 
     async def restore(self, installation: str = "") -> int:
-        """Rebuild what Redis has lost as `ArchiveCheck.restore` does, each in the cell of its id.
+        """Rebuild what Redis has lost as `restore_from` does, each in the cell of its id.
 
         A cell that has no installation yet becomes one that no other cell is.
         """

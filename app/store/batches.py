@@ -29,7 +29,7 @@ from app.contract.errors import (
 )
 from app.contract.json_lines import json_lines
 from app.store.archive import Archive
-from app.store.archiving import whole_summary
+from app.store.archive_transfer import whole_summary
 from app.store.creation import REMEMBERED_S, RETRY_AFTER_BYTES_S, BatchPlace, Creation
 from app.store.redis import keys
 from app.store.redis.codec import (

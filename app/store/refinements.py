@@ -16,7 +16,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.snapshot import EVERYTHING, Selected, Snapshot, SnapshotPage
 from app.contract.status import Status
 from app.store.archive import Archive, ArchivedRecord
-from app.store.archiving import read_archived, whole_summary
+from app.store.archive_transfer import read_archived, whole_summary
 from app.store.packing import EndedRecord, Entries, packed_record, with_unpacked
 from app.store.prompts import KeptPrompt, decode_prompts, known_texts
 from app.store.redis import keys

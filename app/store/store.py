@@ -33,7 +33,7 @@ from app.contract.webhooks import Delivery
 from app.store.access import AccessStore
 from app.store.administration import Administration
 from app.store.archive_check import ArchiveCheck
-from app.store.archiving import Archiving, archived_at, required
+from app.store.archive_transfer import ArchiveTransfer, archived_at, required
 from app.store.batches import BatchStore
 from app.store.cell_records import CellRecords
 from app.store.creation import Creation
@@ -92,10 +92,10 @@ class Store(RefinementReader):
         lease_ms: int,
         sealer: Sealer = NO_SEALER,
         secrets: EndpointSecrets | None = None,
-        archiving: Archiving | None = None,
+        transfer: ArchiveTransfer | None = None,
     ) -> None:
-        super().__init__(committer, sealer, None if archiving is None else archiving.archive)
-        self._archiving = archiving
+        super().__init__(committer, sealer, None if transfer is None else transfer.archive)
+        self._transfer = transfer
         self.webhooks = WebhookStore(committer, secrets)
         self.presets = PresetStore(committer, sealer)
         self.proposals = ProposalStore(committer)
@@ -159,7 +159,7 @@ class Store(RefinementReader):
     async def bring_back(self, tenant: str, record_id: str) -> None:
         """Write a record into Redis again if it is archived."""
         if await archived_at(self._committer, tenant, record_id) is not None:
-            await required(self._archiving).bring_back(tenant, record_id)
+            await required(self._transfer).bring_back(tenant, record_id)
 
     @refusing
     async def cancel(
@@ -377,8 +377,8 @@ class Store(RefinementReader):
         answer = await self._committer.submit(ERASE, refinement_id, tenant, "all")
         if answer == b"MISSING":
             raise RefinementNotFound(refinement_id)
-        if answer == b"OBJECTS" and self._archiving is not None:
-            await self._archiving.erase(tenant, refinement_id)
+        if answer == b"OBJECTS" and self._transfer is not None:
+            await self._transfer.erase(tenant, refinement_id)
 
     async def erase_batch(self, tenant: str, batch_id: str) -> None:
         """Erase a batch in any status with its refinements and everything derived from them.
@@ -439,7 +439,7 @@ class Store(RefinementReader):
         identity = (uuid4().hex, "-") if command_id is None else (command_id, sha256_of(asked))
         command = (refinement_id, tenant, name, *identity, pinned, self._lease_ms, *args)
         while (answer := await self._committer.submit(COMMAND, *command))[0] == b"ARCHIVED":
-            await required(self._archiving).bring_back(tenant, refinement_id)
+            await required(self._transfer).bring_back(tenant, refinement_id)
         code, detail, job = answer
         if job:
             self._enqueue(Job.numbered(refinement_id, job))

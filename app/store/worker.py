@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from app.contract.errors import RefinementNotFound
 from app.contract.snapshot import Failure
 from app.contract.status import Status
-from app.store.archiving import Archiving
+from app.store.archive_transfer import ArchiveTransfer
 from app.store.enqueue import Enqueuer
 from app.store.journal import EndedJournals, Journal
 from app.store.live_texts import decode_watched, encode_piece
@@ -100,10 +100,10 @@ class WorkerStore:
         pack_after_ms: int,
         searchable: bool = True,
         sealer: Sealer = NO_SEALER,
-        archiving: Archiving | None = None,
+        transfer: ArchiveTransfer | None = None,
     ) -> None:
-        self.archiving = archiving
-        self._archive_after_ms = None if archiving is None else archiving.after_ms
+        self.transfer = transfer
+        self._archive_after_ms = None if transfer is None else transfer.after_ms
         self._pack_after_ms = pack_after_ms
         self._searchable = searchable
         self._sealer = sealer

@@ -16,7 +16,7 @@ from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.queue import RefinementQueue
-from app.store import NewRefinement, open_cells, open_store, open_worker_store
+from app.store import Cells, NewRefinement, open_cells, open_store, open_worker_store
 from app.store.redis import keys
 from app.store.state import cell_coded_in
 from tests.faults.cluster import (
@@ -594,7 +594,7 @@ async def _replace_redis(cluster: Cluster, copy: Mapping[bytes, bytes]) -> None:
 async def _restore(cluster: Cluster, installation: str) -> int:
     settings = cluster.settings.model_copy(update={"redis_url": cluster.redis_url})
     async with open_store(settings, RefinementQueue(settings.queue)) as store:
-        restored = await store.archive_check.restore(installation)
+        restored = await (await Cells([store]).archive_check()).restore(installation)
         found = await store.archive_check.compare()
         await store.archive_check.delete(found)
     if found.unnamed or found.missing:
@@ -606,8 +606,8 @@ async def _restore_beside_another(cluster: Cluster, installation: str) -> None:
     """Let an empty Redis be another service first, and read the objects of this one after all."""
     settings = cluster.settings.model_copy(update={"redis_url": cluster.redis_url})
     async with open_worker_store(settings, RefinementQueue(settings.queue), "another") as worker:
-        assert worker.archiving
-        await worker.archiving.move_due()
+        assert worker.transfer
+        await worker.transfer.move_due()
     restored = await _restore(cluster, installation)
     cluster.counts["copied from another installation"] += restored
 

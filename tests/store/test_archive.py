@@ -14,7 +14,7 @@ from app.contract.snapshot import Snapshot
 from app.settings import Settings
 from app.store import (
     ArchiveAway,
-    Archiving,
+    ArchiveTransfer,
     Store,
     WorkerStore,
     open_store,
@@ -66,8 +66,8 @@ async def archive_now(redis: Redis, worker: WorkerStore, *ids: str) -> None:
     for refinement_id in ids:
         await pack_now(redis, worker, refinement_id)
         await redis.zadd(keys.TO_ARCHIVE, {refinement_id: 1})
-    assert worker.archiving
-    while await worker.archiving.move_due():
+    assert worker.transfer
+    while await worker.transfer.move_due():
         pass
 
 
@@ -192,8 +192,8 @@ async def erased(store: Store, worker: WorkerStore, redis: Redis, held: HeldClai
 async def expired(store: Store, worker: WorkerStore, redis: Redis, held: HeldClaim) -> None:
     await expire_retention(redis, held.id)
     await worker.recover(include_queued=False)
-    assert worker.archiving
-    await worker.archiving.move_due()
+    assert worker.transfer
+    await worker.transfer.move_due()
 
 
 async def expired_as_a_stub(
@@ -240,8 +240,8 @@ async def test_what_was_being_written_while_it_was_erased_goes_as_well(
     await store.erase(TENANT, held.id)
     late.write_bytes(content)
     await redis.zadd(keys.TO_ERASE, {f"{TENANT} {held.id} again": 1})
-    assert worker.archiving
-    await worker.archiving.move_due()
+    assert worker.transfer
+    await worker.transfer.move_due()
     assert objects_of(directory, held.id) == []
     assert not await redis.exists(keys.TO_ERASE)
 
@@ -307,7 +307,7 @@ async def test_what_changes_while_it_is_archived_stays_in_redis(
     held = await succeeded(store, worker)
     await pack_now(redis, worker, held.id)
     await redis.zadd(keys.TO_ARCHIVE, {held.id: 1})
-    await Archiving(committer, RatedMeanwhile(settings, store), 0).move_due()
+    await ArchiveTransfer(committer, RatedMeanwhile(settings, store), 0).move_due()
     assert not await is_archived(redis, held.id)
     await archive_now(redis, worker, held.id)
     assert await is_archived(redis, held.id)
@@ -355,8 +355,8 @@ async def test_what_was_packed_before_there_was_an_archive_goes_there(
         await pack_now(redis, before, held.id)
     assert not await redis.exists(keys.TO_ARCHIVE)
     async with open_worker_store(settings, queue, "worker-2") as worker:
-        assert worker.archiving
-        await worker.archiving.move_due()
+        assert worker.transfer
+        await worker.transfer.move_due()
     assert await is_archived(redis, held.id)
 
 

@@ -55,6 +55,11 @@ async def forget(redis: Redis, refinement_id: str) -> None:
     await redis.zrem(keys.DUE, refinement_id)
 
 
+async def restore_stubs(store: Store, installation: str = "") -> int:
+    """Rebuild what Redis has lost from the archive, as the command does."""
+    return await (await Cells([store]).archive_check()).restore(installation)
+
+
 async def archived(store: Store, worker: WorkerStore, redis: Redis) -> HeldClaim:
     held = await succeeded(store, worker)
     await archive_now(redis, worker, held.id)
@@ -64,8 +69,8 @@ async def archived(store: Store, worker: WorkerStore, redis: Redis) -> HeldClaim
 async def test_workers_that_begin_at_once_mark_one_installation(
     worker: WorkerStore, directory: Path
 ) -> None:
-    assert worker.archiving is not None
-    drawn = await asyncio.gather(*(worker.archiving.installation() for _ in range(4)))
+    assert worker.transfer is not None
+    drawn = await asyncio.gather(*(worker.transfer.installation() for _ in range(4)))
     assert [path.parent.name for path in directory.rglob("installation")] == [*set(drawn)]
 
 
@@ -125,8 +130,8 @@ async def test_a_lost_stub_is_rebuilt_and_one_that_was_erased_is_not(
     before, listed = await read(store, lost.id), (await store.page(TENANT)).data[-1]
     await forget(redis, lost.id)
     await store.erase(TENANT, gone.id)
-    assert await store.archive_check.restore() == 1
-    assert await store.archive_check.restore() == 0
+    assert await restore_stubs(store) == 1
+    assert await restore_stubs(store) == 0
     assert without_flag(await read(store, lost.id)) == without_flag(before)
     assert (await store.page(TENANT)).data == (listed,)
     await store.erase(TENANT, lost.id)
@@ -147,7 +152,7 @@ async def test_an_older_copy_of_redis_loses_no_object(
     for of in held:
         let_be_old(directory, of.id)
     assert {it.id for it in (await store.archive_check.compare()).unnamed} == {since.id, rated.id}
-    assert await store.archive_check.restore() == 2
+    assert await restore_stubs(store) == 2
     for of in held:
         assert (await store.snapshot(TENANT, of.id)).result
     assert (
@@ -162,28 +167,28 @@ async def test_an_empty_redis_reads_everything_again(
 ) -> None:
     held = await archived(store, worker, redis)
     before = await read(store, held.id)
-    assert worker.archiving
-    installation = await worker.archiving.installation()
+    assert worker.transfer
+    installation = await worker.transfer.installation()
     await redis.flushall()
-    assert await store.archive_check.restore(installation) == 1
+    assert await restore_stubs(store, installation) == 1
     assert without_flag(await read(store, held.id)) == without_flag(before)
-    assert await worker.archiving.installation() == installation
+    assert await worker.transfer.installation() == installation
 
 
 async def test_two_installations_under_one_prefix_never_meet(
     store: Store, worker: WorkerStore, redis: Redis, directory: Path
 ) -> None:
     of_first = await archived(store, worker, redis)
-    assert worker.archiving
-    first = await worker.archiving.installation()
+    assert worker.transfer
+    first = await worker.transfer.installation()
     await redis.flushall()
     of_second = await archived(store, worker, redis)
-    second = await worker.archiving.installation()
+    second = await worker.transfer.installation()
     assert second != first
     found = await store.archive_check.compare()
     assert (found.objects, found.unnamed) == (1, ())
     await store.erase(TENANT, of_second.id)
-    assert await store.archive_check.restore(first) == 1
+    assert await restore_stubs(store, first) == 1
     assert (await store.snapshot(TENANT, of_first.id)).result
     assert len(objects_of(directory, of_first.id)) == 2, "it was copied, and its own stays"
     await store.erase(TENANT, of_first.id)
@@ -259,9 +264,9 @@ async def test_a_rating_since_a_copy_was_made_comes_back(
     await archive_now(redis, worker, held.id)
     known = await read(store, held.id)
     await restore(redis, older)
-    assert await store.archive_check.restore() == 1
+    assert await restore_stubs(store) == 1
     assert without_flag(await read(store, held.id)) == without_flag(known)
-    assert await store.archive_check.restore() == 0
+    assert await restore_stubs(store) == 0
     assert [it.id for it in (await store.page(TENANT, status=Status.SUCCEEDED)).data] == [held.id]
 
 
@@ -315,8 +320,8 @@ async def test_objects_outlive_an_erasure_while_their_directory_is_elsewhere(
     directory.with_name("away").rename(directory)
     assert objects_of(directory, held.id)
     await redis.zadd(keys.TO_ERASE, {f"{TENANT} {held.id}": 1})
-    assert worker.archiving
-    await worker.archiving.move_due()
+    assert worker.transfer
+    await worker.transfer.move_due()
     assert objects_of(directory, held.id) == []
 
 

@@ -17,7 +17,7 @@ from app.contract.reviews import ApprovalGiven, PauseRequest, Reviewed
 from app.contract.status import Status
 from app.contract.webhooks import Webhook
 from app.store import Addition, Store, WorkerStore
-from app.store.archiving import sha1_of
+from app.store.archive_transfer import sha1_of
 from app.store.rate_limits import PermitReport, permit_words
 from app.store.redis import keys
 from app.store.redis.codec import (

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from redis.exceptions import RedisError
 
-from app.store import ArchiveAway, Archiving, WorkerStore
+from app.store import ArchiveAway, ArchiveTransfer, WorkerStore
 from app.telemetry import metrics
 from workers.play.endpoints import PermitSource
 from workers.play.live_text import TextPublisher
@@ -94,12 +94,12 @@ async def take_ended(store: WorkerStore, every_s: float = ENDED_EVERY_S) -> None
         await asyncio.sleep(every_s)
 
 
-async def archive_ended(archiving: Archiving, every_s: float = ARCHIVE_EVERY_S) -> None:
+async def archive_ended(transfer: ArchiveTransfer, every_s: float = ARCHIVE_EVERY_S) -> None:
     """Move what has ended to the archive until cancelled; what fails is tried again."""
     while True:
         wait_s = every_s
         try:
-            while await archiving.move_due():
+            while await transfer.move_due():
                 pass
         except ArchiveAway as error:
             log.warning("the archive cannot be used: %s", error)

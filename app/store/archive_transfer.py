@@ -80,7 +80,7 @@ def required(archive: T | None) -> T:
     return archive
 
 
-class Archiving:
+class ArchiveTransfer:
     """Moves records to an archive `after_ms` after their end, and back.
 
     Every method raises redis errors, and ArchiveAway.
