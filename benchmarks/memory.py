@@ -178,7 +178,7 @@ async def measured(shape: Shape, number: int) -> list[Mapping[str, float]]:
     async with stores() as (store, worker, redis):
         ids = await played(shape, number, store, worker)
         before, began = await bytes_of(redis, ids), time.process_time()
-        while await worker.take_ended():
+        while await worker.count_and_pack():
             pass
         spent = {"ms": (time.process_time() - began) * 1000 / number}
         return [before, await bytes_of(redis, ids), spent]
@@ -189,7 +189,7 @@ async def stub_bytes(shape: Shape, number: int) -> list[int]:
     async with stores() as (store, worker, redis):
         await redis.config_set("zset-max-listpack-entries", 0)  # as where there are many
         ids = await played(shape, number, store, worker)
-        while await worker.take_ended():
+        while await worker.count_and_pack():
             pass
         if shape is LARGEST:
             for it in ids:

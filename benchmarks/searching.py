@@ -64,7 +64,7 @@ async def searched(store: Store, query: str) -> tuple[int, float]:
 async def share_of_records(redis: Redis, store: Store, worker: WorkerStore) -> tuple[str, float]:
     """Return the id of a played refinement, and the share of its memory that signatures add."""
     ids = await played(SHAPES[0], PLAYED, store, worker)
-    while await worker.take_ended():
+    while await worker.count_and_pack():
         pass
     records = 0
     for it in ids:

@@ -49,6 +49,7 @@ from workers.play.refinements import Refinements
 from workers.play.upkeep import (
     announce,
     archive_ended,
+    count_and_pack,
     drop_strays,
     feed_batches,
     heed_commands,
@@ -56,7 +57,6 @@ from workers.play.upkeep import (
     keep_running,
     recover,
     resume_parked,
-    take_ended,
 )
 from workers.play.waiting import Bulkhead
 from workers.rq import CoroutineWorker, end
@@ -296,7 +296,7 @@ async def work(
     more = (
         partial(recover, store, worker.is_idle, is_gone),
         partial(feed_batches, store),
-        partial(take_ended, store),
+        partial(count_and_pack, store),
         *(() if store.transfer is None else (partial(archive_ended, store.transfer),)),
         partial(resume_parked, store, limiter, bulkhead, lambda: worker.free_slots),
         partial(announce, refinements, settings.lease_s),
@@ -307,7 +307,7 @@ async def work(
         log.info("%s runs up to %d refinements at once", name, settings.concurrency)
         await worker.serve()
     with suppress(RedisError):
-        await store.take_ended(count_after_ms=0)
+        await store.count_and_pack(count_after_ms=0)
 
 
 def _quarantine(

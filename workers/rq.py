@@ -298,25 +298,25 @@ class Dequeuer:
         self._may_wait = False  # the last look left free slots, and found nothing more
         self._connection_id: int | None = None
 
-    async def take(self, room: int) -> list[HeldJob]:
+    async def dequeue(self, room: int) -> list[HeldJob]:
         """Return up to `room` jobs, or none if the queue stays empty for `block_s` seconds.
 
         Raises Redis errors; the next call returns the jobs that were moved before the error.
         """
         try:
             self._moved = self._moved or await self._stranded(room)
-            if (self._moved or not self._may_wait) and (jobs := await self._take(room)):
+            if (self._moved or not self._may_wait) and (jobs := await self._dequeue(room)):
                 return jobs
             await self._wait()
-            return await self._take(room) if self._moved else []
+            return await self._dequeue(room) if self._moved else []
         except BaseException:
             self.is_empty, self._connection_id = False, None
             self._may_wait = False
             self._seen = set()  # during an outage no worker can register what it started
             raise
 
-    async def _take(self, room: int) -> list[HeldJob]:
-        taken = await self._source.take(
+    async def _dequeue(self, room: int) -> list[HeldJob]:
+        taken = await self._source.dequeue(
             self._client, self._commands.template(), room, MOST_AT_ONCE, self._moved
         )
         self._moved = []
@@ -339,10 +339,10 @@ class Dequeuer:
 
     async def stop(self) -> None:
         """Announce that no free slots are left, so that no jobs are admitted for them."""
-        await self._source.take(self._client, "", 0, 0, ())
+        await self._source.dequeue(self._client, "", 0, 0, ())
 
     async def interrupt(self, client: AsyncRedis) -> None:
-        """Unblock a `take` that waits; `client` must not be the client that waits."""
+        """Unblock a `dequeue` that waits; `client` must not be the client that waits."""
         if self._connection_id is not None:
             await client.client_unblock(self._connection_id)
 
@@ -589,7 +589,7 @@ class CoroutineWorker(BaseWorker):
             await asyncio.sleep(LAGGING_S)
             return
         try:
-            jobs = await self._dequeuer.take(self.free_slots)
+            jobs = await self._dequeuer.dequeue(self.free_slots)
             if self._stopping.is_set():
                 await self._dequeuer.put_back(jobs)
                 jobs = []

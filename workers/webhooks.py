@@ -104,7 +104,7 @@ class WebhookSender:
         is_away = False
         while not stopping.is_set():
             try:
-                taken, is_away = await self.take(), False
+                taken, is_away = await self.send_due(), False
                 if taken:
                     await self._have_a_place()
                     continue
@@ -132,10 +132,10 @@ class WebhookSender:
         if self._sending:
             await asyncio.wait(self._sending)
 
-    async def take(self) -> int:
+    async def send_due(self) -> int:
         """Start sending what is due; return how much that is."""
         free = self._pace.in_flight - len(self._sending)
-        taken = await self._webhooks.take(free, self._pace.margin_s) if free else []
+        taken = await self._webhooks.lease_due(free, self._pace.margin_s) if free else []
         for webhook in taken:
             task = asyncio.create_task(self._send_safely(webhook))
             self._sending.add(task)

@@ -91,7 +91,7 @@ class JobSource:
         self._keys = (*queues, job_prefix)
         self._shares = (lease_ms, json.dumps(dict(weights)))
 
-    async def take(
+    async def dequeue(
         self, client: Redis, template: str, free: int, most: int, moved: Sequence[bytes]
     ) -> Taken:
         """Move up to `most` jobs into the intermediate list, at most one per free slot.

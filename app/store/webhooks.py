@@ -100,8 +100,8 @@ class WebhookStore:
         """Whether there is a secret key."""
         return self._secrets is not None
 
-    async def take(self, most: int, margin_s: float) -> list[TakenWebhook]:
-        """Take webhooks that are due; others get them `margin_s` after an attempt timed out."""
+    async def lease_due(self, most: int, margin_s: float) -> list[TakenWebhook]:
+        """Lease webhooks that are due; others get them `margin_s` after an attempt timed out."""
         nonce = uuid4().hex
         found = await self._run(TAKE_WEBHOOKS, most, round(margin_s * 1000), nonce)
         return [

@@ -312,7 +312,7 @@ class WorkerStore:
         """End the lease of this worker; what it still holds is due at once."""
         await run_script(self._client, LEAVE, self._name)
 
-    async def take_due(
+    async def check_due(
         self, limit: int, include_queued: bool, gone: Sequence[str] = ()
     ) -> tuple[int, tuple[Job, ...]]:
         """Check up to `limit` refinements that are due: end, delete or take them.
@@ -336,7 +336,7 @@ class WorkerStore:
         self.orphaned += orphaned
         return looked_at, _jobs(taken)
 
-    async def take_ended(self, count_after_ms: int = COUNT_AFTER_MS) -> bool:
+    async def count_and_pack(self, count_after_ms: int = COUNT_AFTER_MS) -> bool:
         """Count what has ended in the sums, and pack records; return whether there may be more.
 
         Endings are counted once the oldest is `count_after_ms` old: together, since most of them
@@ -386,7 +386,7 @@ class WorkerStore:
         gone = [name for worker in workers if is_gone(name := worker.decode())]
         enqueued, looked_at = 0, TAKEN
         while looked_at == TAKEN:
-            looked_at, jobs = await self.take_due(TAKEN, include_queued, gone)
+            looked_at, jobs = await self.check_due(TAKEN, include_queued, gone)
             await self.enqueuer.enqueue(jobs)
             enqueued += len(jobs)
         return enqueued

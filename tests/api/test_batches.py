@@ -385,7 +385,7 @@ async def test_results_are_kept_until_the_retention_of_the_batch_is_over(
     await succeed(worker, first)
     await be_up(redis)
     await expire_retention(redis, first)
-    await worker.take_due(10, include_queued=False)
+    await worker.check_due(10, include_queued=False)
     assert [it["custom_id"] for it in await results(api, batch)] == ["a"]
     await succeed(worker, second)
     await now(api, batch)
@@ -395,7 +395,7 @@ async def test_results_are_kept_until_the_retention_of_the_batch_is_over(
     problem(await api.get(batch["links"]["self"]), 404, "not_found")
     for it in (first, second):
         await expire_retention(redis, it)
-    await worker.take_due(10, include_queued=False)
+    await worker.check_due(10, include_queued=False)
     assert await kept(redis) == "{}"
 
 
@@ -407,7 +407,7 @@ async def test_a_request_whose_job_was_lost_with_its_worker_is_found_again(
     await redis.delete(redis_keys.LINE + "default")  # it was not enqueued
     await be_up(redis)
     await redis.zadd(redis_keys.WAITING, {first: 0})
-    _, jobs = await worker.take_due(10, include_queued=True)
+    _, jobs = await worker.check_due(10, include_queued=True)
     assert [it.refinement_id for it in jobs] == [first]
 
 
@@ -609,10 +609,10 @@ async def test_a_webhook_is_sent_once_when_the_whole_batch_has_ended(
         first, second = await begun(keyed_api, keyed_worker, batch)
         await succeed(keyed_worker, first)
         await keyed_worker.feed_batches()
-        assert await store.webhooks.take(10, 60) == []
+        assert await store.webhooks.lease_due(10, 60) == []
         await succeed(keyed_worker, second)
         ended = await now(keyed_api, batch)
-        (taken,) = await store.webhooks.take(10, 60)
+        (taken,) = await store.webhooks.lease_due(10, 60)
         await WebhookSender(store, store.webhooks, client).send(taken)
         (request,) = asked
         told = Verifier(SECRET).verify(await request.text(), dict(request.headers))
@@ -625,7 +625,7 @@ async def test_a_webhook_is_sent_once_when_the_whole_batch_has_ended(
         again = await keyed_api.post(f"{where}/{delivery['id']}/redeliver")
         assert again.status_code == 202
         receiver = ScriptedReceiver()
-        for it in await store.webhooks.take(10, 60):
+        for it in await store.webhooks.lease_due(10, 60):
             await WebhookSender(store, store.webhooks, receiver).send(it)
         assert receiver.ids == [delivery["id"]]
         other = "1" if where[-10] == "0" else "0"

@@ -62,7 +62,7 @@ async def ended(worker: WorkerStore, api: httpx.AsyncClient) -> str:
     await manual.judge(1, "Better.", 0.5)
     await manual.complete()
     await asyncio.sleep(0.002)
-    await worker.take_ended()
+    await worker.count_and_pack()
     rating = {"path": "iterations/1", "score": 1}
     assert (await api.post(f"/v1/refinements/{refinement_id}/ratings", json=rating)).is_success
     return refinement_id

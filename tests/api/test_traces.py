@@ -92,7 +92,7 @@ async def test_a_webhook_belongs_to_the_trace_of_the_submission(
         open_store(keyed, RefinementQueue(keyed.queue)) as store,
     ):
         await ended(keyed_api, keyed_worker, webhook={"url": url, "secret": SECRET})
-        (taken,) = await store.webhooks.take(1, 60)
+        (taken,) = await store.webhooks.lease_due(1, 60)
         await WebhookSender(store, store.webhooks, client, traces=recorded.traces).send(taken)
     (span,) = recorded.ended
     assert span.context is not None

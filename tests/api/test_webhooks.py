@@ -83,7 +83,7 @@ async def redis(redis_url: str) -> AsyncIterator[Redis]:
 
 async def sent(store: Store, receiver: ScriptedReceiver, pace: Pace = AT_ONCE) -> int:
     """Send what is due, once each; return how much that was."""
-    taken = await store.webhooks.take(100, pace.margin_s)
+    taken = await store.webhooks.lease_due(100, pace.margin_s)
     for it in taken:
         await WebhookSender(store, store.webhooks, receiver, pace).send(it)
     return len(taken)
@@ -206,11 +206,11 @@ async def test_what_is_erased_or_expires_is_not_sent_any_more(
     expires: bool,
 ) -> None:
     refinement_id = await ended(keyed_api, keyed_worker, webhook=HOOK)
-    (taken,) = await store.webhooks.take(1, 60)
+    (taken,) = await store.webhooks.lease_due(1, 60)
     if expires:
         await expire_retention(redis, refinement_id)
         await be_up(redis)
-        await keyed_worker.take_due(10, include_queued=False)
+        await keyed_worker.check_due(10, include_queued=False)
     else:
         await keyed_api.delete(f"/v1/refinements/{refinement_id}")
     receiver = ScriptedReceiver()
@@ -225,15 +225,15 @@ async def test_two_processes_do_not_take_the_same_and_what_one_leaves_the_other_
     keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore, store: Store
 ) -> None:
     await ended(keyed_api, keyed_worker, webhook=AT_ONCE_AGAIN)
-    (lost,) = await store.webhooks.take(10, 0)  # its lease ends at once
-    (taken,) = await store.webhooks.take(10, 60)
+    (lost,) = await store.webhooks.lease_due(10, 0)  # its lease ends at once
+    (taken,) = await store.webhooks.lease_due(10, 60)
     assert lost.id == taken.id
-    assert await store.webhooks.take(10, 60) == []
+    assert await store.webhooks.lease_due(10, 60) == []
     await store.webhooks.settle(lost, lost.state, 0)  # the first comes late, and failed
-    assert await store.webhooks.take(10, 60) == []
+    assert await store.webhooks.lease_due(10, 60) == []
     receiver = ScriptedReceiver()
     await WebhookSender(store, store.webhooks, receiver).send(lost)  # late, but it was accepted
-    assert await store.webhooks.take(10, 0) == []
+    assert await store.webhooks.lease_due(10, 0) == []
 
 
 class HangingReceiver(ScriptedReceiver):
@@ -265,7 +265,7 @@ async def test_it_arrives_although_what_sends_it_is_dropped_twenty_times(
     for kill in range(20):
         killed = HangingReceiver()
         sender = WebhookSender(store, store.webhooks, killed, pace)
-        assert await sender.take() == 1
+        assert await sender.send_due() == 1
         if kill % 2:  # dies while it waits for the answer, else before it was sent
             await killed.has_got.wait()
         await sender.stop()
@@ -360,7 +360,7 @@ async def test_one_slow_endpoint_does_not_take_all_places(
     await ended(keyed_api, keyed_worker, webhook={**HOOK, "url": "https://other.example.com"})
     receiver = HangingReceiver()
     sender = WebhookSender(store, store.webhooks, receiver, Pace(to_one_endpoint=2))
-    assert await sender.take() == 4
+    assert await sender.send_due() == 4
     while len(receiver.got) < 3:  # noqa: ASYNC110 - two that hang, and the other
         await asyncio.sleep(0.01)
     receiver.let_go.set()
@@ -380,7 +380,7 @@ async def test_the_secret_of_an_endpoint_is_shown_once_and_rotated_with_two_sign
             open_signing(keyed) as signing,
             open_endpoints(signing.of, allowed=THIS_MACHINE) as client,
         ):
-            (taken,) = await store.webhooks.take(1, 60)
+            (taken,) = await store.webhooks.lease_due(1, 60)
             await WebhookSender(store, store.webhooks, client).send(taken)
         request = asked[-1]
         return await request.text(), dict(request.headers)
@@ -415,7 +415,7 @@ async def test_the_secret_in_a_request_signs_alone(
     async with endpoint(answering_with("x" * 300_000)) as (url, asked, client):
         hook = {"url": url, "secret": SECRET, "headers": {"Authorization": "Bearer 1"}}
         refinement_id = await ended(keyed_api, keyed_worker, webhook=hook)
-        (taken,) = await store.webhooks.take(1, 60)
+        (taken,) = await store.webhooks.lease_due(1, 60)
         await WebhookSender(store, store.webhooks, client).send(taken)
         (request,) = asked
         said = Verifier(SECRET).verify(await request.text(), dict(request.headers))
@@ -429,7 +429,7 @@ async def test_a_webhook_at_an_internal_address_is_not_sent_and_says_so(
 ) -> None:
     async with endpoint(answering_with("", 204)) as (url, asked, _):
         refinement_id = await ended(keyed_api, keyed_worker, webhook={"url": url})
-        (taken,) = await store.webhooks.take(1, 60)
+        (taken,) = await store.webhooks.lease_due(1, 60)
         async with open_signing(keyed) as signing, open_endpoints(signing.of) as client:
             await WebhookSender(store, store.webhooks, client).send(taken)
         assert asked == []

@@ -197,7 +197,7 @@ def test_a_line_says_the_same_whatever_lines_came_before_it(
     reader, parts, held = ResponseInParts(open_parts), open_parts(), 0
     sent_lines = [*lines, *lines, chunk("stop")]
     for line in sent_lines:
-        reader.take(b"data: " + json.dumps(line, ensure_ascii=is_ascii).encode() + b"\n\n")
+        reader.feed(b"data: " + json.dumps(line, ensure_ascii=is_ascii).encode() + b"\n\n")
         held += parts.merge(line)
         assert reader.text() == parts.text()
     assert json.loads(reader.body()) == json.loads(parts.body())
@@ -217,7 +217,7 @@ def test_lines_that_come_together_say_the_same_as_one_by_one(
     for size in (len(sent), 700, 350):
         reader = ResponseInParts(open_parts)
         for at in range(0, len(sent), size):
-            reader.take(sent[at : at + size])
+            reader.feed(sent[at : at + size])
         assert json.loads(reader.body()) == json.loads(parts.body())
 
 
@@ -225,7 +225,7 @@ def test_a_text_that_is_written_otherwise_than_the_same_one_beside_it_is_read() 
     reader = ResponseInParts(OpenAI("http://h").parts)
     for name in (b"a", b"b", b"c"):
         head, tail = b'data: {"model":"' + name, b'","choices":[{"delta":{"content":"\\u0061"}}]}\n'
-        reader.take(head + tail)
+        reader.feed(head + tail)
     assert reader.text() == "aaa"
 
 
@@ -233,19 +233,19 @@ def test_a_line_that_is_no_json_is_none_even_among_others_of_its_form() -> None:
     reader = ResponseInParts(OpenAI("http://h").parts)
     line = b"data: " + json.dumps(chunk(content="SAID")).encode() + b"\n\n"
     for said in (b"one", b"two", b"three"):
-        reader.take(line.replace(b"SAID", said))
+        reader.feed(line.replace(b"SAID", said))
     assert reader.text() == "onetwothree"
     with pytest.raises(UnusableResponse):
-        reader.take(line.replace(b"SAID", b'fo"ur'))
-    reader.take(line)
+        reader.feed(line.replace(b"SAID", b'fo"ur'))
+    reader.feed(line)
     with pytest.raises(UnusableResponse):
-        reader.take(b"".join(line.replace(b"SAID", it) for it in (b"a", b"c\\", b',"d')))
+        reader.feed(b"".join(line.replace(b"SAID", it) for it in (b"a", b"c\\", b',"d')))
 
 
 def test_a_text_under_way_can_be_sent_at_any_time() -> None:
     reader, seen = ResponseInParts(OpenAI("http://127.0.0.1").parts), []
     for it in HALVES[0]:
-        reader.take(b"data: " + json.dumps(it).encode() + b"\n\n")
+        reader.feed(b"data: " + json.dumps(it).encode() + b"\n\n")
         seen.append(reader.text())
     assert seen[:2] == HALVES[2]
 
@@ -486,7 +486,7 @@ def test_the_end_of_a_message_of_anthropic_is_that_of_the_stream() -> None:
         reader = ResponseInParts(Anthropic("http://h").parts)
         for at in range(0, 2 * len(message), size):
             assert reader.is_done is (at > len(message) - 2)  # before the second end of its line
-            reader.take((message * 2)[at : at + size])
+            reader.feed((message * 2)[at : at + size])
         assert (reader.is_done, reader.text()) == (True, TEXT)
 
 

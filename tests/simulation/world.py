@@ -47,11 +47,11 @@ from workers.models.port import ModelCall, ModelReply, ModelWaits
 from workers.play.lease import RENEWALS_PER_LEASE, TURN_EVERY_S, Lease
 from workers.play.refinements import Refinements
 from workers.play.upkeep import (
+    count_and_pack,
     drop_strays,
     heed_commands,
     keep_running,
     resume_parked,
-    take_ended,
 )
 from workers.play.waiting import Bulkhead
 
@@ -307,7 +307,7 @@ class SimulatedWorld:
             *([keep_running(resume)] if "away" in self.faults else ()),
             self._turn(worker),
             keep_running(partial(recover, store, lambda: worker.is_idle)),
-            keep_running(partial(take_ended, store)),
+            keep_running(partial(count_and_pack, store)),
             keep_running(partial(drop_strays, store, worker.refinements.refining)),
             keep_running(partial(heed_commands, store, worker.refinements)),
             self._take_jobs(worker, self._open(renewal_client(URL, TIMEOUT_S))),
@@ -336,7 +336,7 @@ class SimulatedWorld:
                 await worker.bell.wait()
                 continue
             try:
-                taken = await source.take(client, TEMPLATE, free, 9, ())
+                taken = await source.dequeue(client, TEMPLATE, free, 9, ())
             except (RedisError, OSError):
                 worker.is_idle = False
                 await asyncio.sleep(0.3)

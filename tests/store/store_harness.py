@@ -75,7 +75,7 @@ def job_source(worker: str = "worker-1", **weights: float) -> JobSource:
 
 async def take(redis: Redis, free: int, source: JobSource | None = None) -> list[str]:
     """Return the ids of the jobs that a worker with free slots takes; it starts all of them."""
-    taken = await (source or job_source()).take(redis, TEMPLATE, free, 50, ())
+    taken = await (source or job_source()).dequeue(redis, TEMPLATE, free, 50, ())
     await redis.delete(ListQueue.key + ":intermediate")
     return [job_id.decode() for job_id, _ in taken.jobs]
 
@@ -345,12 +345,12 @@ async def expire_retention(redis: Redis, refinement_id: str) -> None:
 async def pack_now(redis: Redis, worker: WorkerStore, refinement_id: str) -> None:
     """Let a refinement have ended long enough ago for its record to be packed."""
     await redis.zadd(keys.TO_PACK, {refinement_id: 1})
-    assert not await worker.take_ended()
+    assert not await worker.count_and_pack()
 
 
 async def count_ended(worker: WorkerStore) -> None:
     """Let what has ended be in the sums."""
-    while await worker.take_ended(count_after_ms=0):
+    while await worker.count_and_pack(count_after_ms=0):
         pass
 
 

@@ -216,10 +216,10 @@ async def test_endings_are_counted_once_the_oldest_has_waited(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
     held, _ = await ended(store, worker, ONE_TWO), await ended(store, worker, ONE_TWO)
-    assert not await worker.take_ended(count_after_ms=60_000)
+    assert not await worker.count_and_pack(count_after_ms=60_000)
     assert await sums(redis) == {}
     await redis.zadd(keys.TO_COUNT, {held.id: 1})
-    assert not await worker.take_ended(count_after_ms=60_000)
+    assert not await worker.count_and_pack(count_after_ms=60_000)
     assert await sums(redis) == {"a": [2, 5]}
 
 
@@ -234,7 +234,7 @@ async def _expired(_s: Store, worker: WorkerStore, redis: Redis, held: HeldClaim
 
 async def _packed(_s: Store, worker: WorkerStore, redis: Redis, held: HeldClaim) -> None:
     await redis.zadd(keys.TO_PACK, {held.id: 1})
-    assert not await worker.take_ended(count_after_ms=60_000)
+    assert not await worker.count_and_pack(count_after_ms=60_000)
 
 
 async def _packed_and_erased(

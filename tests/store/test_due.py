@@ -56,10 +56,10 @@ async def test_what_was_taken_but_never_posted_is_due_again_after_a_lease(
 ) -> None:
     held = await started(store, worker)
     await expire_lease(redis, held.id)
-    assert await worker.take_due(100, include_queued=False) == (1, (Job(held.id, f"{held.id}-2"),))
-    assert await worker.take_due(100, include_queued=False) == (0, ())
+    assert await worker.check_due(100, include_queued=False) == (1, (Job(held.id, f"{held.id}-2"),))
+    assert await worker.check_due(100, include_queued=False) == (0, ())
     await redis.zadd(keys.DUE, {held.id: 1}, xx=True)
-    assert await worker.take_due(100, include_queued=False) == (1, (Job(held.id, f"{held.id}-3"),))
+    assert await worker.check_due(100, include_queued=False) == (1, (Job(held.id, f"{held.id}-3"),))
 
 
 async def test_posting_what_a_worker_has_already_leaves_its_lease_alone(

@@ -179,7 +179,7 @@ async def test_only_what_ended_long_enough_ago_is_packed_and_no_text_that_is_not
     brief = await claim(worker, made.id)
     await brief.journal.append([COMPLETED], SUCCEEDED, to=Status.SUCCEEDED)
     before = await everything(redis)
-    assert not await worker.take_ended()
+    assert not await worker.count_and_pack()
     assert not await pack_record(committer, running.id)
     assert await everything(redis) == before
     assert await redis.zrange(keys.TO_PACK, 0, -1) == [held.id.encode()]

@@ -255,8 +255,8 @@ async def test_a_time_out_whose_job_is_never_posted_is_missed_by_an_idle_worker(
 ) -> None:
     held = await paused(store, worker)
     await expire_review(redis, held.id)
-    await worker.take_due(100, include_queued=False)
-    assert await worker.take_due(100, include_queued=False) == (0, ())
+    await worker.check_due(100, include_queued=False)
+    assert await worker.check_due(100, include_queued=False) == (0, ())
     await doubt(redis, held.id)
     assert await worker.recover(include_queued=True) == 1
 

@@ -28,9 +28,9 @@ async def test_it_leaves_the_queue_and_is_due_again_in_a_moment(
     await be_up(redis)
     await worker.put_back(refinement_id, "2")
     assert await redis.zscore(keys.WAITING, refinement_id) is None
-    assert await worker.take_due(10, include_queued=True) == (0, ())
+    assert await worker.check_due(10, include_queued=True) == (0, ())
     await let_it_be_due(redis, refinement_id)
-    checked, jobs = await worker.take_due(10, include_queued=False)
+    checked, jobs = await worker.check_due(10, include_queued=False)
     assert (checked, [it.refinement_id for it in jobs]) == (1, [refinement_id])
     held = await claim(worker, refinement_id, job=2)
     assert (held.claimed.attempt, held.claimed.resumed) == (1, False)
@@ -44,7 +44,7 @@ async def test_one_whose_worker_died_keeps_its_attempts(
     before = await journaled(redis, held.id)
     await worker.put_back(held.id, LATER)
     assert await journaled(redis, held.id) == before
-    assert await worker.take_due(10, include_queued=False) == (0, ())
+    assert await worker.check_due(10, include_queued=False) == (0, ())
 
 
 async def test_what_a_worker_holds_what_has_ended_and_what_is_gone_stay_as_they_are(

@@ -421,7 +421,7 @@ async def _take_webhooks(store: Store, worker: WorkerStore, _: Redis) -> ScriptA
 
 async def _settle_webhook(store: Store, worker: WorkerStore, _: Redis) -> ScriptArgs:
     refinement_id = await _told(store)
-    (taken,) = await store.webhooks.take(1, 60)
+    (taken,) = await store.webhooks.lease_due(1, 60)
     return (refinement_id, 2, taken.nonce, 0, STATE, 1000)
 
 

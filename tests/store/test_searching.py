@@ -104,7 +104,7 @@ async def test_no_signature_outlives_the_retention(
     held = await succeeded(store, worker)
     await pack_now(redis, worker, held.id)
     await expire_retention(redis, held.id)
-    await worker.take_due(10, include_queued=False)
+    await worker.check_due(10, include_queued=False)
     assert await redis.exists(keys.SIGNATURES + TENANT) == 0
 
 

@@ -122,5 +122,5 @@ async def test_a_pause_and_its_end_wake(
             await store.cancel(TENANT, held.id)
         else:
             await expire_review(redis, held.id)
-            await worker.take_due(100, include_queued=False)
+            await worker.check_due(100, include_queued=False)
         assert await changed.wait(TIMEOUT_S)

@@ -43,7 +43,7 @@ async def dequeuer(redis_url: str) -> AsyncIterator[Dequeuer]:
 
 
 async def _taken(dequeuer: Dequeuer, room: int = 10) -> list[str]:
-    return [job.id for job in await dequeuer.take(room)]
+    return [job.id for job in await dequeuer.dequeue(room)]
 
 
 async def test_a_job_stays_in_the_intermediate_list_until_it_is_noted_as_started(
@@ -97,7 +97,7 @@ async def test_a_wait_for_jobs_can_be_interrupted(redis_url: str) -> None:
         dequeuer = Dequeuer(
             worker.queues[0], moving, RqRegistry(worker, Committer(other)), source(), block_s=3600
         )
-        taking = asyncio.create_task(dequeuer.take(1))
+        taking = asyncio.create_task(dequeuer.dequeue(1))
         with open_inspector(redis_url) as inspector:
             await until(lambda: inspector.client.info("clients")["blocked_clients"])
         await dequeuer.interrupt(other)
@@ -107,8 +107,8 @@ async def test_a_wait_for_jobs_can_be_interrupted(redis_url: str) -> None:
 async def test_jobs_are_put_back_in_front_and_in_order(redis_url: str, dequeuer: Dequeuer) -> None:
     with open_inspector(redis_url) as inspector:
         inspector.enqueue(f"ref_{number}" for number in range(5))
-        await dequeuer.take(1)
-        jobs = await dequeuer.take(3)
+        await dequeuer.dequeue(1)
+        jobs = await dequeuer.dequeue(3)
         await dequeuer.put_back(jobs)
         assert inspector.waiting() == ["ref_1-1", "ref_2-1", "ref_3-1", "ref_4-1"]
         assert inspector.client.lrange(INTERMEDIATE, 0, -1) == [b"ref_0-1"]
@@ -121,7 +121,7 @@ async def test_what_stands_in_line_becomes_a_job_as_rq_writes_it(
         async with open_store(Settings(redis_url=redis_url), RefinementQueue(NAME)) as store:
             refinement_id = (await store.create(new(), None)).id
         assert inspector.waiting() == []
-        (job,) = await dequeuer.take(1)
+        (job,) = await dequeuer.dequeue(1)
         assert (job.id, job.args) == (f"{refinement_id}-1", [refinement_id])
         admitted = fields_of(inspector.client, job.id)
         inspector.enqueue([refinement_id])
@@ -133,9 +133,9 @@ async def test_more_than_come_at_once_come_one_after_the_other_without_a_wait(
 ) -> None:
     async with open_store(Settings(redis_url=redis_url), RefinementQueue(NAME)) as store:
         await asyncio.gather(*(store.create(new(), None) for _ in range(MOST_AT_ONCE + 10)))
-    assert len(await dequeuer.take(200)) == MOST_AT_ONCE
+    assert len(await dequeuer.dequeue(200)) == MOST_AT_ONCE
     assert not dequeuer.is_empty  # the others stand in line: it must not wait for them to be pushed
-    assert len(await dequeuer.take(150)) == 10
+    assert len(await dequeuer.dequeue(150)) == 10
     assert dequeuer.is_empty
 
 

@@ -185,8 +185,8 @@ class ResponseInParts:
         """Whether the reply is there, although the stream may not have ended."""
         return self.is_stream and (self.is_done or self._parts.is_complete)
 
-    def take(self, piece: bytes) -> None:
-        """Take the next piece. Raises `StreamFailed` and `UnusableResponse`."""
+    def feed(self, piece: bytes) -> None:
+        """Read the next piece. Raises `StreamFailed` and `UnusableResponse`."""
         if not self._has_begun:
             piece = piece.removeprefix(b"\xef\xbb\xbf").lstrip()
             if not piece:

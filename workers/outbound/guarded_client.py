@@ -309,7 +309,7 @@ class BeginningReader:
         self.held_bytes = 0
         self._held = bytearray()
 
-    def take(self, piece: bytes) -> None:
+    def feed(self, piece: bytes) -> None:
         """Keep of a piece what is in the beginning."""
         self._held += piece[: MAX_REPLY + 1 - len(self._held)]
         self.is_done = len(self._held) > MAX_REPLY

@@ -241,8 +241,8 @@ class ResponseReader(Protocol):
     def is_complete(self) -> bool:
         """Whether the reply is there, although the stream may not have ended."""
 
-    def take(self, piece: bytes) -> None:
-        """Take the next piece. Raises `StreamFailed` and `UnusableResponse`."""
+    def feed(self, piece: bytes) -> None:
+        """Read the next piece. Raises `StreamFailed` and `UnusableResponse`."""
 
     def body(self) -> bytes:
         """Return what was read, after the last piece. Raises `StreamFailed` if it was cut off."""
@@ -411,7 +411,7 @@ class RequestAttempts:
         while sent := await reply.read():
             piece = decoded(sent) if decoded else sent
             total += len(piece)
-            reader.take(piece)
+            reader.feed(piece)
             if reader.is_stream:
                 self._deadline = self._clock() + self._retry_policy.total_s
                 timeout.reschedule(self._deadline)

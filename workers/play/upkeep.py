@@ -83,11 +83,11 @@ async def recover(
         await asyncio.sleep(RECOVER_EVERY_S)
 
 
-async def take_ended(store: WorkerStore, every_s: float = ENDED_EVERY_S) -> None:
+async def count_and_pack(store: WorkerStore, every_s: float = ENDED_EVERY_S) -> None:
     """Count what has ended in the sums, and pack its records, until cancelled."""
     while True:
         try:
-            while await store.take_ended():
+            while await store.count_and_pack():
                 pass
         except RedisError as error:
             log.warning("Redis is unavailable: %s", error)
