@@ -55,7 +55,7 @@ from app.contract.errors import (
     NotFound,
 )
 from app.contract.overlays import Overlay, RequestLayer, named_preset
-from app.contract.requests import DEFAULT_PRESET, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.contract.webhooks import DeliveryList
 from app.service import Batches
 from app.service.batches import BatchEnd, BatchLine, Received, refused_line
@@ -244,8 +244,8 @@ async def _body(request: Request, store: TheStore, tenant: Tenant) -> BatchBody:
         raise UnsupportedMediaType(f"Content-Type must be {MEDIA_TYPE}")
     settings: Settings = request.state.settings
     presets = partial(store.presets.fields, tenant)
-    usual = DEFAULT_PRESET if await store.presets.has_default(tenant) else None
-    return BatchBody(request.stream(), settings.max_body_bytes, presets, usual)
+    default = await store.presets.default_of(tenant)
+    return BatchBody(request.stream(), settings.max_body_bytes, presets, default)
 
 
 TheBatches = Annotated[Batches, Depends(shared("batches"))]

@@ -18,7 +18,7 @@ from app.contract.errors import FieldError, InvalidRequest
 from app.contract.invalid_values import in_one, is_of_type, sentence_of
 from app.contract.object_drafts import flaws_of_draft
 from app.contract.overlays import Overlay, RequestLayer, named_preset
-from app.contract.requests import DEFAULT_PRESET, RefinementRequest
+from app.contract.requests import RefinementRequest
 
 MAX_VALUES = 100_000
 """Values of a body: numbers, strings, lists, objects and literals, on all levels."""
@@ -57,10 +57,11 @@ async def submission_in(request: Request) -> RequestBody[RefinementRequest]:
     presets, tenant = state["store"].presets, state["caller"].tenant
     raw = await json_body(request)
     content, digest = raw, sha256(raw).hexdigest()
-    usual = {"preset": DEFAULT_PRESET} if await presets.has_default(tenant) else {}
-    if usual or b"preset" in raw or b"\\u" in raw:  # else it names none
+    default = await presets.default_of(tenant)
+    if default or b"preset" in raw or b"\\u" in raw:  # else it names none
         tree = json_in(raw)
-        tree = usual | tree if isinstance(tree, dict) else {}
+        named = {} if default is None else {"preset": default}
+        tree = named | tree if isinstance(tree, dict) else {}
         if name := named_preset(tree):
             preset = RequestLayer(await presets.fields(tenant, name), f"the preset {name}")
             request.state.overlay = overlay = Overlay(preset, RequestLayer(tree))

@@ -25,7 +25,7 @@ from app.contract.errors import FieldError, HoneError, InvalidRequest, Unavailab
 from app.contract.events import StepDelta
 from app.contract.judgement import OnFail
 from app.contract.overlays import Overlay, Preset, RequestLayer
-from app.contract.requests import DEFAULT_PRESET, RefinementRequest
+from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.openai.answers import (
     FIRST_DRAFT,
@@ -153,8 +153,7 @@ async def _submitted(
 ) -> Begun:
     """Submit what a request asks for, laid over its preset; raise ModelNotFound without it."""
     state, presets, tenant = request.scope["state"], receiver.store.presets, receiver.tenant
-    usual = DEFAULT_PRESET if await presets.has_default(tenant) else None
-    name = asked.preset or usual
+    name = asked.preset or await presets.default_of(tenant)
     try:
         preset = {} if name is None else await presets.fields(tenant, name)
     except UnknownPreset as unknown:

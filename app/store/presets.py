@@ -157,8 +157,8 @@ class PresetStore:
             self._defaults.pop(tenant, None)
             await note_erasure(self._committer)
 
-    async def has_default(self, tenant: str) -> bool:
-        """Return whether there is a preset for requests that name none, as of a second ago."""
+    async def default_of(self, tenant: str) -> str | None:
+        """Return the preset of requests that name none, if there is one, as of a second ago."""
         now = asyncio.get_running_loop().time()
         read_at, found = self._defaults.get(tenant, (float("-inf"), False))
         if now - read_at > KNOWN_S:
@@ -168,7 +168,7 @@ class PresetStore:
                 key = keys.PRESETS + tenant
                 found = bool(await self._committer.execute("HEXISTS", key, DEFAULT_PRESET))
             self._defaults[tenant] = now, found
-        return found
+        return DEFAULT_PRESET if found else None
 
     async def fields(self, tenant: str, name: str) -> dict[str, Any]:
         """Return the fields of a preset as JSON, secrets included.
