@@ -45,7 +45,7 @@ from app.service import (
     Watching,
 )
 from app.service.admission import switched_off
-from app.settings import Settings
+from app.settings import COLLECT_AFTER, Settings
 from app.store import (
     ArchiveAway,
     Cells,
@@ -60,10 +60,6 @@ from app.telemetry import NO_TRACES, Traces, metrics, open_traces
 
 if TYPE_CHECKING:
     from app.access.openid import OpenIdProvider
-
-# Thousands of watchers keep many objects alive, which makes the default thresholds expensive: see
-# workers/__main__.py.
-COLLECT_AFTER = (50_000, 20, 100)
 
 REDIS_WAIT_S = 30.0
 RETRY_S = 0.5

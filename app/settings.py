@@ -50,6 +50,11 @@ KEY = re.compile(r"[ -~]*")
 GRANT = re.compile(rf"(?P<group>[^=\s]+)=(?P<tenant>{TENANT_NAME.strip('^$')}):(?P<scopes>[a-z,]+)")
 BUILT_IN = frozenset(provider.name for provider in PROVIDERS)
 
+COLLECT_AFTER = (50_000, 20, 100)
+"""Thresholds of the garbage collector. Thousands of watchers and hundreds of refinements keep many
+objects alive, few of which form cycles: as often as Python does by default, scanning them takes a
+quarter of a busy worker's time."""
+
 
 def _is_sendable(key: SecretStr) -> SecretStr:
     """Return a key without the white space around it, such as the line end of a file."""

@@ -28,11 +28,10 @@ from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
-from app.settings import Settings
+from app.settings import COLLECT_AFTER, Settings
 from app.store import NewRefinement, Store, open_store, open_worker_store
 from benchmarks.loop import CALLS, request_body
 from benchmarks.processes import ServiceProgram, forget_settings
-from workers.__main__ import COLLECT_AFTER
 from workers.engine.pipeline import load_strategies
 from workers.model_registry import open_models
 from workers.play.budget import open_day_quotas

@@ -28,7 +28,7 @@ from app.contract.plugins import PluginFailed, load_added
 from app.contract.requests import RefinementRequest
 from app.local.supervisor import MARGIN_S, Child, ForkedProgram, Interrupts, Supervisor
 from app.queue import JOB, RefinementQueue
-from app.settings import Settings
+from app.settings import COLLECT_AFTER, Settings
 from app.store import ArchiveAway, UnusableRedis, WorkerStore, open_renewal, open_worker_store
 from app.store.placement import cell_loads, cell_to_serve, gives_way
 from app.store.redis.connection import place_of
@@ -64,10 +64,6 @@ from workers.validators.running import ServerResources, open_server_resources
 from workers.validators.sandbox import RunsAsRoot
 
 log = logging.getLogger(__name__)
-
-# Hundreds of refinements in flight keep many objects alive. Scanning them as often as Python does
-# by default takes a quarter of a busy worker's time, and few of them form cycles.
-COLLECT_AFTER = (50_000, 20, 100)
 
 OpenResources = Callable[[Settings], AbstractAsyncContextManager[ServerResources]]
 OpenModels = Callable[[Settings], AbstractAsyncContextManager[ModelCaller]]

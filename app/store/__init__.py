@@ -66,7 +66,7 @@ from app.store.state import (
 from app.store.statistics import Achieved, Agreement, critic_of, insight_additions, kind_of_task
 from app.store.store import Store
 from app.store.wakeups import ChangeSignal, EventBuffer, Wakeups
-from app.store.worker import ATTEMPTS, LATER, WorkerStore, renew
+from app.store.worker import ATTEMPTS, LATER, RENEWALS_PER_LEASE, WorkerStore, renew
 
 EXCHANGE_TIMEOUT_S = 1.0
 CHECK_S = 3.0
@@ -75,6 +75,7 @@ __all__ = [
     "ATTEMPTS",
     "LATER",
     "NOTHING_SPENT",
+    "RENEWALS_PER_LEASE",
     "AccessState",
     "AccessStore",
     "Achieved",

@@ -48,12 +48,12 @@ from app.store.redis.scripts import BATCH, BATCH_COMMIT, BATCH_STAGE
 from app.store.refinements import decode_cursor, encode_cursor
 from app.store.sealing import Sealer
 from app.store.state import BATCH_PREFIX, NewRefinement
+from app.store.worker import RENEWALS_PER_LEASE
 
 PART_BYTES = 1024 * 1024
 PART_LINES = 100
 """What is stored in one step while a batch is received."""
 
-RENEWALS_PER_LEASE = 4
 CANCELED_AT_ONCE = 200
 ERASED_AT_ONCE = 100
 SHOWN_AT_ONCE = 50

@@ -52,6 +52,7 @@ from app.store.state import Claimed, Fenced, Job, Loaded, StaleLimits, Submitted
 from app.store.statistics import Kind, decode_learnt, read_learnt
 from app.store.wakeups import messages
 
+RENEWALS_PER_LEASE = 4
 ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poisoned`
 TAKEN = 100  # maximum refinements that one run of the script checks
 BATCHES_TAKEN = 10

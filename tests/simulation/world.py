@@ -22,7 +22,7 @@ from app.contract.models import ModelChoice
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.status import TERMINAL
-from app.store import NewRefinement, Store, WorkerStore
+from app.store import RENEWALS_PER_LEASE, NewRefinement, Store, WorkerStore
 from app.store.administration import Clock
 from app.store.creation import Creation
 from app.store.enqueue import Enqueuer, JobSource
@@ -44,7 +44,7 @@ from tests.workers.judging_cases import EVERY
 from tests.workers.refinement_harness import TENANT, TEST_MODEL, ScriptedAnswers
 from tests.workers.replay_cases import ReplayCase
 from workers.models.port import ModelCall, ModelReply, ModelWaits
-from workers.play.lease import RENEWALS_PER_LEASE, TURN_EVERY_S, Lease
+from workers.play.lease import TURN_EVERY_S, Lease
 from workers.play.refinements import Refinements
 from workers.play.upkeep import (
     count_and_pack,

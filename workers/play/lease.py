@@ -14,9 +14,10 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
+from app.store import RENEWALS_PER_LEASE
+
 log = logging.getLogger(__name__)
 
-RENEWALS_PER_LEASE = 4
 AGAIN_S = 0.2
 """After a failure the next renewal comes soon: Redis may be there for a moment only."""
 

@@ -23,8 +23,7 @@ from typing import IO, Protocol, Self
 
 from redis.exceptions import RedisError
 
-from app.store import WorkerStore
-from workers.play.lease import RENEWALS_PER_LEASE
+from app.store import RENEWALS_PER_LEASE, WorkerStore
 
 log = logging.getLogger(__name__)
 
