@@ -15,7 +15,7 @@ from rq.worker.base import BaseWorker
 from app.store.redis.keys import Key
 from app.store.redis.scripts import JOB_NUMBER, JOB_OF
 
-JOB = "workers.jobs.refine"  # a key in the workers' table; never imported by this name
+JOB = "workers.jobs.refine"  # a key, not a module: releases that share a queue must agree on it
 
 FAILURE_TTL_S = 3600  # how long RQ keeps a failed job
 STATUS_ALONE = ("HSET", "key", "status", "queued")  # RQ writes it again with all other fields
