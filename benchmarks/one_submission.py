@@ -85,6 +85,7 @@ def files_of_one_submission(root: Path, packages: Sequence[str]) -> list[str]:
                 "HONE_PORT": url.rpartition(":")[2],
                 "HONE_DATA_DIR": str(folder / "data"),
                 "HONE_MODEL": "openai:scripted",
+                "HONE_WORKERS": "1",  # several have a supervisor, which looks at them by the clock
                 "HONE_OPENAI_BASE_URL": f"http://127.0.0.1:{models.stdout.readline().strip()}/v1",
             }
             with _running(("app.cli", "serve"), folder, log, **noting, **settings) as supervisor:
