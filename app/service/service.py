@@ -25,7 +25,7 @@ from app.contract.errors import (
     PreconditionFailed,
     RefinementNotFound,
 )
-from app.contract.events import Event, Queued, StepPage
+from app.contract.events import Queued, StepPage
 from app.contract.json_lines import json_lines
 from app.contract.limits import Limits, LimitsChange
 from app.contract.object_drafts import ObjectText, object_in, replacing_object
@@ -175,7 +175,6 @@ async def _beginning_with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIter
         yield piece
 
 
-PAGE = 200
 AS_A_WHOLE = ("iterations/", "reviews/")
 """What the paths of drafts of the whole text begin with."""
 STANDING = TERMINAL | {Status.PAUSED}
@@ -358,7 +357,7 @@ class Service:
     ) -> tuple[Iteration, ...]:
         """Return all judged iterations, or the iterations of the search at `path`."""
         request = await self._store.request(tenant, refinement_id)
-        journal = await self._journal(tenant, refinement_id)
+        journal = await self._store.journal(tenant, refinement_id)
         found = await asyncio.to_thread(iterations_of, journal, request)
         return found if path is None else iterations_at(found, path)
 
@@ -390,7 +389,7 @@ class Service:
         if request.draft is not None and is_long(request.draft):
             longest -= len(request.draft) - LONGEST_PART
         limit = min(limit, max(1, MOST_CHARACTERS // (longest + 1)))
-        journal = await self._journal(tenant, refinement_id)
+        journal = await self._store.journal(tenant, refinement_id)
         ended = list(ended_steps(journal))
         found = [
             step for step in ended if step.event > after and (path is None or step.is_below(path))
@@ -408,7 +407,7 @@ class Service:
         """Return a report of the refinement so far, for people."""
         snapshot = await self._store.snapshot(tenant, refinement_id)
         request = await self._store.request(tenant, refinement_id)
-        journal = await self._journal(tenant, refinement_id)
+        journal = await self._store.journal(tenant, refinement_id)
         return await asyncio.to_thread(lambda: markdown_of(story_of(snapshot, request, journal)))
 
     async def review(
@@ -504,7 +503,7 @@ class Service:
         InvalidRequest if there is no such draft, and what `Store.rate` raises.
         """
         request = await self._store.request(tenant, refinement_id)
-        journal = await self._journal(tenant, refinement_id)
+        journal = await self._store.journal(tenant, refinement_id)
         rated = rated_of(rating, journal)
         adds = rating_additions(tenant, rated, request, journal)
         event, is_replayed = await self._store.rate(tenant, refinement_id, rated, adds, key)
@@ -600,18 +599,10 @@ class Service:
         request = await self._store.request(tenant, refinement_id)
         if not request.learn or wanted.preset not in (None, request.preset):
             return b""
-        journal = await self._journal(tenant, refinement_id)
+        journal = await self._store.journal(tenant, refinement_id)
         pairs = await asyncio.to_thread(pairs_of, refinement_id, request, journal, wanted)
         lines = (pair.model_dump_json().encode() + b"\n" for pair in pairs)
         return json_lines(b"".join(lines))
-
-    async def _journal(self, tenant: str, refinement_id: str) -> list[Event]:
-        journal: list[Event] = []
-        while more := await self._store.decoded_events(tenant, refinement_id, len(journal), PAGE):
-            journal += more
-            if len(more) < PAGE:
-                break
-        return journal
 
     async def _queued(self, tenant: str, refinement_id: str) -> Queued:
         queued = (await self._store.decoded_events(tenant, refinement_id, 0, 1))[0].data

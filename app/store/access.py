@@ -6,7 +6,7 @@ Workers report what tenants spend in a day, and learn what is left of the quotas
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, field, fields
 from datetime import UTC, datetime
 from itertools import chain
@@ -21,13 +21,12 @@ from app.contract.status import Status
 from app.contract.values import value
 from app.store.redis import keys
 from app.store.redis.codec import number_of
-from app.store.redis.committer import Commands
+from app.store.redis.committer import Commands, key_names, redis_time_ms
 from app.store.redis.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS, SPEND, run_script
 from app.store.statistics import unlist
 
 MOST_KEYS = 10_000
 MOST_KEYS_OF_TENANT = 1_000
-SCANNED = 1_000  # keys in one round trip
 MOST_AUDITED = 10_000  # entries of a tenant; Redis keeps a few more
 MINUTE_MS = 60_000
 WATCH_MS = 30_000  # how long a stream counts unless that is renewed
@@ -116,12 +115,11 @@ class AccessStore:
 
     async def state(self) -> AccessState:
         """Return the state now."""
-        time, (version, closed) = await asyncio.gather(
-            self._committer.execute("TIME"),
+        at_ms, (version, closed) = await asyncio.gather(
+            redis_time_ms(self._committer),
             self._committer.execute("HMGET", keys.ACCESS, "version", "closed"),
         )
-        now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
-        return AccessState((version or b"").decode(), closed is not None, now_ms)
+        return AccessState((version or b"").decode(), closed is not None, at_ms)
 
     async def random_secret(self) -> bytes:
         """Return the random secret that all processes share; the first call draws it.
@@ -243,18 +241,8 @@ class AccessStore:
         await unlist(self._committer, tenant)
         await self._committer.execute("HSET", keys.ACCESS, "version", uuid4().hex)
         for pattern in keys.of_tenant(tenant):
-            async for name in self._named(pattern):
+            async for name in key_names(self._committer, pattern):
                 await self._committer.execute("UNLINK", name)
-
-    async def _named(self, pattern: keys.Key) -> AsyncIterator[bytes]:
-        cursor: int | None = None
-        while cursor != 0:
-            found = await self._committer.execute(
-                "SCAN", cursor or 0, "MATCH", pattern, "COUNT", SCANNED
-            )
-            cursor = int(found[0])
-            for name in found[1]:
-                yield name
 
     async def record(self, tenant: str, by: str, action: str, about: str) -> None:
         """Add an action to the audit log of a tenant."""

@@ -14,7 +14,7 @@ from app.store.archive_transfer import AGAIN_MS
 from app.store.rate_limits import StoredLimit, parked_by_model, stored_limits
 from app.store.redis import keys
 from app.store.redis.codec import moment
-from app.store.redis.committer import Committer, replies_in_order
+from app.store.redis.committer import Committer, redis_time_ms, replies_in_order
 from app.store.redis.connection import refusing
 from app.store.redis.layout import PLAIN, SHARDED
 from app.store.redis.scripts import COMMANDS, REWRITTEN
@@ -107,7 +107,7 @@ async def inspect(committer: Committer, worker_key: Callable[[str], str]) -> Ser
 
 async def unplayable(committer: Committer) -> tuple[str, ...]:
     """Return the versions that refinements were put back for lately and no running worker plays."""
-    now = await _now_ms(committer)
+    now = await redis_time_ms(committer)
     lacking, played = await replies_in_order(
         committer.execute("ZRANGEBYSCORE", keys.UNPLAYABLE, now, "+inf"),
         committer.execute("ZRANGEBYSCORE", keys.PLAYABLE, now, "+inf"),
@@ -117,7 +117,7 @@ async def unplayable(committer: Committer) -> tuple[str, ...]:
 
 async def workload(committer: Committer) -> dict[str, float]:
     """Return how many workers there are, and how many refinements they hold or a model parks."""
-    now = await _now_ms(committer)
+    now = await redis_time_ms(committer)
     names = await committer.execute("ZRANGEBYSCORE", keys.WORKERS, now, "+inf")
     counts = await asyncio.gather(
         *(committer.execute("SCARD", keys.HELD + name.decode()) for name in names),
@@ -127,11 +127,6 @@ async def workload(committer: Committer) -> dict[str, float]:
         "parked": sum((await parked_by_model(committer)).values()),
         "workers": len(names),
     }
-
-
-async def _now_ms(committer: Committer) -> int:
-    seconds, microseconds = await committer.execute("TIME")
-    return int(seconds * 1000 + microseconds // 1000)
 
 
 async def _worker(committer: Committer, name: str, worker_key: Callable[[str], str]) -> WorkerFacts:
@@ -236,7 +231,7 @@ class Administration:
         """
         # It is missing the next time, so that a cluster which is moving the slot refuses it.
         await self._committer.execute("SET", keys.PROBE, 1, "PX", 1)
-        now = await _now_ms(self._committer)
+        now = await redis_time_ms(self._committer)
         return int(await self._committer.execute("ZCOUNT", keys.WORKERS, now, "+inf"))
 
     @refusing
@@ -265,7 +260,7 @@ class Administration:
     @refusing
     async def archive(self) -> ArchiveFacts:
         """Return what workers last found of the archive."""
-        until = await _now_ms(self._committer) + AGAIN_MS
+        until = await redis_time_ms(self._committer) + AGAIN_MS
         found, due = await replies_in_order(
             self._committer.execute("HGETALL", keys.ARCHIVE),
             self._committer.execute("ZCOUNT", keys.TO_ARCHIVE, "-inf", until),

@@ -17,7 +17,7 @@ from app.contract.errors import Conflict
 from app.contract.status import TERMINAL, Status
 from app.contract.values import value
 from app.store.redis import keys
-from app.store.redis.committer import Committer, replies_in_order
+from app.store.redis.committer import Committer, key_names, replies_in_order
 from app.store.state import cell_coded_in
 
 CODED_SINCE = b"coded_since"
@@ -168,12 +168,8 @@ class CellRecords:
         """Return the tenants that have something which is copied."""
         found = set[str]()
         for prefix in (keys.PRESETS, keys.PROVIDER_KEYS, keys.ENDPOINTS):
-            cursor, start = -1, len(self.committer.layout.name(prefix))
-            while cursor:
-                words = (max(cursor, 0), "MATCH", prefix + "*", "COUNT", 1_000)
-                place, names = await self.committer.execute("SCAN", *words)
-                found |= {name.decode()[start:].partition(":")[0] for name in names}
-                cursor = int(place)
+            async for name in key_names(self.committer, prefix + "*"):
+                found.add(keys.following(name, prefix).partition(":")[0])
         return sorted(found)
 
     async def counts(self) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ from app.contract.offers import ModelLimit, OpenBreaker
 from app.contract.values import value
 from app.contract.waiting import WaitReason
 from app.store.redis import keys
-from app.store.redis.committer import Committer
+from app.store.redis.committer import Committer, redis_time_ms
 from app.store.redis.scripts import PERMITS, run_script
 
 MOST_SHOWN = 500
@@ -148,13 +148,12 @@ async def _parked(committer: Committer, model: str, tenants: int) -> int:
 
 async def stored_limits(committer: Committer) -> tuple[StoredLimit, ...]:
     """Return what is limited, or has an open breaker; the most recently used first."""
-    seconds, micros = await committer.execute("TIME")
-    now_ms = int(seconds) * 1000 + int(micros) // 1000
+    at_ms = await redis_time_ms(committer)
     names = await committer.execute("ZREVRANGE", keys.LIMITS, 0, MOST_SHOWN - 1)
-    read = [(name.decode(), _state(committer, name.decode(), now_ms)) for name in names]
+    read = [(name.decode(), _state(committer, name.decode(), at_ms)) for name in names]
     states = {name: await state for name, state in read}
     found = [
-        _stored_limit(name, *state, _provider_of(name, states), now_ms)
+        _stored_limit(name, *state, _provider_of(name, states), at_ms)
         for name, state in states.items()
     ]
     return tuple(limit for limit in found if limit is not None)

@@ -49,6 +49,7 @@ LAST = 2**64 - 1  # the highest number a stream id can hold
 CHUNK = 500  # ids read in one round trip
 SOUGHT_AT_ONCE = 2_000  # ids whose signatures one script compares, in about 3 ms
 CHUNKS = 50  # maximum round trips for one page; after that a page may be short
+DECODED = 200  # events of a journal that are decoded in one turn
 SKEW = timedelta(seconds=10)
 EXAMINED = 100  # refinements that are looked at together where no index tells which ones to show
 EXAMINATIONS = 20  # how often for one page
@@ -310,6 +311,15 @@ class RefinementReader:
         entries = await self._entries(tenant, refinement_id, after, limit)
         found = (decoded_event(entry_id, entry, final) for entry_id, entry, final, _ in entries)
         return tuple(event for event in found if event is not None)
+
+    async def journal(self, tenant: str, refinement_id: str) -> list[Event]:
+        """Return all events, as `decoded_events` returns some; raise RefinementNotFound."""
+        journal: list[Event] = []
+        while more := await self.decoded_events(tenant, refinement_id, len(journal), DECODED):
+            journal += more
+            if len(more) < DECODED:
+                break
+        return journal
 
     @refusing
     async def prompts(

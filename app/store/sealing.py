@@ -7,7 +7,7 @@ the one before it can go.
 import base64
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 from app.settings import Settings
 from app.store.packing import EndedRecord, packed_entry, repack, unpacked
 from app.store.redis import keys
-from app.store.redis.committer import Committer
+from app.store.redis.committer import Committer, key_names
 from app.store.redis.scripts import REPLACE_FIELD
 from app.store.state import UnreadableSecrets
 
@@ -98,7 +98,6 @@ def about_provider_key(tenant: str, provider: str) -> str:
     return f"provider key {tenant}:{provider}"
 
 
-SCANNED = 1_000  # keys in one round trip
 SECRETS = b"secrets"
 
 
@@ -116,20 +115,20 @@ class Resealing:
     async def seal_all(self) -> Counter[str]:
         """Seal everything anew; return how many records were, by kind."""
         done: Counter[str] = Counter()
-        async for name in self._named(keys.REQUEST):
+        async for name in key_names(self._committer, keys.REQUEST + "*"):
             about = keys.following(name, keys.REQUEST)
             done["requests"] += await self._field(name, SECRETS, about)
-        async for name in self._named(keys.JOURNAL):
+        async for name in key_names(self._committer, keys.JOURNAL + "*"):
             done["requests"] += await self._packed(keys.following(name, keys.JOURNAL))
-        async for name in self._named(keys.BATCH):
+        async for name in key_names(self._committer, keys.BATCH + "*"):
             about = keys.following(name, keys.BATCH)
             done["batches"] += await self._field(name, b"webhook_secrets", about)
-        async for name in self._named(keys.PRESETS):
+        async for name in key_names(self._committer, keys.PRESETS + "*"):
             tenant = keys.following(name, keys.PRESETS)
             for preset, record in (await self._committer.execute("HGETALL", name)).items():
                 about = about_preset(tenant, preset.decode())
                 done["presets"] += await self._member(name, preset, record, "secrets", about)
-        async for name in self._named(keys.PROVIDER_KEYS):
+        async for name in key_names(self._committer, keys.PROVIDER_KEYS + "*"):
             tenant = keys.following(name, keys.PROVIDER_KEYS)
             for provider, record in (await self._committer.execute("HGETALL", name)).items():
                 about = about_provider_key(tenant, provider.decode())
@@ -176,13 +175,3 @@ class Resealing:
             if await repack(self._committer, refinement_id, packed, sealed_anew):
                 return True
         return False
-
-    async def _named(self, prefix: keys.Key) -> AsyncIterator[bytes]:
-        cursor = None
-        while cursor != 0:
-            found = await self._committer.execute(
-                "SCAN", cursor or 0, "MATCH", prefix + "*", "COUNT", SCANNED
-            )
-            cursor = int(found[0])
-            for name in found[1]:
-                yield name

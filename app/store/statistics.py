@@ -69,6 +69,13 @@ def _digest(named: object) -> str:
     return hashlib.sha256(to_json(named)).hexdigest()[:DIGITS]
 
 
+def _rubric_of(request: RefinementRequest) -> object:
+    """Return what its drafts are judged by: criteria with the same hash are the same."""
+    if request.criteria == AUTO:
+        return AUTO
+    return [[found.name, found.description, found.weight] for found in request.judged_on()]
+
+
 def critic_of(request: RefinementRequest, models: Mapping[str, str]) -> str:
     """Return the name under which a critic's scores are compared, by the names of the models.
 
@@ -94,16 +101,12 @@ class Kind:
     @classmethod
     def of(cls, request: RefinementRequest, models: Mapping[str, str]) -> Self:
         """Return the kind of a request, whose models are named by seat."""
-        rubric = [
-            [criterion.name, criterion.description, criterion.weight]
-            for criterion in request.judged_on()
-        ]
         return cls(
             generator=" > ".join(
                 models[seat] for seat in (GENERATOR, *request.models.later_generators())
             ),
             critic=critic_of(request, models),
-            criteria=_digest(AUTO if request.criteria == AUTO else rubric),
+            criteria=_digest(_rubric_of(request)),
             strategy=request.strategy.kind,
         )
 
@@ -414,13 +417,7 @@ def kind_of_task(request: RefinementRequest) -> str:
 
     That is their strategy, their criteria and their preset.
     """
-    rubric = [
-        [criterion.name, criterion.description, criterion.weight]
-        for criterion in request.judged_on()
-    ]
-    criteria = AUTO if request.criteria == AUTO else rubric
-    told = to_json([request.strategy.kind, criteria, request.preset])
-    return hashlib.sha256(told).hexdigest()[:DIGITS]
+    return _digest([request.strategy.kind, _rubric_of(request), request.preset])
 
 
 def drawn_in(new: NewRefinement) -> bytes | None:

@@ -30,7 +30,7 @@ from app.store.redis.codec import (
     moment,
     number_of,
 )
-from app.store.redis.committer import Committer, replies_in_order
+from app.store.redis.committer import Committer, redis_time_ms, replies_in_order
 from app.store.redis.connection import until_answered
 from app.store.redis.scripts import (
     BLAME,
@@ -246,8 +246,7 @@ class WorkerStore:
 
     async def announce(self, versions: Iterable[int]) -> None:
         """Announce the versions of the engine that this worker plays, for one lease."""
-        seconds, microseconds = await self._committer.execute("TIME")
-        expires = seconds * 1000 + microseconds // 1000 + self._lease_ms
+        expires = await redis_time_ms(self._committer) + self._lease_ms
         scored = chain.from_iterable((expires, version) for version in versions)
         await self._committer.execute("ZADD", keys.PLAYABLE, "GT", *scored)
 

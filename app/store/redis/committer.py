@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +30,8 @@ from app.store.redis.scripts import LuaScript
 BATCH = 64  # most requests that wait for replicas together
 WAIT_MS = 500
 PROBE_MS = 1_000
+
+SCANNED = 1_000  # keys in one round trip
 
 NOTHING = object()
 CLOSED = "Connection closed by server."
@@ -154,6 +156,23 @@ class Commands(Protocol):
 
     def execute(self, *command: Word) -> asyncio.Future[Any]:
         """Return a future of the answer to one command."""
+
+
+async def redis_time_ms(commands: Commands) -> int:
+    """Return Redis TIME, in milliseconds since 1970."""
+    seconds, microseconds = await commands.execute("TIME")
+    return int(seconds) * 1000 + int(microseconds) // 1000
+
+
+async def key_names(commands: Commands, pattern: keys.Key) -> AsyncIterator[bytes]:
+    """Yield the name of each key that a pattern matches; some may come twice (SCAN)."""
+    cursor: int | None = None
+    while cursor != 0:
+        words = ("SCAN", cursor or 0, "MATCH", pattern, "COUNT", SCANNED)
+        place, found = await commands.execute(*words)
+        for name in found:
+            yield name
+        cursor = int(place)
 
 
 class Committer:

@@ -33,7 +33,7 @@ MOST_FOUND = 400
 FEWEST_RETURNED = 2
 """Drafts among which no finding can have come back."""
 
-PAGE, EVENTS = 100, 500
+PAGE = 100
 MARK = "proposal"
 """In the metadata of what a proposal plays: the id of the proposal."""
 
@@ -148,12 +148,7 @@ async def _read(
         request = await store.request(tenant, refinement_id)
         if request.preset is None or not (request.learn and request.store):
             return None
-        journal: list[Event] = []
-        while more := await store.decoded_events(tenant, refinement_id, len(journal), EVENTS):
-            journal += more
-            if len(more) < EVENTS:
-                break
-        return request, journal
+        return request, await store.journal(tenant, refinement_id)
     except (NotStored, RefinementNotFound):
         return None
 
