@@ -1,7 +1,6 @@
 """The events of a journal and their data, and the steps that they record."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -374,23 +373,18 @@ class StepPrompt(PromptRef):
     )
 
 
-class Step(Contract):
-    """One step as it ended: its question and its reply, or why it failed."""
+class Step(PerformedStep, JournalEntry):
+    """One step as the event at its end has it: its question and its reply, or why it failed."""
 
-    event: int = Field(description="Number of the event that recorded it.")
-    key: str
     kind: Literal["ask", "check", "call"] | None = Field(
         description="Model call, check of a draft or call of a tool; null if it failed before that."
     )
-    at: datetime
     is_voided: bool = Field(description="Whether a retry has voided it: it no longer counts.")
     prompt: StepPrompt | None
-    model: str | None = Field(None, description="Model that answered.")
     tried: tuple[Tried, ...] = Field((), description="Models that failed before it, in order.")
     reply: AnyReply | None = Field(None, description="Null if the step failed.")
     code: str | None = Field(None, description="Code of the failure, if it failed.")
     detail: str | None = None
-    usage: Usage
     seconds: float
 
 

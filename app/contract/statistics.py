@@ -317,7 +317,10 @@ def _sums(cases: Sequence[_Case]) -> Sums:
 
 
 class MeanGain(Contract):
-    """A mean per case with its 95 % confidence interval, null with fewer than two refinements."""
+    """A mean with its confidence interval, of 95 % unless a `confidence` is beside it.
+
+    The interval is null where it is unknown: with fewer than two refinements, or without a spread.
+    """
 
     mean: float
     low: float | None

@@ -152,6 +152,25 @@ class ScoringValidator(Validator):
         return self.score is not None and self.score.as_ == "decides"
 
 
+class SandboxedValidator(ScoringValidator):
+    """A check that runs the draft in a sandbox."""
+
+    needs = SANDBOX
+
+    timeout_s: int = Field(
+        10,
+        ge=1,
+        le=60,
+        description="Timeout in seconds of CPU time, of one case of `python_cases`; that of all"
+        " together is twice as much in real time.",
+    )
+    visible: bool = Field(
+        True,
+        description="Whether the model that writes is shown the tests, or the cases, also those"
+        " that failed.",
+    )
+
+
 class ItemValidators(NamedTuple):
     """The validators of one stage, pass or part of a strategy."""
 

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from app.contract import Contract, patterns
 from app.contract.errors import FieldConflict, pointer_to
-from app.contract.validators import SANDBOX, ScoringValidator, Validator
+from app.contract.validators import SandboxedValidator, Validator
 
 
 class PythonValidator(Validator):
@@ -72,7 +72,7 @@ class PythonCase(Contract):
         return f"{function}({', '.join(given)})"
 
 
-class PythonCasesValidator(ScoringValidator):
+class PythonCasesValidator(SandboxedValidator):
     """The draft is Python, fenced or not, and answers each input in a sandbox as expected.
 
     With `function`, that function of the draft is called; without it, the draft is run as a
@@ -82,24 +82,11 @@ class PythonCasesValidator(ScoringValidator):
     of cases that pass. It requires HONE_PYTHON_TESTS=true on the server.
     """
 
-    needs = SANDBOX
-
     kind: Literal["python_cases"]
     function: PythonName | None = Field(
         None, description="Name of a function of the draft; null for a program."
     )
     cases: tuple[PythonCase, ...] = Field(min_length=1, max_length=100)
-    timeout_s: int = Field(
-        10,
-        ge=1,
-        le=60,
-        description="Timeout of a case in seconds of CPU time; that of all cases together is twice"
-        " as much in real time.",
-    )
-    visible: bool = Field(
-        True,
-        description="Whether the model that writes is shown the cases, also those that failed.",
-    )
 
     @model_validator(mode="after")
     def _has_cases_of_its_form(self) -> Self:
@@ -130,7 +117,7 @@ class PythonCasesValidator(ScoringValidator):
 A_TEST = re.compile(r"\bdef\s+(load_)?test")
 
 
-class PythonTestsValidator(ScoringValidator):
+class PythonTestsValidator(SandboxedValidator):
     """The draft is Python, fenced or not, and passes these tests in a sandbox.
 
     The tests import it as `draft`. They are functions whose names begin with `test`, or unittest
@@ -139,7 +126,6 @@ class PythonTestsValidator(ScoringValidator):
     matters. The sandbox is the same. The score is the share of tests that pass.
     """
 
-    needs = SANDBOX
     caveat: ClassVar[str | None] = (
         "the draft ran in one process with its tests: a hostile draft could have forged that it"
         " passes them"
@@ -147,10 +133,6 @@ class PythonTestsValidator(ScoringValidator):
 
     kind: Literal["python_tests"]
     tests: str = Field(min_length=1, max_length=100_000)
-    timeout_s: int = Field(
-        10, ge=1, le=60, description="Timeout in seconds of CPU time; twice that in real time."
-    )
-    visible: bool = Field(True, description="Whether the model that writes is shown the tests.")
 
     @model_validator(mode="after")
     def _has_tests(self) -> Self:

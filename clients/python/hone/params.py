@@ -691,7 +691,16 @@ class HttpValidator(ScoringValidator, Endpoint):
     kind: Literal["http"]
 
 
-class PythonCasesValidator(ScoringValidator):
+class SandboxedValidator(ScoringValidator):
+    """
+    A check that runs the draft in a sandbox.
+    """
+
+    timeout_s: NotRequired[int]
+    visible: NotRequired[bool]
+
+
+class PythonCasesValidator(SandboxedValidator):
     """
     The draft is Python, fenced or not, and answers each input in a sandbox as expected.
 
@@ -705,11 +714,9 @@ class PythonCasesValidator(ScoringValidator):
     kind: Literal["python_cases"]
     function: NotRequired[str | None]
     cases: list[PythonCase]
-    timeout_s: NotRequired[int]
-    visible: NotRequired[bool]
 
 
-class PythonTestsValidator(ScoringValidator):
+class PythonTestsValidator(SandboxedValidator):
     """
     The draft is Python, fenced or not, and passes these tests in a sandbox.
 
@@ -721,8 +728,6 @@ class PythonTestsValidator(ScoringValidator):
 
     kind: Literal["python_tests"]
     tests: str
-    timeout_s: NotRequired[int]
-    visible: NotRequired[bool]
 
 
 class Enough(TypedDict):

@@ -1316,21 +1316,6 @@ export interface components {
             changes: components["schemas"]["TextChange"][];
         };
         /**
-         * Gain
-         * @description The mean score of the proposed setting minus that of the present one, and its interval.
-         */
-        Gain: {
-            /** Mean */
-            mean: number;
-            /**
-             * Low
-             * @description Null without a spread.
-             */
-            low: number | null;
-            /** High */
-            high: number | null;
-        };
-        /**
          * Health
          * @description The process is up.
          */
@@ -1912,7 +1897,9 @@ export interface components {
         });
         /**
          * MeanGain
-         * @description A mean per case with its 95 % confidence interval, null with fewer than two refinements.
+         * @description A mean with its confidence interval, of 95 % unless a `confidence` is beside it.
+         *
+         *     The interval is null where it is unknown: with fewer than two refinements, or without a spread.
          */
         MeanGain: {
             /** Mean */
@@ -2651,7 +2638,8 @@ export interface components {
              * @description Those of them that have a score with both settings.
              */
             texts: number;
-            gain: components["schemas"]["Gain"] | null;
+            /** @description Mean score of the proposed setting, minus that of the present one. */
+            gain: components["schemas"]["MeanGain"] | null;
             /**
              * Confidence
              * @description Of the interval: higher with every proposal for the same setting.
@@ -2667,7 +2655,7 @@ export interface components {
             proposed: components["schemas"]["SettingResult"];
             /** Criteria */
             criteria: {
-                [key: string]: components["schemas"]["Gain"];
+                [key: string]: components["schemas"]["MeanGain"];
             };
         };
         /**
@@ -2839,17 +2827,7 @@ export interface components {
             function?: string | null;
             /** Cases */
             cases: components["schemas"]["PythonCase"][];
-            /**
-             * Timeout S
-             * @description Timeout of a case in seconds of CPU time; that of all cases together is twice as much in real time. Default: `10`.
-             */
-            timeout_s?: number;
-            /**
-             * Visible
-             * @description Whether the model that writes is shown the cases, also those that failed. Default: `true`.
-             */
-            visible?: boolean;
-        } & (components["schemas"]["ScoringValidator"] & {
+        } & (components["schemas"]["SandboxedValidator"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -2873,17 +2851,7 @@ export interface components {
             kind: "python_tests";
             /** Tests */
             tests: string;
-            /**
-             * Timeout S
-             * @description Timeout in seconds of CPU time; twice that in real time. Default: `10`.
-             */
-            timeout_s?: number;
-            /**
-             * Visible
-             * @description Whether the model that writes is shown the tests. Default: `true`.
-             */
-            visible?: boolean;
-        } & (components["schemas"]["ScoringValidator"] & {
+        } & (components["schemas"]["SandboxedValidator"] & {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -3814,6 +3782,22 @@ export interface components {
             overlap_s?: number;
         };
         /**
+         * SandboxedValidator
+         * @description A check that runs the draft in a sandbox.
+         */
+        SandboxedValidator: {
+            /**
+             * Timeout S
+             * @description Timeout in seconds of CPU time, of one case of `python_cases`; that of all together is twice as much in real time. Default: `10`.
+             */
+            timeout_s?: number;
+            /**
+             * Visible
+             * @description Whether the model that writes is shown the tests, or the cases, also those that failed. Default: `true`.
+             */
+            visible?: boolean;
+        } & components["schemas"]["ScoringValidator"];
+        /**
          * Scope
          * @description A group of operations that a key allows.
          * @enum {string}
@@ -4189,37 +4173,20 @@ export interface components {
         Status: "queued" | "running" | "paused" | "canceling" | "succeeded" | "failed" | "canceled";
         /**
          * Step
-         * @description One step as it ended: its question and its reply, or why it failed.
+         * @description One step as the event at its end has it: its question and its reply, or why it failed.
          */
         Step: {
-            /**
-             * Event
-             * @description Number of the event that recorded it.
-             */
-            event: number;
-            /** Key */
-            key: string;
+            prompt: components["schemas"]["StepPrompt"] | null;
             /**
              * Kind
              * @description Model call, check of a draft or call of a tool; null if it failed before that.
              */
             kind: ("ask" | "check" | "call") | null;
             /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            /**
              * Is Voided
              * @description Whether a retry has voided it: it no longer counts.
              */
             is_voided: boolean;
-            prompt: components["schemas"]["StepPrompt"] | null;
-            /**
-             * Model
-             * @description Model that answered.
-             */
-            model?: string | null;
             /**
              * Tried
              * @description Models that failed before it, in order.
@@ -4238,10 +4205,9 @@ export interface components {
             code?: string | null;
             /** Detail */
             detail?: string | null;
-            usage: components["schemas"]["Usage"];
             /** Seconds */
             seconds: number;
-        };
+        } & (WithRequired<components["schemas"]["PerformedStep"], "prompt"> & components["schemas"]["JournalEntry"]);
         /**
          * StepCompleted
          * @description A step was completed; its reply is stored.
@@ -5025,7 +4991,6 @@ export type Finding = components['schemas']['Finding'];
 export type FindingsReply = components['schemas']['FindingsReply'];
 export type FirstDrafts = components['schemas']['FirstDrafts'];
 export type FixMade = components['schemas']['FixMade'];
-export type Gain = components['schemas']['Gain'];
 export type Health = components['schemas']['Health'];
 export type HttpValidator = components['schemas']['HttpValidator'];
 export type Insight = components['schemas']['Insight'];
@@ -5141,6 +5106,7 @@ export type Reviewed = components['schemas']['Reviewed'];
 export type ReviewerApproval = components['schemas']['ReviewerApproval'];
 export type RoleInstructions = components['schemas']['RoleInstructions'];
 export type Rotation = components['schemas']['Rotation'];
+export type SandboxedValidator = components['schemas']['SandboxedValidator'];
 export type Scope = components['schemas']['Scope'];
 export type ScoreUse = components['schemas']['ScoreUse'];
 export type ScoredExample = components['schemas']['ScoredExample'];

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from app.contract.batches import BatchResult
 from app.contract.outcome import RefinementOutcome
 from app.contract.snapshot import Iteration
+from app.contract.statistics import MeanGain
 from hone_extras.compare.comparison import (
     CONFIDENCE,
     MeanInterval,
@@ -16,7 +17,7 @@ from hone_extras.compare.comparison import (
     verdict_on,
 )
 from hone_extras.compare.paired_statistics import compare_settings
-from hone_extras.learn.proposal import Gain, Proof, SettingResult
+from hone_extras.learn.proposal import Proof, SettingResult
 from hone_extras.learn.requests import PRESENT, PROPOSED, other
 
 MARGIN = 0.02
@@ -85,8 +86,8 @@ def _of_level(pair: PairedDifference, confidence: float) -> Iterator[str]:
         yield f"{score.count} {detail} {level}: {needed} are needed."
 
 
-def _gain(found: MeanInterval) -> Gain:
-    return Gain(mean=found.mean, low=found.low, high=found.high)
+def _gain(found: MeanInterval) -> MeanGain:
+    return MeanGain(mean=found.mean, low=found.low, high=found.high)
 
 
 def _result(found: SettingSummary) -> SettingResult:

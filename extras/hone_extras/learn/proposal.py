@@ -10,6 +10,7 @@ from app.contract import Contract
 from app.contract.judgement import Criteria, Criterion, Usage
 from app.contract.models import ModelSpec
 from app.contract.requests import PresetName, RoleInstructions
+from app.contract.statistics import MeanGain
 from hone_extras.compare.comparison import FEWEST_TEXTS, Verdict
 
 Status = Literal["writing", "playing", "judging", "decided", "accepted", "failed"]
@@ -96,14 +97,6 @@ class Evidence(Contract):
     path: str | None = Field(description="Path of the draft that it is about.")
 
 
-class Gain(Contract):
-    """The mean score of the proposed setting minus that of the present one, and its interval."""
-
-    mean: float
-    low: float | None = Field(description="Null without a spread.")
-    high: float | None
-
-
 class SettingResult(Contract):
     """Means over the texts that were played with a setting."""
 
@@ -119,7 +112,9 @@ class Proof(Contract):
     said: str = Field(description="The finding in sentences.")
     held_out: int = Field(ge=0, description="Texts that were played.")
     texts: int = Field(ge=0, description="Those of them that have a score with both settings.")
-    gain: Gain | None
+    gain: MeanGain | None = Field(
+        description="Mean score of the proposed setting, minus that of the present one."
+    )
     confidence: float = Field(
         description="Of the interval: higher with every proposal for the same setting."
     )
@@ -128,7 +123,7 @@ class Proof(Contract):
     ties: int
     present: SettingResult
     proposed: SettingResult
-    criteria: dict[str, Gain]
+    criteria: dict[str, MeanGain]
 
 
 class Proposal(Contract):
