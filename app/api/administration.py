@@ -16,6 +16,7 @@ from app.api.dependencies import (
     JSON,
     Absent,
     RefinementId,
+    RotationBody,
     Tenant,
     TheModelRoles,
     TheStore,
@@ -97,7 +98,6 @@ TheKeyring = Annotated[Keyring, Depends(shared("keyring"))]
 KeyId = Annotated[str, Path(pattern=patterns.KEY_ID.regex, examples=["key_3f8k2m9q7w1x"])]
 KeyBody = Annotated[RequestBody[KeyRequest], Depends(body_as(KeyRequest, is_required=False))]
 TokenBody = Annotated[RequestBody[TokenRequest], Depends(body_as(TokenRequest, is_required=False))]
-RotationBody = Annotated[RequestBody[Rotation], Depends(body_as(Rotation, is_required=False))]
 
 
 @keys.post(

@@ -12,6 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 from app.api.bodies import RequestBody, body_as, submission_in
 from app.api.problems import NotAcceptable, invalid_query
 from app.contract import patterns
+from app.contract.access import Rotation
 from app.contract.batches import BATCH_ID
 from app.contract.errors import MalformedHeader
 from app.contract.invalid_values import A_DATE, A_TIME, suggested
@@ -118,6 +119,7 @@ def preferred_type(accept: list[str], offered: tuple[str, ...]) -> str | None:
 
 
 Format = TypeVar("Format", bound=str)
+Read = TypeVar("Read")
 
 
 def chosen_format(
@@ -192,17 +194,18 @@ def of_caller(name: str) -> Callable[[Request], Awaitable[Any]]:
 
 # A header that may be a list is declared as text, which generators of clients understand, and read
 # from the request, where it may stand on several lines.
-async def _prefer(
-    request: Request,
-    _prefer: Annotated[
-        str | Absent,
-        Header(
-            alias="Prefer",
-            description="`wait=30`: wait up to 30 seconds for the refinement to end, 60 at most.",
-        ),
-    ] = None,
-) -> int | None:
-    return preferred_wait_s(request.headers.getlist("prefer"))
+def _list_in(
+    name: str, description: str, read: Callable[[list[str]], Read]
+) -> Callable[..., Awaitable[Read]]:
+    """Return a dependency on what is read from the values of a header."""
+
+    async def found(
+        request: Request,
+        _header: Annotated[str | Absent, Header(alias=name, description=description)] = None,
+    ) -> Read:
+        return read(request.headers.getlist(name))
+
+    return found
 
 
 async def _idempotency_key(
@@ -217,33 +220,6 @@ async def _idempotency_key(
     ] = None,
 ) -> str | None:
     return idempotency_key(idempotency_key_)
-
-
-async def _seen(
-    request: Request,
-    _if_none_match: Annotated[
-        str | Absent,
-        Header(
-            alias="If-None-Match",
-            description="`ETag` of the snapshot that the client has already.",
-        ),
-    ] = None,
-) -> Container[int] | None:
-    return seen_events(request.headers.getlist("if-none-match"))
-
-
-async def _versions(
-    request: Request,
-    _if_match: Annotated[
-        str | Absent,
-        Header(
-            alias="If-Match",
-            description="`ETag` of the snapshot that the client has seen: if the refinement has"
-            " changed since, the answer is 412.",
-        ),
-    ] = None,
-) -> frozenset[int] | None:
-    return versions_in(request.headers.getlist("if-match"))
 
 
 async def _after(
@@ -292,11 +268,20 @@ RatingBody = Annotated[RequestBody[RatingRequest], Depends(body_as(RatingRequest
 PartialBody = Annotated[RequestBody[PartialRequest], Depends(body_as(PartialRequest))]
 Change = Annotated[RequestBody[LimitsChange], Depends(body_as(LimitsChange))]
 PauseBody = Annotated[RequestBody[PauseRequest], Depends(body_as(PauseRequest, is_required=False))]
+RotationBody = Annotated[RequestBody[Rotation], Depends(body_as(Rotation, is_required=False))]
 RetryBody = Annotated[RequestBody[LimitsChange], Depends(body_as(LimitsChange, is_required=False))]
 IdempotencyKey = Annotated[str | None, Depends(_idempotency_key)]
-PreferredWait = Annotated[int | None, Depends(_prefer)]
-Versions = Annotated[frozenset[int] | None, Depends(_versions)]
-SeenEvents = Annotated[Container[int] | None, Depends(_seen)]
+PREFER = "`wait=30`: wait up to 30 seconds for the refinement to end, 60 at most."
+IF_MATCH = (
+    "`ETag` of the snapshot that the client has seen: if the refinement has changed since, the"
+    " answer is 412."
+)
+IF_NONE_MATCH = "`ETag` of the snapshot that the client has already."
+PreferredWait = Annotated[int | None, Depends(_list_in("Prefer", PREFER, preferred_wait_s))]
+Versions = Annotated[frozenset[int] | None, Depends(_list_in("If-Match", IF_MATCH, versions_in))]
+SeenEvents = Annotated[
+    Container[int] | None, Depends(_list_in("If-None-Match", IF_NONE_MATCH, seen_events))
+]
 After = Annotated[int, Depends(_after)]
 EventsAs = Annotated[str, Depends(event_media_type)]
 Wait = Annotated[

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -70,13 +70,11 @@ class Observed:
             route = _route(scope)
             request_counter(scope["method"], route, str(status or "none")).inc()
             request_seconds(route).observe(head_s)
-            if span.is_recorded:
-                _describe(span, scope, status, made)
-            if log.isEnabledFor(logging.INFO):
-                seconds = time.perf_counter() - began
-                log.log(
-                    _level(scope, status), "request", extra=_fields(scope, status, seconds, made)
-                )
+            if span.is_recorded or log.isEnabledFor(logging.INFO):
+                fields = _fields(scope, status, time.perf_counter() - began, made)
+                if span.is_recorded:
+                    _describe(span, fields)
+                log.log(_level(scope, status), "request", extra=fields)
 
 
 def _origin_of(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, TraceContext | None]:
@@ -95,19 +93,18 @@ def _origin_of(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, TraceContex
     return safe_request_id(given), TraceContext.read(parents[0].decode("latin-1"), state)
 
 
-def _describe(span: TraceSpan, scope: Scope, status: int, made: bytes) -> None:
-    """Name a span as OpenTelemetry's conventions for HTTP servers ask."""
-    route = _route(scope)
-    caller, parameters = scope.get("state", {}).get("caller"), scope.get("path_params", {})
+def _describe(span: TraceSpan, fields: Mapping[str, Any]) -> None:
+    """Name a span as OpenTelemetry's conventions for HTTP servers ask, by the fields of the log."""
+    status = fields["status"]
     span.set(
         {
-            "http.route": route,
-            "http.response.status_code": status or None,
-            "hone.tenant": getattr(caller, "tenant", None),
-            "hone.refinement.id": parameters.get("refinement_id") or _id_in(made),
+            "http.route": fields["route"],
+            "http.response.status_code": status,
+            "hone.tenant": fields["tenant"],
+            "hone.refinement.id": fields["refinement"],
         },
-        name=f"{scope['method']} {route}",
-        error=str(status) if status >= 500 else None,
+        name=f"{fields['method']} {fields['route']}",
+        error=str(status) if status and status >= 500 else None,
     )
 
 

@@ -6,7 +6,14 @@ from fastapi import APIRouter, Depends, Path, Response
 
 from app.api import examples
 from app.api.bodies import RequestBody, body_as
-from app.api.dependencies import IdempotencyKey, RefinementId, Tenant, TheCells, TheStore
+from app.api.dependencies import (
+    IdempotencyKey,
+    RefinementId,
+    RotationBody,
+    Tenant,
+    TheCells,
+    TheStore,
+)
 from app.api.openapi import UNREADABLE, body, problems
 from app.contract import patterns
 from app.contract.access import Rotation
@@ -29,7 +36,6 @@ EndpointId = Annotated[
     str, Path(pattern=patterns.ENDPOINT_ID.regex, examples=[examples.ENDPOINT_ID])
 ]
 EndpointBody = Annotated[RequestBody[EndpointRequest], Depends(body_as(EndpointRequest))]
-RotationBody = Annotated[RequestBody[Rotation], Depends(body_as(Rotation, is_required=False))]
 
 
 @deliveries.get("", operation_id="listWebhooks", responses=problems(RefinementNotFound, NotStored))

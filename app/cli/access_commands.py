@@ -36,28 +36,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-cells = typer.Typer(
-    cls=HoneGroup, no_args_is_help=True, help="Say to which cells submissions go; HONE_CELLS first."
-)
-app.add_typer(cells, name="cells")
 
-keys = typer.Typer(
-    cls=HoneGroup, no_args_is_help=True, help="Create, list, rotate and revoke API keys."
-)
-app.add_typer(keys, name="keys")
+def _group(name: str, meaning: str) -> typer.Typer:
+    """Return the commands of one subject, `hone NAME ...`."""
+    group = typer.Typer(cls=HoneGroup, no_args_is_help=True, help=meaning)
+    app.add_typer(group, name=name)
+    return group
 
-tenants = typer.Typer(
-    cls=HoneGroup, no_args_is_help=True, help="Show tenants, and set what each may use."
-)
-app.add_typer(tenants, name="tenants")
 
-secrets = typer.Typer(cls=HoneGroup, no_args_is_help=True, help="Replace HONE_SECRET_KEY.")
-app.add_typer(secrets, name="secrets")
-
-archive = typer.Typer(
-    cls=HoneGroup, no_args_is_help=True, help="Compare HONE_ARCHIVE_URL with Redis, and repair."
-)
-app.add_typer(archive, name="archive")
+cells = _group("cells", "Say to which cells submissions go; HONE_CELLS first.")
+keys = _group("keys", "Create, list, rotate and revoke API keys.")
+tenants = _group("tenants", "Show tenants, and set what each may use.")
+secrets = _group("secrets", "Replace HONE_SECRET_KEY.")
+archive = _group("archive", "Compare HONE_ARCHIVE_URL with Redis, and repair.")
 
 TenantArgument = Annotated[str, typer.Argument(help="Name of the tenant.")]
 CellArgument = Annotated[int, typer.Argument(help="Number of the cell.")]

@@ -8,7 +8,7 @@ import sys
 import webbrowser
 from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
@@ -134,15 +134,19 @@ def read_text(path: Path, stdin: IO[bytes], at_most: int = -1) -> str:
     if path == Path("-") and stdin.isatty():
         say(errors(), "Reading from the terminal; Ctrl-D ends the text.")
     size = at_most + 4 if at_most >= 0 else -1
+    with _reading(path), nullcontext(stdin) if path == Path("-") else path.open("rb") as file:
+        raw = file.read(size)
+        # A character that the limit cuts off is not an error in the file.
+        return getincrementaldecoder("utf-8-sig")().decode(raw, final=len(raw) != size)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raise BadParameter if a file cannot be read, or not as a text."""
     try:
-        with nullcontext(stdin) if path == Path("-") else path.open("rb") as file:
-            raw = file.read(size)
+        yield
     except OSError as error:
         raise typer.BadParameter(f"{_name_of(path)}: {error.strerror}") from None
-    # A character that the limit cuts off is not an error in the file.
-    decoder = getincrementaldecoder("utf-8-sig")()
-    try:
-        return decoder.decode(raw, final=len(raw) != size)
     except UnicodeDecodeError:
         raise typer.BadParameter(f"{_name_of(path)} is not UTF-8 text") from None
 
@@ -314,12 +318,17 @@ def submit(
     )
     if not body.keys() & {"draft", "task"}:
         raise typer.BadParameter("FILE, --task, or --request with one of them is required")
-    key = idempotency_key or f"hone-{secrets.token_hex(8)}"
     with connected(server, following.shown) as client:
-        with interruptible(perhaps_submitted(key)):
-            submitted = client.send_surely("/v1/refinements", body, key)
+        submitted = _sent(client, "/v1/refinements", body, idempotency_key)
         draft = body.get("draft", "")
         following.follow(client, submitted, draft if isinstance(draft, str) else None)
+
+
+def _sent(client: ContractClient, path: str, body: dict[str, Any], key: str | None) -> Snapshot:
+    """Submit a body with the given key or a new one; Ctrl-C says how to go on with it."""
+    key = key or f"hone-{secrets.token_hex(8)}"
+    with interruptible(perhaps_submitted(key)):
+        return client.send_surely(path, body, key)
 
 
 @app.command()
@@ -346,12 +355,9 @@ def batch(
     with connected(server, shown) as client:
         try:
             submitted = _submitted(client, lines)
-        except ServerUnreachable as error:
-            raise CliError(f"{error}\n{SAME_BATCH}") from error
-        if no_wait:
-            say(console(), submitted.id)
-            return
-        try:
+            if no_wait:
+                say(console(), submitted.id)
+                return
             with interruptible(f"{submitted.id} continues on the server.", SAME_BATCH):
                 ended = watch_batch(client, submitted, shown)
         except ServerUnreachable as error:
@@ -365,13 +371,9 @@ SAME_BATCH = "The same command goes on with it: nothing is submitted twice."
 
 def _read_lines(file: Path) -> bytes:
     """Return what a file has, or standard input for `-`; raise BadParameter if it has no text."""
-    try:
+    with _reading(file):
         lines = sys.stdin.buffer.read() if file == Path("-") else file.read_bytes()
         lines.decode()
-    except OSError as error:
-        raise typer.BadParameter(f"{_name_of(file)}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise typer.BadParameter(f"{_name_of(file)} is not UTF-8 text") from None
     if not lines:
         raise typer.BadParameter(f"{_name_of(file)} is empty")
     return lines
@@ -907,12 +909,9 @@ def continue_(
         review=review,
     )
     query = "" if path is None else f"?{urlencode({'path': path})}"
-    key = idempotency_key or f"hone-{secrets.token_hex(8)}"
     with connected(server, following.shown) as client:
-        with interruptible(perhaps_submitted(key)):
-            place = path_of(refinement_id, f"/continue{query}")
-            submitted = client.send_surely(place, changes, key)
-        following.follow(client, submitted)
+        place = path_of(refinement_id, f"/continue{query}")
+        following.follow(client, _sent(client, place, changes, idempotency_key))
 
 
 def _show_pending(client: ContractClient, refinement_id: str) -> None:

@@ -29,41 +29,35 @@ STATIC = resources.files("app.console") / "static"
 NAMED = re.compile(r"-[0-9A-Z]{8}\.js")
 """A script whose name has the hash of its content, which the build gives it."""
 
-PAGE = """\
-<!doctype html>
-<html lang="en" data-root="{root}" data-provider="{provider}">
+HEAD = """\
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
-<title>Hone</title>
+<title>{title}</title>
 <link rel="icon" href="{root}/console/static/icon.svg">
 <link rel="stylesheet" href="{root}/console/static/console.css?{css}">
-{preloads}<script type="module" src="{root}/console/static/console.js?{js}"></script>
+"""
+PAGE = f"""\
+<!doctype html>
+<html lang="en" data-root="{{root}}" data-provider="{{provider}}">
+{HEAD}{{preloads}}<script type="module" src="{{root}}/console/static/console.js?{{js}}"></script>
 </head>
 <body>
-<noscript>The console needs JavaScript. <a href="{root}/docs">The API</a> does not.</noscript>
+<noscript>The console needs JavaScript. <a href="{{root}}/docs">The API</a> does not.</noscript>
 </body>
 </html>
 """
-MESSAGE = """\
+MESSAGE = f"""\
 <!doctype html>
 <html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<title>{title} &ndash; Hone</title>
-<link rel="icon" href="{root}/console/static/icon.svg">
-<link rel="stylesheet" href="{root}/console/static/console.css?{css}">
-</head>
+{HEAD}</head>
 <body>
 <main class="sign-in">
-<h1>{title}</h1>
-<p role="alert">{said}</p>
-<p><a href="{root}/console">Back to the console</a></p>
+<h1>{{subject}}</h1>
+<p role="alert">{{said}}</p>
+<p><a href="{{root}}/console">Back to the console</a></p>
 </main>
 </body>
 </html>
@@ -122,14 +116,16 @@ async def page(request: Request) -> HTMLResponse:
         f'<link rel="modulepreload" href="{root}/console/static/{name}">\n' for name in _imported()
     )
     provider = urlsplit(request.state.settings.oidc_issuer).hostname or ""
-    content = PAGE.format(root=root, provider=escape(provider), preloads=preloads, **tags)
+    words = {"title": "Hone", "provider": escape(provider)}
+    content = PAGE.format(root=root, preloads=preloads, **words, **tags)
     return HTMLResponse(content, headers={"Content-Security-Policy": POLICY})
 
 
 def message_page(request: Request, title: str, said: str, status: int) -> HTMLResponse:
     """Return a page that says something to a person, and leads to the console."""
     root = request.scope.get("root_path", "")
-    words = {"title": escape(title), "said": escape(said)}
+    subject = escape(title)
+    words = {"title": f"{subject} &ndash; Hone", "subject": subject, "said": escape(said)}
     content = MESSAGE.format(root=root, css=_file("console.css").tag, **words)
     return HTMLResponse(content, status, headers={"Content-Security-Policy": POLICY})
 
