@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 from app import console
-from app.access import Directory, Keyring, Metering, Tenants
+from app.access.directory import Directory
+from app.access.keyring import Keyring
+from app.access.metering import Metering
+from app.access.tenants import Tenants
 from app.api import (
     administration,
     batches,
@@ -34,27 +37,16 @@ from app.contract.errors import HoneError, Unavailable
 from app.contract.plugins import PluginFailed, installed, load_entry
 from app.openai import routes as openai_routes
 from app.queue import RefinementQueue
-from app.service import (
-    Admission,
-    Batches,
-    ModelRoles,
-    Selection,
-    Service,
-    Shutdown,
-    Spread,
-    Watching,
-)
-from app.service.admission import switched_off
+from app.service.admission import Admission, switched_off
+from app.service.batches import Batches
+from app.service.model_roles import ModelRoles, Selection
+from app.service.service import Service
+from app.service.spread import Spread
+from app.service.watching import Shutdown, Watching
 from app.settings import COLLECT_AFTER, Settings
-from app.store import (
-    ArchiveAway,
-    Cells,
-    LiveTexts,
-    Store,
-    UnusableRedis,
-    open_cells,
-    open_wakeups,
-)
+from app.store import ArchiveAway, Store, UnusableRedis, open_cells, open_wakeups
+from app.store.cells import Cells
+from app.store.live_texts import LiveTexts
 from app.store.redis.connection import place_of
 from app.telemetry import NO_TRACES, Traces, metrics, open_traces
 

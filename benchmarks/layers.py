@@ -29,7 +29,8 @@ from app.contract.requests import RefinementRequest
 from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
 from app.settings import COLLECT_AFTER, Settings
-from app.store import NewRefinement, Store, open_store, open_worker_store
+from app.store import Store, open_store, open_worker_store
+from app.store.state import NewRefinement
 from benchmarks.loop import CALLS, request_body
 from benchmarks.processes import ServiceProgram, forget_settings
 from workers.engine.pipeline import load_strategies

@@ -33,8 +33,9 @@ from app.contract.requests import RefinementRequest
 from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
 from app.settings import Settings
-from app.store import NewRefinement, Store, WorkerStore, open_store, open_worker_store
+from app.store import Store, WorkerStore, open_store, open_worker_store
 from app.store.redis import keys
+from app.store.state import NewRefinement
 from benchmarks.processes import forget_settings
 from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelReply

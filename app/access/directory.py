@@ -15,7 +15,8 @@ from app.access.signed import ConsoleSession, PendingSignIn, ReadToken, Signing
 from app.contract.access import LONGEST_TOKEN_S, OPERATOR, WITHOUT_ADMIN, Quotas, Scope
 from app.contract.errors import HoneError, Unauthenticated
 from app.settings import Settings, listens_on_loopback
-from app.store import AccessState, AccessStore, KeyRecord, refusals
+from app.store import refusals
+from app.store.access import AccessState, AccessStore, KeyRecord
 
 REFRESH_S = 0.4
 TRUSTED_S = 0.9

@@ -13,7 +13,8 @@ from app.access.people import Person, SignInFailed
 from app.contract.access import OPERATOR, ApiKey, IssuedKey, KeyList, KeyRequest, Rotation
 from app.contract.errors import FieldError, Forbidden, InvalidRequest, NotFound
 from app.settings import Grant, Settings, derived
-from app.store import AccessStore, KeyRecord, refusals
+from app.store import refusals
+from app.store.access import AccessStore, KeyRecord
 
 ID_LENGTH = 12
 SECRET_LENGTH = 43  # of 62 characters: 256 bits

@@ -10,7 +10,8 @@ from typing import Self
 from uuid import uuid4
 
 from app.contract.errors import HoneError, QuotaExceeded, TooManyRequests
-from app.store import AccessStore, refusals
+from app.store import refusals
+from app.store.access import AccessStore
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,10 @@ from app.contract.errors import (
 from app.contract.json_lines import json_lines
 from app.contract.snapshot import Snapshot
 from app.contract.statistics import UsageGrouping, UsageGroups
-from app.store import AccessStore, Cells, DamagedObject, Store, UnreadableRecord, refusals
+from app.store import Store, UnreadableRecord, refusals
+from app.store.access import AccessStore
+from app.store.cells import Cells
+from app.store.state import DamagedObject
 from app.store.statistics import Statistics
 
 _log = logging.getLogger(__name__)

@@ -57,8 +57,7 @@ from app.contract.errors import (
 from app.contract.overlays import Overlay, RequestLayer, named_preset
 from app.contract.requests import RefinementRequest
 from app.contract.webhooks import DeliveryList
-from app.service import Batches
-from app.service.batches import BatchEnd, BatchLine, Received, refused_line
+from app.service.batches import BatchEnd, Batches, BatchLine, Received, refused_line
 from app.settings import Settings
 
 MEDIA_TYPE = "application/jsonl"

@@ -24,8 +24,11 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Selected
 from app.contract.status import Status
-from app.service import ModelRoles, Service, Watching
-from app.store import Cells, Store
+from app.service.model_roles import ModelRoles
+from app.service.service import Service
+from app.service.watching import Watching
+from app.store import Store
+from app.store.cells import Cells
 
 MAX_WAIT_S = 60
 MAX_KEY = 255

@@ -11,14 +11,14 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access import Caller
+from app.access.directory import Caller
 from app.api.access import MANAGED, SAFE, routed_path
 from app.api.dependencies import idempotency_key
 from app.api.problems import OPENAI, response_of
 from app.contract.access import OPERATOR
 from app.contract.errors import HoneError, MalformedHeader
-from app.store import Cells
 from app.store.cell_records import missing
+from app.store.cells import Cells
 
 MEMBERS = "members"
 """In the state of the server: what requests in each cell share, by its number."""

@@ -10,7 +10,8 @@ from fastapi.routing import APIRoute
 from starlette.background import BackgroundTask
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.access import Caller, Metering
+from app.access.directory import Caller
+from app.access.metering import Metering
 from app.api import examples
 from app.api.bodies import submission_in
 from app.api.dependencies import (
@@ -116,7 +117,8 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
 from app.service import offers
-from app.store import Store, StoredLimit
+from app.store import Store
+from app.store.rate_limits import StoredLimit
 
 
 async def _receiver(request: Request) -> Receiver:

@@ -16,23 +16,16 @@ from rich.table import Column, Table
 from app.cli.contract_client import CliError
 from app.cli.display import name_of, say
 from app.cli.root import HoneGroup, app, check_writable, console, read_settings, write_file
-from app.contract.access import (
-    OPERATOR,
-    WITHOUT_ADMIN,
-    ApiKey,
-    KeyRequest,
-    Quotas,
-    Rotation,
-    Scope,
-)
+from app.contract.access import OPERATOR, WITHOUT_ADMIN, ApiKey, KeyRequest, Quotas, Rotation, Scope
 from app.contract.errors import HoneError
 from app.contract.invalid_values import sentence_of
 from app.local.embedded import DataDirInUse, EmbeddedRedis, url_of_running
 
 if TYPE_CHECKING:
-    from app.access import Keyring
-    from app.store import Cells, Store
+    from app.access.keyring import Keyring
+    from app.store import Store
     from app.store.archive_check import ArchiveFindings
+    from app.store.cells import Cells
 
 T = TypeVar("T")
 
@@ -117,7 +110,7 @@ def on_cells(
 
 def keyring_of(store: "Store") -> "Keyring":
     """Return the keys of a service."""
-    from app.access import Keyring  # noqa: PLC0415
+    from app.access.keyring import Keyring  # noqa: PLC0415
 
     return Keyring(store.access, read_settings())
 
@@ -258,7 +251,7 @@ def _table(first: str, *others: str) -> Table:
 @tenants.command(name="list")
 def list_tenants() -> None:
     """List the tenants, what each uses and its quotas."""
-    from app.access import Tenants  # noqa: PLC0415
+    from app.access.tenants import Tenants  # noqa: PLC0415
 
     found = on_cells(lambda cells: Tenants(cells.access).all(OPERATOR))
     table = _table("tenant", "queued", "in flight", "quotas")
@@ -281,7 +274,7 @@ def set_quotas(
     ] = None,
 ) -> None:
     """Replace the quotas of a tenant, within a second."""
-    from app.access import Tenants  # noqa: PLC0415
+    from app.access.tenants import Tenants  # noqa: PLC0415
 
     given = dict(entry.partition("=")[::2] for entry in quotas or ())
     wanted = {name: text.split(",") if name == "models" else text for name, text in given.items()}

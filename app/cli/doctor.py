@@ -31,7 +31,9 @@ from app.telemetry.traces import ENDPOINTS, export_flaw, wants_traces
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from app.store import ArchiveFacts, Cells, ServerFacts, Store
+    from app.store import Store
+    from app.store.administration import ArchiveFacts, ServerFacts
+    from app.store.cells import Cells
 
 MINIMUM_FREE = 0.1  # share of a disk
 LARGEST_SKEW_S = 1.0

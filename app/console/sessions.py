@@ -10,16 +10,11 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.access import (
-    SESSION_COOKIE,
-    SESSION_S,
-    Caller,
-    Directory,
-    KeyEnded,
-    Keyring,
-    Metering,
-    SignInFailed,
-)
+from app.access.directory import SESSION_S, Caller, Directory, KeyEnded
+from app.access.keyring import Keyring
+from app.access.metering import Metering
+from app.access.people import SignInFailed
+from app.access.signed import SESSION_COOKIE
 from app.console.pages import message_page
 from app.contract.errors import BodyTooLarge, FieldError, HoneError, InvalidRequest, NotFound
 

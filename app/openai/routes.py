@@ -45,9 +45,10 @@ from app.openai.conversation import (
     chat_asked,
     response_asked,
 )
-from app.service import Batch, EventFeed, Service, Watching
-from app.store import StoredEvent
+from app.service.service import Service
+from app.service.watching import Batch, EventFeed, Watching
 from app.store.presets import UnknownPreset
+from app.store.state import StoredEvent
 
 RETRIES = "x-stainless-retry-count"
 """The header in which OpenAI's libraries say how often they have sent a request before."""

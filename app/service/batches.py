@@ -9,7 +9,8 @@ from app.contract.overlays import Overlay
 from app.contract.requests import RefinementRequest
 from app.contract.validators import ENDPOINTS
 from app.service.service import Service, origin_of_request
-from app.store import BatchUpload, Store
+from app.store import Store
+from app.store.batches import BatchUpload
 
 MOST_AT_ONCE = 8
 """Batches that one process receives at the same time: each holds a line and a part in memory."""

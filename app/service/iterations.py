@@ -29,8 +29,7 @@ from app.contract.ratings import Rated, Rating
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Diff, DiffOperation, Iteration
 from app.service.ratings import rating_of
-from app.store import KeptPrompt
-from app.store.prompts import step_name
+from app.store.prompts import KeptPrompt, step_name
 
 IssueWording = Mapping[tuple[str | None, str], Finding]
 """The finding of an issue, by the path of an iteration and the id of the issue."""

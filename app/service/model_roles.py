@@ -11,7 +11,9 @@ from app.contract.offers import ModelLimit
 from app.contract.providers import PROVIDERS, Provider, added, cost_usd, provider_of
 from app.contract.requests import RefinementRequest
 from app.settings import Settings
-from app.store import Achieved, Agreement, Store, StoredLimit, critic_of, kind_of_task
+from app.store import Store
+from app.store.rate_limits import StoredLimit
+from app.store.statistics import Achieved, Agreement, critic_of, kind_of_task
 
 Choices = Mapping[str, ModelChoice]
 

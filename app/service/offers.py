@@ -22,7 +22,8 @@ from app.contract.validators import VALIDATORS
 from app.contract.values import value
 from app.contract.waiting import REFUSALS
 from app.service.model_roles import ModelRoles
-from app.store import LATER, StoredLimit
+from app.store import LATER
+from app.store.rate_limits import StoredLimit
 
 UNREADABLE = "refinements of a later release wait: workers that were asked could not read them"
 NO_WORKER = "no worker is running: submitted refinements wait for one"

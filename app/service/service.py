@@ -56,8 +56,9 @@ from app.service.pairs import may_have_pairs, pairs_of
 from app.service.ratings import rated_of, rating_additions, rating_of
 from app.service.report import markdown_of, story_of
 from app.service.watching import Watching
-from app.store import NewRefinement, Store
+from app.store import Store
 from app.store.prompts import known_texts
+from app.store.state import NewRefinement
 from app.telemetry import Origin, current_span, request_id
 
 MOST_CHARACTERS = 8_000_000

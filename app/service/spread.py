@@ -7,7 +7,8 @@ from app.contract.pairs import WantedPairs
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import ContinuedFrom
 from app.service.service import Accepted, Service
-from app.store import Cells, NotSent
+from app.store import NotSent
+from app.store.cells import Cells
 
 
 class Spread(Service):

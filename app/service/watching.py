@@ -17,7 +17,10 @@ from app.contract.errors import (
 )
 from app.contract.events import EventType, StepDelta
 from app.contract.snapshot import Snapshot
-from app.store import ChangeSignal, EventBuffer, LiveTexts, Store, StoredEvent, TextCursor, Wakeups
+from app.store import Store
+from app.store.live_texts import LiveTexts, TextCursor
+from app.store.state import StoredEvent
+from app.store.wakeups import ChangeSignal, EventBuffer, Wakeups
 
 
 class Shutdown:

@@ -7,29 +7,16 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 
 from app.settings import Settings
-from app.store.access import (
-    NOTHING_SPENT,
-    AccessState,
-    AccessStore,
-    DaySpending,
-    KeyRecord,
-    ReportSpending,
-    Spending,
-    Spent,
-    report_spending,
-)
-from app.store.administration import ArchiveFacts, Clock, ServerFacts, WorkerFacts
+from app.store.access import NOTHING_SPENT, DaySpending, ReportSpending, Spent, report_spending
+from app.store.administration import Clock
 from app.store.archive import open_archive
 from app.store.archive_transfer import ArchiveTransfer
-from app.store.batches import BatchStore, BatchUpload
 from app.store.cells import Cells
 from app.store.creation import Creation
 from app.store.enqueue import Enqueuer, Queue
 from app.store.journal import Journal
-from app.store.live_texts import LiveTexts, TextCursor
-from app.store.prompts import KeptPrompt
 from app.store.provider_keys import TenantKeys
-from app.store.rate_limits import PermitExchange, Rejections, SharedLimits, StoredLimit
+from app.store.rate_limits import PermitExchange, Rejections, SharedLimits
 from app.store.redis.committer import Committer, ReplicatedCommitter
 from app.store.redis.connection import (
     NotSent,
@@ -48,24 +35,20 @@ from app.store.state import (
     Addition,
     ArchiveAway,
     Claimed,
-    DamagedObject,
     Entry,
     Fenced,
     Fields,
-    Job,
     Loaded,
-    NewRefinement,
     Parking,
     StaleLimits,
     State,
-    StoredEvent,
     Submitted,
     Suspected,
     UnreadableRecord,
 )
-from app.store.statistics import Achieved, Agreement, critic_of, insight_additions, kind_of_task
+from app.store.statistics import insight_additions
 from app.store.store import Store
-from app.store.wakeups import ChangeSignal, EventBuffer, Wakeups
+from app.store.wakeups import Wakeups
 from app.store.worker import ATTEMPTS, LATER, RENEWALS_PER_LEASE, WorkerStore, renew
 
 EXCHANGE_TIMEOUT_S = 1.0
@@ -76,57 +59,31 @@ __all__ = [
     "LATER",
     "NOTHING_SPENT",
     "RENEWALS_PER_LEASE",
-    "AccessState",
-    "AccessStore",
-    "Achieved",
     "Addition",
-    "Agreement",
     "ArchiveAway",
-    "ArchiveFacts",
     "ArchiveTransfer",
-    "BatchStore",
-    "BatchUpload",
-    "Cells",
-    "ChangeSignal",
     "Claimed",
-    "DamagedObject",
     "DaySpending",
     "Entry",
-    "EventBuffer",
     "Fenced",
     "Fields",
-    "Job",
     "Journal",
-    "KeptPrompt",
-    "KeyRecord",
-    "LiveTexts",
     "Loaded",
-    "NewRefinement",
     "NotSent",
     "Parking",
     "Rejections",
     "ReportSpending",
-    "ServerFacts",
-    "Spending",
     "Spent",
     "StaleLimits",
     "State",
     "Store",
-    "StoredEvent",
-    "StoredLimit",
     "Submitted",
     "Suspected",
-    "TenantKeys",
-    "TextCursor",
     "UnreadableRecord",
     "UnusableRedis",
-    "Wakeups",
-    "WorkerFacts",
     "WorkerStore",
     "check_redis",
-    "critic_of",
     "insight_additions",
-    "kind_of_task",
     "open_cells",
     "open_permit_exchange",
     "open_rejections",

@@ -14,7 +14,7 @@ from app.api.server import ApiServer, Connection, configured
 from app.local.embedded import EmbeddedRedis
 from app.main import create_app
 from app.queue import RefinementQueue
-from app.service import Shutdown
+from app.service.watching import Shutdown
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
 from app.store.redis import keys

@@ -16,7 +16,8 @@ import pytest
 from pydantic import SecretStr
 from redis import Redis
 
-from app.access import Directory, Keyring
+from app.access.directory import Directory
+from app.access.keyring import Keyring
 from app.api.access import scope_needed
 from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope
 from app.contract.errors import InvalidRequest

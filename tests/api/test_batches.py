@@ -18,7 +18,8 @@ from app.contract.json_lines import LINE_ENDS
 from app.queue import RefinementQueue
 from app.service.batches import BatchEnd, BatchLine
 from app.settings import Settings
-from app.store import Cells, Store, WorkerStore, open_store
+from app.store import Store, WorkerStore, open_store
+from app.store.cells import Cells
 from app.store.redis import keys as redis_keys
 from tests.api.api_client import DRAFT, ManualWorker, problem
 from tests.api.conftest import running

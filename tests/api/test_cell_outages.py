@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.contract.access import OPERATOR, KeyRequest, Scope
 from app.queue import RefinementQueue
 from app.store import open_store

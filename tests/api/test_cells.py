@@ -9,13 +9,13 @@ from contextlib import suppress
 import httpx
 import pytest
 
-from app.access import Tenants
-from app.access.tenants import erase_tenant, exported_tenant
+from app.access.tenants import Tenants, erase_tenant, exported_tenant
 from app.contract.access import OPERATOR, Quotas
 from app.contract.errors import QuotaExceeded
 from app.queue import RefinementQueue
-from app.store import Cells, open_cells, open_worker_store
+from app.store import open_cells, open_worker_store
 from app.store.cell_records import LOOKED_BACK_MS
+from app.store.cells import Cells
 from app.store.redis import keys
 from app.store.state import cell_coded_in
 from tests.api.conftest import running

@@ -10,11 +10,12 @@ import httpx
 import pytest
 from redis import Redis
 
-from app.access import Keyring, Tenants
-from app.access.tenants import erase_tenant, exported_tenant
+from app.access.keyring import Keyring
+from app.access.tenants import Tenants, erase_tenant, exported_tenant
 from app.contract.access import OPERATOR, KeyRequest, Quotas
 from app.settings import Settings
-from app.store import Cells, Store, WorkerStore
+from app.store import Store, WorkerStore
+from app.store.cells import Cells
 from app.store.redis import keys
 from tests.api.api_client import DRAFT, REQUEST, ended, problem, submitted
 from tests.api.conftest import requiring_keys

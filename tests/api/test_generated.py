@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.contract.access import OPERATOR, KeyRequest, Scope
 from app.settings import Settings
 from app.store import Store

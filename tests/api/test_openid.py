@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from pydantic import SecretStr, ValidationError
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.access.people import Person, SignInFailed
 from app.contract.access import OPERATOR, Scope
 from app.main import create_app
@@ -21,13 +21,7 @@ from app.settings import Grant, Settings
 from app.store import Store
 from tests.api.api_client import REQUEST
 from tests.api.conftest import requiring_keys, running
-from tests.openid_provider import (
-    CLIENT_ID,
-    CLIENT_SECRET,
-    Claims,
-    OpenIdServer,
-    openid_provider,
-)
+from tests.openid_provider import CLIENT_ID, CLIENT_SECRET, Claims, OpenIdServer, openid_provider
 from tests.waiting import TIMEOUT_S
 
 SIGN_IN = "/console/oidc"

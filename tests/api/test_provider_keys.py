@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.contract.access import OPERATOR, KeyRequest, Scope
 from app.settings import Settings
 from app.store import Store

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.cli.processes import free_port
 from app.contract.access import OPERATOR, KeyRequest
 from app.settings import Settings

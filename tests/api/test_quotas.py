@@ -10,7 +10,9 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from app.access import Keyring, Metering, Tenants
+from app.access.keyring import Keyring
+from app.access.metering import Metering
+from app.access.tenants import Tenants
 from app.contract.access import OPERATOR, KeyRequest, Quotas, Scope
 from app.contract.errors import QuotaExceeded
 from app.settings import Settings

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.contract.access import OPERATOR, IssuedKey, KeyRequest, Rotation, Scope
 from app.settings import Settings
 from app.store import Store, WorkerStore

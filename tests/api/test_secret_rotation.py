@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 from typer.testing import CliRunner
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.cli import app
 from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope
 from app.queue import RefinementQueue

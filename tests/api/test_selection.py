@@ -10,10 +10,11 @@ from pydantic import SecretStr
 from app.contract.errors import InvalidRequest
 from app.contract.events import Queued
 from app.contract.requests import RefinementRequest
-from app.service import Admission, ModelRoles
-from app.service.model_roles import FLOOR_USD, draw
+from app.service.admission import Admission
+from app.service.model_roles import FLOOR_USD, ModelRoles, draw
 from app.settings import ModelServer, Settings
-from app.store import Achieved, Agreement, WorkerStore
+from app.store import WorkerStore
+from app.store.statistics import Achieved, Agreement
 from tests.api.api_client import REQUEST, ManualWorker, problem, submitted
 from tests.api.conftest import running
 from tests.store.store_harness import count_ended

@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 from redis import Redis
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.access.signed import SESSION_COOKIE, ConsoleSession, ReadToken, Signing
 from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope
 from app.local.embedded import EmbeddedRedis

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.api.access import NOT_FOR_TOKENS
 from app.api.statistics import PARAMETERS
 from app.contract.access import OPERATOR, KeyRequest, Scope

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from app.main import create_app
 from app.queue import RefinementQueue
-from app.service import Shutdown
+from app.service.watching import Shutdown
 from app.settings import Settings
 from app.store import WorkerStore, open_store
 from app.telemetry import Origin, TraceContext

@@ -10,13 +10,14 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.access.tenants import exported_tenant
 from app.contract.access import OPERATOR, Scope
 from app.contract.statistics import ModelUse, UsageCell, UsageGrouping, UsageGroups
 from app.contract.status import Status
 from app.settings import Settings
-from app.store import Cells, Store, WorkerStore
+from app.store import Store, WorkerStore
+from app.store.cells import Cells
 from app.store.redis import keys
 from app.store.statistics import MOST_GROUPS
 from tests.api.api_client import REQUEST, ManualWorker, problem, submitted

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from app.access import Keyring, Tenants
-from app.access.tenants import erase_tenant
+from app.access.keyring import Keyring
+from app.access.tenants import Tenants, erase_tenant
 from app.contract.access import OPERATOR, KeyRequest, Quotas
 from app.queue import RefinementQueue
-from app.store import Cells, open_store
+from app.store import open_store
+from app.store.cells import Cells
 from tests.e2e.running_service import running_service
 from tests.e2e.scripted_models import slow_at
 from tests.waiting import TIMEOUT_S

@@ -15,7 +15,7 @@ import pytest
 import redis
 from redis.asyncio import Redis
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.cli.processes import free_port, url_of
 from app.contract.access import OPERATOR, KeyRequest
 from app.queue import RefinementQueue

@@ -19,7 +19,7 @@ from playwright.async_api import Browser, Page, Route
 from pydantic import SecretStr
 from standardwebhooks import Webhook
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.cli.processes import url_of
 from app.contract.access import OPERATOR, KeyRequest
 from app.queue import RefinementQueue

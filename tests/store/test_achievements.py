@@ -8,8 +8,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.contract.events import Draw
 from app.contract.status import Status, StopReason
-from app.store import Achieved, Fenced, Fields, Journal, Store, WorkerStore
+from app.store import Fenced, Fields, Journal, Store, WorkerStore
 from app.store.redis import keys
+from app.store.statistics import Achieved
 from tests.store.store_harness import (
     BROKEN,
     CANCELED,

@@ -16,8 +16,9 @@ from app.cli import app
 from app.contract.errors import Unavailable
 from app.contract.status import Status
 from app.settings import Settings
-from app.store import ArchiveAway, Cells, Store, WorkerStore, open_store, open_worker_store
+from app.store import ArchiveAway, Store, WorkerStore, open_store, open_worker_store
 from app.store.archive_check import RefusedDeletion
+from app.store.cells import Cells
 from app.store.redis import keys
 from tests.store.store_harness import TENANT, HeldClaim, ListQueue, copied, pack_now, restore
 from tests.store.test_archive import (

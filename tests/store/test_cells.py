@@ -16,9 +16,9 @@ from ulid import ULID
 
 from app.contract.access import Quotas
 from app.contract.snapshot import SnapshotPage
-from app.store import Cells, Store
+from app.store import Store
 from app.store.cell_records import Opened, Roster
-from app.store.cells import merged
+from app.store.cells import Cells, merged
 from app.store.redis import keys
 from app.store.refinements import decode_cursor, encode_cursor
 from app.store.shared_quotas import TenantRecord, homes, homes_for

@@ -19,7 +19,6 @@ from app.settings import Settings
 from app.store import (
     Store,
     UnusableRedis,
-    Wakeups,
     WorkerStore,
     check_redis,
     open_cells,
@@ -31,6 +30,7 @@ from app.store.rate_limits import PermitReport, SharedLimits
 from app.store.redis import keys
 from app.store.redis.connection import SlotIsMoving, async_client
 from app.store.state import cell_coded_in
+from app.store.wakeups import Wakeups
 from tests.faults.sentinel import ServerProcess
 from tests.redis_cluster import RedisCluster
 from tests.store.store_harness import (

@@ -7,8 +7,9 @@ from redis.exceptions import ResponseError
 from app.contract.errors import RefinementNotFound
 from app.contract.status import Status, StopReason
 from app.settings import Settings
-from app.store import Job, Store, WorkerStore, open_worker_store
+from app.store import Store, WorkerStore, open_worker_store
 from app.store.redis import keys
+from app.store.state import Job
 from tests.store.store_harness import (
     BROKEN,
     FAILED,

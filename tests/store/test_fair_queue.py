@@ -11,8 +11,9 @@ from app.contract.errors import InvalidRequest, Overloaded
 from app.contract.requests import Priority
 from app.contract.status import Status
 from app.settings import Settings
-from app.store import Job, NewRefinement, Store, WorkerStore, open_store
+from app.store import Store, WorkerStore, open_store
 from app.store.redis import keys
+from app.store.state import Job, NewRefinement
 from tests.store.store_harness import (
     BROKEN,
     FAILED,

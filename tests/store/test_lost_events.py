@@ -7,9 +7,11 @@ from redis.asyncio import Redis
 
 from app.contract.errors import MalformedHeader
 from app.contract.events import StepDelta
-from app.service import Shutdown, Watching
+from app.service.watching import Shutdown, Watching
 from app.settings import Settings
-from app.store import Store, StoredEvent, Wakeups, WorkerStore, open_wakeups
+from app.store import Store, WorkerStore, open_wakeups
+from app.store.state import StoredEvent
+from app.store.wakeups import Wakeups
 from tests.store.store_harness import TENANT, copied, restore, started, step
 
 LOOK_S = 0.05

@@ -15,8 +15,9 @@ from app.contract.limits import LimitsChange
 from app.contract.models import ModelChoice
 from app.contract.status import Status, StopReason
 from app.contract.waiting import WaitReason
-from app.store import Fenced, NewRefinement, Store, WorkerStore
+from app.store import Fenced, Store, WorkerStore
 from app.store.redis import keys
+from app.store.state import NewRefinement
 from tests.store.store_harness import (
     BROKEN,
     FAILED,

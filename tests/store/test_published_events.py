@@ -8,21 +8,14 @@ from redis.asyncio import Redis
 
 from app.contract.events import EventType, StepDelta
 from app.contract.status import Status
-from app.service import EventFeed, Shutdown, Watching
+from app.service.watching import EventFeed, Shutdown, Watching
 from app.settings import Settings
-from app.store import (
-    Entry,
-    EventBuffer,
-    LiveTexts,
-    Store,
-    StoredEvent,
-    Wakeups,
-    WorkerStore,
-    open_wakeups,
-)
+from app.store import Entry, Store, WorkerStore, open_wakeups
+from app.store.live_texts import LiveTexts
 from app.store.redis import keys
 from app.store.redis.scripts import MOST_PUBLISHED
-from app.store.wakeups import MOST_BUFFERED
+from app.store.state import StoredEvent
+from app.store.wakeups import MOST_BUFFERED, EventBuffer, Wakeups
 from tests.store.store_harness import TENANT, started, step, submit, subscribers
 from tests.waiting import TIMEOUT_S
 

@@ -14,7 +14,7 @@ from app.contract.events import EventType
 from app.contract.ratings import Rated
 from app.contract.status import Status
 from app.service.watching import Shutdown, Watching
-from app.store import Addition, Fenced, Store, Wakeups, WorkerStore
+from app.store import Addition, Fenced, Store, WorkerStore
 from app.store.creation import Creation
 from app.store.enqueue import Enqueuer
 from app.store.redis import keys
@@ -23,6 +23,7 @@ from app.store.redis.committer import Committer
 from app.store.redis.connection import listening_client, worker_client
 from app.store.redis.layout import Word
 from app.store.redis.scripts import MOST_RATINGS
+from app.store.wakeups import Wakeups
 from tests.store.store_harness import (
     BEST,
     BROKEN,

@@ -10,8 +10,9 @@ from app.contract.events import EventType, Retried
 from app.contract.limits import LimitsChange
 from app.contract.snapshot import Failure, Snapshot
 from app.contract.status import Status, StopReason
-from app.store import Fenced, Fields, Store, StoredEvent, WorkerStore
+from app.store import Fenced, Fields, Store, WorkerStore
 from app.store.redis import keys
+from app.store.state import StoredEvent
 from tests.store.store_harness import (
     BEST,
     COMPLETED,

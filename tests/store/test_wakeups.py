@@ -8,8 +8,9 @@ from redis.asyncio import Redis
 
 from app.contract.reviews import ReviewDecision
 from app.settings import Settings
-from app.store import Store, Wakeups, WorkerStore, open_wakeups
+from app.store import Store, WorkerStore, open_wakeups
 from app.store.redis import keys
+from app.store.wakeups import Wakeups
 from tests.store.store_harness import (
     TENANT,
     expire_review,

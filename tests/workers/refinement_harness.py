@@ -18,17 +18,9 @@ from app.contract.snapshot import Snapshot
 from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import WaitReason
 from app.settings import Settings
-from app.store import (
-    Claimed,
-    Journal,
-    NewRefinement,
-    State,
-    Store,
-    WorkerStore,
-    open_store,
-    open_worker_store,
-)
+from app.store import Claimed, Journal, State, Store, WorkerStore, open_store, open_worker_store
 from app.store.redis.layout import Word
+from app.store.state import NewRefinement
 from tests.engine.scripted_replies import in_marks
 from tests.store.store_harness import count_ended
 from workers.engine.pipeline import ENGINES_BY_VERSION, StrategyFactory

@@ -18,16 +18,8 @@ from app.contract.status import Status
 from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
 from app.settings import Settings
-from app.store import (
-    DaySpending,
-    ReportSpending,
-    Spending,
-    Spent,
-    Store,
-    open_spending,
-    open_store,
-)
-from app.store.access import spending_in, spending_words
+from app.store import DaySpending, ReportSpending, Spent, Store, open_spending, open_store
+from app.store.access import Spending, spending_in, spending_words
 from app.store.redis import keys
 from app.store.redis.scripts import DAY_MS, SPEND
 from benchmarks.limiter import call, run_skipping

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.store import ChangeSignal, LiveTexts
-from app.store.live_texts import encode_piece
+from app.store.live_texts import LiveTexts, encode_piece
+from app.store.wakeups import ChangeSignal
 from tests.waiting import TIMEOUT_S
 from workers.play.live_text import TextPublisher, visible_text
 

@@ -32,8 +32,8 @@ from app.contract.errors import (
 from app.contract.judgement import Usage
 from app.contract.overlays import PartialRequest, Preset
 from app.contract.requests import RefinementRequest
-from app.service import Batches, Service
-from app.service.batches import BatchEnd, BatchLine, Received, refused_line
+from app.service.batches import BatchEnd, Batches, BatchLine, Received, refused_line
+from app.service.service import Service
 from app.store import Store
 from app.store.proposals import Facts, work_of
 from hone_extras.compare.comparison import FEWEST_TEXTS

@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.contract.access import OPERATOR, IssuedKey, KeyRequest, Scope
 from app.queue import RefinementQueue
 from app.store import open_store

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, Route, expect
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.cli.processes import url_of
 from app.contract.access import OPERATOR, KeyRequest
 from app.queue import RefinementQueue

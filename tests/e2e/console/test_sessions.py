@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
-from app.access import Keyring
+from app.access.keyring import Keyring
 from app.cli.processes import url_of
 from app.contract.access import OPERATOR, IssuedKey, KeyRequest
 from app.local.embedded import EmbeddedRedis
