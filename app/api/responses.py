@@ -21,11 +21,10 @@ from app.contract.batches import BatchPage
 from app.contract.errors import HoneError
 from app.contract.events import DELTA, StepDelta
 from app.contract.snapshot import Snapshot, SnapshotPage
-from app.service.service import Accepted
 from app.service.watching import Batch, EventFeed, News
 from app.store import Store
 from app.store.cells import Cells
-from app.store.state import StoredEvent
+from app.store.state import Accepted, StoredEvent
 
 RETRY_AFTER_S = 1
 COMMENT = b": nothing new\n"

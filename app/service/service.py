@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import chain
@@ -58,7 +57,7 @@ from app.service.report import markdown_of, story_of
 from app.service.watching import Watching
 from app.store import Store
 from app.store.prompts import known_texts
-from app.store.state import NewRefinement
+from app.store.state import Accepted, NewRefinement
 from app.telemetry import Origin, current_span, request_id
 
 MOST_CHARACTERS = 8_000_000
@@ -182,14 +181,6 @@ STANDING = TERMINAL | {Status.PAUSED}
 """Statuses in which nothing more happens without a client: a wait ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """An accepted submission or command; `replayed` if an earlier one with its key was."""
-
-    snapshot: Snapshot
-    replayed: bool
-
-
 class Service:
     """The operations that take several collaborators: submit, continue, review, change, report.
 
@@ -245,8 +236,7 @@ class Service:
     ) -> Accepted:
         """Create a refinement and return it at once; raise what `submit` raises."""
         new = await self.admitted(tenant, request, body_sha256, continued_from, api_key)
-        created = await self._store.create(new, key)
-        return Accepted(created.snapshot, created.replayed)
+        return await self._store.create(new, key)
 
     async def admitted(
         self,

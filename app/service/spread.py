@@ -6,9 +6,10 @@ from app.contract.errors import HoneError, Overloaded, QuotaExceeded, Unavailabl
 from app.contract.pairs import WantedPairs
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import ContinuedFrom
-from app.service.service import Accepted, Service
+from app.service.service import Service
 from app.store import NotSent
 from app.store.cells import Cells
+from app.store.state import Accepted
 
 
 class Spread(Service):

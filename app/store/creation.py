@@ -33,7 +33,7 @@ from app.store.redis.connection import RETRY_AFTER_S
 from app.store.redis.layout import Word
 from app.store.redis.scripts import CREATE, DEADLINE_MS, FULL
 from app.store.sealing import NO_SEALER, Sealer
-from app.store.state import ID_PREFIX, Created, NewRefinement, Submitted, beginning_of, coded
+from app.store.state import ID_PREFIX, Accepted, NewRefinement, Submitted, beginning_of, coded
 from app.store.statistics import drawn_in
 from app.store.stub import with_stub
 
@@ -88,7 +88,7 @@ class Creation:
         self.server = ServerStatus(committer, clock)
         self._ids = ULIDGenerator(self.server.time_ms, policy=LaxMonotonicPolicy())
 
-    async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
+    async def create(self, new: NewRefinement, idempotency_key: str | None) -> Accepted:
         """Return the new refinement, or the one that the same key and body created.
 
         Raises redis errors, IdempotencyMismatch, Overloaded, and InvalidRequest for a deadline that
@@ -105,7 +105,7 @@ class Creation:
         fields = paired(summary)
         if b"stub" in fields:  # an earlier submission has been archived
             fields = with_stub(fields)
-        return Created(decode_snapshot(refinement_id, fields), bool(is_replayed))
+        return Accepted(decode_snapshot(refinement_id, fields), bool(is_replayed))
 
     def _refusal(self, code: bytes) -> HoneError:
         if code == b"MISMATCH":

@@ -262,8 +262,8 @@ class NewRefinement:
 
 
 @value(slots=True)
-class Created:
-    """A new refinement, or the one that the same key and body created before."""
+class Accepted:
+    """An accepted submission or command; `replayed` if an earlier one with its key was."""
 
     snapshot: Snapshot
     replayed: bool

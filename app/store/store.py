@@ -63,8 +63,7 @@ from app.store.redis.scripts import (
 from app.store.refinements import RefinementReader
 from app.store.reviews import decide
 from app.store.sealing import NO_SEALER, Resealing, Sealer
-from app.store.signing_secrets import EndpointSecrets
-from app.store.state import BATCH_PREFIX, Addition, ArchiveAway, Created, Job, NewRefinement
+from app.store.state import BATCH_PREFIX, Accepted, Addition, ArchiveAway, Job, NewRefinement
 from app.store.statistics import Statistics
 from app.store.stub import with_stub
 from app.store.webhooks import WebhookStore
@@ -118,7 +117,7 @@ class Store(RefinementReader):
         self.provider_keys = ProviderKeyStore(commands, self._sealer)
 
     @refusing
-    async def create(self, new: NewRefinement, idempotency_key: str | None) -> Created:
+    async def create(self, new: NewRefinement, idempotency_key: str | None) -> Accepted:
         """Store and queue a refinement in one step.
 
         Returns the one that the same key and body created within 24 hours, if there is one. Raises

@@ -16,7 +16,7 @@ from app.local.embedded import EmbeddedRedis
 from app.settings import Settings
 from app.store import Store, open_store, open_worker_store
 from app.store.redis.connection import until_answered
-from app.store.state import Created
+from app.store.state import Accepted
 from tests.e2e.running_service import TERMINAL, RunningService, running_service
 from tests.faults.sentinel import HOST, replicated_servers, sentinel_cluster
 from tests.store.store_harness import ListQueue, claim, new, recorded, step
@@ -129,7 +129,7 @@ async def test_a_submission_is_acknowledged_once_a_replica_has_it(tmp_path: Path
             assert await listed(store) == 2
 
 
-async def acknowledged(store: Store, key: str) -> Created:
+async def acknowledged(store: Store, key: str) -> Accepted:
     while True:
         with suppress(Unavailable):
             return await store.create(new(), key)
