@@ -334,21 +334,11 @@ _TEXTS = (
 def links(refinement_id: str) -> Links:
     """Return the links of a refinement."""
     at = f"/v1/refinements/{refinement_id}"
-    return Links(
-        self=at,
-        events=f"{at}/events",
-        iterations=f"{at}/iterations",
-        request=f"{at}/request",
-        cancel=f"{at}/cancel",
-        finish=f"{at}/finish",
-        pause=f"{at}/pause",
-        reviews=f"{at}/reviews",
-        retry=f"{at}/retry",
-        report=f"{at}/report",
-        **{"continue": f"{at}/continue"},
-    )
+    own = {"self": at}
+    return Links.model_validate({name: f"{at}/{name}" for name in _LINKED} | own)
 
 
+_LINKED = [field.alias or name for name, field in Links.model_fields.items()]
 _LINKS = links("{id}").model_dump_json().encode()
 
 
@@ -360,32 +350,15 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
     max_iterations, threshold = _limits_shown(summary[b"limits"])
     quoted = {name: b'"%b"' % summary[name] for name in _TEXTS if name in summary}
     stored = {**_EMPTY, **summary, **quoted}
-    members = {
+    made = {
         b"id": b'"%b"' % refinement_id.encode(),
-        b"excerpt": stored[b"excerpt"],
-        b"status": stored[b"status"],
-        b"outcome": stored[b"outcome"],
         b"reason": _reason(summary) if b"outcome" in summary else b"null",
-        b"stop_reason": stored[b"stop_reason"],
-        b"strategy": stored[b"strategy"],
-        b"phase": stored[b"phase"],
-        b"iteration": stored[b"iteration"],
         b"max_iterations": max_iterations,
         b"threshold": threshold,
-        b"best": stored[b"best"],
-        b"scores": stored[b"scores"],
-        b"usage": stored[b"usage"],
         b"result": stored[b"result"] if has_ended else b"null",
-        b"error": stored[b"error"],
         b"review": reviews[0].model_dump_json().encode() if reviews else b"null",
         b"reviews": to_json(reviews) if reviews else b"[]",
-        b"reviewed": stored[b"reviewed"],
         b"waiting": b"null" if has_ended else _waiting(summary),
-        b"priority": stored[b"priority"],
-        b"parent": stored[b"parent"],
-        b"continued_from": stored[b"continued_from"],
-        b"batch": stored[b"batch"],
-        b"custom_id": stored[b"custom_id"],
         b"submitted_by": stored[b"api_key"],
         b"created_at": json_moment(stored[b"created_at"]),
         b"start_after": json_moment(stored[b"start_after"]),
@@ -395,11 +368,13 @@ def snapshot_json(refinement_id: str, summary: Summary) -> bytes:
         b"store": b"false" if stored[b"store"] == b"0" else b"true",
         b"erased_at": json_moment(stored[b"erased_at"]),
         b"archived": b"true" if summary.get(b"archived") else b"false",
-        b"last_event": stored[b"last_event"],
-        b"metadata": stored[b"metadata"],
         b"links": _LINKS.replace(b"{id}", refinement_id.encode()),
     }
-    return b"{" + b",".join([b'"%b":%b' % member for member in members.items()]) + b"}"
+    stored |= made
+    return b"{" + b",".join([b'"%b":%b' % (name, stored[name]) for name in _MEMBERS]) + b"}"
+
+
+_MEMBERS = [name.encode() for name in Snapshot.model_fields]
 
 
 def _reason(summary: Summary) -> bytes:

@@ -62,29 +62,13 @@ class LuaScript:
 
 CONSTANTS: dict[str, str | int | float] = {
     **keys.LUA,
-    "NEWS_MS": NEWS_MS,
-    "ERASED_MS": ERASED_MS,
-    "UNSTORED_MS": UNSTORED_MS,
-    "ANY_BODY": ANY_BODY,
-    "HOUR_MS": HOUR_MS,
-    "DAY_MS": DAY_MS,
     "BATCH_COMPLETED": BATCH_COMPLETED,
-    "KEPT_MS": KEPT_MS,
-    "MOST_SUMS": MOST_SUMS,
-    "MOST_LISTED": MOST_LISTED,
-    "MOST_COUNTED": MOST_COUNTED,
     "OTHER": OTHER,
-    "MOST_RATINGS": MOST_RATINGS,
-    "MOST_PUBLISHED": MOST_PUBLISHED,
-    "MOST_STEPS": MOST_STEPS,
-    "DEADLINE_MS": DEADLINE_MS,
-    "FULL": FULL,
-    "FIRST_RELEASE": keys.FIRST_RELEASE,
-    "RECHECK_MS": RECHECK_MS,
-    "LOW_PLACE": LOW_PLACE,
-    "JOB_OF": JOB_OF,
-    "JOB_NUMBER": JOB_NUMBER,
-    "MOST_ENDPOINTS": MOST_ENDPOINTS,
+    **{
+        name: given
+        for name, given in globals().items()
+        if name.isupper() and isinstance(given, str | int | float)
+    },
 }
 """What scripts name: its value stands in their text, where a local variable costs every call."""
 
