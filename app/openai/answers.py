@@ -1,6 +1,5 @@
 """Answers in OpenAI's form: whole, and as the events of a stream. Pure."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -8,6 +7,7 @@ from typing import Any, ClassVar
 from pydantic_core import to_json
 
 from app.api.problems import openai_error
+from app.contract.drafts import FENCED
 from app.contract.errors import HoneError
 from app.contract.events import StepDelta
 from app.contract.outcome import RefinementOutcome
@@ -20,7 +20,6 @@ MUST_PASS = "must_pass"  # noqa: S105 - a key of metadata
 PIECE = 2_000
 """Characters of one event at most: some clients limit the length of a line."""
 
-FENCED = re.compile(r"\A\s*```[^\n`]*\n(?P<body>.*?)\n?```\s*\Z", re.DOTALL)
 FIRST_DRAFT = "iterations/1/draft"
 """Key of the step that writes the first draft."""
 

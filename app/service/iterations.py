@@ -57,13 +57,9 @@ def _issue(note: IssueNote, found: Finding) -> Issue:
     return Issue(
         id=note.id,
         state=note.state,
-        kind=found.kind,
-        source=found.source,
-        message=found.message,
-        fix=found.fix,
-        quote=found.quote,
-        span=found.span if note.state.is_open else None,
         since=note.id.rpartition("#")[0],
+        span=found.span if note.state.is_open else None,
+        **{name: getattr(found, name) for name in ("kind", "source", "message", "fix", "quote")},
     )
 
 

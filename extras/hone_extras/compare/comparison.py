@@ -373,14 +373,17 @@ def _is_open(difference: PairedDifference, margin: float) -> str:
 
 def _until_then(names: Sequence[str], settings: Sequence[SettingSummary]) -> list[str]:
     """Say which of those that may be best costs least; nothing if that is unknown or none does."""
-    found = [setting for setting in settings if setting.name in names]
-    costs = {
-        setting.name: setting.cost_usd.mean for setting in found if setting.cost_usd is not None
-    }
-    if len(costs) < len(found) or max(costs.values()) - min(costs.values()) <= SAME:
+    costs = _costs_of([setting for setting in settings if setting.name in names])
+    cheapest = min(costs, key=lambda name: costs[name], default="")
+    if not costs or max(costs.values()) - costs[cheapest] <= SAME:
         return []
-    cheapest = min(costs, key=lambda name: costs[name])
     return [f"Until then nothing shows that {cheapest}, which costs least, is worse."]
+
+
+def _costs_of(settings: Sequence[SettingSummary]) -> dict[str, float]:
+    """Return the mean cost of a text by setting; nothing unless that of all is known."""
+    costs = {of.name: of.cost_usd.mean for of in settings if of.cost_usd is not None}
+    return costs if len(costs) == len(settings) else {}
 
 
 def _cheapest_of(
@@ -401,10 +404,8 @@ def _cheapest_of(
         sentence += f" texts would they differ ({CONFIDENCE:.0%} sure)."
     else:
         sentence = f"{named} differ by less than {margin:.2f}, which does not matter."
-    costs = {
-        setting.name: setting.cost_usd.mean for setting in even if setting.cost_usd is not None
-    }
-    if len(costs) < len(even):
+    costs = _costs_of(even)
+    if not costs:
         return Recommendation(None, "even", (sentence, "What they cost is unknown."))
     cheapest = min(costs, key=lambda name: costs[name])
     if max(costs.values()) - costs[cheapest] <= SAME:
