@@ -117,6 +117,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Diff, Iteration, IterationList, Snapshot, SnapshotPage
 from app.service import offers
+from app.service.service import ClientRequest
 from app.store import Store
 from app.store.rate_limits import StoredLimit
 
@@ -218,14 +219,8 @@ async def submit(
     server waits up to 30 seconds, and answers 200 if the refinement ended in that time. It does not
     wait for a reviewer.
     """
-    result = await service.submit(
-        tenant,
-        submission.content,
-        submission.sha256,
-        key=key,
-        wait_s=wait_s or 0,
-        api_key=api_key,
-    )
+    sent = ClientRequest(tenant, submission.content, submission.sha256, key, api_key)
+    result = await service.submit(sent, wait_s or 0)
     return accepted(response, result, wait_s, receiver)
 
 

@@ -45,7 +45,7 @@ from app.openai.conversation import (
     chat_asked,
     response_asked,
 )
-from app.service.service import Service
+from app.service.service import ClientRequest, Service
 from app.service.watching import Batch, EventFeed, Watching
 from app.store.presets import UnknownPreset
 from app.store.state import StoredEvent
@@ -168,7 +168,7 @@ async def _submitted(
         wanted = parsed(RefinementRequest, to_json(overlay.fields))
         _require_no_review(wanted)
         api_key = state["caller"].key_id
-        done = await service.submit(tenant, wanted, digest, key=key, api_key=api_key)
+        done = await service.submit(ClientRequest(tenant, wanted, digest, key, api_key))
     except InvalidRequest as refused:
         raise asked.blamed(overlay.blamed(refused)) from None
     growing = GrowingAnswer() if _is_only_draft(wanted, asked) else None

@@ -8,7 +8,7 @@ from app.contract.errors import FieldError, HoneError, InvalidRequest, Overloade
 from app.contract.overlays import Overlay
 from app.contract.requests import RefinementRequest
 from app.contract.validators import ENDPOINTS
-from app.service.service import Service, origin_of_request
+from app.service.service import ClientRequest, Service, origin_of_request
 from app.store import Store
 from app.store.batches import BatchUpload
 
@@ -129,9 +129,8 @@ class Batches:
             request = line.request
             if "priority" not in request.model_fields_set:
                 request = request.model_copy(update={"priority": "batch"})
-            new = await self._service.admitted(
-                sender.tenant, request, line.sha256, api_key=sender.api_key
-            )
+            sent = ClientRequest(sender.tenant, request, line.sha256, api_key=sender.api_key)
+            new = await self._service.admitted(sent)
             # Thousands of refinements in one trace are of use to nobody: each refers to it.
             new = replace(new, origin=origin_of_request(as_link=True))
             await upload.add(line.line, line.custom_id, new)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import chain
@@ -181,6 +182,21 @@ STANDING = TERMINAL | {Status.PAUSED}
 """Statuses in which nothing more happens without a client: a wait ends."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """A request for a refinement as a client of a tenant has sent it.
+
+    `key` is that of the command, and `api_key` the id of the client's.
+    """
+
+    tenant: str
+    content: RefinementRequest
+    body_sha256: str
+    key: str | None = None
+    api_key: str | None = None
+    continued_from: ContinuedFrom | None = None
+
+
 class Service:
     """The operations that take several collaborators: submit, continue, review, change, report.
 
@@ -206,59 +222,31 @@ class Service:
         self.submitting = self
         """What continuations are submitted to: with cells, the service of all of them."""
 
-    async def submit(
-        self,
-        tenant: str,
-        request: RefinementRequest,
-        body_sha256: str,
-        *,
-        key: str | None = None,
-        wait_s: float = 0,
-        continued_from: ContinuedFrom | None = None,
-        api_key: str | None = None,
-    ) -> Accepted:
+    async def submit(self, sent: ClientRequest, wait_s: float = 0) -> Accepted:
         """Create a refinement; return it once it ends or waits for a review, or after `wait_s`.
 
-        `key` is that of the command, and `api_key` the id of the client's.
         Raises InvalidRequest, IdempotencyMismatch, QuotaExceeded and Overloaded.
         """
-        done = await self.created(tenant, request, body_sha256, key, continued_from, api_key)
-        return await self.after(tenant, done, wait_s)
+        return await self.after(sent.tenant, await self.created(sent), wait_s)
 
-    async def created(
-        self,
-        tenant: str,
-        request: RefinementRequest,
-        body_sha256: str,
-        key: str | None,
-        continued_from: ContinuedFrom | None,
-        api_key: str | None,
-    ) -> Accepted:
+    async def created(self, sent: ClientRequest) -> Accepted:
         """Create a refinement and return it at once; raise what `submit` raises."""
-        new = await self.admitted(tenant, request, body_sha256, continued_from, api_key)
-        return await self._store.create(new, key)
+        return await self._store.create(await self.admitted(sent), sent.key)
 
-    async def admitted(
-        self,
-        tenant: str,
-        request: RefinementRequest,
-        body_sha256: str,
-        continued_from: ContinuedFrom | None = None,
-        api_key: str | None = None,
-    ) -> NewRefinement:
+    async def admitted(self, sent: ClientRequest) -> NewRefinement:
         """Return the record to store of a request that this server can carry out.
 
         Raises InvalidRequest.
         """
-        admitted = await self._admit(tenant, request)
+        admitted = await self._admit(sent.tenant, sent.content)
         request = admitted.request
-        models, draws = await self._selection.pick(tenant, request, admitted.choices)
+        models, draws = await self._selection.pick(sent.tenant, request, admitted.choices)
         playing_models = {seat: models[seat] for seat in (*called_seats(request), *draws)}
         limits = request.limits()
         return NewRefinement(
-            tenant=tenant,
+            tenant=sent.tenant,
             request=request,
-            body_sha256=body_sha256,
+            body_sha256=sent.body_sha256,
             models=models,
             limits=limits,
             queued=Queued(
@@ -270,12 +258,12 @@ class Service:
                     if choice.fallbacks
                 },
                 limits=limits,
-                request_sha256=body_sha256,
+                request_sha256=sent.body_sha256,
                 draw=draws.get("generator"),
                 draws={seat: draw for seat, draw in draws.items() if seat != "generator"},
             ),
-            api_key=api_key,
-            continued_from=continued_from,
+            api_key=sent.api_key,
+            continued_from=sent.continued_from,
             origin=origin_of_request(),
         )
 
@@ -321,18 +309,10 @@ class Service:
         overlay = continuation_of(request, draft, changes)
         origin = ContinuedFrom(id=refinement_id, path=path or result.path, iteration=number)
         # A key belongs to body and parent: the same body may continue another refinement.
-        sent = sha256(f"{refinement_id} {path or ''} {body_sha256}".encode()).hexdigest()
-        request = overlay.request()
+        digest = sha256(f"{refinement_id} {path or ''} {body_sha256}".encode()).hexdigest()
+        sent = ClientRequest(tenant, overlay.request(), digest, key, api_key, origin)
         try:
-            return await self.submitting.submit(
-                tenant,
-                request,
-                sent,
-                key=key,
-                wait_s=wait_s,
-                continued_from=origin,
-                api_key=api_key,
-            )
+            return await self.submitting.submit(sent, wait_s)
         except InvalidRequest as refused:
             raise overlay.blamed(refused) from None
 

@@ -4,9 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from app.contract.errors import HoneError, Overloaded, QuotaExceeded, Unavailable
 from app.contract.pairs import WantedPairs
-from app.contract.requests import RefinementRequest
-from app.contract.snapshot import ContinuedFrom
-from app.service.service import Service
+from app.service.service import ClientRequest, Service
 from app.store import NotSent
 from app.store.cells import Cells
 from app.store.state import Accepted
@@ -22,31 +20,19 @@ class Spread(Service):
         for service in services:
             service.submitting = self
 
-    async def submit(
-        self,
-        tenant: str,
-        request: RefinementRequest,
-        body_sha256: str,
-        *,
-        key: str | None = None,
-        wait_s: float = 0,
-        continued_from: ContinuedFrom | None = None,
-        api_key: str | None = None,
-    ) -> Accepted:
+    async def submit(self, sent: ClientRequest, wait_s: float = 0) -> Accepted:
         """Create a refinement in a cell of its tenant, as `Service.submit` does in one.
 
         One without a key goes to the next cell if it cannot be sent, or finds no room.
         """
-        quotas = await self._quotas_of(tenant)
-        await self._cells.access.require_spending_left(tenant, quotas)
+        quotas = await self._quotas_of(sent.tenant)
+        await self._cells.access.require_spending_left(sent.tenant, quotas)
         refusal: HoneError | None = None
-        for number in await self._cells_for(tenant, key):
+        for number in await self._cells_for(sent.tenant, sent.key):
             service = self._services[number]
             try:
                 self._cells.require_checked(number)
-                accepted = await service.created(
-                    tenant, request, body_sha256, key, continued_from, api_key
-                )
+                accepted = await service.created(sent)
             except (Unavailable, QuotaExceeded, Overloaded) as error:
                 is_unsent = isinstance(error.__cause__, NotSent)
                 if isinstance(error, Unavailable) and error.__cause__ and not is_unsent:
@@ -55,7 +41,7 @@ class Spread(Service):
                     self._cells.note_away(number, error)
                 refusal = refusal or error
             else:
-                return await service.after(tenant, accepted, wait_s)
+                return await service.after(sent.tenant, accepted, wait_s)
         assert refusal is not None
         raise refusal
 

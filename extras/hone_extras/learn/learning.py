@@ -33,7 +33,7 @@ from app.contract.judgement import Usage
 from app.contract.overlays import PartialRequest, Preset
 from app.contract.requests import RefinementRequest
 from app.service.batches import BatchEnd, Batches, BatchLine, Received, refused_line
-from app.service.service import Service
+from app.service.service import ClientRequest, Service
 from app.store import Store
 from app.store.proposals import Facts, work_of
 from hone_extras.compare.comparison import FEWEST_TEXTS
@@ -109,7 +109,7 @@ class Learning:
         count, caps = await self._budget(tenant, trial, remarks, held_out, asked.budget_usd)
         writing = replace(trial, caps_usd=caps).writing(remarks)
         digest = sha256(trial.id.encode()).hexdigest()
-        made = await self._service.submit(tenant, writing, digest, api_key=api_key)
+        made = await self._service.submit(ClientRequest(tenant, writing, digest, api_key=api_key))
         held_ids = [text.ids for text in held_out[:count]]
         begun = {
             "work": made.snapshot.id,
