@@ -40,18 +40,12 @@ end
 local function forget_batch(batch)
   local hash = BATCH .. batch
   local tenant, record, bytes = unpack(redis.call('HMGET', hash, 'tenant', 'idempotency', 'bytes'))
-  if record then
-    local known = redis.call('GET', record)
-    if known and string.sub(known, -#batch) == batch then redis.call('DEL', record) end
-  end
+  forget_key(record, batch)
   redis.call('ZREM', BATCHES, batch)
   redis.call('ZREM', OUTBOX, batch .. ' 1')
   if tenant then
     redis.call('ZREM', LIST .. tenant .. ALL_BATCHES, batch)
-    redis.call('HINCRBY', STORED, tenant, 0 - (bytes or 0))
-    if redis.call('EXISTS', LIST .. tenant, LIST .. tenant .. ALL_BATCHES) == 0 then
-      redis.call('HDEL', STORED, tenant)
-    end
+    free_bytes(tenant, bytes)
   end
   redis.call('UNLINK', hash, BATCH_ITEMS .. batch, BATCH_LIVE .. batch, DELIVERIES .. batch)
 end

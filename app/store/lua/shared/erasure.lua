@@ -79,12 +79,24 @@ local function leave_batch(id, tenant, outcome, batch, position)
   redis.call('HINCRBY', BATCH .. batch, 'erased', 1)
 end
 
+-- Deletes the record of an idempotency key, if there is one and it is that of this refinement or batch.
+local function forget_key(record, id)
+  local known = record and redis.call('GET', record)
+  if known and string.sub(known, -#id) == id then redis.call('DEL', record) end
+end
+
+-- Counts the memory of what goes no longer for its tenant, who has no count any more once nothing is left.
+local function free_bytes(tenant, bytes)
+  redis.call('HINCRBY', STORED, tenant, 0 - (bytes or 0))
+  if redis.call('EXISTS', LIST .. tenant, LIST .. tenant .. ALL_BATCHES) == 0 then redis.call('HDEL', STORED, tenant) end
+end
+
 -- Deletes a refinement and everything derived from it but sums: if it has ended, its ending is counted first. The objects
 -- of an archived one are deleted later, and named in TO_ERASE until then.
 local function forget(id)
   count_endings({ id })
-  local tenant, status, outcome, metadata, idempotency, batch, position, archived = unpack(redis.call('HMGET',
-    SUMMARY .. id, 'tenant', 'status', 'outcome', 'metadata', 'idempotency', 'batch', 'position', 'archived'))
+  local tenant, status, outcome, metadata, idempotency, batch, position, archived, bytes = unpack(redis.call('HMGET',
+    SUMMARY .. id, 'tenant', 'status', 'outcome', 'metadata', 'idempotency', 'batch', 'position', 'archived', 'bytes'))
   if archived then
     local at, objects = clock(), tenant .. ' ' .. id
     redis.call('ZADD', TO_ERASE, at, objects, at + ERASED_MS, objects .. ' again')
@@ -96,17 +108,11 @@ local function forget(id)
     leave_line(id, tenant)
     redis.call('ZREM', LIST .. tenant, id)
     redis.call('HDEL', SIGNATURES .. tenant, id)
-    redis.call('HINCRBY', STORED, tenant, 0 - (redis.call('HGET', SUMMARY .. id, 'bytes') or 0))
-    if redis.call('EXISTS', LIST .. tenant, LIST .. tenant .. ALL_BATCHES) == 0 then
-      redis.call('HDEL', STORED, tenant)
-    end
+    free_bytes(tenant, bytes)
     redis.call('ZREM', LIST .. tenant .. BY_STATUS .. status, id)
     unlist_metadata(id, tenant, metadata or '{}')
   end
-  if idempotency then
-    local record = redis.call('GET', idempotency)
-    if record and string.sub(record, -#id) == id then redis.call('DEL', idempotency) end
-  end
+  forget_key(idempotency, id)
   for _, member in ipairs(outbox_of(id)) do redis.call('ZREM', OUTBOX, member) end
   release(id)
   redis.call('ZREM', DUE, id)
