@@ -63,6 +63,7 @@ from app.store.redis.scripts import (
 from app.store.refinements import RefinementReader
 from app.store.reviews import decide
 from app.store.sealing import NO_SEALER, Resealing, Sealer
+from app.store.signing_secrets import EndpointSecrets
 from app.store.state import BATCH_PREFIX, Accepted, Addition, ArchiveAway, Job, NewRefinement
 from app.store.statistics import Statistics
 from app.store.stub import with_stub

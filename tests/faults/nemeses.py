@@ -17,6 +17,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.status import Status
 from app.queue import RefinementQueue
 from app.store import open_cells, open_store, open_worker_store
+from app.store.cells import Cells
 from app.store.redis import keys
 from app.store.state import NewRefinement, cell_coded_in
 from tests.faults.cluster import (
