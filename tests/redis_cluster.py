@@ -10,11 +10,11 @@ from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
-from app.cli.processes import free_port
 from app.local.embedded import RedisBinary, find_redis
 from app.store.redis.layout import OF_CLUSTER, layout_of
 from tests.faults.sentinel import HOST, Launcher, ServerProcess
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
+from tests.ports import reserved_port
 from tests.waiting import eventually
 
 SLOTS = 16_384
@@ -204,7 +204,7 @@ def redis_cluster(
         ports = list[int]()
         for n in range(2 * PRIMARIES):
             host = f"127.0.1.{n + 1}" if can_be_cut else HOST
-            bus = free_port(host)
+            bus = ending.enter_context(reserved_port(host))
             words = ["--cluster-port", str(bus), "--cluster-node-timeout", str(node_timeout_ms)]
             if can_be_cut:
                 cluster.buses.append(ending.enter_context(tcp_proxy(bus, host)))

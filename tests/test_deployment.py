@@ -25,11 +25,11 @@ from redis.exceptions import NoPermissionError
 from redis.retry import Retry
 
 import app.telemetry.metrics  # noqa: F401 - registers what Hone measures
-from app.cli.processes import free_port
 from app.local.embedded import find_redis
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import open_store
+from tests.ports import reserved_port
 from tests.redis_cluster import redis_cluster
 
 ROOT = Path(__file__).parent.parent
@@ -352,14 +352,14 @@ def redis_of_the_cluster(folder: Path) -> Iterator[int]:
     written = (KUBERNETES / "components" / "redis" / "redis.conf").read_text()
     made = written.replace("/run/redis/", f"{folder}/").replace("dir /data", f"dir {folder}")
     (folder / "redis.conf").write_text(made)
-    port = free_port("127.0.0.1")
-    command = [str(find_redis().path), str(folder / "redis.conf"), "--port", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        yield port
-    finally:
-        server.terminate()
-        server.wait()
+    with reserved_port() as port:
+        command = [str(find_redis().path), str(folder / "redis.conf"), "--port", str(port)]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            yield port
+        finally:
+            server.terminate()
+            server.wait()
 
 
 async def test_redis_of_the_cluster_serves_hone_and_nobody_else(tmp_path: Path) -> None:

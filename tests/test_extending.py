@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from app.cli.processes import free_port
 from benchmarks.model_replies import improving
 from benchmarks.model_server import ScriptedModelServer
 from tests.installed_package import HONE, environment_with, install_package
+from tests.ports import reserved_port
 from tests.waiting import TIMEOUT_S
 
 pytestmark = pytest.mark.long
@@ -53,16 +53,16 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @asynccontextmanager
 async def serving(data: Path, **variables: str) -> AsyncIterator[httpx.AsyncClient]:
-    port = free_port("127.0.0.1")
-    places = {"HONE_PORT": str(port), "HONE_DATA_DIR": str(data)}
-    server = subprocess.Popen([*HONE, "serve"], env=variables | places)  # noqa: ASYNC220
-    url = f"http://127.0.0.1:{port}"
-    try:
-        async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
-            yield client
-    finally:
-        server.terminate()
-        server.wait(TIMEOUT_S)
+    with reserved_port() as port:
+        places = {"HONE_PORT": str(port), "HONE_DATA_DIR": str(data)}
+        server = subprocess.Popen([*HONE, "serve"], env=variables | places)  # noqa: ASYNC220
+        url = f"http://127.0.0.1:{port}"
+        try:
+            async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
+                yield client
+        finally:
+            server.terminate()
+            server.wait(TIMEOUT_S)
 
 
 async def _ready(client: httpx.AsyncClient, path: str) -> None:

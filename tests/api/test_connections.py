@@ -16,11 +16,11 @@ import httpx
 import pytest
 
 from app.api.server import Connection
-from app.cli.processes import free_port
 from app.settings import Settings
 from app.store import WorkerStore
 from tests.api.api_client import REQUEST, ManualWorker, submitted
 from tests.api.conftest import running
+from tests.ports import reserved_port
 from tests.waiting import TIMEOUT_S, eventually
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
@@ -199,15 +199,16 @@ def test_a_client_of_http_1_0_is_sent_what_has_a_length(server: str) -> None:
 @pytest.fixture
 def process(settings: Settings, redis_url: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """The API as its own process."""
-    port = free_port("127.0.0.1")
     told = {
         "HONE_REDIS_URL": redis_url,
-        "HONE_PORT": str(port),
         "HONE_REDIS_TIMEOUT_S": "60",
         "HONE_GRACE_S": "300",
     }
     command = [sys.executable, "-m", "app.cli", "api"]
-    with subprocess.Popen(command, env=os.environ | told) as process:
+    with (
+        reserved_port() as port,
+        subprocess.Popen(command, env=os.environ | told | {"HONE_PORT": str(port)}) as process,
+    ):
         url = f"http://127.0.0.1:{port}"
         try:
             assert eventually(lambda: is_up(url))

@@ -53,7 +53,6 @@ async def shared_service(
         python_tests=True,
         outbound_allow=THIS_MACHINE,
         secret_key=SecretStr(SECRET),
-        lease_s=8,
     ) as running:
         yield running
 

@@ -14,15 +14,27 @@ from typing import Any
 
 import httpx
 
-from app.cli.processes import environment_of, free_port, url_of
+from app.cli.processes import environment_of, url_of
 from app.local.embedded import EmbeddedRedis
 from app.settings import Settings
 from benchmarks.model_replies import Behaviour, improving
 from benchmarks.model_server import ScriptedModelServer
+from tests.ports import reserved_port
 from tests.waiting import TIMEOUT_S
 
 UNFINISHED = ("queued", "running", "paused", "canceling")
 TERMINAL = {"succeeded", "failed", "canceled"}
+
+LEASE_S = 30.0
+"""No pause of a busy machine is as long. That a worker was killed the others see without it."""
+
+MARKER = {
+    "task": None,
+    "draft": "It is short.",
+    "criteria": [{"name": "conciseness"}],
+    "models": dict.fromkeys(("generator", "critic"), "offline:editor"),
+}
+"""What a worker plays at once, without a call."""
 
 
 @dataclass
@@ -90,11 +102,18 @@ class RunningService:
             ]
 
     async def erase_unfinished(self) -> None:
-        """Erase every refinement that has not ended, and return once no call is in flight."""
-        for status in UNFINISHED:
-            listed = await self.client.get("/v1/refinements", params={"status": status})
-            for refinement in listed.json()["data"]:
-                await self.client.delete(f"/v1/refinements/{refinement['id']}")
+        """Erase every refinement that has not ended, and return once none will make a call.
+
+        A worker between two calls makes the next one before it learns of the erasure. It has
+        learnt of it when it has played something else.
+        """
+        listed = await self.client.get(
+            "/v1/refinements", params={"status": UNFINISHED, "limit": 100}
+        )
+        for refinement in listed.json()["data"]:
+            await self.client.delete(f"/v1/refinements/{refinement['id']}")
+        if listed.json()["data"]:
+            await self.ended(await self.submit(**MARKER))
         await self.until(lambda: self.models.counts.in_flight == 0)
 
     async def ready(self, workers: int) -> None:
@@ -149,17 +168,21 @@ async def running_service(
 
     `route` gives the address of Redis; `code` is the folder of another version to begin with.
     """
-    with EmbeddedRedis(path / "data") as redis, route(redis) as redis_url:
+    with (
+        EmbeddedRedis(path / "data") as redis,
+        route(redis) as redis_url,
+        reserved_port() as port,
+    ):
         async with ScriptedModelServer(behaviour) as models:
             made = Settings(
                 redis_url=redis_url,
-                port=free_port("127.0.0.1"),
+                port=port,
                 **{
                     "openai_base_url": models.url,
                     "model": "openai:test",
                     "workers": 1,
                     "redis_timeout_s": 60,
-                    "lease_s": 3,
+                    "lease_s": LEASE_S,
                     "grace_s": 60,
                     **settings,
                 },

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import redis
 from redis.asyncio import Redis
 
 from app.access.keyring import Keyring
-from app.cli.processes import free_port, url_of
+from app.cli.processes import url_of
 from app.contract.access import OPERATOR, KeyRequest
 from app.queue import RefinementQueue
 from app.store import open_store
@@ -27,6 +27,7 @@ from tests.api.test_erasure import traces
 from tests.e2e.reviewed_preset import PRESET, reviewed
 from tests.e2e.running_service import RunningService, running_service
 from tests.installed_package import HONE, ROOT, environment_with, link_packages
+from tests.ports import reserved_port
 from tests.waiting import TIMEOUT_S
 
 
@@ -230,23 +231,23 @@ async def test_another_tenant_sees_nothing_and_the_audit_log_names_who_accepted(
 async def test_without_its_extra_the_operation_answers_404_and_names_it(
     redis_url: str, tmp_path: Path
 ) -> None:
-    core, port = tmp_path / "core", str(free_port("127.0.0.1"))
+    core = tmp_path / "core"
     link_packages(core, without=frozenset({"scipy", "numpy"}))
     folders = environment_with(core, ROOT, ROOT / "extras", ROOT / "clients" / "python")
-    url = f"http://127.0.0.1:{port}"
     command = [HONE[0], "-S", *HONE[1:], "api"]
-    environment = folders | {"HONE_REDIS_URL": redis_url, "HONE_PORT": port}
-    api = subprocess.Popen(command, env=environment)  # noqa: ASYNC220
-    try:
+    with ExitStack() as ending:
+        port = ending.enter_context(reserved_port())
+        url = f"http://127.0.0.1:{port}"
+        environment = folders | {"HONE_REDIS_URL": redis_url, "HONE_PORT": str(port)}
+        api = subprocess.Popen(command, env=environment)  # noqa: ASYNC220
+        ending.callback(api.wait, TIMEOUT_S)
+        ending.callback(api.terminate)
         async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
             missing = await _answered(client, "/v1/presets/mail/proposals")
             assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
             assert "the extra `learn` (hone[learn]), which is not installed" in missing.text
             assert "pip install 'scipy>=1.16'" in missing.text
             assert (await client.get("/v1/presets")).status_code == 200
-    finally:
-        api.terminate()
-        api.wait(TIMEOUT_S)
 
 
 async def _answered(client: httpx.AsyncClient, path: str) -> httpx.Response:

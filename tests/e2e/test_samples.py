@@ -16,9 +16,9 @@ import httpx
 import pytest
 from standardwebhooks import Webhook as Signer
 
-from app.cli.processes import free_port
 from tests.e2e.conftest import TSC, run_in
 from tests.local_endpoint import SECRET
+from tests.ports import reserved_port
 from tests.waiting import TIMEOUT_S, eventually
 
 pytestmark = pytest.mark.long
@@ -60,7 +60,11 @@ for (const name of names) {
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A service as `make serve` starts it, without a model."""
     folder = tmp_path_factory.mktemp("serve")
-    port = free_port("127.0.0.1")
+    with reserved_port() as port:
+        yield from serving(folder, port)
+
+
+def serving(folder: Path, port: int) -> Iterator[str]:
     environment = {name: it for name, it in os.environ.items() if not name.startswith("HONE_")}
     settings = {"HONE_PORT": str(port), "HONE_DATA_DIR": str(folder / "data")}
     (folder / ".env").write_text(re.findall(r"> \.env <<'END'\n(.*?)END\n", TUTORIAL, re.DOTALL)[0])
@@ -253,12 +257,13 @@ def test_a_service_of_the_page_does_what_it_shows(
     tmp_path: Path,
     written: Callable[[Path, Path, int], list[str]],
 ) -> None:
-    port, log = free_port("127.0.0.1"), tmp_path / "log"
-    command = written(package, tmp_path, port)
-    with started_service(command, tmp_path, address, log):
-        shows_what_the_page_says(port, log)
-    with started_service(command, tmp_path, "127.0.0.1:1", log):
-        tells_that_hone_is_away(port, log)
+    log = tmp_path / "log"
+    with reserved_port() as port:
+        command = written(package, tmp_path, port)
+        with started_service(command, tmp_path, address, log):
+            shows_what_the_page_says(port, log)
+        with started_service(command, tmp_path, "127.0.0.1:1", log):
+            tells_that_hone_is_away(port, log)
 
 
 DONE_BEFORE = ("make serve", "source .venv/bin/activate", "pip install ./clients/python")
@@ -266,10 +271,12 @@ DONE_BEFORE = ("make serve", "source .venv/bin/activate", "pip install ./clients
 
 
 def test_the_tutorial_does_what_it_shows(address: str, tmp_path: Path) -> None:
-    ports = {"8766": str(free_port("127.0.0.1")), "8767": str(free_port("127.0.0.1"))}
-    page = TUTORIAL.replace(HERE, address)
-    for port, other in ports.items():
-        page = page.replace(port, other)
+    with reserved_port() as first, reserved_port() as second:
+        page = TUTORIAL.replace("8766", str(first)).replace("8767", str(second))
+        does_what_it_shows(page.replace(HERE, address), address, tmp_path)
+
+
+def does_what_it_shows(page: str, address: str, tmp_path: Path) -> None:
     commands = "".join(
         f"{code}printf '\\n\\036\\n'\n"
         for language, code in BLOCK.findall(page)

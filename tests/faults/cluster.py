@@ -20,7 +20,7 @@ import psutil  # type: ignore[import-untyped]
 from redis import Redis
 from redis.exceptions import RedisError
 
-from app.cli.processes import environment_of, free_port, url_of
+from app.cli.processes import environment_of, url_of
 from app.local.embedded import EmbeddedRedis, RedisHome, find_redis
 from app.queue import RefinementQueue
 from app.settings import Settings
@@ -40,6 +40,7 @@ from tests.faults.processes import (
     model_server,
 )
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
+from tests.ports import reserved_port
 from tests.redis_cluster import RedisCluster, redis_cluster
 from tests.waiting import TIMEOUT_S
 
@@ -547,7 +548,7 @@ async def running_cluster(
             **setup.settings,
         }
         settings = Settings(
-            port=free_port("127.0.0.1"),
+            port=stack.enter_context(reserved_port()),
             data_dir=directory / "data",
             model="openai:test",
             workers=1,

@@ -10,9 +10,9 @@ from pathlib import Path
 from redis import Redis
 from redis.exceptions import RedisError
 
-from app.cli.processes import free_port
 from app.local.embedded import RedisBinary, find_redis
 from app.local.parent_death import dying_with_parent
+from tests.ports import reserved_port
 from tests.waiting import TIMEOUT_S, eventually
 
 HOST = "127.0.0.1"
@@ -141,8 +141,9 @@ class Launcher:
         self._binary = str((binary or find_redis()).path)
 
     def start(self, name: str, *arguments: str, host: str = HOST) -> ServerProcess:
-        """Start a server on a free port."""
-        port, directory = free_port(host), self._path / name
+        """Start a server on a port of its own."""
+        port = self._ending.enter_context(reserved_port(host))
+        directory = self._path / name
         directory.mkdir(parents=True)
         where = ("--port", str(port), "--bind", host, "--dir", ".")
         server = ServerProcess(port, directory, [self._binary, *arguments, *where], host=host)

@@ -37,7 +37,7 @@ async def gone(service: RunningService, pid: int) -> None:
 
 
 async def test_children_end_with_their_worker_and_hand_back_when_it_leaves(tmp_path: Path) -> None:
-    async with running_service(tmp_path, worker_module=MODULE, lease_s=1, grace_s=60) as service:
+    async with running_service(tmp_path, worker_module=MODULE) as service:
         service.models.latency_s = TIMEOUT_S
         refinement_id = await service.submit(max_iterations=1)
         for attempt in (1, 2, 3):  # none of these deaths is evidence

@@ -12,7 +12,6 @@ import pytest
 from aiohttp import web
 from standardwebhooks import Webhook
 
-from app.cli.processes import free_port
 from app.contract.endpoints import Endpoint
 from app.contract.events import StepCompleted, ToolReply
 from app.contract.tools import MAX_RESULT, Tool
@@ -26,6 +25,7 @@ from tests.local_endpoint import (
     signing_of,
 )
 from tests.outbound.raw_server import RawAnswer, raw_server
+from tests.ports import reserved_port
 from workers.engine.moves import Call, Check, ToolResult
 from workers.model_registry import ModelRegistry
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, open_endpoints
@@ -194,10 +194,10 @@ async def test_the_outcome_is_unknown_only_of_a_change_that_was_sent_and_not_ref
 
 
 async def test_a_call_without_a_connection_is_not_said_to_have_an_unknown_outcome() -> None:
-    closed = f"http://{THIS_MACHINE}:{free_port(THIS_MACHINE)}"
     async with open_endpoints(signing_of, allowed=THIS_MACHINE) as endpoints:
-        tools = Tools([tool(closed, **EFFECTS)], endpoints)
-        result = await tools.call("look_up", {"id": 7}, STEP)
+        with reserved_port(THIS_MACHINE) as closed:
+            tools = Tools([tool(f"http://{THIS_MACHINE}:{closed}", **EFFECTS)], endpoints)
+            result = await tools.call("look_up", {"id": 7}, STEP)
     assert result.text.endswith("is unreachable: no connection")
 
 

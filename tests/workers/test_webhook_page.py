@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from app.cli.processes import free_port
 from app.contract.webhooks import Webhook
 from tests.local_endpoint import SECRET, THIS_MACHINE, signing_of
+from tests.ports import reserved_port
 from tests.waiting import TIMEOUT_S
 from workers.outbound.guarded_client import open_endpoints
 from workers.webhooks import SCHEDULE_S
@@ -44,9 +44,8 @@ async def receiver(tmp_path: Path, language: str) -> AsyncIterator[tuple[str, Pa
     """Run a receiver; yield its URL, and the file that has what it prints."""
     command = [node()] if language == "js" else [sys.executable]
     script, printed = RECEIVERS / f"receiver.{language}", tmp_path / "printed"
-    port = free_port("127.0.0.1")
     environment = {**os.environ, "WEBHOOK_SECRET": SECRET}
-    with printed.open("wb") as out:
+    with reserved_port() as port, printed.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
             *command, script, str(port), env=environment, stdout=out, stderr=out
         )
