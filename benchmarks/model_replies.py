@@ -3,10 +3,11 @@
 A behaviour is a function from a request to a reply; those in this module keep no state.
 """
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, cached_property, lru_cache
 from typing import Any
@@ -65,6 +66,8 @@ class ModelServerReply:
     is_cut: bool = False
     pieces: tuple[bytes, ...] = ()
     """The body in the pieces in which it is sent, if they are not all of one size."""
+    after: asyncio.Event | None = None
+    """What the response waits for; a stream of pieces waits for it before the last one."""
 
     @cached_property
     def wire(self) -> bytes:
@@ -100,7 +103,7 @@ def streamed(reply: ModelServerReply, asked: AskedPrompt) -> ModelServerReply:
     if asked.json.get("stream_options", {}).get("include_usage"):
         chunks.append(shared | {"choices": [], "usage": completion["usage"]})
     pieces = [b"data: " + json.dumps(it).encode() + b"\n\n" for it in chunks]
-    return events(*pieces, b"data: [DONE]\n\n")
+    return replace(events(*pieces, b"data: [DONE]\n\n"), after=reply.after)
 
 
 def events(*pieces: bytes) -> ModelServerReply:

@@ -308,7 +308,9 @@ class _Connection(asyncio.Protocol):
         delay_s = self._server.latency_s if reply.delay_s is None else reply.delay_s
         if reply.ending is ReplyEnding.NEVER:
             return
-        if delay_s:
+        if reply.after and not reply.pieces:
+            self._pacing = self._loop.create_task(self._answer_after(reply.after, reply))
+        elif delay_s:
             self._pending = self._loop.call_later(delay_s, self._answer, reply)
         else:
             self._answer(reply)
@@ -324,18 +326,27 @@ class _Connection(asyncio.Protocol):
         if reply.ending is ReplyEnding.RESET:
             self._ended("answered")
             self.transport.abort()
-        elif reply.chunk_bytes or (reply.pieces and (reply.every_s or self._server.stream_every_s)):
+        elif reply.chunk_bytes or (
+            reply.pieces and (reply.every_s or reply.after or self._server.stream_every_s)
+        ):
             self._pacing = self._loop.create_task(self._paced(reply))
         else:
             self._send(reply.wire)
             self._done(reply)
 
+    async def _answer_after(self, event: asyncio.Event, reply: ModelServerReply) -> None:
+        await event.wait()
+        self._answer(reply)
+
     async def _paced(self, reply: ModelServerReply) -> None:
         body, size = reply.body, reply.chunk_bytes
         self._send(reply.wire[: len(reply.wire) - len(body)])
         every_s = reply.every_s or self._server.stream_every_s
-        for piece in reply.pieces or (body[at : at + size] for at in range(0, len(body), size)):
+        pieces = reply.pieces or [body[at : at + size] for at in range(0, len(body), size)]
+        for number, piece in enumerate(pieces, 1):
             await asyncio.sleep(every_s)
+            if reply.after and number == len(pieces):
+                await reply.after.wait()
             await self._may_write.wait()
             self._send(piece)
         self._done(reply)

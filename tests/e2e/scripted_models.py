@@ -1,5 +1,6 @@
 """Models of the end-to-end tests: what the benchmark's model answers, with one thing changed."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,6 +37,13 @@ def slow_at(key: str, delay_s: float) -> Behaviour:
     """Return a model that takes its time for one step."""
     return answering(
         lambda asked, call: replace(improving(call), delay_s=delay_s) if asked == key else None
+    )
+
+
+def held_at(key: str, released: asyncio.Event) -> Behaviour:
+    """Return a model that ends its answer to one step once that is released."""
+    return answering(
+        lambda asked, call: replace(improving(call), after=released) if asked == key else None
     )
 
 

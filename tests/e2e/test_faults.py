@@ -1,5 +1,6 @@
 """What is promised when processes die."""
 
+import asyncio
 import signal
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from benchmarks.model_replies import draft
 from tests.e2e.running_service import RunningService, running_service
-from tests.e2e.scripted_models import hanging_at, slow_at
+from tests.e2e.scripted_models import hanging_at, held_at, slow_at
 
 pytestmark = pytest.mark.long
 
@@ -34,12 +35,13 @@ async def test_a_killed_workers_refinement_goes_on_where_it_was(tmp_path: Path) 
 
 
 async def test_a_worker_hands_its_refinement_back_at_sigterm(tmp_path: Path) -> None:
-    slow = slow_at("iterations/2/revise", 1)
-    async with running_service(tmp_path, slow, grace_s=10) as service:
+    released = asyncio.Event()
+    async with running_service(tmp_path, held_at("iterations/2/revise", released)) as service:
         refinement_id = await service.submit()
         await service.until(lambda: service.models.counts.calls == 3)
         leaving = service.processes[-1]
         leaving.send_signal(signal.SIGTERM)
+        released.set()  # the signal was there before
         await service.until(lambda: leaving.poll() == 0)
         assert (await service.get(refinement_id))["status"] == "running"
         service.worker()

@@ -9,18 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.cli.processes import free_port
 from app.settings import Settings
-from benchmarks.model_replies import AskedPrompt, ModelServerReply, improving
 from tests.e2e.running_service import RunningService, running_service
+from tests.e2e.scripted_models import held_at
+from tests.ports import reserved_port
 from tests.processes import descendants, is_alive
 from tests.waiting import TIMEOUT_S
 from workers.__main__ import parted
-
-
-def slow(asked: AskedPrompt) -> ModelServerReply:
-    reply = improving(asked)
-    return ModelServerReply(reply.status, reply.body, delay_s=0.3)
 
 
 @pytest.mark.parametrize(
@@ -44,27 +39,42 @@ async def ended(metrics: str) -> float:
     return sum(float(it) for it in re.findall(r"(?m)^hone_refinements_ended_total.* (.*)$", text))
 
 
+async def counted(metrics: str, endings: int) -> None:
+    """Return once the workers have counted so many; they do after the end can be seen."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while (now := await ended(metrics)) != endings:
+            assert now < endings
+            await asyncio.sleep(0.05)
+
+
 async def test_one_that_is_killed_comes_back_and_all_end_by_one_signal(tmp_path: Path) -> None:
-    metrics = f"127.0.0.1:{free_port('127.0.0.1')}"
-    async with running_service(tmp_path, slow, workers=0, concurrency=2) as service:
+    with reserved_port() as port:
+        await comes_back(tmp_path, f"127.0.0.1:{port}")
+
+
+async def comes_back(path: Path, metrics: str) -> None:
+    async with running_service(path, workers=0, concurrency=2) as service:
         more = {"workers": 2, "metrics_address": metrics}
         service.settings = service.settings.model_copy(update=more)
         supervisor = service.worker()
         await service.ready(2)
+        await service.until(lambda: len(ids_of_workers(service)) == 2)
         first = ids_of_workers(service)
-        assert len(first) == 2
         before = [await service.submit() for _ in range(4)]
         for each in before:
             await service.ended(each)
-        assert await ended(metrics) == 4
+        await counted(metrics, 4)
 
+        released = asyncio.Event()
+        service.models.behaviour = held_at("iterations/1/draft", released)
         going_on = [await service.submit() for _ in range(2)]
         await service.until(lambda: service.models.counts.in_flight == 2)
         os.kill(first.pop(), signal.SIGKILL)
+        released.set()
         for each in going_on:
             assert (await service.ended(each))["status"] == "succeeded"
         await service.until(lambda: len(ids_of_workers(service)) == 3)
-        assert await ended(metrics) == 6
+        await counted(metrics, 6)
         assert supervisor.poll() is None
 
         family = set(descendants(supervisor.pid))

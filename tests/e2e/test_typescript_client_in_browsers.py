@@ -26,8 +26,8 @@ from app.queue import RefinementQueue
 from app.store import open_store
 from benchmarks.model_replies import draft
 from tests.e2e.conftest import TYPESCRIPT
-from tests.e2e.running_service import RunningService, running_service
-from tests.e2e.scripted_models import slow_at
+from tests.e2e.running_service import RunningService, frozen, running_service
+from tests.e2e.scripted_models import held_at
 from tests.local_endpoint import SECRET
 from tests.waiting import TIMEOUT_S
 
@@ -73,6 +73,7 @@ def served(folder: Path) -> Iterator[int]:
 async def page_at(browser: Browser, url: str) -> AsyncIterator[Page]:
     """Open the page there. An error that none of its scripts has caught fails the test."""
     page = await browser.new_page()
+    page.set_default_timeout(1_000 * TIMEOUT_S)
     uncaught: list[str] = []
     page.on("pageerror", lambda error: uncaught.append(str(error)))
     try:
@@ -133,12 +134,16 @@ async def test_a_page_of_another_site_refines_and_watches_through_a_restart(
             options = {"url": url_of(service.settings), "apiKey": await key_of(service)}
             service.client.headers["Authorization"] = f"Bearer {options['apiKey']}"
             await page.evaluate("options => scenes.refines(options)", options)
-            service.models.behaviour = slow_at("iterations/3/critique", 1)
+            released = asyncio.Event()
+            service.models.behaviour = held_at("iterations/3/critique", released)
             service.models.stream_every_s = 0.005
-            watched = asyncio.create_task(
-                page.evaluate("options => scenes.watches(options)", options)
-            )
+            with frozen(service.processes[1]):  # it writes nothing before somebody watches
+                watched = asyncio.create_task(
+                    page.evaluate("options => scenes.watches(options)", options)
+                )
+                await page.wait_for_function("globalThis.watching?.events.length")
             await restart_while_watched(service, page)
+            released.set()
             assert await watched == draft(4)
             seen = await page.evaluate("watching.events")
             assert seen == list(range(1, len(seen) + 1))

@@ -9,6 +9,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize
 
 from app.cli.processes import url_of
 from tests.e2e.running_service import RunningService
+from tests.waiting import TIMEOUT_S
 
 PHONE = ViewportSize(width=360, height=780)
 DESKTOP = ViewportSize(width=1280, height=900)
@@ -18,6 +19,7 @@ DESKTOP = ViewportSize(width=1280, height=900)
 async def page(browser: Browser, service: RunningService) -> AsyncIterator[Page]:
     """A page of the console of the shared service. What its scripts complain of fails the test."""
     context = await browser.new_context(base_url=url_of(service.settings), viewport=DESKTOP)
+    context.set_default_timeout(1_000 * TIMEOUT_S)
     opened = await context.new_page()
     complaints: list[str] = []
 

@@ -1,11 +1,13 @@
 """One refinement: how it stands, its scores, its time line, its request and its events."""
 
+import asyncio
+
 from playwright.async_api import Page, expect
 
 from benchmarks.model_replies import draft, improving, refusal
 from tests.e2e.console.conftest import PHONE, scrolls_sideways, violations
 from tests.e2e.running_service import RunningService
-from tests.e2e.scripted_models import answering, scoring
+from tests.e2e.scripted_models import answering, held_at, scoring
 from tests.e2e.test_deltas import slow_words
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -52,6 +54,8 @@ async def test_a_pause_is_shown_and_then_the_text_while_it_is_written(
     await expect(page.get_by_text("Without a decision it ends with the best draft")).to_be_visible()
     rows = page.get_by_role("table").get_by_role("row")
     await expect(rows.filter(has_text="review")).to_contain_text("paused for a person")
+    released = asyncio.Event()
+    service.models.behaviour = held_at("iterations/2/revise", released)
     with slow_words(service):
         asked = {"action": "revise", "feedback": "Shorter."}
         await service.client.post(f"/v1/refinements/{refinement_id}/reviews", json=asked)
@@ -59,6 +63,7 @@ async def test_a_pause_is_shown_and_then_the_text_while_it_is_written(
         await expect(page.get_by_role("heading", name="iterations/2/revise")).to_be_visible()
         await expect(page.get_by_text("Point 7 in version 2")).to_be_visible()
         await expect(rows.filter(has_text="revise")).to_contain_text("in progress")
+        released.set()
     await expect(page.get_by_text("The draft at iterations/2 scored").last).to_be_visible()
 
 
