@@ -12,7 +12,6 @@ import pytest
 from redis import Redis
 
 from app.cli.doctor import known_variables
-from app.cli.processes import free_port
 from app.local.embedded import url_of_running
 from app.settings import PROVIDER_VARIABLE
 from app.store.redis import keys
@@ -20,7 +19,9 @@ from tests.cli.conftest import Run
 from tests.cli.running_command import running
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
 from tests.faults.sentinel import Launcher
+from tests.ports import reserved_port
 from tests.redis_cluster import redis_cluster
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
 
@@ -50,10 +51,11 @@ def configured(redis_url: str, name: str, value: str) -> Iterator[None]:
 def test_a_running_service_is_found_to_work(hone: Run, tmp_path: Path) -> None:
     where = {
         "HONE_DATA_DIR": str(tmp_path),
-        "HONE_PORT": str(free_port("127.0.0.1")),
         "HONE_SECRET_KEY": "a secret of some length",
+        "HONE_LEASE_S": "60",  # a worker that must wait for the processor is still one
     }
-    with running("serve", **where) as serve:
+    with reserved_port() as port, running("serve", **where, HONE_PORT=str(port)) as serve:
+        where["HONE_PORT"] = str(port)
         assert serve.says("Hone is ready")
         seen = hone("doctor", "--models", "--json", **where)
         assert seen.exit_code == 0
@@ -92,6 +94,7 @@ def test_a_cluster_is_examined_and_a_slot_that_moves_key_by_key_is_a_failure(
         assert any("key by key" in it for it in texts)
         (replica,) = cluster.replicas_of(cluster.owner)
         replica.kill()
+        assert eventually(lambda: not cluster.replicas_of(cluster.owner))
         alone = found(hone("doctor", "--json", **where).stdout, "redis cluster")
         assert "add a replica to its shard" in [advice for *_, advice in alone]
 

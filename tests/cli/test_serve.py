@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from app.cli.contract_client import ContractClient
-from app.cli.processes import free_port, has_responded
+from app.cli.processes import has_responded
 from app.contract.snapshot import Snapshot
 from tests.cli.running_command import RunningCommand, running
+from tests.ports import reserved_port
+from tests.processes import is_alive
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -48,8 +50,8 @@ class RunningServe:
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServe]:
     """One that is ready, for the tests that leave it so. It ends as it should, and says no text."""
-    data_dir, port = tmp_path_factory.mktemp("serve"), free_port("127.0.0.1")
-    with serving(data_dir, port, HONE_LOG_FORMAT="json") as command:
+    data_dir = tmp_path_factory.mktemp("serve")
+    with reserved_port() as port, serving(data_dir, port, HONE_LOG_FORMAT="json") as command:
         assert command.says("Hone is ready")
         yield RunningServe(command, data_dir, port)
         assert command.interrupt() == 0
@@ -78,7 +80,7 @@ def test_a_second_one_on_the_same_data_is_refused_with_the_pid_of_the_first(
     serve: RunningServe,
 ) -> None:
     holder = serve.command.named("redis.sock")
-    with serving(serve.data_dir, free_port("127.0.0.1")) as second:
+    with serving(serve.data_dir, 0) as second:
         assert second.end() == 1
         assert second.says(f"(pid {holder})")
 
@@ -96,20 +98,21 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
 def test_what_is_killed_comes_back_and_goes_on(serve: RunningServe) -> None:
     before = refined(serve.port)
     with ContractClient(f"http://127.0.0.1:{serve.port}") as client:
-        for program in ("redis.sock", "workers", "app.cli api"):
-            os.kill(serve.command.named(program), signal.SIGKILL)
-        assert eventually(lambda: not has_responded(client.readiness()))
+        killed = [serve.command.named(it) for it in ("redis.sock", "workers", "app.cli api")]
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        assert eventually(lambda: not any(map(is_alive, killed)))
         assert eventually(lambda: has_responded(client.readiness()))
         assert client.snapshot(before.id) == before
         assert refined(serve.port).status == "succeeded"
 
 
 def test_a_redis_that_is_named_is_used_and_left_running(tmp_path: Path, redis_url: str) -> None:
-    port = free_port("127.0.0.1")
-    with serving(tmp_path, port, HONE_REDIS_URL=redis_url) as serve:
+    with reserved_port() as port, serving(tmp_path, port, HONE_REDIS_URL=redis_url) as serve:
         assert serve.says("Hone is ready")
         assert refined(port).status == "succeeded"
-        assert len(serve.family()) == 6  # API, workers, their supervisor and fork servers
+        # API, workers, their supervisor and fork servers
+        assert eventually(lambda: len(serve.family()) == 6)
         assert serve.interrupt() == 0
     assert not (tmp_path / "redis").exists()
 

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from benchmarks.model_replies import draft
+from benchmarks.model_replies import draft, improving
 from tests.e2e.running_service import RunningService, running_service
-from tests.e2e.scripted_models import slow_at
+from tests.e2e.scripted_models import hanging_at
 from tests.waiting import TIMEOUT_S
 
 REQUESTS = 8
@@ -33,8 +33,8 @@ async def reached(service: RunningService, path: str, status: str, count: int) -
 
 @pytest.mark.long
 async def test_a_batch_goes_on_after_a_kill_of_the_api_and_the_worker(tmp_path: Path) -> None:
-    slow = slow_at("iterations/2/critique", 0.3)
-    async with running_service(tmp_path, slow, concurrency=SLOTS, lease_s=1) as service:
+    hanging = hanging_at("iterations/2/critique")
+    async with running_service(tmp_path, hanging, concurrency=SLOTS) as service:
         lines = [json.dumps({"custom_id": f"{it}", "request": REQUEST}) for it in range(REQUESTS)]
         answer = await service.client.post(
             "/v1/batches",
@@ -48,6 +48,7 @@ async def test_a_batch_goes_on_after_a_kill_of_the_api_and_the_worker(tmp_path: 
             process.kill()
             process.wait()
         assert before["counts"]["passed"] < REQUESTS
+        service.models.behaviour = improving
         service.start("app.cli", "api")
         service.worker()
         batch = await reached(service, path, "passed", REQUESTS)

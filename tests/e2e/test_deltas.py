@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,7 +16,7 @@ from app.contract.drafts import EXACT_MARK
 from app.store.redis.keys import WATCHED
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, improving, streamed
 from tests.e2e.running_service import RunningService, frozen, running_service
-from tests.e2e.scripted_models import key_of
+from tests.e2e.scripted_models import answering, key_of
 from tests.models.calls import RecordingBehaviour
 from tests.waiting import TIMEOUT_S
 
@@ -64,6 +64,22 @@ async def watched_from_its_start(
         yield refinement_id, stream
 
 
+async def watched_until(
+    service: RunningService, is_enough: Callable[[list[Sent]], bool]
+) -> tuple[str, list[Sent]]:
+    """Return a refinement and its stream once enough was seen of a text in the making.
+
+    A worker that has to wait for the processor reads much of a text at once.
+    """
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            with slow_words(service):
+                async with watched_from_its_start(service, max_iterations=2) as (made, stream):
+                    sent = [it async for it in stream]
+            if is_enough(sent):
+                return made, sent
+
+
 @asynccontextmanager
 async def watching(
     service: RunningService, refinement_id: str, **query: str
@@ -109,11 +125,10 @@ async def test_a_watcher_sees_the_draft_grow_and_the_journal_as_ever(
     service: RunningService,
 ) -> None:
     service.models.behaviour = behaviour = RecordingBehaviour(improving)
-    with slow_words(service):
-        async with watched_from_its_start(service, max_iterations=2) as (refinement_id, stream):
-            sent = [it async for it in stream]
+    refinement_id, sent = await watched_until(
+        service, lambda it: len(set(written(it, REVISION))) > 3
+    )
     texts = written(sent, REVISION)
-    assert len(texts) > 3
     assert all(replied(sent, REVISION).startswith(text) for text in texts)
     assert all(len(one) < len(other) for one, other in pairwise(texts))
     journal = [it for it in sent if it.type != "step.delta"]
@@ -136,6 +151,8 @@ async def test_without_such_a_watcher_no_reply_is_streamed(service: RunningServi
 
 
 async def test_who_comes_late_gets_the_text_from_its_beginning(service: RunningService) -> None:
+    long = chat(" ".join(map(str, range(100_000))))  # it goes on whenever the other one comes
+    service.models.behaviour = answering(lambda key, _: long if key == REVISION else None)
     with slow_words(service, 0.03):
         async with watched_from_its_start(service, max_iterations=2) as (refinement_id, first):
             sent = []
@@ -151,25 +168,25 @@ async def test_who_comes_late_gets_the_text_from_its_beginning(service: RunningS
 
 
 async def test_a_call_that_is_repeated_begins_its_text_anew(service: RunningService) -> None:
-    tries: list[str] = []
+    tries: set[str] = set()
 
     def cut_once(asked: AskedPrompt) -> ModelServerReply:
-        if key_of(asked) != REVISION or tries:
+        key = asked.header("Idempotency-Key") or ""
+        if key_of(asked) != REVISION or key in tries:
             return improving(asked)
-        tries.append(REVISION)
+        tries.add(key)
         pieces = streamed(improving(asked), asked).pieces[:80]
         return ModelServerReply(
             body=b"".join(pieces), headers=(("Content-Type", "text/event-stream"),), pieces=pieces
         )
 
+    def beginnings(sent: list[Sent]) -> int:
+        deltas = [it.data for it in sent if it.type == "step.delta"]
+        return [(it["key"], it["offset"]) for it in deltas].count((REVISION, 0))
+
     service.models.behaviour = cut_once
-    with slow_words(service):
-        async with watched_from_its_start(service, max_iterations=2) as (_, stream):
-            sent = [it async for it in stream]
-    offsets = [
-        it.data["offset"] for it in sent if it.type == "step.delta" and it.data["key"] == REVISION
-    ]
-    assert offsets.count(0) == 2
+    _, sent = await watched_until(service, lambda it: beginnings(it) > 1)
+    assert beginnings(sent) == 2
     assert replied(sent, REVISION).startswith(written(sent, REVISION)[-1])
 
 

@@ -14,11 +14,12 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from app.cli.processes import free_port, url_of
+from app.cli.processes import url_of
 from app.contract.reviews import ReviewDecision
 from benchmarks.model_replies import draft
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import hanging_at
+from tests.ports import reserved_port
 from tests.waiting import TIMEOUT_S
 
 NULLS = {"draft": None, "criteria": [{"name": "clarity", "description": None, "floor": None}]}
@@ -33,6 +34,7 @@ INITIALIZE = {
     },
 }
 TASK = {"task": "Explain refunds.", "max_iterations": 9}
+CALLS_BEFORE = 2  # iteration 1: a draft and its critique
 
 
 @asynccontextmanager
@@ -125,6 +127,7 @@ async def test_a_call_that_is_cancelled_cancels_the_refinement(service: RunningS
     async with over_stdio(service) as client:
         call = asyncio.create_task(client.call_tool("refine", TASK, progress_callback=note))
         await judged.wait()
+        await service.until(lambda: service.models.counts.calls == CALLS_BEFORE + 1)
         call.cancel()
         await service.until(lambda: service.models.counts.dropped == 1)
     listed = await service.client.get("/v1/refinements?limit=1")
@@ -133,18 +136,18 @@ async def test_a_call_that_is_cancelled_cancels_the_refinement(service: RunningS
 
 @asynccontextmanager
 async def over_http(service: RunningService, token: str) -> AsyncIterator[str]:
-    port = free_port("127.0.0.1")
-    where = ("--server", url_of(service.settings), "--http", str(port), "--token", token)
-    process = service.start("app.cli", "mcp", *where)
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            while not await answers(port):  # noqa: ASYNC110 - another process
-                await asyncio.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.terminate()
-        process.wait()
-        service.processes.remove(process)
+    with reserved_port() as port:
+        where = ("--server", url_of(service.settings), "--http", str(port), "--token", token)
+        process = service.start("app.cli", "mcp", *where)
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                while not await answers(port):  # noqa: ASYNC110 - another process
+                    await asyncio.sleep(0.1)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            process.terminate()
+            process.wait()
+            service.processes.remove(process)
 
 
 async def test_it_serves_http_to_who_has_the_token_and_to_no_other_page(
@@ -174,10 +177,11 @@ async def test_it_serves_http_to_who_has_the_token_and_to_no_other_page(
 
 
 def test_without_a_token_it_makes_one_and_says_so(service: RunningService) -> None:
-    port = free_port("127.0.0.1")
-    command = (sys.executable, "-m", "app.cli", "mcp", "--http", str(port))
-    where = ("--server", url_of(service.settings))
-    with Popen((*command, *where), stderr=PIPE, text=True) as process:
+    command = (sys.executable, "-m", "app.cli", "mcp", "--server", url_of(service.settings))
+    with (
+        reserved_port() as port,
+        Popen((*command, "--http", str(port)), stderr=PIPE, text=True) as process,
+    ):
         assert process.stderr is not None
         said = process.stderr.readline()
         process.terminate()

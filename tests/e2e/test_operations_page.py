@@ -15,6 +15,7 @@ from redis import Redis
 from app.local.embedded import EmbeddedRedis
 from tests.e2e.running_service import running_service
 from tests.local_endpoint import SECRET, THIS_MACHINE, answering_with, endpoint
+from tests.waiting import TIMEOUT_S
 
 pytestmark = pytest.mark.long
 
@@ -44,9 +45,9 @@ async def test_api_workers_and_sender_do_everything_with_the_access_rules_of_the
     settings: dict[str, Any] = {"secret_key": SecretStr(SECRET), "outbound_allow": THIS_MACHINE}
     async with (
         endpoint(answering_with("", 204)) as (url, told, _),
-        running_service(tmp_path, route=as_user, lease_s=2, **settings) as service,
+        running_service(tmp_path, route=as_user, **settings) as service,
     ):
-        service.models.latency_s = 0.2
+        service.models.latency_s = TIMEOUT_S  # none ends before its command comes
         service.start("workers.webhooks")
         client = service.client
         fields = {"metadata": {"ticket": "1"}, "threshold": 1.0}
@@ -58,6 +59,7 @@ async def test_api_workers_and_sender_do_everything_with_the_access_rules_of_the
         assert (await client.patch(f"/v1/refinements/{ids[0]}", json={"threshold": 0.9})).is_success
         assert (await client.post(f"/v1/refinements/{ids[1]}/finish")).is_success
         assert (await client.post(f"/v1/refinements/{ids[2]}/cancel")).is_success
+        service.models.latency_s = 0.2
         service.worker()
         service.processes[1].kill()  # the other one recovers what it held
         reviewed = await service.submit(review={"when": "before_completion"}, max_iterations=1)

@@ -34,7 +34,11 @@ async def focused(page: Page) -> Any:
 
 
 async def reach(page: Page, name: str, key: str = "Tab") -> None:
-    """Press Tab until something whose name begins like this has the focus."""
+    """Press Tab until something whose name begins like this has the focus.
+
+    What is loaded while a key is pressed could push what has the focus out of sight.
+    """
+    await expect(page.get_by_text("Loading")).to_have_count(0)
     passed = []
     for _ in range(MOST_STOPS):
         await page.keyboard.press(key)

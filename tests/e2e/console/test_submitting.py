@@ -44,7 +44,8 @@ async def test_what_is_filled_in_is_submitted_and_can_be_sent_again(
     assert await violations(page) == []
     await page.set_viewport_size(PHONE)
     assert not await scrolls_sideways(page)
-    await page.wait_for_timeout(700)  # until it was kept
+    kept = "Object.values(sessionStorage).some((it) => JSON.parse(it).threshold === 0.7)"
+    await page.wait_for_function(kept)
     await page.reload()
     request = await submitted(page, service)
     assert request["draft"] == HOSTILE
