@@ -15,7 +15,7 @@ from app.store.redis.layout import OF_CLUSTER, layout_of
 from tests.faults.sentinel import HOST, Launcher, ServerProcess
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
 from tests.ports import reserved_port
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 SLOTS = 16_384
 PRIMARIES = 3
@@ -88,7 +88,7 @@ class RedisCluster:
 
     def client(self) -> Redis:
         """Return a client of the node that has the slot, which spells keys as Hone does."""
-        client: Any = SpellingClient.from_url(self.owner_url, socket_timeout=5)
+        client: Any = SpellingClient.from_url(self.owner_url, socket_timeout=TIMEOUT_S)
         client.layout = layout_of(f"{self.url}/{self.cell}")
         return cast("Redis", client)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests.waiting import TIMEOUT_S
 from workers.children.turns import Turns
 
 
@@ -28,5 +29,5 @@ async def test_a_turn_that_is_given_up_goes_to_the_next() -> None:
     first, second, third = (asyncio.create_task(hold(it)) for it in "abc")
     await asyncio.sleep(0)
     second.cancel()
-    assert [await asyncio.wait_for(it, 5) for it in (first, third)] == ["a", "c"]
-    assert await asyncio.wait_for(hold("d"), 5) == "d"
+    assert [await asyncio.wait_for(it, TIMEOUT_S) for it in (first, third)] == ["a", "c"]
+    assert await asyncio.wait_for(hold("d"), TIMEOUT_S) == "d"

@@ -130,6 +130,12 @@ class RunningService:
                 assert not ended, _logs(self)
                 await asyncio.sleep(0.1)
 
+    async def asked_to_leave(self, worker: subprocess.Popen[bytes]) -> None:
+        """Have a worker take no more work, and return once it has said so."""
+        (log,) = self.logs.glob(f"{self.processes.index(worker)}-*.log")
+        worker.send_signal(signal.SIGTERM)
+        await self.until(lambda: b"shutting down" in log.read_bytes())
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Return once something has come true that no event shows."""
         async with asyncio.timeout(TIMEOUT_S):

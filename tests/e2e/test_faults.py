@@ -40,8 +40,8 @@ async def test_a_worker_hands_its_refinement_back_at_sigterm(tmp_path: Path) -> 
         refinement_id = await service.submit()
         await service.until(lambda: service.models.counts.calls == 3)
         leaving = service.processes[-1]
-        leaving.send_signal(signal.SIGTERM)
-        released.set()  # the signal was there before
+        await service.asked_to_leave(leaving)
+        released.set()
         await service.until(lambda: leaving.poll() == 0)
         assert (await service.get(refinement_id))["status"] == "running"
         service.worker()

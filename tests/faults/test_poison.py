@@ -1,11 +1,12 @@
 """A refinement that kills the process that plays it harms no other: real workers, real children."""
 
-import signal
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.running_service import RunningService, running_service
+from tests.e2e.scripted_models import held_at
 from tests.faults.poison import MODULE, run_poisoned
 from tests.processes import descendants, is_alive
 from tests.waiting import TIMEOUT_S
@@ -48,10 +49,13 @@ async def test_children_end_with_their_worker_and_hand_back_when_it_leaves(tmp_p
             worker.wait()
             await gone(service, child)
             service.worker()
+        released = asyncio.Event()
+        service.models.behaviour = held_at("iterations/1/draft", released)
         service.models.latency_s = 1.0
         await called(service, 4)
         leaving = service.processes[-1]
-        leaving.send_signal(signal.SIGTERM)
+        await service.asked_to_leave(leaving)
+        released.set()
         await service.until(lambda: leaving.poll() == 0)
         assert (await service.get(refinement_id))["status"] == "running"
         service.worker()
