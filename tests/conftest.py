@@ -15,6 +15,7 @@ from redis import Redis
 
 from app.local.embedded import EmbeddedRedis, RedisNotFound, find_redis
 from tests.servers import MISSING, find_oldest
+from tests.waiting import TIMEOUT_S
 
 # Examples that tests put into a copy of the repository.
 collect_ignore = ["extending"]
@@ -121,6 +122,6 @@ def redis_server(
 @pytest.fixture
 def redis_url(redis_server: EmbeddedRedis) -> str:
     """The address of that server, with nothing in it."""
-    with Redis.from_url(redis_server.url) as client:
+    with Redis.from_url(redis_server.url, socket_timeout=TIMEOUT_S) as client:
         client.flushall()
     return redis_server.url

@@ -19,6 +19,7 @@ from tests.cli.conftest import Run
 from tests.store.store_harness import TENANT
 from tests.store.test_archive import archive_now
 from tests.store.test_packing import succeeded
+from tests.waiting import TIMEOUT_S
 
 pytest.importorskip("obstore")
 
@@ -42,7 +43,7 @@ async def archived(group: CellGroup, cell: int, count: int = 1) -> list[str]:
     async with (
         open_store(settings, QUEUE) as store,
         open_worker_store(settings, QUEUE, f"w{cell}") as worker,
-        Redis.from_url(group.servers[cell].url) as redis,
+        Redis.from_url(group.servers[cell].url, socket_timeout=TIMEOUT_S) as redis,
     ):
         for _ in range(count):
             held = await succeeded(store, worker)

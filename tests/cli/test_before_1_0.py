@@ -41,7 +41,10 @@ def data_dir(tmp_path: Path) -> Path:
 @pytest.fixture
 def old(data_dir: Path) -> Iterator[Redis]:
     """The Redis of that directory."""
-    with EmbeddedRedis(data_dir) as server, Redis.from_url(server.url) as client:
+    with (
+        EmbeddedRedis(data_dir) as server,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         yield client
 
 
@@ -100,5 +103,5 @@ def test_processes_that_start_at_once_on_an_empty_redis_mark_it_once(redis_url: 
     environment = os.environ | {"HONE_REDIS_URL": redis_url}
     started = [subprocess.Popen(command, env=environment) for _ in range(3)]
     assert [process.wait(TIMEOUT_S) for process in started] == [0, 0, 0]
-    with Redis.from_url(redis_url) as client:
+    with Redis.from_url(redis_url, socket_timeout=TIMEOUT_S) as client:
         assert client.get("hone:1:format") == b"1.0"

@@ -21,7 +21,7 @@ from tests.cli.scripted_server import CannedResponse, ScriptedApi
 from tests.faults.sentinel import Launcher
 from tests.ports import reserved_port
 from tests.redis_cluster import redis_cluster
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 pytestmark = pytest.mark.long
 
@@ -41,7 +41,7 @@ def found(output: str, subject: str) -> list[tuple[str, str, str]]:
 @contextmanager
 def configured(redis_url: str, name: str, value: str) -> Iterator[None]:
     """Change one setting of the server of the tests for a while."""
-    with Redis.from_url(redis_url, decode_responses=True) as redis:
+    with Redis.from_url(redis_url, decode_responses=True, socket_timeout=TIMEOUT_S) as redis:
         before = redis.config_get(name)[name]
         redis.config_set(name, value)
         yield
@@ -67,7 +67,7 @@ def test_a_running_service_is_found_to_work(hone: Run, tmp_path: Path) -> None:
         assert (level, "offline:editor answered" in text) == ("ok", True)
         ((level, text, _),) = found(seen.stdout, "api")
         assert (level, "is ready" in text) == ("ok", True)
-        with Redis.from_url(url_of_running(tmp_path)) as redis:
+        with Redis.from_url(url_of_running(tmp_path), socket_timeout=TIMEOUT_S) as redis:
             redis.config_set("appendfsync", "no")
             redis.zadd(keys.WORKERS, {"another": (time.time() + 60) * 1000})
             redis.hset("rq:worker:another", "hone_release", "0.0.9")
@@ -109,7 +109,7 @@ def test_a_command_that_redis_lacks_is_a_failure(hone: Run, tmp_path: Path) -> N
 
 def test_what_prevents_work_is_a_failure(hone: Run, redis_url: str) -> None:
     where = {"HONE_REDIS_URL": redis_url, "HONE_HOST": "0.0.0.0", **NOBODY}
-    with Redis.from_url(redis_url) as client:
+    with Redis.from_url(redis_url, socket_timeout=TIMEOUT_S) as client:
         client.set(keys.FORMAT, "1.0")  # it was used before it was full
     with configured(redis_url, "maxmemory", "1mb"):
         seen = hone("doctor", "--json", HONE_MODEL="openai:gpt-5-mini", **where)

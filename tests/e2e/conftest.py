@@ -65,7 +65,7 @@ async def service(shared_service: RunningService) -> AsyncIterator[RunningServic
     """
     shared_service.models.behaviour = improving
     shared_service.models.reset()
-    async with Redis.from_url(shared_service.redis.url) as redis:
+    async with Redis.from_url(shared_service.redis.url, socket_timeout=TIMEOUT_S) as redis:
         await redis.delete(keys.trust(OPERATOR), *await redis.keys(keys.LEARNT + "*"))
     yield shared_service
     await shared_service.erase_unfinished()

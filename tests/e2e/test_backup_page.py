@@ -12,6 +12,7 @@ from app.local.embedded import EmbeddedRedis
 from benchmarks.model_replies import draft
 from tests.e2e.running_service import RunningService, running_service
 from tests.e2e.scripted_models import hanging_at
+from tests.waiting import TIMEOUT_S
 
 pytestmark = pytest.mark.long
 
@@ -21,7 +22,7 @@ FILES, SNAPSHOT = "appendonlydir", "dump.rdb"
 
 async def copy_of(redis: EmbeddedRedis, data: Path, to: Path) -> None:
     """Copy the append-only file while it is written, as docs/operations.md says."""
-    with Redis.from_url(redis.url) as client:
+    with Redis.from_url(redis.url, socket_timeout=TIMEOUT_S) as client:
         client.config_set("auto-aof-rewrite-percentage", 0)
         while client.info("persistence")["aof_rewrite_in_progress"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -31,7 +32,7 @@ async def copy_of(redis: EmbeddedRedis, data: Path, to: Path) -> None:
 
 async def snapshot_of(redis: EmbeddedRedis, data: Path, to: Path) -> None:
     """Have a snapshot written, and copy it."""
-    with Redis.from_url(redis.url) as client:
+    with Redis.from_url(redis.url, socket_timeout=TIMEOUT_S) as client:
         client.bgsave()
         while client.info("persistence")["rdb_bgsave_in_progress"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -41,7 +42,10 @@ async def snapshot_of(redis: EmbeddedRedis, data: Path, to: Path) -> None:
 
 async def begin_append_only_file(data: Path) -> None:
     """Start from a snapshot, and write an append-only file, as docs/operations.md says."""
-    with EmbeddedRedis(data, aof=False) as redis, Redis.from_url(redis.url) as client:
+    with (
+        EmbeddedRedis(data, aof=False) as redis,
+        Redis.from_url(redis.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         client.config_set("appendonly", "yes")
         while client.info("persistence")["aof_rewrite_in_progress"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -61,7 +65,10 @@ async def test_other_services_go_on_from_copies_of_a_busy_one(tmp_path: Path) ->
         await snapshot_of(service.redis, data, snapshot)
         after = await service.submit()
     shutil.copytree(snapshot, tmp_path / "alone")
-    with EmbeddedRedis(tmp_path / "alone") as redis, Redis.from_url(redis.url) as client:
+    with (
+        EmbeddedRedis(tmp_path / "alone") as redis,
+        Redis.from_url(redis.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         assert client.dbsize() == 0  # as the page warns
     await begin_append_only_file(snapshot)
     for path in (copy.parent, snapshot.parent):

@@ -50,7 +50,9 @@ async def watched_from_its_start(
 ) -> AsyncIterator[tuple[str, AsyncIterator[Sent]]]:
     """Submit a refinement whose worker knows of the watcher before it begins."""
     async with AsyncExitStack() as stack, asyncio.timeout(TIMEOUT_S):
-        redis = await stack.enter_async_context(Redis.from_url(service.redis.url))
+        redis = await stack.enter_async_context(
+            Redis.from_url(service.redis.url, socket_timeout=TIMEOUT_S)
+        )
         while not (await redis.pubsub_numsub(WATCHED))[0][1]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         announced = await stack.enter_async_context(redis.pubsub())

@@ -135,7 +135,7 @@ async def test_erasing_one_text_erases_each_proposal_made_from_it_with_all_that_
     await reviewed(service, "erased")
     first, again = [await proposal(service, "erased") for _ in range(2)]
     written_from = [each["refinement"] for each in first["evidence"]]
-    with redis.Redis.from_url(service.redis.url) as server:
+    with redis.Redis.from_url(service.redis.url, socket_timeout=TIMEOUT_S) as server:
         assert any("bout: erased" in kept for kept in traces(server).values())
         await service.client.delete(f"/v1/refinements/{written_from[0]}")
         for each in (first, again):
@@ -170,7 +170,7 @@ async def test_a_process_that_died_between_two_states_has_no_work_done_twice(
         before = (await service.client.get("/v1/refinements", params=played)).json()["data"]
         service.processes[0].kill()  # it would note the facts that it still knows
         service.processes[0].wait()
-        async with Redis.from_url(service.redis.url) as redis:
+        async with Redis.from_url(service.redis.url, socket_timeout=TIMEOUT_S) as redis:
             (facts,) = await redis.keys(keys.PROPOSALS + f"*:{found['id']}")
             await redis.hdel(facts, "written", "playing", "judging", "proof")
         service.start("app.cli", "api")

@@ -34,7 +34,7 @@ async def test_api_workers_and_sender_do_everything_with_the_access_rules_of_the
     @contextmanager
     def as_user(redis: EmbeddedRedis) -> Iterator[str]:
         name, *rules = access_rules()
-        with Redis.from_url(redis.url, decode_responses=True) as admin:
+        with Redis.from_url(redis.url, decode_responses=True, socket_timeout=TIMEOUT_S) as admin:
             admin.execute_command("ACL SETUSER", name, "reset", *rules)
             yield redis.url.replace("unix://", f"unix://{name}:secret@")
             denied = {(entry["reason"], entry["object"]) for entry in admin.acl_log()}

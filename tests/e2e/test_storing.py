@@ -28,7 +28,7 @@ async def test_no_key_has_any_text_once_the_result_was_delivered(service: Runnin
     done = await service.client.post("/v1/refinements", json=REQUEST, headers=prefer)
     assert (done.status_code, done.json()["status"]) == (200, "succeeded"), done.text
     assert done.json()["result"]["outputs"].keys() == {MARK}
-    with Redis.from_url(service.redis.url) as redis:
+    with Redis.from_url(service.redis.url, socket_timeout=TIMEOUT_S) as redis:
         async with asyncio.timeout(TIMEOUT_S):
             while any(MARK in it + held for it, held in traces(redis).items()):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)

@@ -18,7 +18,7 @@ MANY = 30
 
 def parked(service: RunningService) -> int:
     """Return how many refinements wait for the model without a worker."""
-    with Redis.from_url(service.redis.url) as client:
+    with Redis.from_url(service.redis.url, socket_timeout=TIMEOUT_S) as client:
         return int(client.zcard(keys.PARKED_OF + "default:openai:test"))
 
 

@@ -69,7 +69,7 @@ async def test_refinements_of_the_later_version_wait_for_its_workers(tmp_path: P
     later = later_version(tmp_path / "later")
     async with running_service(tmp_path / "service", workers=0) as service:
         ids = [await service.submit() for _ in range(3)]
-        with Redis.from_url(service.redis.url) as client:
+        with Redis.from_url(service.redis.url, socket_timeout=TIMEOUT_S) as client:
             for refinement_id in ids:  # as the API of the later version stores them
                 client.hset(keys.SUMMARY + refinement_id, "engine_version", str(LATER_VERSION))
         service.worker()

@@ -26,7 +26,7 @@ from app.local.embedded import (
 )
 from tests.processes import killed_at_the_end
 from tests.servers import oldest_server
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -48,14 +48,23 @@ def _can_start(data_dir: Path) -> bool:
 
 
 def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
-    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
+    with (
+        EmbeddedRedis(tmp_path) as server,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         client.set("kept", "yes")
-    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
+    with (
+        EmbeddedRedis(tmp_path) as server,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         assert client.get("kept") == b"yes"
 
 
 def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
-    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
+    with (
+        EmbeddedRedis(tmp_path) as server,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         client.set("kept", "yes")
         os.kill(server.pid, signal.SIGKILL)
         assert eventually(lambda: not server.is_running)
@@ -64,7 +73,10 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
 
 
 def test_it_runs_with_the_settings_that_durability_needs(tmp_path: Path) -> None:
-    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
+    with (
+        EmbeddedRedis(tmp_path) as server,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         settings = client.config_get("*")
     assert settings["appendonly"] == "yes"
     assert settings["appendfsync"] == "everysec"
@@ -88,7 +100,10 @@ def test_a_second_server_is_refused_with_the_pid_of_the_first(tmp_path: Path) ->
 
 def test_a_path_too_long_for_a_socket_still_works(tmp_path: Path) -> None:
     data_dir = tmp_path / ("x" * 120)
-    with EmbeddedRedis(data_dir) as server, Redis.from_url(server.url) as client:
+    with (
+        EmbeddedRedis(data_dir) as server,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         assert client.ping()
     assert not Path(server.url.removeprefix("unix://")).parent.exists()
 
@@ -143,7 +158,7 @@ def test_the_files_of_the_oldest_server_are_taken_over(
     oldest = oldest_server()
     with (
         EmbeddedRedis(tmp_path, binary=oldest) as server,
-        Redis.from_url(server.url) as client,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
     ):
         client.xadd("journal", {"entry": "first"})
         if rewritten:
@@ -152,7 +167,10 @@ def test_the_files_of_the_oldest_server_are_taken_over(
         client.xadd("journal", {"entry": "second"})
     if not recorded:
         (tmp_path / "redis" / "version").unlink()
-    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
+    with (
+        EmbeddedRedis(tmp_path) as server,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         assert client.xlen("journal") == 2
 
 
@@ -160,13 +178,16 @@ def test_a_server_that_would_start_empty_beside_newer_files_is_refused(tmp_path:
     oldest, newer = oldest_server(), find_redis(search_path="")
     with (
         EmbeddedRedis(tmp_path, binary=newer) as server,
-        Redis.from_url(server.url) as client,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
     ):
         client.set("kept", "yes")
     RedisHome(tmp_path).record(oldest.version)  # as if killed while it took the directory over
     with pytest.raises(DataFromNewerServer):
         EmbeddedRedis(tmp_path, binary=oldest)
-    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
+    with (
+        EmbeddedRedis(tmp_path) as server,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         assert client.get("kept") == b"yes"
 
 
@@ -174,11 +195,17 @@ def test_a_server_that_would_start_empty_beside_newer_files_is_refused(tmp_path:
 def test_a_directory_without_a_whole_record_is_taken_over(
     tmp_path: Path, record: str | None
 ) -> None:
-    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
+    with (
+        EmbeddedRedis(tmp_path) as server,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         client.set("kept", "yes")
     version = tmp_path / "redis" / "version"
     version.unlink() if record is None else version.write_text(record)
-    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
+    with (
+        EmbeddedRedis(tmp_path) as server,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         assert client.get("kept") == b"yes"
     assert Version.parse(version.read_text()) == find_redis().version
 
@@ -348,7 +375,7 @@ def test_a_directory_in_which_nothing_can_be_created_is_refused() -> None:
 def test_its_memory_is_limited_as_asked(tmp_path: Path, given: int, limit: str) -> None:
     with (
         EmbeddedRedis(tmp_path, maxmemory=given) as server,
-        Redis.from_url(server.url) as client,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
     ):
         assert client.config_get("maxmemory")["maxmemory"] == limit
 
@@ -359,5 +386,8 @@ def test_its_memory_is_limited_to_a_quarter_of_the_container(tmp_path: Path) -> 
     assert default_maxmemory(tmp_path) == unlimited
     (tmp_path / "memory.max").write_text("400000000\n")
     assert default_maxmemory(tmp_path) == 100_000_000
-    with EmbeddedRedis(tmp_path) as server, Redis.from_url(server.url) as client:
+    with (
+        EmbeddedRedis(tmp_path) as server,
+        Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client,
+    ):
         assert int(client.config_get("maxmemory")["maxmemory"]) == default_maxmemory()

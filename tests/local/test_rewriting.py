@@ -10,7 +10,7 @@ from app.local.embedded import EmbeddedRedis
 from app.store.administration import LogRewriter
 from app.store.redis import keys
 from app.store.redis.scripts import SCRIPTS
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 MARK = b"a text that nobody must find"
 ID = "ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB"
@@ -25,7 +25,7 @@ def server(tmp_path: Path) -> Iterator[EmbeddedRedis]:
 
 @pytest.fixture
 def client(server: EmbeddedRedis) -> Iterator[Redis]:
-    with Redis.from_url(server.url) as client:
+    with Redis.from_url(server.url, socket_timeout=TIMEOUT_S) as client:
         yield client
 
 

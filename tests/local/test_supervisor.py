@@ -12,7 +12,7 @@ from redis import Redis
 from app.local.embedded import EmbeddedRedis
 from app.local.supervisor import Backoff, Keeper, Program, Supervisor
 from tests.processes import is_alive, killed_at_the_end
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -115,7 +115,7 @@ def test_a_crashed_program_is_started_again() -> None:
 def test_a_dead_redis_is_started_again_with_its_data(tmp_path: Path) -> None:
     redis = EmbeddedRedis(tmp_path)
     with (
-        Redis.from_url(redis.url) as client,
+        Redis.from_url(redis.url, socket_timeout=TIMEOUT_S) as client,
         Supervisor([], CollectedOutput(), redis=redis, backoff=Backoff(first_s=0)) as supervisor,
     ):
         client.set("kept", "yes")

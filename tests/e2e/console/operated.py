@@ -15,6 +15,7 @@ from app.store import open_store
 from app.store.redis import keys
 from tests.e2e.running_service import RunningService, running_service
 from tests.store.store_harness import stored_sums
+from tests.waiting import TIMEOUT_S
 
 SETTINGS = ("cost", "insights", "presets", "webhooks", "keys", "tenants", "audit")
 """The pages that have figures, or change settings."""
@@ -42,7 +43,7 @@ async def operated(
 
 async def spend(service: RunningService) -> None:
     """Write down what a dollar and more a day was spent on, as workers would have."""
-    async with Redis.from_url(service.redis.url) as redis:
+    async with Redis.from_url(service.redis.url, socket_timeout=TIMEOUT_S) as redis:
         for ago in range(DAYS):
             day = datetime.now(UTC).date() - timedelta(days=ago)
             endings = {"passed": 3, "best_effort": 1}
