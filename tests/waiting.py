@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
 
 TIMEOUT_S = 150.0
 
@@ -14,3 +15,10 @@ def eventually(condition: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def today() -> date:
+    """Return the day in UTC; in its last minute wait for the next, so that a test has one day."""
+    while (soon := datetime.now(UTC) + timedelta(minutes=1)).date() != datetime.now(UTC).date():
+        time.sleep(60 - soon.timestamp() % 60)
+    return soon.date()

@@ -1,7 +1,7 @@
 """`GET /v1/statistics?of=insights`, and how its figures follow from what refinements added."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import httpx
 import pytest
@@ -24,9 +24,9 @@ from app.store.redis import keys
 from tests.api.api_client import problem, submitted
 from tests.api.test_gains import two_revisions
 from tests.store.store_harness import COMPLETED, SUCCEEDED, count_ended
+from tests.waiting import today
 
 NAMED = ("criterion 0", "criterion 1")
-TODAY = datetime.now(UTC).date()
 
 
 def added_by(*changes: float) -> Sums:
@@ -136,7 +136,7 @@ async def ended(api: httpx.AsyncClient, worker: WorkerStore, **days_ago: Sums) -
     additions = [
         replace(
             addition,
-            key=keys.statistics("insights", "default", TODAY - timedelta(days=int(name[1:]))),
+            key=keys.statistics("insights", "default", today() - timedelta(days=int(name[1:]))),
         )
         for name, sums in days_ago.items()
         for addition in insight_additions(
@@ -154,8 +154,9 @@ async def test_the_sums_of_many_days_are_shown_together(
 ) -> None:
     await ended(api, worker, d0=added_by(0.1), d40=added_by(0.2))
     await ended(api, worker, d0=added_by(0.3), d200=added_by(0.9))
+    day = today()
     found = (await api.get("/v1/statistics?of=insights")).json()
-    assert found["since"] == (TODAY - timedelta(days=89)).isoformat()
+    assert found["since"] == (day - timedelta(days=89)).isoformat()
     model, step = found["data"]
     assert (model["by"], model["value"], step["by"]) == ("model", "openai:m", "step")
     assert (step["cases"], step["refinements"], step["gain"]["mean"]) == (3, 3, 0.2)
@@ -165,7 +166,7 @@ async def test_insights_are_selected_by_grouping_and_first_day(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
     await ended(api, worker, d1=added_by(0.1), d40=added_by(0.3))
-    since = (TODAY - timedelta(days=7)).isoformat()
+    since = (today() - timedelta(days=7)).isoformat()
     found = (
         await api.get("/v1/statistics", params={"of": "insights", "by": "step", "since": since})
     ).json()

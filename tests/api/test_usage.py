@@ -3,7 +3,7 @@
 import csv
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any, cast
 
 import httpx
@@ -33,7 +33,7 @@ from tests.store.store_harness import (
     count_ended,
     stored_sums,
 )
-from tests.waiting import TIMEOUT_S
+from tests.waiting import TIMEOUT_S, today
 
 GPT, CLAUDE = "openai:gpt-5-mini", "anthropic:claude-sonnet-5"
 USED = {GPT: ModelUse(2, 30, 20, 10, 500_000_000, 0), CLAUDE: ModelUse(1, 9, 8, 0, 0, 1)}
@@ -241,9 +241,9 @@ async def test_what_models_achieved_is_shown_as_json_alone(
 async def test_more_groups_than_anybody_reads_are_refused(
     api: httpx.AsyncClient, keyring: Keyring, redis: Redis
 ) -> None:
-    today = datetime.now(UTC).date()
+    last = today()
     for n in range(MOST_GROUPS // 1_000 + 1):
-        day = today - timedelta(days=n)
+        day = last - timedelta(days=n)
         number = (day - date(1970, 1, 1)).days
         cells = {f"passed s k openai:m{n}": stored_sums(1, 1, 1, 1, 0, 0, 0) for n in range(1_000)}
         await redis.hset(

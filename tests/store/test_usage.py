@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 import pytest
 from redis.asyncio import Redis
@@ -38,12 +38,13 @@ from tests.store.store_harness import (
     step,
     stored_sums,
 )
+from tests.waiting import today
 
 GPT, CLAUDE = "openai:gpt-5-mini", "anthropic:claude sonnet"
 USED = {GPT: ModelUse(2, 30, 20, 10, 500_000_000, 0), CLAUDE: ModelUse(1, 9, 8, 0, 0, 1)}
 HAS_USED = replace(JUDGED, used=USED)
 KEY = "key_3f8k2m9q7w1x"
-TODAY = datetime.now(UTC).date()
+A_DAY = timedelta(days=1)
 ONE_ENDING = stored_sums(1, 0, 0, 0, 0, 0, 0)
 
 Ending = Callable[[Store, WorkerStore, Redis, HeldClaim], Awaitable[object]]
@@ -53,7 +54,8 @@ Counted = dict[tuple[str, str, str], tuple[int, ModelUse]]
 async def counted(store: Store, worker: WorkerStore, tenant: str = TENANT) -> Counted:
     """Return endings and uses by key, model and outcome."""
     await count_ended(worker)
-    *_, days = await store.statistics.days(tenant, TODAY, TODAY + timedelta(days=1), 1)
+    day = today()
+    *_, days = await store.statistics.days(tenant, day - A_DAY, day + A_DAY, 1)
     found = await store.statistics.usage_of(days)
     assert {cell.strategy for cell, _, _ in found} <= {"iterative"}
     return {(cell.key, cell.model, cell.outcome): (n, use) for cell, n, use in found}
@@ -222,7 +224,7 @@ async def test_it_stays_counted_when_the_refinement_goes(
 async def test_a_full_day_adds_further_models_and_keys_to_others(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
-    day, ones = keys.statistics("usage", TENANT, TODAY), stored_sums(1, 1, 1, 1, 0, 0, 0)
+    day, ones = keys.statistics("usage", TENANT, today()), stored_sums(1, 1, 1, 1, 0, 0, 0)
     await redis.hset(day, mapping={f"failed s k m{n}": ones for n in range(MOST_SUMS)})
     for api_key in ("key_1", "key_2"):
         created = await store.create(replace(new(), api_key=api_key), None)
@@ -249,28 +251,29 @@ async def test_large_sums_stay_exact(store: Store, worker: WorkerStore) -> None:
 async def test_usage_is_deleted_after_the_days_for_which_it_is_kept(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
-    epoch = date(1970, 1, 1)
+    epoch, until = date(1970, 1, 1), today()
     for age in (399, 400):
-        day = TODAY - timedelta(days=age)
+        day = until - timedelta(days=age)
         number = (day - epoch).days
         await redis.hset(keys.statistics("usage", TENANT, day), "passed iterative - ", ONE_ENDING)
         await redis.zadd(keys.STATISTICS, {f"{TENANT}:{number}": number})
     await be_up(redis)
     await worker.recover(include_queued=False)
-    *_, days = await store.statistics.days(TENANT, epoch, TODAY, 1)
-    assert days == [(TENANT, TODAY - timedelta(days=399))]
+    *_, days = await store.statistics.days(TENANT, epoch, until, 1)
+    assert days == [(TENANT, until - timedelta(days=399))]
     assert len(await redis.keys(keys.STATISTICS + ":*")) == 1
 
 
 async def test_the_usage_of_a_tenant_goes_with_the_tenant(
     store: Store, worker: WorkerStore, redis: Redis
 ) -> None:
+    day = today()
     for tenant in ("acme", "acme-2"):
         created = await store.create(new(tenant), None)
         await store.cancel(tenant, created.id)
     await count_ended(worker)
     await store.access.forget_tenant("acme")
-    *_, days = await store.statistics.days(None, TODAY, TODAY, 1)
+    *_, days = await store.statistics.days(None, day, day, 1)
     assert [tenant for tenant, _ in days] == ["acme-2"]
     assert len(await redis.keys(keys.STATISTICS + "*")) == 2
 

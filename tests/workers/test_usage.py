@@ -12,6 +12,7 @@ from app.contract.statistics import NO_USE, ModelUse
 from app.contract.status import Status
 from app.contract.waiting import Waiting, own_key_name
 from tests.store.store_harness import count_ended
+from tests.waiting import today
 from tests.workers.judging_cases import EVERY
 from tests.workers.refinement_harness import (
     TENANT,
@@ -27,7 +28,7 @@ from workers.play.replay import Replay
 PRICED = Usage(calls=1, input_tokens=13, output_tokens=5, cached_tokens=2, cost_usd=0.000000123)
 UNPRICED = PRICED.model_copy(update={"cost_usd": None})
 LOST = Usage(calls=1, input_tokens=7, output_tokens=3)
-TODAY = datetime.now(UTC).date()
+A_DAY = timedelta(days=1)
 
 Uses = dict[str, ModelUse]
 
@@ -35,7 +36,8 @@ Uses = dict[str, ModelUse]
 async def counted(harness: RefinementHarness) -> tuple[int, Uses]:
     """Return how many endings were counted, and the use of each model."""
     await count_ended(harness.worker_store)
-    *_, days = await harness.store.statistics.days(TENANT, TODAY, TODAY + timedelta(days=1), 1)
+    day = today()
+    *_, days = await harness.store.statistics.days(TENANT, day - A_DAY, day + A_DAY, 1)
     endings, used = 0, defaultdict[str, ModelUse](lambda: NO_USE)
     for cell, number, use in await harness.store.statistics.usage_of(days):
         endings += number if not cell.model else 0
