@@ -1,5 +1,6 @@
 """Waiting for what other processes do, within a bound that only a failure reaches."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -15,6 +16,24 @@ def eventually(condition: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def skipping_clock() -> Callable[[float], None]:
+    """Return what lets seconds pass at once for everything on the running event loop."""
+    loop = asyncio.get_running_loop()
+    real, ahead_s = loop.time, [0.0]
+    vars(loop)["time"] = lambda: real() + ahead_s[0]
+
+    def skip(seconds: float) -> None:
+        ahead_s[0] += seconds
+
+    return skip
+
+
+async def turns(number: int = 100) -> None:
+    """Let the event loop turn so often: what has arrived at a socket is read by then."""
+    for _ in range(number):
+        await asyncio.sleep(0)
 
 
 def today() -> date:

@@ -1,5 +1,6 @@
 """Streamed replies: as servers really send them, and as they fail."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,8 @@ import pytest
 from app.contract.budget import tokens_in
 from benchmarks.model_replies import NOT_JSON, RESET, ModelServerReply, chat, events, refusal
 from tests.models.calls import REPLY_BYTES, RETRY_POLICY, RecordingBehaviour, call, in_turn, serving
+from tests.models.test_faults import until
+from tests.waiting import skipping_clock, turns
 from workers.models.anthropic import Anthropic
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall, ModelError, ModelRefused, NotServed
@@ -401,10 +404,15 @@ async def test_an_error_about_an_upstream_server_is_not_about_streaming() -> Non
 
 
 async def test_a_long_stream_may_take_longer_than_a_call_that_comes_whole() -> None:
-    slow = replace(sent([*WORDS, USAGE]), every_s=0.3)
-    retry_policy = replace(RETRY_POLICY, total_s=1.0)
-    async with serving(in_turn(slow), retry_policy=retry_policy) as (model, _):
-        assert (await model.complete(long_call())).text == TEXT
+    skip = skipping_clock()
+    slow = replace(sent([*WORDS, USAGE]), every_s=RETRY_POLICY.total_s / 3)
+    async with serving(in_turn(slow)) as (model, server):
+        calling = asyncio.create_task(model.complete(long_call()))
+        await until(lambda: server.counts.in_flight == 1)
+        while not calling.done():
+            skip(slow.every_s)
+            await turns()
+        assert calling.result().text == TEXT
 
 
 async def test_a_stream_that_falls_silent_is_given_up() -> None:
@@ -416,12 +424,15 @@ async def test_a_stream_that_falls_silent_is_given_up() -> None:
 
 
 async def test_a_model_whose_whole_reply_took_too_long_is_streamed_from_then_on() -> None:
-    late = replace(chat(TEXT), delay_s=30.0)
+    skip = skipping_clock()
+    late = replace(chat(TEXT), delay_s=2 * RETRY_POLICY.total_s)
     behaviour = RecordingBehaviour(in_turn(late, sent([*WORDS, USAGE])))
-    retry_policy = replace(RETRY_POLICY, total_s=0.5)
-    async with serving(behaviour, retry_policy=retry_policy) as (model, _):
+    async with serving(behaviour) as (model, server):
+        calling = asyncio.create_task(model.complete(call()))
+        await until(lambda: server.counts.in_flight == 1)
+        skip(RETRY_POLICY.total_s)
         with pytest.raises(NotServed):
-            await model.complete(call())
+            await calling
         assert (await model.complete(call())).text == TEXT
     assert ["stream" in it.json for it in behaviour.asked] == [False, True]
 
