@@ -7,6 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 
 TIMEOUT_S = 150.0
 
+LEASE_S = 600.0
+"""A lease that no process outlives by being paused; half of one, after an outage, neither."""
+
 
 def eventually(condition: Callable[[], bool]) -> bool:
     """Return whether `condition` became true within `TIMEOUT_S`."""

@@ -18,7 +18,7 @@ from app.service.watching import Shutdown
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
 from app.store.redis import keys
-from tests.waiting import TIMEOUT_S, eventually
+from tests.waiting import LEASE_S, TIMEOUT_S, eventually
 
 
 @contextmanager
@@ -60,6 +60,7 @@ def settings(redis_server: EmbeddedRedis) -> Settings:
     return Settings(
         redis_url=redis_server.url,
         redis_timeout_s=TIMEOUT_S,
+        lease_s=LEASE_S,
         port=0,
         max_body_bytes=300_000,
         auth="off",

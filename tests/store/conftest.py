@@ -17,6 +17,7 @@ from app.store.redis.layout import layout_of
 from tests.redis_cluster import RedisCluster, redis_cluster
 from tests.servers import find_oldest
 from tests.store.store_harness import FlakyCommitter, ListQueue
+from tests.waiting import LEASE_S
 
 SERVERS = {"chosen": find_redis} | ({"oldest": find_oldest} if find_oldest() else {})
 
@@ -66,7 +67,7 @@ def settings(redis_url: str, redis_server: EmbeddedRedis | RedisCluster) -> Sett
     with BlockingRedis.from_url(server_url(redis_server)) as client:
         client.set(name(keys.FORMAT), keys.FIRST_RELEASE)
         client.hset(name(keys.SLOTS), "worker-1", "1000")  # so that jobs go to the queue at once
-    return Settings(redis_url=redis_url, redis_timeout_s=60, queue_max=1_000)
+    return Settings(redis_url=redis_url, redis_timeout_s=60, queue_max=1_000, lease_s=LEASE_S)
 
 
 @pytest.fixture

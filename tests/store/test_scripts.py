@@ -52,11 +52,12 @@ from tests.store.store_harness import (
     started,
     submit,
 )
+from tests.waiting import LEASE_S
 
 ScriptArgs = tuple[str | bytes | int, ...]
 ScriptCase = Callable[[Store, WorkerStore, Redis], Awaitable[ScriptArgs]]
 
-LEASE_MS = 5_000
+LEASE_MS = round(LEASE_S * 1000)
 
 
 def _command(refinement_id: str, name: str, *args: str | bytes | int) -> ScriptArgs:

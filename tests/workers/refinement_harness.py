@@ -23,6 +23,7 @@ from app.store.redis.layout import Word
 from app.store.state import NewRefinement
 from tests.engine.scripted_replies import in_marks
 from tests.store.store_harness import count_ended
+from tests.waiting import LEASE_S
 from workers.engine.pipeline import ENGINES_BY_VERSION, StrategyFactory
 from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelReply, ModelWaits
@@ -286,7 +287,9 @@ class RefinementHarness:
 
 
 @asynccontextmanager
-async def open_harness(redis_url: str, lease_s: float = 5) -> AsyncIterator[RefinementHarness]:
+async def open_harness(
+    redis_url: str, lease_s: float = LEASE_S
+) -> AsyncIterator[RefinementHarness]:
     """Connect both sides of the store."""
     settings = Settings(redis_url=redis_url, redis_timeout_s=60, lease_s=lease_s)
     async with AsyncExitStack() as stack:
