@@ -25,6 +25,7 @@ from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.statistics import UNKNOWN_MODEL, ModelUse
 from app.contract.status import Status, StopReason
 from app.store import Entry, Fields, Journal, State, WorkerStore
+from tests.waiting import TIMEOUT_S
 
 DRAFT = "First line.\nSecond line.\n"
 REQUEST: dict[str, Any] = {"task": "Say it plainly.", "draft": DRAFT}
@@ -213,11 +214,10 @@ async def paused(api: httpx.AsyncClient, worker: WorkerStore, **fields: Any) -> 
 
 async def first_listed(api: httpx.AsyncClient, **query: str) -> str:
     """Return the id of a refinement as soon as there is one."""
-    for _ in range(1_000):
-        if listed := (await api.get("/v1/refinements", params=query)).json()["data"]:
-            return str(listed[0]["id"])
-        await asyncio.sleep(0.01)
-    raise AssertionError("no refinement came")
+    async with asyncio.timeout(TIMEOUT_S):
+        while not (listed := (await api.get("/v1/refinements", params=query)).json()["data"]):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return str(listed[0]["id"])
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import sys
 from app.settings import Settings
 from workers.webhooks import Pace, send_webhooks
 
-PACE = Pace(margin_s=0.1, poll_s=0.01)
+PACE = Pace(schedule_s=(0,) * 1_000, margin_s=0.1, poll_s=0.01)
 
 
 def main() -> None:
