@@ -11,6 +11,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 
 import httpx
 import pytest
@@ -240,16 +242,16 @@ def test_sigterm_ends_open_streams_and_polls_cleanly(
             opened.extend(response.iter_lines())
         ended.append("stream")  # a stream that was torn would have raised
 
-    def poll() -> None:
-        ended.append(str(httpx.get(f"{refinement}?wait=60", timeout=TIMEOUT_S).status_code))
-
-    watchers = [threading.Thread(target=watch) for _ in range(5)]
-    polling = threading.Thread(target=poll)
-    for thread in (polling, *watchers):  # the poll has arrived when all streams are open
-        thread.start()
-    assert eventually(lambda: opened.count("id: 1") == 5)
-    api.send_signal(signal.SIGTERM)
-    assert api.wait(TIMEOUT_S) == 0
-    for thread in (*watchers, polling):
-        thread.join()
-    assert sorted(ended) == ["304", *["stream"] * 5]
+    polling = HTTPConnection("127.0.0.1", int(url.rpartition(":")[2]), timeout=TIMEOUT_S)
+    with closing(polling):
+        polling.request("GET", f"{refinement.removeprefix(url)}?wait=60")
+        watchers = [threading.Thread(target=watch) for _ in range(5)]
+        for thread in watchers:  # the poll, sent before, has arrived when all streams are open
+            thread.start()
+        assert eventually(lambda: opened.count("id: 1") == 5)
+        api.send_signal(signal.SIGTERM)
+        assert api.wait(TIMEOUT_S) == 0
+        for thread in watchers:
+            thread.join()
+        assert polling.getresponse().status == 304
+    assert ended == ["stream"] * 5

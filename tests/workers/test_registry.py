@@ -124,8 +124,8 @@ async def test_heartbeats_keep_rq_from_giving_up_on_a_long_job(
 
 
 def _age(client: Redis, job: HeldJob, execution: Execution) -> None:
-    client.expire(execution.key, 5)
-    client.expire(job.key, 5)
+    client.expire(execution.key, 60)
+    client.expire(job.key, 60)
     client.zadd(job.started_job_registry.key, {execution.composite_key: time.time() - 1})
 
 

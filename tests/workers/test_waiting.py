@@ -16,7 +16,7 @@ from app.contract.waiting import Waiting, in_words
 from app.store.redis import keys
 from benchmarks.model_replies import chat, events
 from tests.models.calls import serving
-from tests.waiting import TIMEOUT_S
+from tests.waiting import TIMEOUT_S, skipping_clock
 from tests.workers.refinement_harness import (
     TENANT,
     TEST_MODEL,
@@ -238,10 +238,27 @@ async def test_with_fallbacks_it_waits_for_the_first_permit_of_any(
 
 
 async def test_waiting_is_not_counted_in_max_seconds(harness: RefinementHarness) -> None:
-    refinement_id = await harness.submit(stop={"max_seconds": 2})
-    models = refusing(scores(0.9), away(1.5), away(1.5))
-    ended = await harness.play(refinement_id, models)
+    skip, back = skipping_clock(), asyncio.Event()
+    refinement_id = await harness.submit(stop={"max_seconds": 600})
+    playing = asyncio.ensure_future(
+        harness.play(refinement_id, away_until(back, scores(0.9), "iterations/1/draft"))
+    )
+    await wait_has_begun(harness, refinement_id)
+    back.set()
+    skip(700)
+    ended = await asyncio.wait_for(playing, TIMEOUT_S)
     assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.THRESHOLD_MET)
+
+
+def away_until(back: asyncio.Event, models: ScriptedAnswers, at: str) -> ScriptedAnswers:
+    """Return the same models, which refuse one step for nearly as long as a worker waits."""
+
+    async def answer(asked: str, call: ModelCall) -> str:
+        if asked == at and not back.is_set():
+            raise away(4.9)
+        return await models.answer(asked, call)
+
+    return ScriptedAnswers(answer)
 
 
 @pytest.mark.parametrize("wait_s", [3, 60])
@@ -293,14 +310,16 @@ async def limits_in(harness: RefinementHarness, refinement_id: str) -> list[str 
 
 
 async def test_a_command_ends_a_wait_in_the_worker_at_once(harness: RefinementHarness) -> None:
-    models = refusing(scores(0.4), away(4.9), at="iterations/2/revise")
+    skip = skipping_clock()
+    models = away_until(asyncio.Event(), scores(0.4), "iterations/2/revise")
     refinement_id = await harness.submit()
     worker = harness.worker(models)
     playing = asyncio.ensure_future(harness.deliver(worker, refinement_id))
     await wait_has_begun(harness, refinement_id)
+    skip(-2 * TIMEOUT_S)  # the wait is not over before the test is
     await harness.store.finish(TENANT, refinement_id)
     await worker.look(refinement_id)
-    await asyncio.wait_for(playing, 4)
+    await asyncio.wait_for(playing, TIMEOUT_S)
     ended = await harness.snapshot(refinement_id)
     assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.FINISHED_EARLY)
 
@@ -308,13 +327,16 @@ async def test_a_command_ends_a_wait_in_the_worker_at_once(harness: RefinementHa
 async def test_a_worker_that_leaves_hands_back_what_waits(
     harness: RefinementHarness, redis_url: str
 ) -> None:
-    models = refusing(scores(0.9), away(4.9))
+    skip, back = skipping_clock(), asyncio.Event()
+    models = away_until(back, scores(0.9), "iterations/1/draft")
     refinement_id = await harness.submit()
     worker = harness.worker(models)
     playing = asyncio.ensure_future(harness.deliver(worker, refinement_id))
     await wait_has_begun(harness, refinement_id)
+    skip(-2 * TIMEOUT_S)  # the wait is not over before the test is
     worker.leave()
-    await asyncio.wait_for(playing, 4)
+    await asyncio.wait_for(playing, TIMEOUT_S)
+    back.set()
     assert await attempt_of(redis_url, refinement_id) == 0
     waiting = (await harness.snapshot(refinement_id)).waiting
     assert waiting is not None
