@@ -13,13 +13,13 @@ import httpx
 import pytest
 
 from app.access.keyring import Keyring
-from app.cli.processes import free_port
 from app.contract.access import OPERATOR, KeyRequest
 from app.settings import Settings
 from app.store import Store
 from tests.api.api_client import REQUEST
 from tests.api.conftest import running
 from tests.api.test_access import until
+from tests.ports import reserved_port
 from tests.waiting import TIMEOUT_S
 
 NGINX = """
@@ -58,23 +58,24 @@ def proxied(folder: Path, url: str, more: str, *, by: str) -> Iterator[str]:
     """Run a proxy before a server, and yield its address."""
     if shutil.which(by) is None:
         pytest.skip(f"{by} is not installed")
-    port, address = free_port("127.0.0.1"), urlsplit(url).netloc
-    written = {"nginx": NGINX, "haproxy": HAPROXY}[by].format(
-        folder=folder, port=port, url=url, address=address, more=more
-    )
-    (folder / by).write_text(written)
-    options = ["-c"] if by == "nginx" else ["-f"]
-    process = subprocess.Popen([by, *options, str(folder / by)], stderr=subprocess.DEVNULL)
-    try:
-        until_begin = time.monotonic() + TIMEOUT_S
-        while not listens(port):
-            if process.poll() is not None or time.monotonic() > until_begin:
-                pytest.fail(f"{by} does not begin")
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
+    address = urlsplit(url).netloc
+    with reserved_port() as port:
+        written = {"nginx": NGINX, "haproxy": HAPROXY}[by].format(
+            folder=folder, port=port, url=url, address=address, more=more
+        )
+        (folder / by).write_text(written)
+        options = ["-c"] if by == "nginx" else ["-f"]
+        process = subprocess.Popen([by, *options, str(folder / by)], stderr=subprocess.DEVNULL)
+        try:
+            until_begin = time.monotonic() + TIMEOUT_S
+            while not listens(port):
+                if process.poll() is not None or time.monotonic() > until_begin:
+                    pytest.fail(f"{by} does not begin")
+                time.sleep(0.05)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def listens(port: int) -> bool:
