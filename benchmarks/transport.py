@@ -119,7 +119,7 @@ async def with_bytes(_at_once: int) -> AsyncIterator[SendRequest]:
 
 @asynccontextmanager
 async def with_hone(_at_once: int) -> AsyncIterator[SendRequest]:
-    async with open_session(is_reusing=True) as session:
+    async with open_session() as session:
         yield adapter_on(AiohttpClient(session, connect_s=10))
 
 

@@ -11,6 +11,7 @@ import uvloop
 from aiohttp.abc import AbstractResolver
 
 from tests.store.test_redis_urls import certificate
+from tests.waiting import TIMEOUT_S
 from workers.outbound.http_client import (
     AiohttpClient,
     HttpClient,
@@ -20,7 +21,7 @@ from workers.outbound.http_client import (
 )
 
 OpenClient = Callable[..., AbstractAsyncContextManager[HttpClient]]
-"""Opens a client; `connect_s`, `tls`, `resolver` and `proxy_of` may be given."""
+"""Opens a client; `connect_s`, `tls`, `resolver`, `proxy_of` and `kept_s` may be given."""
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -33,8 +34,9 @@ async def opened(
     tls: ssl.SSLContext | None = None,
     resolver: AbstractResolver | None = None,
     proxy_of: ProxyOf = no_proxy,
+    kept_s: float = TIMEOUT_S,
 ) -> AsyncIterator[HttpClient]:
-    async with open_session(is_reusing=True, tls=tls, resolver=resolver) as session:
+    async with open_session(kept_s=kept_s, tls=tls, resolver=resolver) as session:
         yield AiohttpClient(session, connect_s, proxy_of)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,8 +12,10 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from tests.outbound.conftest import OpenClient
 from tests.outbound.raw_server import RawAnswer, raw_server
 from tests.outbound.test_http_client import CHUNKED, DONE, OK, posted, until
+from tests.ports import reserved_port
 from tests.waiting import TIMEOUT_S
 from workers.outbound.http_client import (
+    KEPT_S,
     ConnectionBroken,
     InvalidResponse,
     NotConnected,
@@ -55,7 +58,7 @@ async def test_a_second_response_that_came_between_two_calls_reaches_neither(
         assert len(server.requests) == len(bodies)
 
 
-def answering_twice(listening: socket.socket) -> None:
+def answering_twice(listening: socket.socket, has_answered: threading.Semaphore) -> None:
     """Answer the request of each of two connections twice, the second time a little later."""
     listening.settimeout(TIMEOUT_S)
     for body in (b"0001", b"0002"):
@@ -65,6 +68,7 @@ def answering_twice(listening: socket.socket) -> None:
             for _ in range(2):
                 connection.sendall(OK + b"Content-Length: 4\r\n\r\n" + body)
                 time.sleep(AGAIN_S)
+            has_answered.release()
 
 
 AGAIN_S = 0.05
@@ -73,13 +77,14 @@ AGAIN_S = 0.05
 async def test_a_second_response_that_waits_in_the_socket_is_no_response_to_the_next_call(
     open_client: OpenClient,
 ) -> None:
+    has_answered = threading.Semaphore(0)
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
-        threads.submit(answering_twice, listening)
+        threads.submit(answering_twice, listening, has_answered)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         async with open_client() as client:
             for body in (b"0001", b"0002"):
                 assert await posted(client, url, headers=of_refinement(1)) == (200, body)
-                time.sleep(2 * AGAIN_S)  # noqa: ASYNC251 - a busy event loop reads nothing
+                assert has_answered.acquire(timeout=TIMEOUT_S)  # a busy event loop reads nothing
 
 
 UNFRAMED = OK + b"\r\ndone"
@@ -140,9 +145,11 @@ async def test_framing_without_end_ends_with_the_call(open_client: OpenClient) -
     for sent in ENDLESS.values():
         answer = RawAnswer(sent, "hang", piece=10_000)
         async with raw_server(answer) as server, open_client() as client:
+            calling = asyncio.create_task(posted(client, server.url))
+            await until(lambda: bool(server.requests))
             with pytest.raises((InvalidResponse, TimeoutError)):
                 async with asyncio.timeout(1):
-                    await posted(client, server.url)
+                    await calling
             await until(lambda: server.ended == 1)
 
 
@@ -173,7 +180,7 @@ async def test_a_response_may_be_cut_in_two_anywhere_and_is_broken_if_the_rest_d
 
 
 async def test_idle_connections_are_closed_after_a_while(open_client: OpenClient) -> None:
-    async with raw_server(DONE) as server, open_client() as client:
+    async with raw_server(DONE) as server, open_client(kept_s=KEPT_S) as client:
         await asyncio.gather(*[posted(client, server.url) for _ in range(3)])
         await until(lambda: server.ended == server.connections == 3)
 
@@ -222,10 +229,8 @@ def port_of(url: str) -> int:
 async def test_requests_at_once_share_one_lookup_and_an_address_that_refuses_is_passed_over(
     open_client: OpenClient,
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        refusing = gone.getsockname()[1]
     async with raw_server(DONE) as server:
-        names = ScriptedNames(refusing, port_of(server.url))
+        names = ScriptedNames(reserved_port(), port_of(server.url))
         async with open_client(resolver=names) as client:
             await asyncio.gather(*[posted(client, "http://models.test/") for _ in range(20)])
         assert names.asked == 1
@@ -236,7 +241,8 @@ async def test_connections_are_spread_over_the_addresses_of_a_name(open_client: 
     async with raw_server(DONE) as one, raw_server(DONE) as other:
         names = ScriptedNames(port_of(one.url), port_of(other.url))
         async with open_client(resolver=names) as client:
-            await asyncio.gather(*[posted(client, "http://models.test/") for _ in range(20)])
+            for number in range(20):  # at once, a late connection would be tried at both
+                await posted(client, "http://models.test/", headers=of_refinement(number))
         assert (one.connections, other.connections) == (10, 10)
 
 

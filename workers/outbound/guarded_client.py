@@ -407,11 +407,11 @@ async def open_endpoints(
     proxy = proxy_url(egress_proxy.get_secret_value()) if egress_proxy else None
     async with (
         open_session(
-            is_reusing=False,
+            kept_s=0,
             resolver=resolver or GuardedResolver(),
             socket_factory=partial(guarded_socket, targets),
         ) as guarded,
-        open_session(is_reusing=False, resolver=resolver) as unguarded,
+        open_session(kept_s=0, resolver=resolver) as unguarded,
     ):
         yield GuardedClient(Sessions(guarded, unguarded), signing_of, targets, proxy)
 

@@ -169,16 +169,16 @@ def is_loopback_host(host: str) -> bool:
 
 def open_session(
     *,
-    is_reusing: bool,
+    kept_s: float = KEPT_S,
     resolver: AbstractResolver | None = None,
     socket_factory: SocketFactoryType | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> aiohttp.ClientSession:
-    """Return a session with any number of connections; one is used again only if `is_reusing`."""
+    """Return a session with any number of connections; an idle one is kept for `kept_s`."""
     connector = aiohttp.TCPConnector(
         limit=0,
-        force_close=not is_reusing,
-        keepalive_timeout=KEPT_S if is_reusing else None,
+        force_close=not kept_s,
+        keepalive_timeout=kept_s or None,
         ttl_dns_cache=DNS_CACHE_S,
         resolver=resolver,
         socket_factory=socket_factory,

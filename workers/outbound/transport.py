@@ -275,7 +275,7 @@ async def open_transport(
     retry_policy: RetryPolicy, max_reply_bytes: int
 ) -> AsyncIterator[Transport]:
     """Open a transport to the operator's servers, by the proxies that the environment names."""
-    async with open_session(is_reusing=True) as session:
+    async with open_session() as session:
         client = AiohttpClient(session, retry_policy.connect_s, proxies_of_environment())
         yield Transport(client, retry_policy, max_reply_bytes)
 
