@@ -34,7 +34,6 @@ UPGRADE = (b"upgrade", b"http2-settings")
 NOW = struct.pack("ii", 1, 0)  # SO_LINGER with a timeout of 0 seconds
 LAST_LOOK_S = 1.0
 KEEP_ALIVE_S = 75  # longer than the 60 s after which load balancers give up idle connections
-SLOWEST_SENDER = 50_000  # bytes per second of a body
 SLOWEST_READER = 1_000  # bytes per second of an answer
 LINGERS_S = 5.0
 """Seconds for which the rest of a refused request is read after the answer: what a client still
@@ -108,6 +107,7 @@ class Connection(HttpToolsProtocol):
 
     arrival_s = 10.0
     stall_s = 8.0
+    slowest_sender = 50_000  # bytes per second of a body
 
     _arriving: asyncio.TimerHandle | None = None
     _stalling: asyncio.TimerHandle | None = None
@@ -207,7 +207,7 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
         if not self.cycle.response_complete:  # the rest of a rejected body extends no timeout
-            self._credit_s += len(body) / SLOWEST_SENDER
+            self._credit_s += len(body) / self.slowest_sender
         super().on_body(body)
 
     def on_message_complete(self) -> None:

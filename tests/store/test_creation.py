@@ -27,6 +27,7 @@ from app.store.redis.committer import Committer
 from app.store.redis.layout import Word
 from app.store.redis.scripts import CREATE, LuaScript
 from tests.store.store_harness import DRAFT, TENANT, ListQueue, kinds, new, submit
+from tests.waiting import TIMEOUT_S
 
 
 async def jobs(redis: Redis) -> list[str]:
@@ -273,7 +274,11 @@ async def test_what_is_created_later_by_an_api_whose_clock_is_behind_is_listed_a
     early = creation(committer, queue, lambda: time.time() + 600)
     late = creation(committer, queue, lambda: time.time() - 600)
     first = [(await early.create(new(), None)).id for _ in range(3)]
-    await asyncio.sleep(1)  # far longer than Redis takes to tell its time
+    await late.server.measure()
+    newest = ULID.from_str(first[-1].removeprefix("ref_")).milliseconds
+    async with asyncio.timeout(TIMEOUT_S):
+        while late.server.time_ms() <= newest:  # noqa: ASYNC110 - Redis may have told it late
+            await asyncio.sleep(0.01)
     second = [(await late.create(new(), None)).id for _ in range(3)]
     page = await store.page(TENANT)
     assert [it.id for it in page.data] == [*reversed(second), *reversed(first)]
