@@ -26,7 +26,7 @@ PATH = "/v1/refinements"
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[CellGroup]:
-    with several_cells(tmp_path, redis_timeout_s=1.0) as found:
+    with several_cells(tmp_path, redis_timeout_s=8.0) as found:
         yield found
 
 

@@ -64,7 +64,7 @@ def test_without_redis_every_answer_is_a_503_until_it_is_back(
 def test_a_frozen_redis_is_a_503_before_the_client_gives_up(
     redis: EmbeddedRedis,
 ) -> None:
-    with connected(redis, redis_timeout_s=4) as client, ThreadPoolExecutor() as threads:
+    with connected(redis, redis_timeout_s=10) as client, ThreadPoolExecutor() as threads:
         os.kill(redis.pid, signal.SIGSTOP)
         try:
             for response in threads.map(lambda it: ask(client, *it), BUSY):

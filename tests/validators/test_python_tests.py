@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.contract.validators.python import PythonTestsValidator
-from tests.processes import commands
+from tests.processes import commands, descendants
 from tests.validators.sandboxed_python import PYTHON, VIA, answered, needs_sandbox, violations
 from tests.waiting import TIMEOUT_S
 from workers.validators.python import check_python_tests
@@ -243,6 +243,7 @@ async def test_nothing_stays_of_a_sandbox_that_is_cancelled_while_it_starts(turn
     sleeps = f"sleep 3600.{turns}{os.getpid()}"
     sandbox = Sandbox(Interpreter.own(), ("sh", "-c", f"{sleeps} & wait"))
     validator = PythonTestsValidator(kind="python_tests", tests=ADD)
+    before = {*descendants(os.getpid())}
     checking = asyncio.create_task(check_python_tests(validator, "x = 1", sandbox))
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -253,7 +254,9 @@ async def test_nothing_stays_of_a_sandbox_that_is_cancelled_while_it_starts(turn
     async with asyncio.timeout(TIMEOUT_S):
         while f"{sleeps} " in commands():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-    await asyncio.sleep(0.1)  # a loop that has not heard of the end of a process cannot be closed
+        # A loop that has not heard of the end of a process cannot be closed.
+        while {*descendants(os.getpid())} - before:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
 
 @needs_sandbox
