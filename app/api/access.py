@@ -62,6 +62,7 @@ MANAGED = "managed"
 """In the state of a request: the tenant that an administrator manages, or whose log it reads."""
 
 RECORDED = (401, 403, 429)
+CHALLENGE = {"WWW-Authenticate": "Bearer"}  # RFC 9110, 15.5.2
 TRUSTED_S = 1.0
 """Seconds for which it holds that a key works; a longer wait asks again before it answers."""
 
@@ -116,7 +117,7 @@ class AccessControl:
         except HoneError as error:
             _count_refused(scope, caller, error)
             if isinstance(error, Unauthenticated):
-                fields = {"WWW-Authenticate": "Bearer"}
+                fields = CHALLENGE
             await response_of(error, scope, fields)(scope, receive, send)
             return
         scope["state"]["caller"] = caller
@@ -125,7 +126,7 @@ class AccessControl:
             await self._app(scope, receive, response.send)
         if response.refusal is not None:
             _count_refused(scope, caller, response.refusal)
-            await response_of(response.refusal, scope, fields)(scope, receive, send)
+            await response_of(response.refusal, scope, CHALLENGE)(scope, receive, send)
 
 
 def _count_refused(scope: Scope, caller: Caller | None, error: HoneError) -> None:

@@ -198,6 +198,7 @@ async def test_a_long_poll_is_refused_when_its_key_was_revoked_meanwhile(
             assert (await admin.post(f"/v1/refinements/{refinement_id}/cancel")).is_success
         for answer in (await waiting, await posting):
             assert "stopped working" in problem(answer, 401, "unauthenticated")["detail"]
+            assert answer.headers["www-authenticate"] == "Bearer"
 
 
 async def awaited(admin: httpx.AsyncClient, redis: AsyncRedis) -> list[str]:
@@ -228,7 +229,8 @@ async def test_a_key_expires(guarded: str, store: Store, keyring: Keyring) -> No
     (before,) = await store.access.get([issued.id])
     assert before
     soon = datetime.now(UTC) + timedelta(seconds=1)
-    await store.access.put((before, replace(before, expires_at=round(soon.timestamp() * 1000))))
+    expires = replace(before, expires_at=round(soon.timestamp() * 1000))
+    assert await store.access.put((before, expires))
     await until(guarded, issued.key, is_in=False)
     with pytest.raises(InvalidRequest, match="in the future"):
         await keyring.create(OPERATOR, KeyRequest(expires_at=soon))
