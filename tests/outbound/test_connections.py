@@ -229,12 +229,13 @@ def port_of(url: str) -> int:
 async def test_requests_at_once_share_one_lookup_and_an_address_that_refuses_is_passed_over(
     open_client: OpenClient,
 ) -> None:
-    async with raw_server(DONE) as server:
-        names = ScriptedNames(reserved_port(), port_of(server.url))
-        async with open_client(resolver=names) as client:
-            await asyncio.gather(*[posted(client, "http://models.test/") for _ in range(20)])
-        assert names.asked == 1
-        assert b"\r\nHost: models.test\r\n" in server.requests[0]
+    with reserved_port() as refusing:
+        async with raw_server(DONE) as server:
+            names = ScriptedNames(refusing, port_of(server.url))
+            async with open_client(resolver=names) as client:
+                await asyncio.gather(*[posted(client, "http://models.test/") for _ in range(20)])
+            assert names.asked == 1
+            assert b"\r\nHost: models.test\r\n" in server.requests[0]
 
 
 async def test_connections_are_spread_over_the_addresses_of_a_name(open_client: OpenClient) -> None:
