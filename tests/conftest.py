@@ -1,6 +1,7 @@
 """Every run of the tests is alike: a Redis of its own, and nothing of the caller's environment."""
 
 import faulthandler
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -47,6 +48,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [it for it in items if it.get_closest_marker("long")]
     items[:] = [it for it in items if not it.get_closest_marker("long")]
     config.hook.pytest_deselected(items=long)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without the garbage collector, and keep them out of its later passes.
+
+    All that is made here stays until the end: half a million objects, which the collector would
+    look at again and again for two thirds of this time, in every process.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:
