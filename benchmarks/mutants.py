@@ -2,8 +2,9 @@
 
 Each mutant is a copy of the checkout in which one operator, number, truth value or condition of
 the store, play or engine rooms is another (Python and Lua). It is found if a test fails, or if the
-tests hang. The tests of the room run first. `--long` runs those that take long, too, on the
-mutants that the suite for everybody has not found: what that suite lets through.
+tests hang. The tests that run the changed line in their own process are tried first, as pytest-cov
+noted them in one run without any change, then all tests of the room. `--long` runs those that take
+long, too, on the mutants that the suite for everybody has not found: what that suite lets through.
 """
 
 import argparse
@@ -14,9 +15,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+
+from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
@@ -27,6 +32,9 @@ ROOMS = {
 """Folders that are changed, and the tests of each, the nearest first."""
 
 TIMEOUT_S = 1_200
+NEAR = 40
+"""Of the tests that run a line, as many are tried before all tests of the room: a sample."""
+
 LEFT_OUT = shutil.ignore_patterns(
     ".venv", ".git", "node_modules", "__pycache__", ".*_cache", "site"
 )
@@ -120,36 +128,66 @@ def sampled(root: Path, room: str, count: int, seed: int) -> list[Mutation]:
     return random.Random(f"{seed} {room}").sample(everything, count)
 
 
-def found_by(room: str, mutant: Mutation | None, root: Path, *, long: bool) -> str:
+def tests_of_lines(
+    root: Path, tests: Iterable[str], paths: Iterable[str]
+) -> Mapping[tuple[str, int], list[str]]:
+    """Return which tests run a line of these files in their own process, or exit if a test fails.
+
+    What a process that a test has started runs is not among them.
+    """
+    with tempfile.TemporaryDirectory(prefix="hone-lines-") as directory:
+        config, data = Path(directory, "coveragerc"), Path(directory, "coverage")
+        files = "".join(f"\n    {root / path}" for path in paths)
+        config.write_text(f"[run]\ndata_file = {data}\ninclude ={files}\n")
+        noting = ("--cov", f"--cov-config={config}", "--cov-context=test", "--cov-report=")
+        if failed := _pytest(root, root, [*noting, *tests]):
+            sys.exit(f"{failed} fails without any change")
+        noted = CoverageData(str(data))
+        noted.read()
+        found: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+        for path in paths:
+            for line, contexts in noted.contexts_by_lineno(str(root / path)).items():
+                ran = {it.rpartition("|")[0] for it in contexts}
+                found[path, line] += sorted(ran - {""})
+    return found
+
+
+def found_by(
+    mutant: Mutation, root: Path, near: Sequence[str], tests: Sequence[str], *, long: bool
+) -> str:
     """Return which test fails on a copy of the checkout with a change; nothing if none does.
 
-    Whether the change is what it fails by is for the reader to say: on a busy machine another
-    cause is possible.
+    A sample of the tests `near` the change runs first. Whether the change is what a test fails by
+    is for the reader to say: on a busy machine another cause is possible.
     """
+    sample = random.Random(str(mutant)).sample(near, min(NEAR, len(near)))
     with tempfile.TemporaryDirectory(prefix="hone-mutant-") as directory:
         copy = Path(directory, "hone")
         shutil.copytree(root, copy, ignore=LEFT_OUT, symlinks=True)
-        if mutant is not None:
-            lines = (copy / mutant.path).read_text().splitlines()
-            lines[mutant.line - 1] = mutant.after
-            (copy / mutant.path).write_text("\n".join(lines) + "\n")
-        tests = [folder for folder in ROOMS[room] if (copy / folder).is_dir()]
-        options = ["-x", "-q", "-n", "2", "--dist", "worksteal", *(["--long"] if long else [])]
-        command = [sys.executable, "-m", "pytest", *options, *tests]
-        # The copy comes before the checkout that is installed.
-        environment = os.environ | {"PYTHONPATH": str(copy)}
-        try:
-            done = subprocess.run(
-                command,
-                cwd=copy,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return "the time limit"
+        lines = (copy / mutant.path).read_text().splitlines()
+        lines[mutant.line - 1] = mutant.after
+        (copy / mutant.path).write_text("\n".join(lines) + "\n")
+        failed = _pytest(copy, root, ["-x", "-p", "no:xdist", *sample]) if sample else ""
+        return failed or _pytest(copy, root, ["-x", *(["--long"] if long else []), *tests])
+
+
+def _pytest(checkout: Path, installed: Path, arguments: Sequence[str]) -> str:
+    """Return which test fails in a checkout, with the packages that another one has installed."""
+    python = installed / ".venv" / "bin" / "python"
+    side_by_side = () if "no:xdist" in arguments else ("-n", "2", "--dist", "worksteal")
+    try:
+        done = subprocess.run(
+            [str(python), "-m", "pytest", "-q", "--tb=line", *side_by_side, *arguments],
+            cwd=checkout,
+            # A copy comes before the checkout that is installed.
+            env=os.environ | {"PYTHONPATH": str(checkout)},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "the time limit"
     return failed_test(done.stdout) if done.returncode else ""
 
 
@@ -166,20 +204,32 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--root", type=Path, default=ROOT, help="another checkout, installed")
     arguments = parser.parse_args()
     if unknown := set(arguments.rooms) - ROOMS.keys():
         parser.error(f"no such room: {', '.join(sorted(unknown))}; there are {', '.join(ROOMS)}")
+    root = arguments.root.resolve()
     share, more = divmod(arguments.count, len(arguments.rooms))
+    drawn = {
+        room: sampled(root, room, share + (number < more), arguments.seed)
+        for number, room in enumerate(arguments.rooms)
+    }
+    folders = {room: [it for it in ROOMS[room] if (root / it).is_dir()] for room in drawn}
+    paths = {mutant.path for mutants in drawn.values() for mutant in mutants}
+    running = tests_of_lines(
+        root,
+        sorted(set(chain.from_iterable(folders.values()))),
+        sorted(path for path in paths if path.endswith(".py")),
+    )
     quick = later = 0
-    for number, room in enumerate(arguments.rooms):
-        if failed := found_by(room, None, ROOT, long=False):
-            sys.exit(f"{failed} fails in {room} without any change")
-        for mutant in sampled(ROOT, room, share + (number < more), arguments.seed):
-            if test := found_by(room, mutant, ROOT, long=False):
+    for room, mutants in drawn.items():
+        for mutant in mutants:
+            near = running.get((mutant.path, mutant.line), ())
+            if test := found_by(mutant, root, near, folders[room], long=False):
                 quick += 1
                 print(f"found by {test}: {mutant}", flush=True)
                 continue
-            test = found_by(room, mutant, ROOT, long=True) if arguments.long else ""
+            test = arguments.long and found_by(mutant, root, (), folders[room], long=True)
             later += bool(test)
             print(f"{f'only by {test}' if test else 'not found'}: {mutant}", flush=True)
     print(f"{quick} of {arguments.count} found by the suite for everybody, {later} more by --long")

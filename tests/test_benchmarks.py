@@ -25,7 +25,7 @@ from benchmarks.layers import LAYERS, ROOT, costs
 from benchmarks.loop import CALLS, DRAFT, judging, prompts, refinement
 from benchmarks.measuring import MeasuredRun
 from benchmarks.model_replies import AskedPrompt, climbing
-from benchmarks.mutants import failed_test, mutants_of, sampled
+from benchmarks.mutants import Mutation, failed_test, found_by, mutants_of, sampled, tests_of_lines
 from benchmarks.processes import TICKS, ServiceProgram, cpu_s
 from benchmarks.scale import Plot, Sweep, multiply, section
 from benchmarks.table import (
@@ -280,6 +280,29 @@ def test_the_same_seed_draws_the_same_mutants_in_python_and_lua(tmp_path: Path) 
         "a = b + 2",
         "if a == b then return end",
     }
+
+
+@pytest.mark.long
+def test_a_mutant_is_tried_with_the_tests_that_run_its_line_and_then_with_all(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    (tmp_path / "a.py").write_text("def double(x):\n    return 2 * x\n\n\nLIMIT = 3\n")
+    (tmp_path / "test_a.py").write_text(
+        "import a\n\ndef test_double():\n    assert a.double(2) == 4\n\n"
+        "def test_limit():\n    assert a.LIMIT == 3\n"
+    )
+    near = tests_of_lines(tmp_path, ["test_a.py"], ["a.py"])
+    assert near["a.py", 2] == ["test_a.py::test_double"]
+    assert near["a.py", 5] == []  # it runs while the tests are collected
+
+    def found(line: int, before: str, after: str) -> str:
+        mutant = Mutation("a.py", line, before, after)
+        return found_by(mutant, tmp_path, near.get(("a.py", line), ()), ["test_a.py"], long=False)
+
+    assert found(2, "    return 2 * x", "    return 3 * x") == "test_a.py::test_double"
+    assert found(5, "LIMIT = 3", "LIMIT = 4") == "test_a.py::test_limit"
+    assert not found(2, "    return 2 * x", "    return x * 2")
 
 
 @pytest.mark.long
