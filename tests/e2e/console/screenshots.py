@@ -226,12 +226,20 @@ async def every_page(folder: Path) -> None:
 async def filled(service: RunningService) -> dict[str, str]:
     """Fill a service with what its pages show; return the address of each."""
     await spend(service)
-    await service.client.put(
-        "/v1/presets/support-mail", json={"threshold": 0.9, "max_iterations": 4}
-    )
-    await service.client.post("/v1/endpoints", json={"url": "https://example.com/hone"})
-    await service.client.post("/v1/keys", json={"tenant": "acme", "name": "Help desk"})
-    await service.client.put("/v1/tenants/acme/quotas", json={"tokens_per_day": 1_000_000})
+    (
+        await service.client.put(
+            "/v1/presets/support-mail", json={"threshold": 0.9, "max_iterations": 4}
+        )
+    ).raise_for_status()
+    (
+        await service.client.post("/v1/endpoints", json={"url": "https://example.com/hone"})
+    ).raise_for_status()
+    (
+        await service.client.post("/v1/keys", json={"tenant": "acme", "name": "Help desk"})
+    ).raise_for_status()
+    (
+        await service.client.put("/v1/tenants/acme/quotas", json={"tokens_per_day": 1_000_000})
+    ).raise_for_status()
     refinement_id = await edited(service)
     for title, text in TEXTS.items():
         await service.ended(await edited(service, draft=text, metadata={"title": title}))
