@@ -13,7 +13,6 @@ from app.contract.values import value
 from workers.engine.edits import in_place_of
 from workers.engine.moves import Ask, Check, StepError, Stopped
 from workers.engine.prompts import PromptRequest, Task, tagged_text
-from workers.engine.replies.marks import in_brackets
 from workers.engine.replies.reader import (
     CUT_OFF,
     DECLINED,
@@ -25,6 +24,7 @@ from workers.engine.replies.reader import (
     ReplyReader,
     Unreadable,
 )
+from workers.engine.replies.texts import in_brackets
 
 Read = TypeVar("Read")
 REFUSED = "model_refused"

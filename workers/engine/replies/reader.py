@@ -26,7 +26,6 @@ from pydantic import (
 from app.contract.drafts import draft_of
 from app.contract.judgement import Critique
 from workers.engine.prompts import TEXT, JsonDocument, PromptRequest, Task, Write, closed
-from workers.engine.replies.doubts import doubt_in, flaw_in_text, settled, unframed
 from workers.engine.replies.lenient_json import (
     CUT_NUMBER,
     SMALL_DIGIT,
@@ -43,10 +42,14 @@ from workers.engine.replies.texts import (
     NoText,
     TextRequest,
     Unfinished,
+    doubt_in,
+    flaw_in_text,
     is_refusal,
     marked_text,
     remark_in,
+    settled,
     text_of,
+    unframed,
     without_thinking,
 )
 
