@@ -24,7 +24,7 @@ from app.contract.judgement import (
     Span,
 )
 from app.contract.object_drafts import pointer_at
-from app.contract.outcome import Caveat
+from app.contract.status import Caveat
 from app.contract.validators import Validator
 from app.contract.values import value
 from workers.engine.asking import ask, question
