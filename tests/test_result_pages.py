@@ -11,7 +11,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.statistics import KEPT_DAYS, LONGEST_VALUE, Dimension, InsightList
 from app.contract.status import BLOCKING, Caveat, blocks
 from app.store.redis.scripts import MOST_SUMS
-from workers.editor.scoring import FEWEST_JUDGED
+from workers.editor.rules import FEWEST_JUDGED
 from workers.engine.drafting import GOOD, LONG
 from workers.engine.moves import SAME_MESSAGE, SAME_PLACE
 from workers.engine.prompts import DIVERSE
