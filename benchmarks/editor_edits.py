@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.contract.judgement import QUALITY
 from workers.editor.reviser import revised
-from workers.engine.edits import between
+from workers.engine.drafting import between
 
 MOST = 30
 """Revisions of one text at most; it comes to rest long before."""

@@ -74,7 +74,6 @@ LAYERS = (
         "the best draft is returned, and it stops when another round is not worth it",
         (
             *("workers/engine/judging.py", "workers/engine/quality.py", "workers/engine/search.py"),
-            *("workers/engine/issue_tracker.py", "app/contract/gains.py"),
             *("app/contract/statistics.py", "app/store/statistics.py"),
         ),
     ),
@@ -90,7 +89,7 @@ LAYERS = (
         "reading and checking replies",
         "no preamble, remark or half a text becomes a draft",
         (
-            *("workers/engine/replies/", "workers/engine/asking.py", "workers/engine/edits.py"),
+            *("workers/engine/replies/", "workers/engine/asking.py"),
             *("workers/validators/", "app/contract/drafts.py"),
         ),
     ),
@@ -113,11 +112,6 @@ LAYERS = (
         ),
     ),
     Layer("prompts that are kept", "what a model was told can be read", ("app/store/prompts.py",)),
-    Layer(
-        "hash of each step",
-        "another release goes on from the journal, or says that it cannot",
-        ("workers/engine/step_hash.py",),
-    ),
     Layer("logs, metrics, traces", "observability", ("app/telemetry/",)),
     Layer("claiming and loading", "one worker at a time", ("workers/play/refinements.py",)),
 )

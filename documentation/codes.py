@@ -6,8 +6,7 @@ from inspect import cleandoc, getdoc
 from app.api.openapi import KINDS, promise_of
 from app.contract import Contract
 from app.contract.events import DATA_OF, DELTA, StepDelta
-from app.contract.outcome import ENDED_BY
-from app.contract.status import MOVES
+from app.contract.status import ENDED_BY, MOVES
 from app.service.report.wording import ERRORS
 from documentation.schemas import Schema, cell, fields_of
 

@@ -7,13 +7,13 @@ from typing import Any, get_args
 
 from app.contract.drafts import EditsReport, Escape
 from app.contract.judgement import Comparison, Issue, IssueState
-from app.contract.outcome import BLOCKING, Caveat, blocks
 from app.contract.requests import RefinementRequest
 from app.contract.statistics import KEPT_DAYS, LONGEST_VALUE, Dimension, InsightList
+from app.contract.status import BLOCKING, Caveat, blocks
 from app.store.redis.scripts import MOST_SUMS
-from workers.editor.scoring import FEWEST_JUDGED
+from workers.editor.rules import FEWEST_JUDGED
 from workers.engine.drafting import GOOD, LONG
-from workers.engine.issue_tracker import SAME_MESSAGE, SAME_PLACE
+from workers.engine.moves import SAME_MESSAGE, SAME_PLACE
 from workers.engine.prompts import DIVERSE
 from workers.play.endings import MOST_CAVEATS
 

@@ -17,13 +17,12 @@ from app.contract.batches import BATCH_ID
 from app.contract.errors import MalformedHeader
 from app.contract.invalid_values import A_DATE, A_TIME, suggested
 from app.contract.limits import LimitsChange
-from app.contract.outcome import RefinementOutcome
 from app.contract.overlays import PartialRequest
 from app.contract.ratings import RatingRequest
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Selected
-from app.contract.status import Status
+from app.contract.status import RefinementOutcome, Status
 from app.service.model_roles import ModelRoles
 from app.service.service import Service
 from app.service.watching import Watching

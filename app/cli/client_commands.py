@@ -80,12 +80,11 @@ from app.contract.events import Step, StepPage
 from app.contract.json_lines import json_lines
 from app.contract.judgement import AUTO, FindingsReply
 from app.contract.object_drafts import flaws_of_draft
-from app.contract.outcome import RefinementOutcome
 from app.contract.pairs import PairForm
 from app.contract.reviews import OnPauseTimeout, PendingReview, ReviewAction
 from app.contract.snapshot import Diff, IterationList, Result, Snapshot
 from app.contract.statistics import CalibrationList, Dimension, InsightList
-from app.contract.status import Status
+from app.contract.status import RefinementOutcome, Status
 from app.legible import on_one_line
 from hone import ApiError, HoneError, ServerUnreachable
 

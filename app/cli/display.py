@@ -31,13 +31,18 @@ from app.contract.events import (
     StepStarted,
     Stopping,
 )
-from app.contract.gains import search_of
 from app.contract.judgement import CriterionScore, Usage
-from app.contract.outcome import BLOCKING, TEXT_MISSING, RefinementOutcome
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Diff, Result, Snapshot
-from app.contract.statistics import CalibratedKind, CalibrationList, Insight, InsightList, MeanGain
-from app.contract.status import Status
+from app.contract.statistics import (
+    CalibratedKind,
+    CalibrationList,
+    Insight,
+    InsightList,
+    MeanGain,
+    search_of,
+)
+from app.contract.status import BLOCKING, TEXT_MISSING, RefinementOutcome, Status
 from app.contract.waiting import Waiting
 from app.legible import legible, on_one_line
 from hone import ApiError, NotHone

@@ -16,11 +16,10 @@ from app.contract.judgement import (
     Usage,
 )
 from app.contract.limits import Limits, TimeLimit
-from app.contract.outcome import Caveat
 from app.contract.ratings import Rated
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
 from app.contract.snapshot import Best, Failure, JudgedIteration, Snapshot
-from app.contract.status import StopReason
+from app.contract.status import Caveat, StopReason
 from app.contract.waiting import Waiting
 
 

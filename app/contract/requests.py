@@ -39,8 +39,8 @@ from app.contract.object_drafts import (
     member_at,
     schema_of,
 )
-from app.contract.outcome import Blocking, Caveat
 from app.contract.reviews import MAX_FEEDBACK, ReviewPlan
+from app.contract.status import Blocking, Caveat
 from app.contract.strategies import AnyStrategy
 from app.contract.strategies.loops import DEFAULT
 from app.contract.tools import Tool

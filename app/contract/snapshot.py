@@ -19,10 +19,9 @@ from app.contract.judgement import (
     ScoreFrom,
     Usage,
 )
-from app.contract.outcome import Caveat, StoredOutcome, without_text
 from app.contract.ratings import Rating
 from app.contract.reviews import LastReview, PendingReview
-from app.contract.status import StoredReason, StoredStatus
+from app.contract.status import Caveat, StoredOutcome, StoredReason, StoredStatus, without_text
 from app.contract.values import value
 from app.contract.waiting import Waiting
 

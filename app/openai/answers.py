@@ -10,8 +10,8 @@ from app.api.problems import openai_error
 from app.contract.drafts import FENCED
 from app.contract.errors import HoneError
 from app.contract.events import StepDelta
-from app.contract.outcome import RefinementOutcome
 from app.contract.snapshot import Snapshot
+from app.contract.status import RefinementOutcome
 from app.openai.conversation import Asked
 
 MUST_PASS = "must_pass"  # noqa: S105 - a key of metadata

@@ -23,11 +23,11 @@ from app.contract.events import (
     TextReply,
     unvoided,
 )
-from app.contract.gains import WRITERS
 from app.contract.judgement import Finding, Issue, IssueNote, Usage
 from app.contract.ratings import Rated, Rating
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Diff, DiffOperation, Iteration
+from app.contract.statistics import WRITERS
 from app.service.ratings import rating_of
 from app.store.prompts import KeptPrompt, step_name
 

@@ -5,7 +5,6 @@ from itertools import combinations
 from typing import NamedTuple
 
 from app.contract.events import Event, StepCompleted, unvoided
-from app.contract.gains import is_whole, search_of
 from app.contract.pairs import (
     ChatMessage,
     PairForm,
@@ -18,6 +17,7 @@ from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Iteration, Snapshot
+from app.contract.statistics import is_whole, search_of
 from app.service.iterations import iterations_of
 
 IMPROVE = "Make the draft better, and keep what it says."

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.events import Event, IterationCompleted, Queued, unvoided
-from app.contract.gains import search_of
 from app.contract.ratings import Rated, Rating, RatingRequest
 from app.contract.requests import RefinementRequest
+from app.contract.statistics import search_of
 from app.store import Addition
 from app.store.statistics import (
     Agreement,

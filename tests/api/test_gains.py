@@ -19,12 +19,12 @@ from app.contract.events import (
     TextReply,
     unvoided,
 )
-from app.contract.gains import Gains, gains_of
 from app.contract.judgement import CriterionScore, QualityEstimate, ScoreFrom, Usage
 from app.contract.limits import Limits
-from app.contract.outcome import Caveat
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
+from app.contract.statistics import Gains, gains_of
+from app.contract.status import Caveat
 from app.service.report import Story, gains_in
 from app.store.redis.codec import decoded_event
 from tests.api.test_report_sections import QUEUED, sections, snapshot

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from app.contract.judgement import CriterionScore, Finding, OnFail
-from app.contract.outcome import Caveat, OutcomeReason, Shortfall
-from app.contract.status import StopReason
+from app.contract.status import Caveat, OutcomeReason, Shortfall, StopReason
 
 
 def scored(name: str, score: float | None) -> CriterionScore:

@@ -12,10 +12,9 @@ from app.contract.events import (
     StepFailed,
 )
 from app.contract.judgement import Usage
-from app.contract.outcome import Caveat
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Best, Result
-from app.contract.status import Status
+from app.contract.status import Caveat, Status
 from app.service.report.story import Story, parts_in, story_of
 from tests.api.test_report_sections import AT, LIMITS, QUEUED, asked, sections, snapshot
 

@@ -21,11 +21,10 @@ from app.contract.events import (
 )
 from app.contract.judgement import Finding, FixMade, Issue, IssueState, TextChange, Usage
 from app.contract.limits import Limits
-from app.contract.outcome import RefinementOutcome
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, Reviewed
 from app.contract.snapshot import Failure, Iteration, Snapshot
-from app.contract.status import Status, StopReason
+from app.contract.status import RefinementOutcome, Status, StopReason
 from app.service.report import Story, markdown_of
 from app.store.redis.codec import links
 

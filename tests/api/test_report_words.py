@@ -12,9 +12,8 @@ from markdown_it import MarkdownIt
 from app.contract.drafts import Escape
 from app.contract.judgement import Comparison, IssueState, ScoreFrom
 from app.contract.limits import Limits
-from app.contract.outcome import BLOCKING, ENDED_BY
 from app.contract.reviews import PausedOnTimeout, ReviewAction, ReviewWhen
-from app.contract.status import Status, StopReason
+from app.contract.status import BLOCKING, ENDED_BY, Status, StopReason
 from app.service.report import wording
 from app.service.report.markdown import code_block, escaped, table
 from workers.models.port import ModelError

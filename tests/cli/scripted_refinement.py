@@ -16,10 +16,9 @@ from app.contract.events import (
 )
 from app.contract.judgement import CriterionScore, Usage
 from app.contract.limits import Limits
-from app.contract.outcome import RefinementOutcome
 from app.contract.reviews import Paused
 from app.contract.snapshot import Best, Diff, IterationScore, Result, Snapshot
-from app.contract.status import Status, StopReason
+from app.contract.status import RefinementOutcome, Status, StopReason
 from app.store.redis.codec import links
 
 ID = "ref_01STORY"

@@ -17,9 +17,8 @@ from app.cli.root import write_file
 from app.contract.errors import FieldError, InvalidRequest
 from app.contract.events import EventType
 from app.contract.models import ROLES
-from app.contract.outcome import RefinementOutcome
 from app.contract.snapshot import Failure
-from app.contract.status import Status, StopReason
+from app.contract.status import RefinementOutcome, Status, StopReason
 from tests.cli.conftest import Run
 from tests.cli.scripted_refinement import DIFF, EVENTS, ID, ending, snapshot, stream
 from tests.cli.scripted_server import CannedResponse, ScriptedApi

@@ -25,8 +25,8 @@ from app.cli.display import (
 )
 from app.contract.events import Event, EventType
 from app.contract.judgement import Comparison, CriterionScore, Usage
-from app.contract.outcome import Caveat
 from app.contract.snapshot import DiffOperation, Snapshot
+from app.contract.status import Caveat
 from tests.cli.scripted_refinement import AT, DIFF, EVENTS, ID, ending, judged
 
 

@@ -5,8 +5,15 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.engine.replies.doubts import doubt_in, flaw_in_text, settled, unframed
-from workers.engine.replies.texts import NoText, TextRequest, text_of
+from workers.engine.replies.texts import (
+    NoText,
+    TextRequest,
+    doubt_in,
+    flaw_in_text,
+    settled,
+    text_of,
+    unframed,
+)
 
 PIECES = (
     "",

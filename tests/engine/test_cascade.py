@@ -12,8 +12,7 @@ from app.contract.status import StopReason
 from tests.engine.engine_driver import EngineDriver, driver_scoring, request
 from tests.engine.test_escape import OTHER, STANDING, TEXT, judging
 from tests.engine.test_every_strategy import asked_of
-from workers.engine.moves import Ask, Move, ReviewerReply, StepError
-from workers.engine.step_hash import about
+from workers.engine.moves import Ask, Move, ReviewerReply, StepError, about
 
 CHEAP, MIDDLE, STRONG = "a:cheap", "b:middle", "c:strong"
 

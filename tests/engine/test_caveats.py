@@ -4,9 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from app.contract.judgement import Finding, OnFail
-from app.contract.outcome import BLOCKING
 from app.contract.requests import RefinementRequest
-from app.contract.status import StopReason
+from app.contract.status import BLOCKING, StopReason
 from tests.engine.engine_driver import driver_scoring, request, verdict
 from workers.engine.moves import ReviewerReply, StepError
 from workers.engine.search import Outcome

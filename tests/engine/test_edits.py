@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.drafts import lacking, locked_in_order
-from workers.engine.edits import (
+from workers.engine.drafting import (
     CannotApply,
     SearchReplace,
     applied,

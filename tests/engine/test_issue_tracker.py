@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.contract.judgement import Finding
-from workers.engine.issue_tracker import MOST, NO_ISSUES, IssueTracker
+from workers.engine.moves import MOST_ISSUES, NO_ISSUES, IssueTracker
 
 SAME = [
     ("The 30-day limit is not stated.", "Does not state the 30-day limit."),
@@ -120,5 +120,9 @@ def test_an_issue_speaks_in_its_latest_words() -> None:
 
 
 def test_a_flood_of_findings_is_followed_so_far_and_no_further() -> None:
-    told = line([finding(f"Flaw {n}.", quote=f"word{n}") for n in range(3 * MOST)], [], [])
-    assert (len(told[0].open), len(told[1].resolved), len(told[2].mended)) == (MOST, MOST, MOST)
+    told = line([finding(f"Flaw {n}.", quote=f"word{n}") for n in range(3 * MOST_ISSUES)], [], [])
+    assert (len(told[0].open), len(told[1].resolved), len(told[2].mended)) == (
+        MOST_ISSUES,
+        MOST_ISSUES,
+        MOST_ISSUES,
+    )

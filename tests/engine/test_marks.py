@@ -19,11 +19,10 @@ from tests.engine.replies.articles import (
 )
 from tests.engine.replies.articles import REPLIES as ARTICLES
 from workers.engine.asking import question, reply_reader
-from workers.engine.moves import Ask, StepError, Stopped
+from workers.engine.moves import Ask, StepError, Stopped, about
 from workers.engine.pipeline import task_of
 from workers.engine.prompts import Prompt, Revise, Write
 from workers.engine.replies.reader import TEXT_ALONE, CutShort, Unreadable
-from workers.engine.step_hash import about
 
 CRITIQUE = Critique(scores=())
 TASK = task_of(request(context=[{"name": "policy.md", "text": "14 days."}]), "482913")

@@ -9,9 +9,8 @@ from pydantic import ValidationError
 from app.contract.judgement import Critics
 from app.contract.strategies import STRATEGIES
 from tests.engine.engine_driver import EngineDriver, Refusal, drafts, request, verdict
-from workers.engine.moves import Judged, Scored, StepError, Stopped
+from workers.engine.moves import Judged, Scored, StepError, Stopped, about
 from workers.engine.search import Outcome
-from workers.engine.step_hash import about
 
 DRAFT = "We refund within 14 days."
 PANEL: dict[str, Any] = {"panel": [{"name": "reader"}, {"name": "lawyer", "adversarial": True}]}

@@ -12,7 +12,7 @@ from app.contract.errors import FieldConflict
 from app.contract.judgement import FindingsReply, Span
 from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, request
 from tests.engine.scripted_replies import replied
-from workers.engine.edits import passages_in, replaced
+from workers.engine.drafting import passages_in, replaced
 from workers.engine.moves import Check, ReviewerReply, StepError
 from workers.engine.prompts import SURROUNDINGS, RevisePassages, Task, Write
 from workers.engine.replies.reader import Refused, Unreadable

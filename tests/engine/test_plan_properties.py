@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.calls import AGAIN, at_most
-from app.contract.outcome import blocks
+from app.contract.status import blocks
 from tests.engine.engine_driver import EngineDriver, drafts, request, verdict
 from tests.engine.scripted_replies import plan, revised, step
 from tests.engine.test_plan_execute import LOOK_UP

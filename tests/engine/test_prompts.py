@@ -22,7 +22,7 @@ from app.contract.requests import RefinementRequest
 from tests.engine.engine_driver import driver_scoring, request
 from workers.engine.asking import again, question
 from workers.engine.long_documents import ReadPart
-from workers.engine.moves import Ask
+from workers.engine.moves import Ask, about
 from workers.engine.pipeline import sample_prompts, task_of
 from workers.engine.prompts import (
     DIVERSE,
@@ -48,7 +48,6 @@ from workers.engine.prompts import (
     harmless,
     tagged_text,
 )
-from workers.engine.step_hash import about
 from workers.engine.strategies.nested import Outline, Summarize
 from workers.engine.strategies.plan_execute import Do, Observation, Plan, PlannedStep, Replan
 from workers.engine.verification import (

@@ -20,8 +20,14 @@ from workers.engine.asking import text_in
 from workers.engine.judging import critique_reader
 from workers.engine.moves import StepError
 from workers.engine.prompts import Judge, Task, Write
-from workers.engine.replies.lenient_json import Unparsable, json_values_in
-from workers.engine.replies.reader import ReplyModel, ReplyReader, Unreadable, first_flaw
+from workers.engine.replies.reader import (
+    ReplyModel,
+    ReplyReader,
+    Unparsable,
+    Unreadable,
+    first_flaw,
+    json_values_in,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data" / "replies.txt").read_text()
 VALUES = st.recursive(

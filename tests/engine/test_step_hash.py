@@ -8,9 +8,8 @@ from app.contract.judgement import Criterion, CriterionScore, Critique, Finding
 from app.contract.requests import ContextDocument
 from app.contract.values import value
 from workers.engine.asking import again, question
-from workers.engine.moves import Ask, Call, Check, StepMove
+from workers.engine.moves import HASH_LENGTH, Ask, Call, Check, StepMove, about
 from workers.engine.prompts import Judge, Prompt, PromptRequest, Revise, Task
-from workers.engine.step_hash import LENGTH, about
 
 TASK = Task(
     "Explain refunds.",
@@ -37,7 +36,7 @@ PINNED: list[tuple[StepMove, str]] = [
 @pytest.mark.parametrize(("move", "expected"), PINNED)
 def test_the_hash_is_the_same_in_every_process_and_release(move: StepMove, expected: str) -> None:
     assert about(move) == expected
-    assert len(expected) == LENGTH
+    assert len(expected) == HASH_LENGTH
 
 
 def revised(**fields: object) -> Ask:

@@ -16,11 +16,10 @@ from app.contract.events import (
     StepCompleted,
     StepFailed,
 )
-from app.contract.gains import gains_of, lost_from
 from app.contract.judgement import Usage
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
-from app.contract.statistics import insights_of
+from app.contract.statistics import gains_of, insights_of, lost_from
 from app.contract.status import Status
 from app.store.packing import record_of
 from app.store.redis import keys

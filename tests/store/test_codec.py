@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from app.contract.judgement import Usage
 from app.contract.limits import Limits
 from app.contract.models import ModelChoice
-from app.contract.outcome import Caveat
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import PendingPause
 from app.contract.snapshot import Best, Failure, IterationScore, Result, Snapshot
-from app.contract.status import Status, StopReason
+from app.contract.status import Caveat, Status, StopReason
 from app.store import Fields, State, Submitted
 from app.store.redis.codec import (
     decode_limits,

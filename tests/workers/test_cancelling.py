@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from app.contract.outcome import RefinementOutcome
-from app.contract.status import Status, StopReason
+from app.contract.status import RefinementOutcome, Status, StopReason
 from workers.play.endings import Ending
 from workers.rq import end, heed_cancellation
 

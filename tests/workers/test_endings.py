@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from app.contract.events import IterationCompleted
-from app.contract.outcome import BLOCKING
 from app.contract.snapshot import Snapshot
-from app.contract.status import Status, StopReason
+from app.contract.status import BLOCKING, Status, StopReason
 from tests.engine.scripted_replies import plan, revised
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import (

@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict
 
 from app.contract.editor import EDITOR
-from workers.engine.edits import between, restored
+from workers.engine.drafting import between, restored
 from workers.engine.long_documents import SUMMARY, ReadPart
 from workers.engine.prompts import (
     Amend,

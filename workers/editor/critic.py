@@ -15,7 +15,7 @@ from app.contract.judgement import (
     Quotation,
     Span,
 )
-from workers.editor.scoring import FEWEST_JUDGED, WEIGHTS, Analysis
+from workers.editor.rules import FEWEST_JUDGED, WEIGHTS, Analysis
 from workers.engine.judging import total
 from workers.text.document import Document
 from workers.text.edits import IssueKind, TextIssue

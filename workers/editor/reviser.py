@@ -6,7 +6,7 @@ from typing import Any
 from app.contract.editor import MeasureKind, measure_for
 from app.contract.judgement import Criterion, Finding
 from workers.editor.critic import Assessed, assess, worth
-from workers.editor.scoring import Analysis
+from workers.editor.rules import Analysis
 from workers.text.document import Document
 from workers.text.edits import IssueKind, with_edits
 from workers.text.json_documents import enclosed, looks_like_json, repaired

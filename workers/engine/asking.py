@@ -6,14 +6,9 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from app.contract.calls import AGAIN
-from app.contract.drafts import draft_of
 from app.contract.models import GENERATOR, Role
-from app.contract.object_drafts import revised_object
-from app.contract.values import value
-from workers.engine.edits import in_place_of
 from workers.engine.moves import Ask, Check, StepError, Stopped
-from workers.engine.prompts import PromptRequest, Task, tagged_text
-from workers.engine.replies.marks import in_brackets
+from workers.engine.prompts import PromptRequest, tagged_text
 from workers.engine.replies.reader import (
     CUT_OFF,
     DECLINED,
@@ -25,6 +20,7 @@ from workers.engine.replies.reader import (
     ReplyReader,
     Unreadable,
 )
+from workers.engine.replies.texts import in_brackets
 
 Read = TypeVar("Read")
 REFUSED = "model_refused"
@@ -196,40 +192,3 @@ async def require_arguments_that_fit(
 def text_in(reply: ReplyReader) -> str:
     """Return the text of a reply. Raises `Unreadable` when there is none."""
     return reply.text()
-
-
-def object_of(text: str, task: Task) -> str:
-    """Return the text of a revised object; raise `Unreadable` for what is no such object."""
-    try:
-        return revised_object(text, task.draft or "")
-    except ValueError as error:
-        raise Unreadable(str(error)) from None
-
-
-@value(slots=True)
-class WrittenText:
-    """A text, and whether the journal's readers find it in the recorded reply by `draft_of`."""
-
-    text: str
-    is_reply: bool
-
-
-def written_in(reply: ReplyReader) -> WrittenText:
-    """Return the text of a reply that becomes a draft. Raises `Unreadable` when there is none.
-
-    Words that a revision keeps of its draft stay byte for byte. The draft itself is returned for a
-    reply that was asked for again and may be no text still.
-    """
-    base = getattr(reply.asked, "draft", None)
-    try:
-        text = reply.text() if reply.asked.task.document is None else reply.document()
-    except Doubtful as doubt:
-        if not reply.is_again or base is None:
-            raise
-        reply.drop("the text", str(doubt))
-        return WrittenText(base, is_reply=False)
-    if base is not None:
-        text = in_place_of(base, text)
-    if reply.asked.task.is_object:
-        text = object_of(text, reply.asked.task)
-    return WrittenText(text, draft_of(reply.raw) == text)

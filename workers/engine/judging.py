@@ -24,13 +24,12 @@ from app.contract.judgement import (
     Span,
 )
 from app.contract.object_drafts import pointer_at
-from app.contract.outcome import Caveat
+from app.contract.status import Caveat
 from app.contract.validators import Validator
 from app.contract.values import value
 from workers.engine.asking import ask, question
 from workers.engine.moves import Check, Draft, MoveCoroutine, Scored, Together, play_parts
 from workers.engine.prompts import ItemChecks, Judge, Task, ValidatorScore, keys_for, schema_for
-from workers.engine.replies.lenient_json import only_value
 from workers.engine.replies.likeness import Source
 from workers.engine.replies.reader import (
     ReplyModel,
@@ -41,6 +40,7 @@ from workers.engine.replies.reader import (
     is_example,
     is_scale,
     list_items,
+    only_value,
     scale_in,
     score_of,
     with_plain_names,

@@ -12,7 +12,7 @@ from typing import Any
 
 from app.contract.budget import MOST_SHARED, MOST_SUMMARIZED
 from app.contract.judgement import Finding
-from app.contract.outcome import Caveat
+from app.contract.status import Caveat
 from app.contract.values import value
 from workers.engine.asking import ask, question
 from workers.engine.judging import Opinions, critiqued

@@ -27,11 +27,10 @@ from app.contract.judgement import (
 )
 from app.contract.limits import Limits
 from app.contract.object_drafts import ObjectText
-from app.contract.outcome import Caveat
 from app.contract.requests import Output, RefinementRequest
 from app.contract.reviews import ReviewPlan
 from app.contract.statistics import Learnt
-from app.contract.status import StopReason
+from app.contract.status import Caveat, StopReason
 from app.contract.strategies import STRATEGIES, Strategy
 from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION, PLAYABLE

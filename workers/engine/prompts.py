@@ -38,7 +38,7 @@ from app.contract.tools import Tool
 from app.contract.values import value
 from app.contract.versions import ENGINE_VERSION
 from workers.engine.replies.likeness import Told
-from workers.engine.replies.marks import asking_for, number_for
+from workers.engine.replies.texts import asking_for, number_for
 
 IN_WORDS = "in_words"
 """Metadata of a field that says in words what other fields hold: no part of the step's hash."""

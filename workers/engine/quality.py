@@ -18,8 +18,7 @@ from app.contract.judgement import QualityEstimate
 from app.contract.limits import Limits
 from app.contract.statistics import Learnt
 from app.contract.values import value
-from workers.engine.issue_tracker import NO_ISSUES, IssueTracker
-from workers.engine.moves import Judgement, Scored
+from workers.engine.moves import NO_ISSUES, IssueTracker, Judgement, Scored
 from workers.engine.replies.likeness import is_same_text, likeness
 
 BANK = 2

@@ -9,16 +9,15 @@ from typing import Self
 from app.contract.calls import CONFIRMED
 from app.contract.judgement import Comparison, QualityEstimate, ScoreFrom
 from app.contract.limits import Limits
-from app.contract.outcome import Caveat, blocks
 from app.contract.requests import ContextDocument
 from app.contract.statistics import Learnt
-from app.contract.status import StopReason
+from app.contract.status import Caveat, StopReason, blocks
 from app.contract.values import value
-from workers.engine.issue_tracker import IssueTracker
 from workers.engine.judging import averaged, critiqued, error_weights
 from workers.engine.moves import (
     Draft,
     Heard,
+    IssueTracker,
     Judged,
     Judgement,
     Refusal,

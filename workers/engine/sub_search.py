@@ -6,11 +6,10 @@ from typing import Any
 
 from app.contract.judgement import OnFail
 from app.contract.limits import Limits
-from app.contract.outcome import Caveat
 from app.contract.requests import ContextDocument
 from app.contract.reviews import ReviewPlan
 from app.contract.sections import Sections, split
-from app.contract.status import StopReason
+from app.contract.status import Caveat, StopReason
 from workers.engine.drafting import Judging, heeded, judged_draft
 from workers.engine.judging import VALIDATORS, judge
 from workers.engine.moves import (

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from app.contract.judgement import Finding, OnFail, Quotation
 from app.contract.limits import Limits
-from app.contract.outcome import Caveat
+from app.contract.status import Caveat
 from app.contract.tools import Tool
 from app.contract.values import value
 from workers.engine.asking import ask, question, require_arguments_that_fit, text_in

@@ -33,9 +33,9 @@ from workers.engine.moves import (
     StepMove,
     Stopped,
     Together,
+    about,
 )
 from workers.engine.search import Outcome
-from workers.engine.step_hash import about
 from workers.play.budget import BudgetGuard
 from workers.play.endings import Ending, learning_kind, outcome_additions
 from workers.play.executor import (

@@ -8,11 +8,18 @@ from typing import Any, Self
 from app.contract.events import IterationCompleted
 from app.contract.judgement import Criterion, QualityEstimate
 from app.contract.object_drafts import ObjectText, object_in
-from app.contract.outcome import BLOCKING, TEXT_MISSING, Caveat, RefinementOutcome, Shortfall
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused, PendingPause, ReviewPlan
 from app.contract.snapshot import Best, Failure, Result
-from app.contract.status import Status, StopReason
+from app.contract.status import (
+    BLOCKING,
+    TEXT_MISSING,
+    Caveat,
+    RefinementOutcome,
+    Shortfall,
+    Status,
+    StopReason,
+)
 from app.contract.values import value
 from app.contract.waiting import REFUSALS
 from app.store import Addition, Parking, Submitted

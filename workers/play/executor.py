@@ -28,7 +28,7 @@ from app.contract.events import (
 )
 from app.contract.judgement import Finding, FindingsReply, Usage
 from app.contract.models import ModelChoice, seat_at
-from app.contract.outcome import Caveat
+from app.contract.status import Caveat
 from app.contract.tools import MAX_RESULT, Tool
 from app.contract.validators.json import JsonSchemaValidator
 from app.contract.values import value
@@ -36,9 +36,8 @@ from app.contract.waiting import in_words, own_key_name
 from app.telemetry import TraceSpan, current_span
 from app.telemetry.metrics import count_call
 from app.telemetry.traces import Attribute, Attributes
-from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult
+from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult, about
 from workers.engine.replies.reader import ReplyReader, Unreadable
-from workers.engine.step_hash import about
 from workers.models.port import (
     ModelCall,
     ModelError,

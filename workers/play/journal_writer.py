@@ -17,14 +17,12 @@ from app.contract.events import (
     Stopping,
     TextReply,
 )
-from app.contract.gains import gains_of, lost_from, score_gain
 from app.contract.judgement import IssueNote, Usage
 from app.contract.limits import Limits, TimeLimit
-from app.contract.outcome import without_text
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Result
-from app.contract.statistics import ModelUse, insights_of
-from app.contract.status import Status, StopReason
+from app.contract.statistics import ModelUse, gains_of, insights_of, lost_from, score_gain
+from app.contract.status import Status, StopReason, without_text
 from app.contract.values import value
 from app.contract.waiting import Waiting
 from app.store import (

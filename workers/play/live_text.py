@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from workers.engine.replies.marks import begun_in, without_half_a_mark
+from workers.engine.replies.texts import begun_in, without_half_a_mark
 
 log = logging.getLogger(__name__)
 

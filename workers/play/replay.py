@@ -23,17 +23,16 @@ from app.contract.events import (
 )
 from app.contract.judgement import ScoreFrom, Usage
 from app.contract.limits import Limits, TimeLimit
-from app.contract.outcome import Caveat
 from app.contract.providers import cost_usd
 from app.contract.reviews import Paused, PlannedCall, Reviewed
 from app.contract.snapshot import Best, IterationScore
 from app.contract.statistics import NO_USE, UNKNOWN_MODEL, ModelUse
-from app.contract.status import StopReason
+from app.contract.status import Caveat, StopReason
 from app.contract.waiting import Waiting
 from workers.engine import moves
+from workers.engine.moves import about
 from workers.engine.prompts import Prompt
 from workers.engine.replies.reader import OVERLONG
-from workers.engine.step_hash import about
 
 REFUSED = "budget_exhausted"
 """The code of a call that the budget did not allow beside the calls in flight."""

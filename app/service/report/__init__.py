@@ -12,12 +12,12 @@ from pydantic import BaseModel
 
 from app.contract.editor import EDITOR
 from app.contract.events import EventData, IterationCompleted, unvoided
-from app.contract.gains import DraftGain, Gains, gains_of, iteration_of, lost_from
 from app.contract.judgement import AUTO, Usage
 from app.contract.limits import Limits
-from app.contract.outcome import ended_by
 from app.contract.ratings import Rated
 from app.contract.reviews import ApprovalGiven, Paused, Reviewed
+from app.contract.statistics import DraftGain, Gains, gains_of, iteration_of, lost_from
+from app.contract.status import ended_by
 from app.contract.strategies import STRATEGIES
 from app.contract.waiting import REFUSALS
 from app.service.iterations import diff_of

@@ -9,9 +9,9 @@ from functools import cached_property
 from math import ceil, floor
 
 from app.contract.events import IterationCompleted
-from app.contract.gains import search_of
 from app.contract.judgement import QualityEstimate
 from app.contract.snapshot import Iteration
+from app.contract.statistics import search_of
 from app.legible import on_one_line
 from app.service.report import wording
 from app.service.report.story import Story

@@ -23,12 +23,12 @@ from app.contract.events import (
     TextReply,
     ToolReply,
 )
-from app.contract.gains import PARTS, search_of
 from app.contract.limits import Limits
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import Paused
 from app.contract.sections import items_of
 from app.contract.snapshot import Iteration, Snapshot
+from app.contract.statistics import PARTS, search_of
 from app.contract.strategies import STRATEGIES
 from app.contract.waiting import Waiting
 from app.service.iterations import GivenDraft, iterations_of

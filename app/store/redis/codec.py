@@ -24,7 +24,6 @@ from app.contract.events import (
 from app.contract.judgement import Usage
 from app.contract.limits import Limits, LimitsChange
 from app.contract.models import ModelChoice
-from app.contract.outcome import OutcomeReason
 from app.contract.ratings import Rated
 from app.contract.requests import RefinementRequest
 from app.contract.reviews import (
@@ -43,7 +42,7 @@ from app.contract.snapshot import (
     Snapshot,
 )
 from app.contract.statistics import ModelUse
-from app.contract.status import TERMINAL, Status, StopReason
+from app.contract.status import TERMINAL, OutcomeReason, Status, StopReason
 from app.contract.waiting import Waiting
 from app.contract.webhooks import Webhook
 from app.store.redis.layout import KeyedJson

@@ -19,9 +19,8 @@ from app.cli.root import parse_json
 from app.contract.budget import BYTES_PER_TOKEN, Consumption, RefinementEstimate
 from app.contract.drafts import MAX_TEXT
 from app.contract.judgement import AUTO, CRITIC
-from app.contract.outcome import RefinementOutcome
 from app.contract.snapshot import Iteration, IterationList, Snapshot
-from app.contract.status import Status
+from app.contract.status import RefinementOutcome, Status
 from app.legible import on_one_line
 from hone import ApiError, ServerUnreachable
 from hone_extras.compare.comparison import (

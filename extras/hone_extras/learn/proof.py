@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from app.contract.batches import BatchResult
-from app.contract.outcome import RefinementOutcome
 from app.contract.snapshot import Iteration
 from app.contract.statistics import MeanGain
+from app.contract.status import RefinementOutcome
 from hone_extras.compare.comparison import (
     CONFIDENCE,
     MeanInterval,

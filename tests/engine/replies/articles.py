@@ -11,7 +11,8 @@ from functools import cached_property
 
 from app.contract.drafts import marks
 from app.contract.judgement import Criterion, Critique
-from workers.engine.asking import WrittenText, ask, question, reply_reader, written_in
+from workers.engine.asking import ask, question, reply_reader
+from workers.engine.drafting import WrittenText, written_in
 from workers.engine.moves import StepError
 from workers.engine.prompts import Prompt, PromptRequest, Revise, Task, Write
 from workers.engine.replies.reader import Doubtful, Unreadable

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from app.contract.limits import Limits
-from app.contract.outcome import Caveat
-from app.contract.status import StopReason
+from app.contract.status import Caveat, StopReason
 from app.contract.strategies.loops import BestOfNStrategy
 from workers.engine.drafting import heeded, improve, judged_draft
 from workers.engine.moves import play_parts

@@ -9,10 +9,9 @@ from functools import partial
 
 from app.contract.judgement import Finding, OnFail
 from app.contract.limits import Limits
-from app.contract.outcome import Caveat
 from app.contract.requests import ContextDocument
 from app.contract.sections import MOST_SECTIONS, Sections, items_of, parts_of
-from app.contract.status import StopReason
+from app.contract.status import Caveat, StopReason
 from app.contract.strategies.parts import AUTO_PARTS, BODY, UNTIL, Enough, NestedStrategy
 from app.contract.values import value
 from workers.engine.asking import ask, question, text_in

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import Field
 
 from app.contract.limits import Limits
-from app.contract.outcome import Caveat
 from app.contract.requests import ContextDocument
 from app.contract.reviews import PlannedCall
+from app.contract.status import Caveat
 from app.contract.strategies.reasoning import PlanExecuteStrategy
 from app.contract.tools import MAX_RESULT
 from app.contract.values import value

@@ -4,12 +4,10 @@ from dataclasses import replace
 from functools import partial
 
 from app.contract.limits import Limits
-from app.contract.outcome import Caveat
 from app.contract.requests import ContextDocument
-from app.contract.status import StopReason
+from app.contract.status import Caveat, StopReason
 from app.contract.strategies.parts import MOST_WRITTEN, Stage, StepwiseStrategy
-from workers.engine.asking import WrittenText
-from workers.engine.drafting import write
+from workers.engine.drafting import WrittenText, write
 from workers.engine.judging import with_own_checks
 from workers.engine.moves import StepError, Stopped, Together, within
 from workers.engine.pipeline import refined
