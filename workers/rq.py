@@ -35,7 +35,7 @@ from app.store.enqueue import EQUAL_WEIGHTS, JobSource
 from app.store.redis.codec import paired
 from app.store.redis.committer import Committer
 from app.store.redis.connection import async_client, layout_in
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 
 log = logging.getLogger(__name__)
 

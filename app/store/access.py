@@ -22,7 +22,8 @@ from app.contract.values import value
 from app.store.redis import keys
 from app.store.redis.codec import number_of
 from app.store.redis.committer import Commands, key_names, redis_time_ms
-from app.store.redis.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS, SPEND, run_script
+from app.store.redis.connection import run_script
+from app.store.redis.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS, SPEND
 from app.store.statistics import unlist
 
 MOST_KEYS = 10_000

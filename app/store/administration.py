@@ -16,7 +16,7 @@ from app.store.redis import keys
 from app.store.redis.codec import moment
 from app.store.redis.committer import Committer, redis_time_ms, replies_in_order
 from app.store.redis.connection import refusing
-from app.store.redis.layout import PLAIN, SHARDED
+from app.store.redis.keys import PLAIN, SHARDED
 from app.store.redis.scripts import COMMANDS, REWRITTEN
 from app.store.webhooks import WebhookStore
 

@@ -28,7 +28,7 @@ from app.store.packing import (
 )
 from app.store.redis import keys
 from app.store.redis.codec import Summary, paired
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 from app.store.sealing import Sealer
 from app.store.state import ArchiveAway, DamagedObject, UnreadableSecrets
 

@@ -43,7 +43,7 @@ from app.store.redis.codec import (
 )
 from app.store.redis.committer import Committer
 from app.store.redis.connection import RETRY_AFTER_S, refusals
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 from app.store.redis.scripts import BATCH, BATCH_COMMIT, BATCH_STAGE
 from app.store.refinements import decode_cursor, encode_cursor
 from app.store.sealing import Sealer

@@ -24,7 +24,7 @@ from app.store.cell_records import CellLook, Roster, note_missing, score
 from app.store.creation import spent_up
 from app.store.redis.committer import Commands, Committer
 from app.store.redis.connection import RETRY_AFTER_S, UnusableRedis, is_away, refusals
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 from app.store.redis.scripts import OPEN_WATCH, LuaScript
 from app.store.refinements import decode_cursor, encode_cursor
 from app.store.shared_quotas import SharedQuotas, TenantRecord, homes

@@ -16,7 +16,7 @@ from app.contract.errors import (
 )
 from app.contract.values import value
 from app.store.administration import Clock, ServerStatus
-from app.store.enqueue import Queue, script_words
+from app.store.enqueue import Queue
 from app.store.redis import keys
 from app.store.redis.codec import (
     decode_snapshot,
@@ -30,7 +30,7 @@ from app.store.redis.codec import (
 )
 from app.store.redis.committer import Committer
 from app.store.redis.connection import RETRY_AFTER_S
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word, script_words
 from app.store.redis.scripts import CREATE, DEADLINE_MS, FULL
 from app.store.sealing import NO_SEALER, Sealer
 from app.store.state import ID_PREFIX, Accepted, NewRefinement, Submitted, beginning_of, coded

@@ -8,16 +8,16 @@ permit or must end. `create` and `Enqueuer` feed both; the caller need not know 
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
 
 from app.contract.values import value
 from app.store.redis.committer import Committer
-from app.store.redis.connection import layout_in
-from app.store.redis.layout import PLAIN, Layout, Word
-from app.store.redis.scripts import ENQUEUE, TAKE_JOBS, run_script
+from app.store.redis.connection import layout_in, run_script
+from app.store.redis.keys import Word, script_words
+from app.store.redis.scripts import ENQUEUE, TAKE_JOBS
 from app.store.state import Job
 
 
@@ -32,11 +32,6 @@ class Queue(Protocol):
         self, refinement_id: str, job_id: str, *, is_first: bool = False
     ) -> Sequence[Sequence[Word]]:
         """Return the commands that enqueue one job, to be executed in one transaction."""
-
-
-def script_words(commands: Iterable[Sequence[Word]], layout: Layout = PLAIN) -> list[Word]:
-    """Return commands as arguments for `perform` in queue.lua; the layout spells keys of RQ."""
-    return [word for command in commands for word in (len(command), *layout.of_rq(command))]
 
 
 class Enqueuer:

@@ -31,7 +31,7 @@ from app.store.redis.codec import (
     number_of,
 )
 from app.store.redis.committer import Committer, redis_time_ms, replies_in_order
-from app.store.redis.connection import until_answered
+from app.store.redis.connection import run_script, until_answered
 from app.store.redis.scripts import (
     BLAME,
     CLAIM,
@@ -45,7 +45,6 @@ from app.store.redis.scripts import (
     TAKE_DUE,
     TAKE_ENDED,
     TAKE_PARKED,
-    run_script,
 )
 from app.store.sealing import NO_SEALER, Sealer
 from app.store.state import Claimed, Fenced, Job, Loaded, StaleLimits, Submitted, Suspected

@@ -29,7 +29,7 @@ from app.store.enqueue import Enqueuer, JobSource
 from app.store.redis import keys
 from app.store.redis.committer import Committer
 from app.store.redis.connection import api_client, listening_client, renewal_client, worker_client
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 from app.store.redis.scripts import JOB_NUMBER, JOB_OF
 from app.store.state import NewRefinement
 from app.store.worker import renew

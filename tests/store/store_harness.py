@@ -35,7 +35,7 @@ from app.store.enqueue import JobSource
 from app.store.redis import keys
 from app.store.redis.committer import Committer
 from app.store.redis.connection import layout_in
-from app.store.redis.layout import PLAIN, Word
+from app.store.redis.keys import PLAIN, Word
 from app.store.redis.scripts import JOB_NUMBER, JOB_OF, LuaScript
 from app.store.state import NewRefinement
 

@@ -46,7 +46,7 @@ from app.contract.statistics import ModelUse
 from app.contract.status import TERMINAL, Status, StopReason
 from app.contract.waiting import Waiting
 from app.contract.webhooks import Webhook
-from app.store.redis.layout import KeyedJson
+from app.store.redis.keys import KeyedJson
 from app.store.state import (
     Addition,
     Entry,
