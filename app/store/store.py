@@ -36,8 +36,7 @@ from app.store.archive_check import ArchiveCheck
 from app.store.archive_transfer import ArchiveTransfer, archived_at, required
 from app.store.batches import BatchStore
 from app.store.cell_records import CellRecords
-from app.store.creation import Creation
-from app.store.enqueue import Enqueuer
+from app.store.creation import Creation, Enqueuer
 from app.store.live_texts import encode_watched
 from app.store.packing import unpack_record
 from app.store.presets import PresetStore

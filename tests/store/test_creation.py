@@ -20,8 +20,7 @@ from app.contract.status import Status
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store
-from app.store.administration import Clock
-from app.store.creation import Creation
+from app.store.creation import Clock, Creation
 from app.store.redis import keys
 from app.store.redis.committer import Committer
 from app.store.redis.keys import Word

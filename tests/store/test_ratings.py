@@ -15,8 +15,7 @@ from app.contract.ratings import Rated
 from app.contract.status import Status
 from app.service.watching import Shutdown, Watching
 from app.store import Addition, Fenced, Store, WorkerStore
-from app.store.creation import Creation
-from app.store.enqueue import Enqueuer
+from app.store.creation import Creation, Enqueuer
 from app.store.redis import keys
 from app.store.redis.codec import decode_sums
 from app.store.redis.committer import Committer
