@@ -11,7 +11,6 @@ from app.store.archive import open_archive
 from app.store.archive_transfer import ArchiveTransfer
 from app.store.cells import Cells
 from app.store.creation import Clock, Creation, Enqueuer, Queue
-from app.store.provider_keys import TenantKeys
 from app.store.rate_limits import PermitExchange, Rejections, SharedLimits
 from app.store.redis.committer import Committer, ReplicatedCommitter
 from app.store.redis.connection import (
@@ -25,7 +24,7 @@ from app.store.redis.connection import (
     renewal_client,
     worker_client,
 )
-from app.store.sealing import sealer_of
+from app.store.sealing import TenantKeys, sealer_of
 from app.store.signing_secrets import EndpointSecrets, SigningSecrets
 from app.store.state import (
     Addition,

@@ -22,11 +22,11 @@ from app.store.access import AccessStore
 from app.store.archive_check import CellsArchiveCheck
 from app.store.cell_records import CellLook, Roster, note_missing, score
 from app.store.creation import spent_up
+from app.store.redis.codec import decode_cursor, encode_cursor
 from app.store.redis.committer import Commands, Committer
 from app.store.redis.connection import RETRY_AFTER_S, UnusableRedis, is_away, refusals
 from app.store.redis.keys import Word
 from app.store.redis.scripts import OPEN_WATCH, LuaScript
-from app.store.refinements import decode_cursor, encode_cursor
 from app.store.shared_quotas import SharedQuotas, TenantRecord, homes
 from app.store.statistics import Statistics
 from app.store.store import Store

@@ -20,7 +20,7 @@ from app.store import Store
 from app.store.cell_records import Opened, Roster
 from app.store.cells import Cells, merged
 from app.store.redis import keys
-from app.store.refinements import decode_cursor, encode_cursor
+from app.store.redis.codec import decode_cursor, encode_cursor
 from app.store.shared_quotas import TenantRecord, homes, homes_for
 from app.store.state import ID_PREFIX, cell_coded_in, coded
 from app.store.statistics import added_up
