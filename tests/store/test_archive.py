@@ -20,8 +20,7 @@ from app.store import (
     open_store,
     open_worker_store,
 )
-from app.store.archive import Archive, ArchivedAt, open_archive
-from app.store.object_store import ObjectStore
+from app.store.archive import Archive, ArchivedAt, ObjectStore, open_archive
 from app.store.redis import keys
 from app.store.redis.committer import Committer
 from app.store.sealing import NO_SEALER
