@@ -298,6 +298,21 @@ class Creation:
         )
 
 
+def spent_up(quota: str, most: object, now_ms: int) -> QuotaExceeded:
+    """Return the error of a tenant that has used up a quota of the day."""
+    detail = f"this tenant may spend {most} {QUOTAS_OF_A_DAY[quota]} a day"
+    return QuotaExceeded(detail, retry_after_s=DAY_S - now_ms // 1000 % DAY_S)
+
+
+def _unusable_time(code: bytes) -> InvalidRequest:
+    pointer, detail = TIME_ERRORS[code]
+    return InvalidRequest.at(FieldError(pointer=pointer, detail=detail))
+
+
+def _milliseconds_of(deadline: datetime | None) -> int | None:
+    return None if deadline is None else round(deadline.timestamp() * 1000)
+
+
 class Enqueuer:
     """Enqueues jobs, each in one step with the record that it is in the queue."""
 
@@ -317,18 +332,3 @@ class Enqueuer:
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         """Return when every job is enqueued, or raise a redis error."""
         await asyncio.gather(*map(self.submit, jobs))
-
-
-def spent_up(quota: str, most: object, now_ms: int) -> QuotaExceeded:
-    """Return the error of a tenant that has used up a quota of the day."""
-    detail = f"this tenant may spend {most} {QUOTAS_OF_A_DAY[quota]} a day"
-    return QuotaExceeded(detail, retry_after_s=DAY_S - now_ms // 1000 % DAY_S)
-
-
-def _unusable_time(code: bytes) -> InvalidRequest:
-    pointer, detail = TIME_ERRORS[code]
-    return InvalidRequest.at(FieldError(pointer=pointer, detail=detail))
-
-
-def _milliseconds_of(deadline: datetime | None) -> int | None:
-    return None if deadline is None else round(deadline.timestamp() * 1000)

@@ -90,35 +90,7 @@ from app.store.state import (
 from app.store.statistics import Kind, decode_learnt, read_learnt
 from app.store.wakeups import messages
 
-RENEWALS_PER_LEASE = 4
-ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poisoned`
-TAKEN = 100  # maximum refinements that one run of the script checks
-BATCHES_TAKEN = 10
-FED_EVERY_MS = 200
-COUNTED_AT_ONCE = 50
-COUNT_AFTER_MS = 1_000
-PACKED_AT_ONCE = 10
-PACK_AGAIN_MS = 60_000
-USAGE_DAYS = 400  # for which there are sums of usage, today included
-MOST_QUEUED = 200  # refinements of a tenant with which none of its batches begin
-MOST_LIVE = 2_000  # refinements of one batch that have begun and not ended
-
-LATER = "later"
-"""What a worker lacks that cannot read a refinement at all."""
-
-PUT_BACK_S = 5
-NAMED_S = 30
-
-NOTHING_READ: Mapping[str, int] = {}
 EQUAL_WEIGHTS: Mapping[str, float] = {}
-
-KEPT_S = 60.0  # longer than a failover; the appends of a minute are few
-MOST_KEPT_BYTES = 32 * 1024 * 1024  # bytes of claims that have ended
-
-NOTHING = Fields()
-UNANSWERED = (RedisConnectionError, RedisTimeoutError)
-
-_Payload = tuple[str | bytes, ...]
 
 
 @value(slots=True)
@@ -164,13 +136,22 @@ class JobSource:
         return Taken(tuple(zip(found[::2], found[1::2], strict=True)), left)
 
 
-class Journal:
-    """The journal of one claimed refinement. Create one per claim, or numbers clash.
+KEPT_S = 60.0  # longer than a failover; the appends of a minute are few
+MOST_KEPT_BYTES = 32 * 1024 * 1024  # bytes of claims that have ended
 
-    An append takes effect once. Every append has the nonce of the claim and a number. Redis
-    stores the last number and answers a repeated one with the current state. The number grows only
-    with a definite answer, and one append is in progress at a time: one whose answer was lost is
-    sent again, unchanged, before any other.
+NOTHING = Fields()
+UNANSWERED = (RedisConnectionError, RedisTimeoutError)
+
+_Payload = tuple[str | bytes, ...]
+
+
+class Journal:
+    """The journal of one claimed refinement, to which its worker appends.
+
+    Create one per claim, or numbers clash. An append takes effect once. Every append has the nonce
+    of the claim and a number. Redis stores the last number and answers a repeated one with the
+    current state. The number grows only with a definite answer, and one append is in progress at a
+    time: one whose answer was lost is sent again, unchanged, before any other.
 
     A failover can lose the last appends, since Redis replicates asynchronously. Those of the last
     `KEPT_S` seconds are kept and written again, so that no reply in them is paid for twice. An
@@ -372,6 +353,28 @@ class EndedJournals:
     def _remove(self, refinement_id: str) -> None:
         if refinement_id in self._kept:
             self._bytes -= self._kept.pop(refinement_id)[1]
+
+
+RENEWALS_PER_LEASE = 4
+ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poisoned`
+TAKEN = 100  # maximum refinements that one run of the script checks
+BATCHES_TAKEN = 10
+FED_EVERY_MS = 200
+COUNTED_AT_ONCE = 50
+COUNT_AFTER_MS = 1_000
+PACKED_AT_ONCE = 10
+PACK_AGAIN_MS = 60_000
+USAGE_DAYS = 400  # for which there are sums of usage, today included
+MOST_QUEUED = 200  # refinements of a tenant with which none of its batches begin
+MOST_LIVE = 2_000  # refinements of one batch that have begun and not ended
+
+LATER = "later"
+"""What a worker lacks that cannot read a refinement at all."""
+
+PUT_BACK_S = 5
+NAMED_S = 30
+
+NOTHING_READ: Mapping[str, int] = {}
 
 
 async def renew(client: Redis, name: str, lease_ms: int, read: Mapping[str, int]) -> dict[str, int]:
