@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 from app import console
-from app.access.directory import Directory
+from app.access.callers import Directory, Metering
 from app.access.keyring import Keyring
-from app.access.metering import Metering
 from app.access.tenants import Tenants
 from app.api import (
     administration,
@@ -37,11 +36,9 @@ from app.contract.errors import HoneError, Unavailable
 from app.contract.plugins import PluginFailed, installed, load_entry
 from app.openai import routes as openai_routes
 from app.queue import RefinementQueue
-from app.service.admission import Admission, switched_off
+from app.service.admission import Admission, ModelRoles, Selection, switched_off
 from app.service.batches import Batches
-from app.service.model_roles import ModelRoles, Selection
-from app.service.service import Service
-from app.service.spread import Spread
+from app.service.service import Service, Spread
 from app.service.watching import Shutdown, Watching
 from app.settings import COLLECT_AFTER, Settings
 from app.store import ArchiveAway, Store, UnusableRedis, open_cells, open_wakeups

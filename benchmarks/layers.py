@@ -100,7 +100,7 @@ LAYERS = (
             *("workers/model_registry.py", "workers/models/rate_limiter.py"),
             *("workers/model_registry.py", "workers/models/responses.py"),
             *("workers/play/waiting.py", "workers/play/budget.py"),
-            "app/store/provider_keys.py",
+            "app/store/sealing.py",
         ),
     ),
     Layer(

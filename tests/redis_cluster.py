@@ -11,7 +11,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from app.local.embedded import RedisBinary, find_redis
-from app.store.redis.layout import OF_CLUSTER, layout_of
+from app.store.redis.connection import OF_CLUSTER, layout_of
 from tests.faults.sentinel import HOST, Launcher, ServerProcess
 from tests.faults.tcp_proxy import TcpProxy, tcp_proxy
 from tests.ports import reserved_port

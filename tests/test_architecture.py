@@ -50,7 +50,7 @@ CROSSINGS = [
     ("clockless", "workers.engine.moves", "datetime"),
     ("contract", "app.contract.status", "app.settings"),
     ("store", "app.store.worker", "app.queue"),
-    ("store-redis", "app.store.redis.codec", "app.store.journal"),
+    ("store-redis", "app.store.redis.codec", "app.store.worker"),
     ("engine-replies", "workers.engine.replies.texts", "workers.engine.judging"),
     ("layers", "app.service", "app.main"),
     ("layers", "app.store.worker", "app.service"),

@@ -30,7 +30,7 @@ from app.local.supervisor import MARGIN_S, Child, ForkedProgram, Interrupts, Sup
 from app.queue import JOB, RefinementQueue
 from app.settings import COLLECT_AFTER, Settings
 from app.store import ArchiveAway, UnusableRedis, WorkerStore, open_renewal, open_worker_store
-from app.store.placement import cell_loads, cell_to_serve, gives_way
+from app.store.cells import cell_loads, cell_to_serve, gives_way
 from app.store.redis.connection import place_of
 from app.store.state import new_prompt_nonce
 from app.telemetry import Traces, configure_logs, metrics, open_traces

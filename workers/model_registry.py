@@ -14,7 +14,7 @@ from app.contract.values import value
 from app.contract.waiting import OWN_KEY_OF, own_key_name
 from app.settings import Settings
 from app.store import Rejections, open_permit_exchange, open_rejections, open_tenant_keys
-from app.store.provider_keys import TenantKeys
+from app.store.sealing import TenantKeys
 from workers.children.turns import Turns
 from workers.editor import EditorCannot, editor_reply, length_of
 from workers.editor.long_texts import LONG, shared_long_texts

@@ -31,11 +31,11 @@ from rq.worker import WorkerStatus
 from rq.worker.base import BaseWorker
 
 from app.queue import FAILURE_TTL_S, TIMES, RefinementQueue
-from app.store.enqueue import EQUAL_WEIGHTS, JobSource
 from app.store.redis.codec import paired
 from app.store.redis.committer import Committer
 from app.store.redis.connection import async_client, layout_in
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
+from app.store.worker import EQUAL_WEIGHTS, JobSource
 
 log = logging.getLogger(__name__)
 

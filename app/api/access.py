@@ -12,8 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access.directory import Caller, Directory, KeyEnded, may_be_key
-from app.access.metering import Metering, RequestsLeft
+from app.access.callers import Caller, Directory, KeyEnded, Metering, RequestsLeft, may_be_key
 from app.access.signed import session_in
 from app.api.boundary import HOST, HostNames, Sender, sender_of
 from app.api.problems import RATE_LIMIT, CrossSite, is_openai, response_of

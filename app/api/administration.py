@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from app.access.directory import Caller, Directory
+from app.access.callers import Caller, Directory
 from app.access.keyring import Keyring
 from app.access.tenants import Tenants
 from app.api import examples

@@ -23,7 +23,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import PauseRequest, ReviewDecision
 from app.contract.snapshot import Selected
 from app.contract.status import RefinementOutcome, Status
-from app.service.model_roles import ModelRoles
+from app.service.admission import ModelRoles
 from app.service.service import Service
 from app.service.watching import Watching
 from app.store import Store

@@ -11,7 +11,7 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access.directory import Caller
+from app.access.callers import Caller
 from app.api.access import MANAGED, SAFE, routed_path
 from app.api.dependencies import idempotency_key
 from app.api.problems import OPENAI, response_of

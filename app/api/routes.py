@@ -10,8 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.background import BackgroundTask
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.access.directory import Caller
-from app.access.metering import Metering
+from app.access.callers import Caller, Metering
 from app.api import examples
 from app.api.bodies import submission_in
 from app.api.dependencies import (

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BeforeValidator
 
-from app.access.directory import Caller
+from app.access.callers import Caller
 from app.access.tenants import TenantNotFound
 from app.api.administration import Managing, TheCaller
 from app.api.dependencies import JSON, Absent, Day, TheCells, chosen_format

@@ -10,9 +10,8 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.access.directory import SESSION_S, Caller, Directory, KeyEnded
+from app.access.callers import SESSION_S, Caller, Directory, KeyEnded, Metering
 from app.access.keyring import Keyring
-from app.access.metering import Metering
 from app.access.people import SignInFailed
 from app.access.signed import SESSION_COOKIE
 from app.console.pages import message_page

@@ -23,7 +23,7 @@ from app.contract.judgement import AUTO, CRITIC, MOST_LISTED
 from app.contract.models import GENERATOR, ModelChoice
 from app.contract.providers import cost_usd
 from app.contract.requests import RefinementRequest
-from app.service.model_roles import Choices, called_seats
+from app.service.admission import Choices, called_seats
 
 COMPARED = 300
 """Expected output tokens of a comparison, and of a further text."""

@@ -21,7 +21,7 @@ from app.contract.strategies import STRATEGIES
 from app.contract.validators import VALIDATORS
 from app.contract.values import value
 from app.contract.waiting import REFUSALS
-from app.service.model_roles import ModelRoles
+from app.service.admission import ModelRoles
 from app.store import LATER
 from app.store.rate_limits import StoredLimit
 

@@ -1,4 +1,7 @@
-"""Submits, continues, reviews and changes refinements, and reads their journals."""
+"""Submits, continues, reviews and changes refinements, and reads their journals.
+
+`Service` does so in one cell; `Spread` submits to the cells of a tenant.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
@@ -20,10 +23,14 @@ from app.contract.errors import (
     Conflict,
     FieldConflict,
     FieldError,
+    HoneError,
     InvalidRequest,
     NotStored,
+    Overloaded,
     PreconditionFailed,
+    QuotaExceeded,
     RefinementNotFound,
+    Unavailable,
 )
 from app.contract.events import Queued, StepPage
 from app.contract.json_lines import json_lines
@@ -38,7 +45,7 @@ from app.contract.sections import LONGEST_PART
 from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapshot, SnapshotPage
 from app.contract.status import TERMINAL, Status
 from app.contract.strategies.loops import DEFAULT
-from app.service.admission import Admission, Admitted
+from app.service.admission import Admission, Admitted, Selection, called_seats
 from app.service.estimates import estimated
 from app.service.iterations import (
     JournalContradiction,
@@ -51,12 +58,12 @@ from app.service.iterations import (
     replies_of,
     step_of,
 )
-from app.service.model_roles import Selection, called_seats
 from app.service.pairs import may_have_pairs, pairs_of
 from app.service.ratings import rated_of, rating_additions, rating_of
 from app.service.report import markdown_of, story_of
 from app.service.watching import Watching
-from app.store import Store
+from app.store import NotSent, Store
+from app.store.cells import Cells
 from app.store.prompts import known_texts
 from app.store.state import Accepted, NewRefinement
 from app.telemetry import Origin, current_span, request_id
@@ -579,3 +586,61 @@ class Service:
         queued = (await self._store.decoded_events(tenant, refinement_id, 0, 1))[0].data
         assert isinstance(queued, Queued)
         return queued
+
+
+class Spread(Service):
+    """The Service of several cells; `services` are those of the cells by number."""
+
+    def __init__(self, cells: Cells, services: Sequence[Service]) -> None:
+        super().__init__(*services[0].collaborators)
+        self._cells = cells
+        self._services = services
+        for service in services:
+            service.submitting = self
+
+    async def submit(self, sent: ClientRequest, wait_s: float = 0) -> Accepted:
+        """Create a refinement in a cell of its tenant, as `Service.submit` does in one.
+
+        One without a key goes to the next cell if it cannot be sent, or finds no room.
+        """
+        quotas = await self._quotas_of(sent.tenant)
+        await self._cells.access.require_spending_left(sent.tenant, quotas)
+        refusal: HoneError | None = None
+        for number in await self._cells_for(sent.tenant, sent.key):
+            service = self._services[number]
+            try:
+                self._cells.require_checked(number)
+                accepted = await service.created(sent)
+            except (Unavailable, QuotaExceeded, Overloaded) as error:
+                is_unsent = isinstance(error.__cause__, NotSent)
+                if isinstance(error, Unavailable) and error.__cause__ and not is_unsent:
+                    raise
+                if is_unsent:
+                    self._cells.note_away(number, error)
+                refusal = refusal or error
+            else:
+                return await service.after(sent.tenant, accepted, wait_s)
+        assert refusal is not None
+        raise refusal
+
+    async def _cells_for(self, tenant: str, key: str | None) -> list[int]:
+        """Return the cells to try; where a key was used before homes moved it stays."""
+        if key is not None:
+            for number in self._cells.earlier_homes_of(tenant, key):
+                self._cells.require_checked(number)
+                if await self._cells.stores[number].knows(tenant, key):
+                    return [number]
+        return self._cells.homes_of(tenant, key)
+
+    async def pairs(self, tenant: str, wanted: WantedPairs) -> AsyncIterator[bytes]:
+        """Return the preference pairs in all cells, one cell after the other."""
+        away = self._cells.away
+        there = [service for n, service in enumerate(self._services) if n not in away]
+        found = [await service.pairs(tenant, wanted) for service in there]
+        return _after_another(found)
+
+
+async def _after_another(parts: Sequence[AsyncIterator[bytes]]) -> AsyncIterator[bytes]:
+    for part in parts:
+        async for lines in part:
+            yield lines

@@ -7,15 +7,10 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 
 from app.settings import Settings
-from app.store.access import NOTHING_SPENT, DaySpending, ReportSpending, Spent, report_spending
-from app.store.administration import Clock
 from app.store.archive import open_archive
 from app.store.archive_transfer import ArchiveTransfer
 from app.store.cells import Cells
-from app.store.creation import Creation
-from app.store.enqueue import Enqueuer, Queue
-from app.store.journal import Journal
-from app.store.provider_keys import TenantKeys
+from app.store.creation import Clock, Creation, Enqueuer, Queue
 from app.store.rate_limits import PermitExchange, Rejections, SharedLimits
 from app.store.redis.committer import Committer, ReplicatedCommitter
 from app.store.redis.connection import (
@@ -29,7 +24,7 @@ from app.store.redis.connection import (
     renewal_client,
     worker_client,
 )
-from app.store.sealing import sealer_of
+from app.store.sealing import TenantKeys, sealer_of
 from app.store.signing_secrets import EndpointSecrets, SigningSecrets
 from app.store.state import (
     Addition,
@@ -49,7 +44,19 @@ from app.store.state import (
 from app.store.statistics import insight_additions
 from app.store.store import Store
 from app.store.wakeups import Wakeups
-from app.store.worker import ATTEMPTS, LATER, RENEWALS_PER_LEASE, WorkerStore, renew
+from app.store.worker import (
+    ATTEMPTS,
+    LATER,
+    NOTHING_SPENT,
+    RENEWALS_PER_LEASE,
+    DaySpending,
+    Journal,
+    ReportSpending,
+    Spent,
+    WorkerStore,
+    renew,
+    report_spending,
+)
 
 EXCHANGE_TIMEOUT_S = 1.0
 CHECK_S = 3.0

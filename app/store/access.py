@@ -1,19 +1,12 @@
-"""The records of API keys and tenants, what every API process must know about them, and quotas.
-
-Workers report what tenants spend in a day, and learn what is left of the quotas.
-"""
+"""The records of API keys and tenants, what every API process must know about them, and quotas."""
 
 import asyncio
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field, fields
 from datetime import UTC, datetime
-from itertools import chain
-from typing import Any
 from uuid import uuid4
-
-from redis.asyncio import Redis
 
 from app.contract.access import OPERATOR, AuditEntry, AuditPage, Quotas, Scope, TenantUse
 from app.contract.errors import Conflict
@@ -22,7 +15,7 @@ from app.contract.values import value
 from app.store.redis import keys
 from app.store.redis.codec import number_of
 from app.store.redis.committer import Commands, key_names, redis_time_ms
-from app.store.redis.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS, SPEND, run_script
+from app.store.redis.scripts import COUNT_ACTION, DAY_MS, OPEN_WATCH, PUT_KEYS
 from app.store.statistics import unlist
 
 MOST_KEYS = 10_000
@@ -335,106 +328,3 @@ class AccessStore:
 
 def _words(before: KeyRecord | None, after: KeyRecord) -> tuple[str, str, str]:
     return after.id, before.stored if before else "", after.encode()
-
-
-@value(slots=True)
-class Spent:
-    """Tokens, and dollars as far as costs are known."""
-
-    tokens: int = 0
-    cost_usd: float = 0.0
-
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(self.tokens + other.tokens, self.cost_usd + other.cost_usd)
-
-    def at_most(self, other: "Spent") -> "Spent":
-        """Return the lower number of tokens and of dollars."""
-        return Spent(min(self.tokens, other.tokens), min(self.cost_usd, other.cost_usd))
-
-
-NOTHING_SPENT = Spent()
-
-
-@value(slots=True)
-class DaySpending:
-    """What a tenant has spent today, and when the day of UTC ends.
-
-    `reserved`: what a worker of another cell may spend of the quotas without further answers; what
-    others have reserved counts as spent.
-    """
-
-    spent: Spent
-    quotas: Quotas
-    ends_in_s: float
-    reserved: Spent = NOTHING_SPENT
-
-    def allows_alone(self, since: Spent) -> bool:
-        """Return whether something reserved is left after what was spent since."""
-        tokens, cost_usd = self.quotas.tokens_per_day, self.quotas.cost_usd_per_day
-        return (tokens is None or since.tokens < self.reserved.tokens) and (
-            cost_usd is None or since.cost_usd < self.reserved.cost_usd
-        )
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether there is a quota of the day."""
-        return (self.quotas.tokens_per_day, self.quotas.cost_usd_per_day) != (None, None)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether a quota of the day is reached."""
-        tokens, cost_usd = self.quotas.tokens_per_day, self.quotas.cost_usd_per_day
-        return (tokens is not None and self.spent.tokens >= tokens) or (
-            cost_usd is not None and self.spent.cost_usd >= cost_usd
-        )
-
-
-Spending = Mapping[str, Spent]
-ReportSpending = Callable[[int, Spending, Spending | None], Awaitable[dict[str, DaySpending]]]
-"""Takes the number of a report, what was spent since the last one, and of a worker of another cell
-what is to be reserved for it; raises redis errors."""
-
-
-async def report_spending(
-    client: Redis, worker: str, number: int, spent: Spending, wanted: Spending | None
-) -> dict[str, DaySpending]:
-    """Add what a worker has spent; return the sums of these tenants over all workers.
-
-    A report that is sent again with its number adds nothing.
-    """
-    words = spending_words(worker, number, spent, wanted)
-    return spending_in(spent, await run_script(client, SPEND, *words))
-
-
-def spending_words(
-    worker: str, number: int, spent: Spending, wanted: Spending | None
-) -> tuple[str | int, ...]:
-    """Return the arguments of the script."""
-    words = (
-        (name, *_in_words(spending), *_in_words(wanted[name] if wanted else None))
-        for name, spending in spent.items()
-    )
-    return (worker, number, *chain.from_iterable(words))
-
-
-def spending_in(tenants: Iterable[str], answer: Sequence[Any]) -> dict[str, DaySpending]:
-    """Return the answer of the script about these tenants."""
-    left_ms, *found = answer
-    sums = zip(tenants, *(found[n::5] for n in range(5)), strict=True)
-    return {
-        name: DaySpending(
-            _spent_in(tokens, cost_usd),
-            decode_quotas(quotas or None),
-            int(left_ms) / 1000,
-            _spent_in(*reserved),
-        )
-        for name, tokens, cost_usd, quotas, *reserved in sums
-    }
-
-
-def _in_words(spending: Spent | None) -> tuple[int | str, str]:
-    return ("", "") if spending is None else (spending.tokens, f"{spending.cost_usd:.9f}")
-
-
-def _spent_in(tokens: bytes, cost_usd: bytes) -> Spent:
-    return Spent(int(float(tokens)), float(cost_usd))

@@ -11,12 +11,13 @@ from redis.exceptions import RedisError, ResponseError
 
 from app.contract.values import value
 from app.store.archive_transfer import AGAIN_MS
+from app.store.creation import ServerStatus
 from app.store.rate_limits import StoredLimit, parked_by_model, stored_limits
 from app.store.redis import keys
 from app.store.redis.codec import moment
 from app.store.redis.committer import Committer, redis_time_ms, replies_in_order
 from app.store.redis.connection import refusing
-from app.store.redis.layout import PLAIN, SHARDED
+from app.store.redis.keys import PLAIN, SHARDED
 from app.store.redis.scripts import COMMANDS, REWRITTEN
 from app.store.webhooks import WebhookStore
 
@@ -167,52 +168,6 @@ async def _setting(committer: Committer, name: str) -> str:
     words = list(found.values() if isinstance(found, dict) else found)
     last = words[-1] if words else b""
     return last.decode() if isinstance(last, bytes) else str(last)
-
-
-Clock = Callable[[], float]
-"""Seconds since any moment, from a clock that is never set."""
-MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
-
-
-class ServerStatus:
-    """The memory and the time of Redis, measured at most once a second.
-
-    Redis TIME is estimated from a local clock. An estimate that a measurement allows is kept, so
-    that a slow answer does not disturb it.
-    """
-
-    def __init__(self, committer: Committer, clock: Clock) -> None:
-        self.used_share = 0.0  # share of maxmemory; 0 without a maxmemory
-        self._committer = committer
-        self._clock = clock
-        self._ahead_s = 0.0  # of the local clock
-        self._measured_at = float("-inf")
-        self._measuring: asyncio.Task[None] | None = None
-
-    def time_ms(self) -> int:
-        """Return Redis TIME, in milliseconds since 1970."""
-        return int((self._clock() + self._ahead_s) * 1000)
-
-    async def measure(self) -> None:
-        """Measure unless that was done within a second; callers share a measurement."""
-        if self._measuring is None and self._clock() - self._measured_at > MEASURED_FOR_S:
-            self._measuring = asyncio.create_task(self._measure())
-        if self._measuring is not None:
-            await asyncio.shield(self._measuring)
-
-    async def _measure(self) -> None:
-        try:
-            sent_at = self._clock()
-            (seconds, microseconds), info = await asyncio.gather(
-                self._committer.execute("TIME"), self._committer.execute("INFO", "memory")
-            )
-            self._measured_at = self._clock()
-            now = seconds + microseconds / 1e6
-            self._ahead_s = min(max(self._ahead_s, now - self._measured_at), now - sent_at)
-            bound = info["maxmemory"]
-            self.used_share = info["used_memory"] / bound if bound else 0.0
-        finally:
-            self._measuring = None
 
 
 class Administration:

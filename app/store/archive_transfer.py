@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from app.store.archive import NOT_ARCHIVED, Archive, ArchivedAt, ArchivedRecord, objects_below
-from app.store.enqueue import script_words
 from app.store.packing import pack_record, words_of
 from app.store.redis import keys
 from app.store.redis.codec import ENDED_STATUSES, Summary
 from app.store.redis.committer import Committer
+from app.store.redis.keys import script_words
 from app.store.redis.scripts import ARCHIVE, BRING_BACK, DAY_MS, TAKE_ARCHIVE
 from app.store.searching import shown_texts, signature
 from app.store.state import ArchiveAway

@@ -36,6 +36,8 @@ from app.store.redis.codec import (
     ENDED_STATUSES,
     Summary,
     decode_batch_webhook,
+    decode_cursor,
+    encode_cursor,
     encode_metadata,
     moment,
     paired,
@@ -43,9 +45,8 @@ from app.store.redis.codec import (
 )
 from app.store.redis.committer import Committer
 from app.store.redis.connection import RETRY_AFTER_S, refusals
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 from app.store.redis.scripts import BATCH, BATCH_COMMIT, BATCH_STAGE
-from app.store.refinements import decode_cursor, encode_cursor
 from app.store.sealing import Sealer
 from app.store.state import BATCH_PREFIX, NewRefinement
 from app.store.worker import RENEWALS_PER_LEASE

@@ -1,6 +1,17 @@
-"""Creates refinements: one script writes record and queue entry, and decides whether it may."""
+"""Creates refinements and enqueues their jobs.
 
+One script writes the record and the queue entry of a new refinement, and decides whether it may.
+What waits to be played for the first time, or again after a command, stands in a line per tenant
+unless a slot is free for it (`stand_in_line` in queue.lua); take_jobs.lua alone decides who is
+next. The RQ queue holds what was admitted, what continues after its worker was lost, and what has a
+permit or must end. `Creation` and `Enqueuer` feed both by the commands that RQ itself recorded; the
+caller need not know which.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any, Protocol
 
 from pydantic_core import to_json
 from ulid import ULID, LaxMonotonicPolicy, ULIDGenerator
@@ -15,8 +26,6 @@ from app.contract.errors import (
     RefinementNotFound,
 )
 from app.contract.values import value
-from app.store.administration import Clock, ServerStatus
-from app.store.enqueue import Queue, script_words
 from app.store.redis import keys
 from app.store.redis.codec import (
     decode_snapshot,
@@ -30,10 +39,10 @@ from app.store.redis.codec import (
 )
 from app.store.redis.committer import Committer
 from app.store.redis.connection import RETRY_AFTER_S
-from app.store.redis.layout import Word
-from app.store.redis.scripts import CREATE, DEADLINE_MS, FULL
+from app.store.redis.keys import Word, script_words
+from app.store.redis.scripts import CREATE, DEADLINE_MS, ENQUEUE, FULL
 from app.store.sealing import NO_SEALER, Sealer
-from app.store.state import ID_PREFIX, Accepted, NewRefinement, Submitted, beginning_of, coded
+from app.store.state import ID_PREFIX, Accepted, Job, NewRefinement, Submitted, beginning_of, coded
 from app.store.statistics import drawn_in
 from app.store.stub import with_stub
 
@@ -47,6 +56,64 @@ TIME_ERRORS = {
     b"FAR": ("/deadline", "the deadline is more than 30 days away"),
     b"LATE": ("/start_after", "start_after is more than 30 days away"),
 }
+MEASURED_FOR_S = 1.0  # maximum age of a measurement of Redis
+
+Clock = Callable[[], float]
+"""Seconds since any moment, from a clock that is never set."""
+
+
+class ServerStatus:
+    """The memory and the time of Redis, measured at most once a second.
+
+    Redis TIME is estimated from a local clock. An estimate that a measurement allows is kept, so
+    that a slow answer does not disturb it.
+    """
+
+    def __init__(self, committer: Committer, clock: Clock) -> None:
+        self.used_share = 0.0  # share of maxmemory; 0 without a maxmemory
+        self._committer = committer
+        self._clock = clock
+        self._ahead_s = 0.0  # of the local clock
+        self._measured_at = float("-inf")
+        self._measuring: asyncio.Task[None] | None = None
+
+    def time_ms(self) -> int:
+        """Return Redis TIME, in milliseconds since 1970."""
+        return int((self._clock() + self._ahead_s) * 1000)
+
+    async def measure(self) -> None:
+        """Measure unless that was done within a second; callers share a measurement."""
+        if self._measuring is None and self._clock() - self._measured_at > MEASURED_FOR_S:
+            self._measuring = asyncio.create_task(self._measure())
+        if self._measuring is not None:
+            await asyncio.shield(self._measuring)
+
+    async def _measure(self) -> None:
+        try:
+            sent_at = self._clock()
+            (seconds, microseconds), info = await asyncio.gather(
+                self._committer.execute("TIME"), self._committer.execute("INFO", "memory")
+            )
+            self._measured_at = self._clock()
+            now = seconds + microseconds / 1e6
+            self._ahead_s = min(max(self._ahead_s, now - self._measured_at), now - sent_at)
+            bound = info["maxmemory"]
+            self.used_share = info["used_memory"] / bound if bound else 0.0
+        finally:
+            self._measuring = None
+
+
+class Queue(Protocol):
+    """The part of the RQ queue that the store uses; the queue is in a higher layer."""
+
+    @property
+    def key(self) -> str:
+        """The list in Redis that holds the waiting jobs."""
+
+    def commands(
+        self, refinement_id: str, job_id: str, *, is_first: bool = False
+    ) -> Sequence[Sequence[Word]]:
+        """Return the commands that enqueue one job, to be executed in one transaction."""
 
 
 @value(slots=True)
@@ -244,3 +311,24 @@ def _unusable_time(code: bytes) -> InvalidRequest:
 
 def _milliseconds_of(deadline: datetime | None) -> int | None:
     return None if deadline is None else round(deadline.timestamp() * 1000)
+
+
+class Enqueuer:
+    """Enqueues jobs, each in one step with the record that it is in the queue."""
+
+    def __init__(self, queue: Queue, committer: Committer, lease_ms: int) -> None:
+        self._queue = queue
+        self._committer = committer
+        self._lease_ms = lease_ms
+
+    def submit(self, job: Job) -> asyncio.Future[Any]:
+        """Send a job to Redis before all later requests; enqueuing one twice is harmless."""
+        commands = self._queue.commands(job.refinement_id, job.job_id, is_first=job.is_first)
+        layout = self._committer.layout
+        words = script_words(commands, layout)
+        place = (layout.name(self._queue.key), int(job.is_first))
+        return self._committer.submit(ENQUEUE, job.refinement_id, self._lease_ms, *place, *words)
+
+    async def enqueue(self, jobs: Sequence[Job]) -> None:
+        """Return when every job is enqueued, or raise a redis error."""
+        await asyncio.gather(*map(self.submit, jobs))

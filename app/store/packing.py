@@ -15,12 +15,11 @@ from struct import Struct
 from typing import TypeVar
 
 from app.contract.values import value
-from app.store.enqueue import script_words
 from app.store.prompts import compressed_fields, plain_fields
 from app.store.redis import keys
 from app.store.redis.codec import Summary, has_ended, number_of, paired
 from app.store.redis.committer import Committer
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word, script_words
 from app.store.redis.scripts import PACK, REPACK
 from app.store.searching import shown_texts, signature, stored_texts
 

@@ -16,7 +16,8 @@ from app.contract.values import value
 from app.contract.waiting import WaitReason
 from app.store.redis import keys
 from app.store.redis.committer import Committer, redis_time_ms
-from app.store.redis.scripts import PERMITS, run_script
+from app.store.redis.connection import run_script
+from app.store.redis.scripts import PERMITS
 
 MOST_SHOWN = 500
 

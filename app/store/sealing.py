@@ -1,30 +1,42 @@
-"""Encrypts the secrets of requests, which are stored apart from the request.
+"""The secrets that Redis holds encrypted: those of requests, and tenants' keys for providers.
 
-After a change of the secret key, `Resealing` seals everything stored under the newest one, so that
-the one before it can go.
+Secrets of a request, a batch or a preset are stored apart from it. After a change of the secret
+key, `Resealing` seals everything stored under the newest one, so that the one before it can go.
 """
 
+import asyncio
 import base64
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from hashlib import sha256
+from typing import cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic_core import from_json, to_json
+from redis.asyncio import Redis
 
+from app.contract.errors import InvalidRequest, NotFound
 from app.settings import Settings
 from app.store.packing import EndedRecord, packed_entry, repack, unpacked
 from app.store.redis import keys
-from app.store.redis.committer import Committer, key_names
+from app.store.redis.codec import moment
+from app.store.redis.committer import Commands, Committer, key_names
+from app.store.redis.connection import refusals
 from app.store.redis.scripts import REPLACE_FIELD
 from app.store.state import UnreadableSecrets
 
 NONCE_BYTES = 12
 PURPOSE = "secrets of requests"
+
+READ_AGAIN_S = 2.0
+"""How long a worker goes by the keys of a tenant that it has read."""
+
+MOST_REMEMBERED = 10_000
 
 
 class Sealer:
@@ -94,8 +106,94 @@ def about_preset(tenant: str, name: str) -> str:
 
 
 def about_provider_key(tenant: str, provider: str) -> str:
-    """Return what a key is sealed for."""
+    """Return what a tenant's key for a provider is sealed for."""
     return f"provider key {tenant}:{provider}"
+
+
+class ProviderKeyNotFound(NotFound):
+    """The tenant has no key of its own for the provider."""
+
+
+class ProviderKeyStore:
+    """Sets and lists the keys of tenants; none is ever shown. Every method raises Unavailable."""
+
+    def __init__(self, committer: Commands, sealer: Sealer) -> None:
+        self._committer = committer
+        self._sealer = sealer
+
+    async def put(self, tenant: str, provider: str, key: str) -> datetime:
+        """Store a key in place of an earlier one; return when. Raises InvalidRequest.
+
+        Workers use it within `READ_AGAIN_S` seconds.
+        """
+        try:
+            sealed = self._sealer.seal({"key": key}, about_provider_key(tenant, provider))
+        except ValueError:
+            detail = "this server cannot store keys: HONE_SECRET_KEY is not set"
+            raise InvalidRequest(detail) from None
+        with refusals():
+            seconds, _ = await self._committer.execute("TIME")
+            record = {"set_at": seconds * 1000, "key": base64.b64encode(sealed).decode()}
+            name = keys.PROVIDER_KEYS + tenant
+            await self._committer.execute("HSET", name, provider, to_json(record))
+        return moment(seconds * 1000)
+
+    async def remove(self, tenant: str, provider: str) -> None:
+        """Delete a key; raise ProviderKeyNotFound."""
+        with refusals():
+            if not await self._committer.execute("HDEL", keys.PROVIDER_KEYS + tenant, provider):
+                raise ProviderKeyNotFound(f"{tenant} has no key of its own for {provider}")
+
+    async def all(self, tenant: str) -> dict[str, datetime]:
+        """Return the providers for which a tenant has a key, and when each was set."""
+        with refusals():
+            stored = await self._committer.execute("HGETALL", keys.PROVIDER_KEYS + tenant)
+        return {
+            provider.decode(): moment(from_json(stored[provider])["set_at"])
+            for provider in sorted(stored)
+        }
+
+
+class TenantKeys:
+    """What a worker reads of the keys of tenants: a copy at most `READ_AGAIN_S` seconds old."""
+
+    def __init__(self, client: Redis, sealer: Sealer) -> None:
+        self._client = client
+        self._sealer = sealer
+        self._clock = asyncio.get_running_loop().time
+        self._known: dict[str, tuple[float, Mapping[str, str]]] = {}
+        self._reading: dict[str, asyncio.Task[Mapping[str, str]]] = {}
+
+    def known(self, tenant: str) -> Mapping[str, str] | None:
+        """Return the keys of a tenant by provider; None if they are to be read again."""
+        read_at, found = self._known.get(tenant, (float("-inf"), {}))
+        return found if self._clock() - read_at <= READ_AGAIN_S else None
+
+    async def read(self, tenant: str) -> Mapping[str, str]:
+        """Read the keys of a tenant by provider; raise Unavailable."""
+        if tenant not in self._reading:
+            self._reading[tenant] = asyncio.create_task(self._read(tenant))
+        return await asyncio.shield(self._reading[tenant])
+
+    async def _read(self, tenant: str) -> Mapping[str, str]:
+        try:
+            with refusals():
+                name = keys.PROVIDER_KEYS + tenant
+                stored = cast("dict[bytes, bytes]", await self._client.hgetall(name))
+                found = {
+                    provider.decode(): self._opened(tenant, provider.decode(), record)
+                    for provider, record in stored.items()
+                }
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            self._known[tenant] = self._clock(), found
+            return found
+        finally:
+            del self._reading[tenant]
+
+    def _opened(self, tenant: str, provider: str, record: bytes) -> str:
+        sealed = base64.b64decode(from_json(record)["key"])
+        return self._sealer.open(sealed, about_provider_key(tenant, provider))["key"]
 
 
 SECRETS = b"secrets"

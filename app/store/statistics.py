@@ -48,7 +48,7 @@ from app.store.redis import keys
 from app.store.redis.codec import decode_sums, moment, readable_sums
 from app.store.redis.committer import Commands, Committer, replies_in_order
 from app.store.redis.connection import refusing
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 from app.store.state import Addition, NewRefinement
 
 DECAY = 0.99

@@ -1,56 +1,359 @@
-"""The store of a worker: claims, leases, recovery, and the journal of each claim."""
+"""The store of a worker: jobs, claims, leases, recovery, and the journal of each claim.
+
+Workers also report what tenants spend in a day, and learn what is left of the quotas.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+import json
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from typing import Any, cast
 from uuid import uuid4
 
 from pydantic_core import from_json, to_json
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from app.contract.access import Quotas
 from app.contract.errors import RefinementNotFound
-from app.contract.snapshot import Failure
+from app.contract.snapshot import Failure, Result
 from app.contract.status import Status
+from app.contract.values import value
+from app.store.access import decode_quotas
 from app.store.archive_transfer import ArchiveTransfer
-from app.store.enqueue import Enqueuer
-from app.store.journal import EndedJournals, Journal
+from app.store.creation import Enqueuer
 from app.store.live_texts import decode_watched, encode_piece
 from app.store.packing import pack_record
 from app.store.rate_limits import parked_by_model
 from app.store.redis import keys
 from app.store.redis.codec import (
+    NO_PROMPTS,
     decode_models,
     decode_request,
+    decode_result,
     decode_state,
     decoded_event,
+    encode_append,
     ends,
     has_ended,
     moment,
     number_of,
 )
 from app.store.redis.committer import Committer, redis_time_ms, replies_in_order
-from app.store.redis.connection import until_answered
+from app.store.redis.connection import layout_in, run_script, until_answered
 from app.store.redis.scripts import (
+    APPEND,
     BLAME,
     CLAIM,
     DROP,
     HAND_BACK,
     LEAVE,
+    LOOK,
     PARK_QUEUED,
     PUT_BACK,
     RENEW,
+    SPEND,
     TAKE_BATCHES,
     TAKE_DUE,
     TAKE_ENDED,
+    TAKE_JOBS,
     TAKE_PARKED,
-    run_script,
 )
 from app.store.sealing import NO_SEALER, Sealer
-from app.store.state import Claimed, Fenced, Job, Loaded, StaleLimits, Submitted, Suspected
+from app.store.state import (
+    Addition,
+    Claimed,
+    Entry,
+    Fenced,
+    Fields,
+    Job,
+    Loaded,
+    Parking,
+    StaleLimits,
+    State,
+    Submitted,
+    Suspected,
+    UnreadableRecord,
+)
 from app.store.statistics import Kind, decode_learnt, read_learnt
 from app.store.wakeups import messages
+
+EQUAL_WEIGHTS: Mapping[str, float] = {}
+
+
+@value(slots=True)
+class Taken:
+    """The ids of jobs and their fields in RQ, and how many more are in the queue."""
+
+    jobs: Sequence[tuple[bytes, Sequence[Any]]]
+    left: int
+
+
+class JobSource:
+    """Takes jobs for one worker, and admits refinements in line to the queue for that.
+
+    Tenants take turns, those with a weight of 2 twice as often; a tenant that is not listed has the
+    weight 1. Within a tenant, `batch` comes after the rest, then the older one first. `queues` are
+    the keys of the RQ queue and of its intermediate list.
+    """
+
+    def __init__(
+        self,
+        worker: str,
+        queues: tuple[str, str],
+        job_prefix: str,
+        lease_ms: int,
+        weights: Mapping[str, float] = EQUAL_WEIGHTS,
+    ) -> None:
+        self._worker = worker
+        self._keys = (*queues, job_prefix)
+        self._shares = (lease_ms, json.dumps(dict(weights)))
+
+    async def dequeue(
+        self, client: Redis, template: str, free: int, most: int, moved: Sequence[bytes]
+    ) -> Taken:
+        """Move up to `most` jobs into the intermediate list, at most one per free slot.
+
+        Those that were `moved` before count, and are returned with the others. `template` has the
+        commands that enqueue a job. Raises redis errors; the jobs may have been moved then.
+        """
+        layout = layout_in(client)
+        places: list[str | int] = [*map(layout.name, self._keys), *self._shares]
+        args = (self._worker, free, most, *places, layout.json_of_rq(template), *moved)
+        left, *found = await run_script(client, TAKE_JOBS, *args)
+        return Taken(tuple(zip(found[::2], found[1::2], strict=True)), left)
+
+
+KEPT_S = 60.0  # longer than a failover; the appends of a minute are few
+MOST_KEPT_BYTES = 32 * 1024 * 1024  # bytes of claims that have ended
+
+NOTHING = Fields()
+UNANSWERED = (RedisConnectionError, RedisTimeoutError)
+
+_Payload = tuple[str | bytes, ...]
+
+
+class Journal:
+    """The journal of one claimed refinement, to which its worker appends.
+
+    Create one per claim, or numbers clash. An append takes effect once. Every append has the nonce
+    of the claim and a number. Redis stores the last number and answers a repeated one with the
+    current state. The number grows only with a definite answer, and one append is in progress at a
+    time: one whose answer was lost is sent again, unchanged, before any other.
+
+    A failover can lose the last appends, since Redis replicates asynchronously. Those of the last
+    `KEPT_S` seconds are kept and written again, so that no reply in them is paid for twice. An
+    append that ends the claim puts the journal among those that have `ended`.
+    """
+
+    def __init__(
+        self, claimed: Claimed, committer: Committer, ended: "EndedJournals | None" = None
+    ) -> None:
+        self.id = claimed.id
+        self.token = claimed.token
+        self._nonce = claimed.nonce
+        self._committer = committer
+        self._state = claimed.state
+        self._done = 0
+        self._unanswered: _Payload | None = None
+        self._kept: dict[int, tuple[float, _Payload]] = {}
+        self._turn = asyncio.Lock()
+        self._ended = ended
+
+    async def append(
+        self,
+        entries: Sequence[Entry],
+        fields: Fields = NOTHING,
+        *,
+        to: Status | None = None,
+        limits_seq: int | None = None,
+        parking: Parking | None = None,
+        waited_s: float = 0.0,
+        prompts: Mapping[str, bytes] = NO_PROMPTS,
+        additions: Sequence[Addition] = (),
+    ) -> State:
+        """Append all of `entries` with the summary fields and the prompts' parts, or nothing.
+
+        A second `refinement.stopping` is left out. While it is `canceling`, `to` succeeded or
+        failed becomes canceled. `to` paused requires one `refinement.paused` among the entries: it
+        gives up the claim and starts the timeout of the review. If the refinement is `canceling`,
+        `stopping` or was asked to finish, that entry is left out and it continues: check the status
+        of the returned state.
+
+        With `parking` it gives up the claim, and the attempt does not count; if the refinement is
+        `canceling` or `stopping`, or a pause was requested, it keeps the claim: see `is_parked` of
+        the returned state. `waited_s` is the time in total that it has waited for models.
+        `additions` are added to sums by the first append that lets it succeed or fail, once for a
+        refinement.
+
+        Raises Fenced, StaleLimits and redis errors. After a redis error or a cancellation the same
+        call may be repeated, and takes effect once; if another call is made instead, the first one
+        takes effect before it.
+        """
+        what = encode_append(entries, fields, to, parking, waited_s, prompts, additions)
+        payload = ("" if limits_seq is None else f"{limits_seq}", *what)
+        async with self._turn:
+            if self._unanswered is not None and self._unanswered != payload:
+                await self._settle_unanswered()
+            state = await self._send(payload)
+        if self._ended is not None and (to is not None or parking is not None):
+            self._ended.add(self)
+        return state
+
+    async def restore(self) -> None:
+        """Write again what Redis has lost, although the claim has ended.
+
+        Raises Fenced if that cannot be done, and redis errors.
+        """
+        async with self._turn:
+            _, payload = self._kept[self._done]
+            known = self._state
+            reply = await self._sent(self._done, payload)
+            if reply.startswith(b"SHORT"):
+                await self._restore(reply)
+            else:
+                self._learn(reply, known)
+
+    @property
+    def bytes_kept(self) -> int:
+        """About how much memory the appends take that are kept."""
+        payloads = [payload for _, payload in self._kept.values()]
+        return sum(map(len, chain.from_iterable(payloads)))
+
+    async def look(self) -> State:
+        """Return the current state, else raise Fenced."""
+        known = self._state
+        reply = await self._committer.submit(
+            LOOK, self.id, self._nonce, known.last_event, known.limits_seq
+        )
+        assert isinstance(reply, bytes)
+        return self._learn(reply, known)
+
+    async def result(self) -> Result | None:
+        """Return the result as it stands: that of the best draft so far, None before one."""
+
+        async def read() -> bytes | None:
+            stored: bytes | None = await self._committer.execute(
+                "HGET", keys.SUMMARY + self.id, "result"
+            )
+            return stored
+
+        return decode_result(await until_answered(read, self.id))
+
+    async def _settle_unanswered(self) -> None:
+        assert self._unanswered is not None
+        with suppress(StaleLimits):  # then it is certain that nothing was written
+            await self._send(self._unanswered)
+
+    async def _send(self, payload: _Payload) -> State:
+        self._unanswered = payload
+        number = self._done + 1
+        try:
+            known = self._state
+            reply = await self._sent(number, payload)
+            if reply.startswith(b"SHORT"):
+                await self._restore(reply)
+                known = self._state
+                reply = await self._sent(number, payload)
+        except UNANSWERED:
+            raise
+        except RedisError:
+            self._unanswered = None  # Redis rejected it: nothing was written
+            raise
+        self._unanswered = None
+        state = self._learn(reply, known)
+        self._done = number
+        self._keep(number, payload)
+        return state
+
+    def _sent(self, number: int, payload: _Payload) -> asyncio.Future[bytes]:
+        """Send one append, which refers to the state known now; return a future of its answer."""
+        known, (relied, *what) = self._state, payload
+        words = (self._nonce, number, known.last_event, relied, known.limits_seq, *what)
+        return self._committer.submit(APPEND, self.id, *words)
+
+    async def _restore(self, reply: bytes) -> None:
+        """Write again what Redis has lost, or raise Fenced if that is not kept any more."""
+        _, done, last_event = reply.split()
+        lost = range(int(done) + 1, self._done + 1)
+        if any(number not in self._kept for number in lost):
+            raise Fenced(f"{self.id}: Redis has lost the end of the journal")
+        self._state = replace(self._state, last_event=int(last_event))
+        for number in lost:
+            known = self._state
+            answer = await self._sent(number, self._kept[number][1])
+            if not answer.startswith((b"OK", b"PARKED")):
+                raise Fenced(f"{self.id}: what Redis has lost cannot be written again")
+            self._learn(answer, known)
+
+    def _keep(self, number: int, payload: _Payload) -> None:
+        now = asyncio.get_running_loop().time()
+        self._kept[number] = now, payload
+        while self._kept and now - self._kept[(oldest := next(iter(self._kept)))][0] > KEPT_S:
+            del self._kept[oldest]
+
+    def _learn(self, reply: bytes, known: State) -> State:
+        code, _, rest = reply.partition(b" ")
+        if code == b"FENCED":
+            raise Fenced(f"{self.id}: token {self.token} is no longer in force")
+        try:
+            state = decode_state(rest, known)
+        except UnreadableRecord as error:
+            raise Fenced(f"{self.id}: a later release has taken over: {error}") from None
+        if code == b"PARKED":
+            return replace(state, is_parked=True)
+        # Callers of looks and appends may run in another order than that of the answers.
+        if state.last_event >= self._state.last_event:
+            self._state = state
+        if code == b"STALE":
+            raise StaleLimits(state)
+        return state
+
+
+class EndedJournals:
+    """The journals of claims that have ended, in case a failover loses their end.
+
+    They are kept for `KEPT_S` seconds, and in up to `MOST_KEPT_BYTES`: the oldest go first.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[float, int, Journal]] = {}
+        self._bytes = 0
+
+    def add(self, journal: Journal) -> None:
+        """Keep a journal, in place of that of an earlier claim of the same refinement."""
+        now = asyncio.get_running_loop().time()
+        self._remove(journal.id)
+        self._kept[journal.id] = now, journal.bytes_kept, journal
+        self._bytes += self._kept[journal.id][1]
+        while self._kept:
+            oldest = next(iter(self._kept))
+            if self._bytes <= MOST_KEPT_BYTES and now - self._kept[oldest][0] <= KEPT_S:
+                break
+            self._remove(oldest)
+
+    def of(self, ids: Iterable[str]) -> list[Journal]:
+        """Return the journals that are kept of these refinements."""
+        return [
+            self._kept[refinement_id][2] for refinement_id in ids if refinement_id in self._kept
+        ]
+
+    def _remove(self, refinement_id: str) -> None:
+        if refinement_id in self._kept:
+            self._bytes -= self._kept.pop(refinement_id)[1]
+
 
 RENEWALS_PER_LEASE = 4
 ATTEMPTS = 3  # claims without a journaled step, before a refinement can be `poisoned`
@@ -431,3 +734,106 @@ class WorkerStore:
 def _jobs(taken: Sequence[Any]) -> tuple[Job, ...]:
     pairs = zip(taken[::2], taken[1::2], strict=True)
     return tuple(Job.numbered(refinement_id.decode(), number) for refinement_id, number in pairs)
+
+
+@value(slots=True)
+class Spent:
+    """Tokens, and dollars as far as costs are known."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(self.tokens + other.tokens, self.cost_usd + other.cost_usd)
+
+    def at_most(self, other: "Spent") -> "Spent":
+        """Return the lower number of tokens and of dollars."""
+        return Spent(min(self.tokens, other.tokens), min(self.cost_usd, other.cost_usd))
+
+
+NOTHING_SPENT = Spent()
+
+
+@value(slots=True)
+class DaySpending:
+    """What a tenant has spent today, and when the day of UTC ends.
+
+    `reserved`: what a worker of another cell may spend of the quotas without further answers; what
+    others have reserved counts as spent.
+    """
+
+    spent: Spent
+    quotas: Quotas
+    ends_in_s: float
+    reserved: Spent = NOTHING_SPENT
+
+    def allows_alone(self, since: Spent) -> bool:
+        """Return whether something reserved is left after what was spent since."""
+        tokens, cost_usd = self.quotas.tokens_per_day, self.quotas.cost_usd_per_day
+        return (tokens is None or since.tokens < self.reserved.tokens) and (
+            cost_usd is None or since.cost_usd < self.reserved.cost_usd
+        )
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a quota of the day."""
+        return (self.quotas.tokens_per_day, self.quotas.cost_usd_per_day) != (None, None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a quota of the day is reached."""
+        tokens, cost_usd = self.quotas.tokens_per_day, self.quotas.cost_usd_per_day
+        return (tokens is not None and self.spent.tokens >= tokens) or (
+            cost_usd is not None and self.spent.cost_usd >= cost_usd
+        )
+
+
+Spending = Mapping[str, Spent]
+ReportSpending = Callable[[int, Spending, Spending | None], Awaitable[dict[str, DaySpending]]]
+"""Takes the number of a report, what was spent since the last one, and of a worker of another cell
+what is to be reserved for it; raises redis errors."""
+
+
+async def report_spending(
+    client: Redis, worker: str, number: int, spent: Spending, wanted: Spending | None
+) -> dict[str, DaySpending]:
+    """Add what a worker has spent; return the sums of these tenants over all workers.
+
+    A report that is sent again with its number adds nothing.
+    """
+    words = spending_words(worker, number, spent, wanted)
+    return spending_in(spent, await run_script(client, SPEND, *words))
+
+
+def spending_words(
+    worker: str, number: int, spent: Spending, wanted: Spending | None
+) -> tuple[str | int, ...]:
+    """Return the arguments of the script."""
+    words = (
+        (name, *_in_words(spending), *_in_words(wanted[name] if wanted else None))
+        for name, spending in spent.items()
+    )
+    return (worker, number, *chain.from_iterable(words))
+
+
+def spending_in(tenants: Iterable[str], answer: Sequence[Any]) -> dict[str, DaySpending]:
+    """Return the answer of the script about these tenants."""
+    left_ms, *found = answer
+    sums = zip(tenants, *(found[n::5] for n in range(5)), strict=True)
+    return {
+        name: DaySpending(
+            _spent_in(tokens, cost_usd),
+            decode_quotas(quotas or None),
+            int(left_ms) / 1000,
+            _spent_in(*reserved),
+        )
+        for name, tokens, cost_usd, quotas, *reserved in sums
+    }
+
+
+def _in_words(spending: Spent | None) -> tuple[int | str, str]:
+    return ("", "") if spending is None else (spending.tokens, f"{spending.cost_usd:.9f}")
+
+
+def _spent_in(tokens: bytes, cost_usd: bytes) -> Spent:
+    return Spent(int(float(tokens)), float(cost_usd))

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
-from app.access.directory import Directory
+from app.access.callers import Directory
 from app.access.keyring import Keyring
 from app.api.access import TRUSTED_S, scope_needed
 from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope

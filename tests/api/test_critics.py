@@ -7,8 +7,7 @@ from pydantic import SecretStr
 
 from app.contract.errors import InvalidRequest
 from app.contract.requests import RefinementRequest
-from app.service.admission import Admission
-from app.service.model_roles import ModelRoles, called_seats
+from app.service.admission import Admission, ModelRoles, called_seats
 from app.settings import Settings
 
 SETTINGS = Settings().model_copy(update={"openai_api_key": SecretStr("k")})

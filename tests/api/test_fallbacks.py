@@ -9,8 +9,7 @@ from pydantic import SecretStr
 from app.contract.editor import EDITOR
 from app.contract.errors import InvalidRequest
 from app.contract.requests import RefinementRequest
-from app.service.admission import Admission
-from app.service.model_roles import ModelRoles
+from app.service.admission import Admission, ModelRoles
 from app.settings import ModelServer, Settings
 from tests.api.api_client import REQUEST, problem, submitted
 

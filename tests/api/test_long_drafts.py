@@ -13,9 +13,8 @@ from app.contract.limits import Stop
 from app.contract.requests import RefinementRequest
 from app.contract.sections import parts_of
 from app.contract.strategies import STRATEGIES
-from app.service.admission import Admission
+from app.service.admission import Admission, ModelRoles
 from app.service.estimates import estimated
-from app.service.model_roles import ModelRoles
 from app.settings import ModelServer, Settings
 
 LONG = "All about refunds. " * (MAX_TEXT // 19)

@@ -28,7 +28,7 @@ from app.contract.statistics import InsightList
 from app.contract.strategies import STRATEGIES, AnyStrategy
 from app.contract.validators import VALIDATORS
 from app.main import create_app
-from app.service.model_roles import ModelRoles
+from app.service.admission import ModelRoles
 from app.settings import Settings
 from app.store import WorkerStore
 from app.store.rate_limits import PermitReport, SharedLimits, StoredLimit

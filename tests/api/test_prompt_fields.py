@@ -8,8 +8,7 @@ from pydantic import SecretStr
 
 from app.contract.errors import InvalidRequest
 from app.contract.requests import RefinementRequest
-from app.service.admission import Admission
-from app.service.model_roles import ModelRoles
+from app.service.admission import Admission, ModelRoles
 from app.settings import Settings
 from app.store import WorkerStore
 from tests.api.api_client import REQUEST, ended, submitted

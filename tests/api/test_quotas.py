@@ -10,8 +10,8 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
+from app.access.callers import Metering
 from app.access.keyring import Keyring
-from app.access.metering import Metering
 from app.access.tenants import Tenants
 from app.contract.access import OPERATOR, KeyRequest, Quotas, Scope
 from app.contract.errors import QuotaExceeded

@@ -10,8 +10,7 @@ from pydantic import SecretStr
 from app.contract.errors import InvalidRequest
 from app.contract.events import Queued
 from app.contract.requests import RefinementRequest
-from app.service.admission import Admission
-from app.service.model_roles import FLOOR_USD, ModelRoles, draw
+from app.service.admission import FLOOR_USD, Admission, ModelRoles, draw
 from app.settings import ModelServer, Settings
 from app.store import WorkerStore
 from app.store.statistics import Achieved, Agreement

@@ -12,7 +12,7 @@ from app.contract.drafts import sha256_of
 from app.contract.judgement import OnFail
 from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES
-from app.service.model_roles import called_seats
+from app.service.admission import called_seats
 from benchmarks.examples import on_page
 from tests.engine.drawn_lists import lists_of
 from tests.engine.engine_driver import Refusal, drafts, judged_by, request

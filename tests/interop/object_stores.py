@@ -16,7 +16,7 @@ import httpx
 from redis.asyncio import Redis
 
 from app.cli.processes import environment_of, free_port
-from app.store.object_store import ObjectStore
+from app.store.archive import ObjectStore
 from app.store.redis import keys
 from benchmarks.environments import environment_with, node_modules_with
 from tests.e2e.running_service import RunningService, running_service

@@ -12,7 +12,7 @@ from app.store import Claimed, Fenced, Journal, State, WorkerStore
 from app.store.redis import keys
 from app.store.redis.committer import Committer
 from app.store.redis.connection import until_answered
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 from app.store.redis.scripts import APPEND, CLAIM, LuaScript
 from app.store.state import Loaded
 from tests.simulation.runs import COMMANDS, DEFAULT_FAULTS

@@ -23,16 +23,14 @@ from app.contract.requests import RefinementRequest
 from app.contract.reviews import ReviewDecision
 from app.contract.status import TERMINAL
 from app.store import RENEWALS_PER_LEASE, Store, WorkerStore
-from app.store.administration import Clock
-from app.store.creation import Creation
-from app.store.enqueue import Enqueuer, JobSource
+from app.store.creation import Clock, Creation, Enqueuer
 from app.store.redis import keys
 from app.store.redis.committer import Committer
 from app.store.redis.connection import api_client, listening_client, renewal_client, worker_client
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 from app.store.redis.scripts import JOB_NUMBER, JOB_OF
 from app.store.state import NewRefinement
-from app.store.worker import renew
+from app.store.worker import JobSource, renew
 from tests.simulation.event_loop import SimulatedLoop, SimulatedProcess
 from tests.simulation.network import RealRedis, ScriptEdit, SimulatedNetwork, SimulatedServer, Trace
 from tests.workers.judging_cases import EVERY

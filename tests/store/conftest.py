@@ -12,8 +12,7 @@ from app.settings import Settings
 from app.store import Store, WorkerStore, open_store, open_worker_store
 from app.store.redis import keys
 from app.store.redis.committer import Committer
-from app.store.redis.connection import async_client, worker_client
-from app.store.redis.layout import layout_of
+from app.store.redis.connection import async_client, layout_of, worker_client
 from tests.redis_cluster import RedisCluster, redis_cluster
 from tests.servers import find_oldest
 from tests.store.store_harness import FlakyCommitter, ListQueue

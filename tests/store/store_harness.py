@@ -31,13 +31,13 @@ from app.contract.snapshot import Best, Failure, IterationScore, Result
 from app.contract.status import Status, StopReason
 from app.contract.waiting import Waiting, WaitReason
 from app.store import Claimed, Entry, Fields, Journal, Parking, State, Store, WorkerStore
-from app.store.enqueue import JobSource
 from app.store.redis import keys
 from app.store.redis.committer import Committer
 from app.store.redis.connection import layout_in
-from app.store.redis.layout import PLAIN, Word
+from app.store.redis.keys import PLAIN, Word
 from app.store.redis.scripts import JOB_NUMBER, JOB_OF, LuaScript
 from app.store.state import NewRefinement
+from app.store.worker import JobSource
 
 TENANT = "default"
 BODY = "a" * 64

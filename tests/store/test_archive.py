@@ -20,12 +20,11 @@ from app.store import (
     open_store,
     open_worker_store,
 )
-from app.store.archive import Archive, ArchivedAt, open_archive
-from app.store.object_store import ObjectStore
+from app.store.archive import Archive, ArchivedAt, ObjectStore, open_archive
 from app.store.redis import keys
 from app.store.redis.committer import Committer
-from app.store.refinements import RefinementReader
 from app.store.sealing import NO_SEALER
+from app.store.store import RefinementReader
 from tests.store.store_harness import (
     TENANT,
     HeldClaim,

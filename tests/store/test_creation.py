@@ -20,11 +20,10 @@ from app.contract.status import Status
 from app.queue import JOB, RefinementQueue
 from app.settings import Settings
 from app.store import Store, WorkerStore, open_store
-from app.store.administration import Clock
-from app.store.creation import Creation
+from app.store.creation import Clock, Creation
 from app.store.redis import keys
 from app.store.redis.committer import Committer
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 from app.store.redis.scripts import CREATE, LuaScript
 from tests.store.store_harness import DRAFT, TENANT, ListQueue, kinds, new, submit
 from tests.waiting import TIMEOUT_S

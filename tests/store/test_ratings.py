@@ -15,13 +15,12 @@ from app.contract.ratings import Rated
 from app.contract.status import Status
 from app.service.watching import Shutdown, Watching
 from app.store import Addition, Fenced, Store, WorkerStore
-from app.store.creation import Creation
-from app.store.enqueue import Enqueuer
+from app.store.creation import Creation, Enqueuer
 from app.store.redis import keys
 from app.store.redis.codec import decode_sums
 from app.store.redis.committer import Committer
 from app.store.redis.connection import listening_client, worker_client
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 from app.store.redis.scripts import MOST_RATINGS
 from app.store.wakeups import Wakeups
 from tests.store.store_harness import (

@@ -27,7 +27,8 @@ from app.store.redis.codec import (
     encode_limits,
     encode_retry,
 )
-from app.store.redis.scripts import CONSTANTS, DIRECTORY, SCRIPTS, run_script
+from app.store.redis.connection import run_script
+from app.store.redis.scripts import CONSTANTS, DIRECTORY, SCRIPTS
 from app.store.reviews import Decided
 from tests.store.store_harness import (
     BROKEN,

@@ -19,7 +19,7 @@ from app.contract.versions import ENGINE_VERSION
 from app.contract.waiting import WaitReason
 from app.settings import Settings
 from app.store import Claimed, Journal, State, Store, WorkerStore, open_store, open_worker_store
-from app.store.redis.layout import Word
+from app.store.redis.keys import Word
 from app.store.state import NewRefinement
 from tests.engine.scripted_replies import in_marks
 from tests.store.store_harness import count_ended

@@ -11,7 +11,7 @@ from rq.registry import FailedJobRegistry, StartedJobRegistry
 from rq.serializers import JSONSerializer
 
 from app.queue import JOB, RefinementQueue
-from app.store.enqueue import JobSource
+from app.store.worker import JobSource
 from tests.waiting import TIMEOUT_S
 from workers.rq import CoroutineWorker, JobFunction
 

@@ -19,9 +19,9 @@ from app.local.embedded import EmbeddedRedis
 from app.queue import RefinementQueue
 from app.settings import Settings
 from app.store import DaySpending, ReportSpending, Spent, Store, open_spending, open_store
-from app.store.access import Spending, spending_in, spending_words
 from app.store.redis import keys
 from app.store.redis.scripts import DAY_MS, SPEND
+from app.store.worker import Spending, spending_in, spending_words
 from benchmarks.limiter import call, run_skipping
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import (

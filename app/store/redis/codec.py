@@ -1,5 +1,7 @@
 """Encodes values as bytes for Redis, and decodes them."""
 
+import base64
+import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from app.contract.batches import BatchWebhook
+from app.contract.errors import MalformedHeader
 from app.contract.events import (
     DATA_OF,
     TERMINAL_TYPES,
@@ -45,7 +48,7 @@ from app.contract.statistics import ModelUse
 from app.contract.status import TERMINAL, OutcomeReason, Status, StopReason
 from app.contract.waiting import Waiting
 from app.contract.webhooks import Webhook
-from app.store.redis.layout import KeyedJson
+from app.store.redis.keys import KeyedJson
 from app.store.state import (
     Addition,
     Entry,
@@ -569,3 +572,20 @@ def reading(what: str) -> Iterator[None]:
         first = error.errors(include_url=False, include_input=False)[0]
         where = "/".join(map(str, first["loc"]))
         raise UnreadableRecord(f"{what}: {where}: {first['msg']}") from None
+
+
+def encode_cursor(tenant: str, refinement_id: str) -> str:
+    """Return an opaque cursor to the position after a refinement in a tenant's lists."""
+    return base64.urlsafe_b64encode(f"1 {tenant} {refinement_id}".encode()).decode().rstrip("=")
+
+
+def decode_cursor(tenant: str, cursor: str) -> str:
+    """Return the id in a cursor, else raise MalformedHeader."""
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        version, owner, refinement_id = base64.b64decode(padded, b"-_", True).decode().split(" ")
+    except (ValueError, binascii.Error):
+        raise MalformedHeader("invalid cursor: use the next_cursor of a page") from None
+    if (version, owner) != ("1", tenant):
+        raise MalformedHeader("invalid cursor: use the next_cursor of a page")
+    return refinement_id

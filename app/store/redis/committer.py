@@ -24,7 +24,7 @@ from app.store.redis.connection import (
     layout_in,
     lost_by,
 )
-from app.store.redis.layout import PLAIN, Word
+from app.store.redis.keys import PLAIN, Word
 from app.store.redis.scripts import LuaScript
 
 BATCH = 64  # most requests that wait for replicas together

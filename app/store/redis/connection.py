@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -28,6 +28,7 @@ from redis.exceptions import (
     ClusterDownError,
     MasterDownError,
     MovedError,
+    NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
@@ -38,7 +39,8 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.contract.errors import HoneError, Overloaded, Unavailable
 from app.store.redis import keys
-from app.store.redis.layout import OF_CLUSTER, PLAIN, Layout, layout_of
+from app.store.redis.keys import PLAIN, Layout
+from app.store.redis.scripts import SCRIPTS, LuaScript
 from app.store.state import ArchiveAway, UnreadableRecord, UnreadableSecrets
 
 OLDEST = (6, 2)
@@ -109,6 +111,14 @@ def lost_by(error: Exception) -> RedisConnectionError | None:
     if type(error) is ClusterDownError:
         return RedisConnectionError(f"the cluster is down: {error}")
     return None
+
+
+async def run_script(client: AsyncRedis, script: LuaScript, *args: str | bytes | int) -> Any:
+    """Return the answer of a script; send its text if Redis does not have it."""
+    try:
+        return await client.evalsha(script.sha, 0, *args)
+    except NoScriptError:
+        return await client.eval(script.text, 0, *args)
 
 
 async def until_answered(send: Callable[[], Awaitable[T]], what: str) -> T:
@@ -375,6 +385,21 @@ class _NodeTlsConnection(_SpellsKeys, _PrimaryTlsConnection):
     pass
 
 
+@cache
+def _of_cell(number: int) -> Layout:
+    return Layout(f"c{number:02}", {script.sha: script.text for script in SCRIPTS.values()})
+
+
+def layout_of(url: str) -> Layout:
+    """Return how keys are spelled in the Redis of a URL.
+
+    The path of a cluster is the number of a cell. Raises ValueError if it is none.
+    """
+    if OF_CLUSTER not in url:
+        return PLAIN
+    return _of_cell(int(urlsplit(url).path.strip("/") or 0) if "://" in url else 0)
+
+
 def layout_in(client: AsyncRedis) -> Layout:
     """Return how the connections of a client spell keys."""
     primaries: Primaries | None = client.connection_pool.connection_kwargs.get("primaries")
@@ -395,6 +420,7 @@ NODE_PORT = 6379
 ASKED_TIMEOUT_S = 1.0  # so that the API can ask a second one before it answers 503
 ASK_EVERY_S = 0.5
 OF_SENTINEL = "sentinel_"
+OF_CLUSTER = "+cluster:"
 
 
 def options_of(url: str) -> dict[str, Any]:

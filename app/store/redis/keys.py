@@ -1,6 +1,7 @@
 """Every Redis key and channel. All start with `hone:1:`, where 1 is the version of the format.
 
-On a cluster `{c00}` stands for the 1, in cell 7 `{c07}`, see layout.py.
+All of Hone spells them so, and scripts as well. On a cluster `{c00}` stands for the 1, in cell 7
+`{c07}`; see `Layout`.
 
 hone:1:format                   the release whose records these are; written at the first start
 hone:1:cell                     which of several cells this one is
@@ -135,11 +136,14 @@ share a key.
 """
 
 import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
+
+from redis.crc import key_slot
 
 
 class Key(str):
-    """The name of a key or channel, or its beginning: `layout.py` spells it for a cluster.
+    """The name of a key or channel, or its beginning: `Layout` spells it for a cluster.
 
     What is added to one is one. It cannot be formatted, since the text would be none.
     """
@@ -349,3 +353,101 @@ def of_tenant(tenant: str) -> tuple[Key, ...]:
 def following(name: bytes, start: Key) -> str:
     """Return what follows the beginning of a key in its name, however Redis has it."""
     return name.decode().partition(start.removeprefix(PREFIX[:-1]))[2]
+
+
+Word = str | bytes | int | float
+
+OF_RQ = "rq:"
+NAMING = (b'key":"', b'listed_in":"')
+SHARDED = {"PUBLISH": "SPUBLISH", "SUBSCRIBE": "SSUBSCRIBE", "UNSUBSCRIBE": "SUNSUBSCRIBE"}
+IN_SCRIPTS = {"'PUBLISH'": "'SPUBLISH'", "'NUMSUB'": "'SHARDNUMSUB'"}
+NO_SCRIPTS: Mapping[str, str] = {}
+
+
+class KeyedJson(bytes):
+    """JSON in which members `key` and `listed_in` name keys."""
+
+
+class Layout:
+    """Spells keys: without a tag as they are, with one so that all are in one slot of a cluster.
+
+    `hone:1:due` and `rq:queues` become `hone:{TAG}:due` and `rq:{TAG}:queues`. `scripts` are those
+    whose keys it spells: the text of each by its SHA-1.
+    """
+
+    def __init__(self, tag: str = "", scripts: Mapping[str, str] = NO_SCRIPTS) -> None:
+        self._spelled = {PREFIX: f"hone:{{{tag}}}:", OF_RQ: f"rq:{{{tag}}}:"} if tag else {}
+        self._scripts = dict(self._spelled_scripts(scripts))
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of every key of Hone; no key has this name."""
+        return self._spelled.get(PREFIX, PREFIX)
+
+    @property
+    def slot(self) -> int:
+        """The slot of a cluster that has all keys."""
+        return key_slot(self.prefix.encode())
+
+    def name(self, name: str) -> str:
+        """Return how a key of Hone or RQ is spelled."""
+        for start, spelled in self._spelled.items():
+            if name.startswith(start):
+                return spelled + name.removeprefix(start)
+        return name
+
+    def of_rq(self, words: Sequence[Word]) -> Sequence[Word]:
+        """Return a command that RQ has recorded, or keys of RQ, with its keys spelled.
+
+        RQ has some of them in private names only.
+        """
+        if not self._spelled:
+            return words
+        return [self._key_of_rq(word) for word in words]
+
+    def json_of_rq(self, commands: str) -> str:
+        """Return such commands, JSON."""
+        return commands.replace(f'"{OF_RQ}', f'"{self.name(OF_RQ)}')
+
+    def _key_of_rq(self, word: Word) -> Word:
+        if isinstance(word, bytes) and word.startswith(OF_RQ.encode()):
+            return self.name(OF_RQ).encode() + word.removeprefix(OF_RQ.encode())
+        return self.name(word) if isinstance(word, str) else word
+
+    def command(self, words: Sequence[Word]) -> Sequence[Word]:
+        """Return a command as it goes to a cluster: sharded messages, and the slot of a script.
+
+        A node that does not have the slot refuses the whole script because of its only key.
+        """
+        first, *others = words
+        arguments = map(self._word, others)
+        if first in {"EVALSHA", "EVAL"} and others[1] == 0:
+            script = self._scripts.get(str(others[0]), others[0])
+            return (first, script, 1, self.prefix, *list(arguments)[2:])
+        return (SHARDED.get(str(first), first), *arguments)
+
+    def _word(self, word: Word) -> Word:
+        if isinstance(word, Key):
+            return self.name(word)
+        if isinstance(word, KeyedJson):
+            start, spelled = PREFIX.encode(), self.prefix.encode()
+            for member in NAMING:
+                word = word.replace(member + start, member + spelled)
+        return word
+
+    def _spelled_scripts(self, scripts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield the SHA-1 and the text of each script, each with the one to send instead."""
+        for sha, plain_text in scripts.items():
+            text = plain_text.replace(PREFIX, self.prefix)
+            for plain, sharded in IN_SCRIPTS.items():
+                text = text.replace(plain, sharded)
+            yield plain_text, text
+            yield sha, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+PLAIN = Layout()
+
+
+def script_words(commands: Iterable[Sequence[Word]], layout: Layout = PLAIN) -> list[Word]:
+    """Return commands as arguments for `perform` in queue.lua; the layout spells keys of RQ."""
+    return [word for command in commands for word in (len(command), *layout.of_rq(command))]

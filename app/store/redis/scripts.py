@@ -9,10 +9,6 @@ import re
 from collections.abc import Collection, Iterable
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Any
-
-from redis.asyncio import Redis
-from redis.exceptions import NoScriptError
 
 from app.contract.batches import BATCH_COMPLETED
 from app.contract.events import EventType
@@ -195,11 +191,3 @@ TAKE_ENDED = SCRIPTS["take_ended"]
 TAKE_JOBS = SCRIPTS["take_jobs"]
 TAKE_PARKED = SCRIPTS["take_parked"]
 TAKE_WEBHOOKS = SCRIPTS["take_webhooks"]
-
-
-async def run_script(client: Redis, script: LuaScript, *args: str | bytes | int) -> Any:
-    """Return the answer of a script; send its text if Redis does not have it."""
-    try:
-        return await client.evalsha(script.sha, 0, *args)
-    except NoScriptError:
-        return await client.eval(script.text, 0, *args)
