@@ -6,7 +6,7 @@ import pytest
 
 from app.contract.outcome import RefinementOutcome
 from app.contract.status import Status, StopReason
-from workers.play.endings import Ending
+from workers.play.journal import Ending
 from workers.rq import end, heed_cancellation
 
 
