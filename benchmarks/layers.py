@@ -98,7 +98,6 @@ LAYERS = (
         "rates shared by all workers, breakers, fallbacks, keys and quotas of tenants",
         (
             *("workers/model_registry.py", "workers/models/rate_limiter.py"),
-            *("workers/model_registry.py", "workers/models/responses.py"),
             *("workers/play/limits.py", "app/store/provider_keys.py"),
         ),
     ),

@@ -13,7 +13,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.access.directory import Caller
 from app.access.metering import Metering
 from app.api import examples
-from app.api.bodies import submission_in
 from app.api.dependencies import (
     EVENT_STREAM,
     JSON,
@@ -63,6 +62,7 @@ from app.api.dependencies import (
     idempotency_key,
     preferred_wait_s,
     seen_events,
+    submission_in,
 )
 from app.api.openapi import (
     ACCEPTED,
