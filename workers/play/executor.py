@@ -15,7 +15,6 @@ import asyncio
 import json
 import logging
 import re
-from asyncio import get_running_loop
 from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -224,7 +223,7 @@ class Tools:
         if (name, written) not in self._checked:
             schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)
             check_process = shared_check_process(is_slow=True)
-            found = await get_running_loop().run_in_executor(
+            found = await asyncio.get_running_loop().run_in_executor(
                 check_process.executor, check_process.check, schema, written
             )
             self._checked[name, written] = tuple(finding.message for finding in found)
@@ -248,7 +247,7 @@ def _beginning(answer: bytes) -> str:
     return text[: MAX_RESULT - len(note)] + note
 
 
-EVERY_S = 0.1
+PUBLISHED_EVERY_S = 0.1
 WATCHED_FOR_S = 15.0
 """How long an announcement counts: three times as long as the API takes to repeat it."""
 
@@ -378,7 +377,7 @@ class TextPublisher:
             return
         if self.is_watched(refinement_id):
             self._ticking.add(refinement_id)
-            self._loop.call_later(EVERY_S, self._tick, refinement_id)
+            self._loop.call_later(PUBLISHED_EVERY_S, self._tick, refinement_id)
 
     def _tick(self, refinement_id: str) -> None:
         """Publish one text that has grown, unless Redis has not answered the last piece yet."""
@@ -454,7 +453,7 @@ class StepExecutor:
         return f"{key};retry={voided}" if voided else key
 
     async def _check_or_call(self, move: Check | Call) -> StepCompleted | StepFailed:
-        began = get_running_loop().time()
+        began = asyncio.get_running_loop().time()
         try:
             if isinstance(move, Check):
                 return _completed(move, "check", await self._findings(move), NOTHING, began)
@@ -479,7 +478,7 @@ class StepExecutor:
         return self.choices[seat_at(self.choices, move.seat, move.path)]
 
     async def _ask(self, move: Ask, progress: int, tries: int) -> StepCompleted | StepFailed:
-        began = get_running_loop().time()
+        began = asyncio.get_running_loop().time()
         choice = self._choice(move)
         prompt = _reference(move.prompt.name, move.prompt.version)
         names: Sequence[str] = choice.names()
@@ -523,7 +522,7 @@ class StepExecutor:
         )
 
     async def _complete(self, name: str, call: ModelCall) -> ModelReply:
-        clock = get_running_loop().time
+        clock = asyncio.get_running_loop().time
         began = clock()
         if self.permits and (permits := self._permits_for(name)):
             self.permits.difference_update(permits)
@@ -587,7 +586,7 @@ def _completed(
     **known: Any,
 ) -> StepCompleted:
     """Return the journal entry of a step that ends now."""
-    usage = usage.lasting(get_running_loop().time() - began)
+    usage = usage.lasting(asyncio.get_running_loop().time() - began)
     return StepCompleted(
         key=move.path,
         kind=kind,
@@ -608,7 +607,7 @@ def _failed(
         key=move.path,
         code=code,
         detail=detail,
-        usage=usage.lasting(get_running_loop().time() - began),
+        usage=usage.lasting(asyncio.get_running_loop().time() - began),
         about=about(move),
         next=(),
         **known,

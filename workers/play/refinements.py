@@ -343,7 +343,7 @@ def _about(claimed: Claimed) -> dict[str, object]:
     return {"refinement": claimed.id, "tenant": claimed.tenant, "attempt": claimed.attempt}
 
 
-AGAIN_S = 0.2
+RENEWED_AGAIN_S = 0.2
 """After a failure the next renewal comes soon: Redis may be there for a moment only."""
 
 TURN_EVERY_S = 0.25
@@ -367,7 +367,7 @@ def _machine() -> str:
 
 
 MACHINE = _machine()
-NAME = re.compile(rf"-{MACHINE}-(\d{{1,7}})-")
+NAME_HERE = re.compile(rf"-{MACHINE}-(\d{{1,7}})-")
 
 
 def machine_name() -> str:
@@ -385,7 +385,7 @@ def is_gone(name: str) -> bool:
 
     False where that cannot be known. The children of a worker have its name and end with it.
     """
-    if found := NAME.search(name):
+    if found := NAME_HERE.search(name):
         try:
             os.kill(int(found[1]), 0)
         except ProcessLookupError:
@@ -464,7 +464,7 @@ class Lease:
                 turns, wait_s = self._turns, self._every_s
                 if still_s <= self._stall_s:
                     if not await self._renewed(renew, loop):
-                        wait_s = min(wait_s, AGAIN_S)
+                        wait_s = min(wait_s, RENEWED_AGAIN_S)
                 elif still_s > self._stall_s + self._lease_s:
                     self._end_process()
                 else:
