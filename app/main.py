@@ -20,17 +20,13 @@ from app.api import (
     batches,
     openapi,
     pages,
-    pairs,
     presets,
     problems,
     routes,
     statistics,
     webhooks,
 )
-from app.api.access import AccessControl
-from app.api.boundary import Boundary
-from app.api.in_cell import MEMBERS, InCell
-from app.api.observing import Observed
+from app.api.middleware import MEMBERS, AccessControl, Boundary, InCell, Observed
 from app.api.server import ApiServer, configured
 from app.contract.errors import HoneError, Unavailable
 from app.contract.plugins import PluginFailed, installed, load_entry
@@ -60,7 +56,7 @@ ROUTERS = (
     routes.server,
     presets.presets,
     statistics.statistics,
-    pairs.pairs,
+    statistics.pairs,
     batches.batches,
     webhooks.deliveries,
     webhooks.endpoints,

@@ -35,10 +35,9 @@ from benchmarks.loop import CALLS, request_body
 from benchmarks.processes import ServiceProgram, forget_settings
 from workers.engine.pipeline import load_strategies
 from workers.model_registry import open_models
-from workers.play.budget import open_day_quotas
-from workers.play.live_text import TextPublisher
+from workers.play.executor import TextPublisher
+from workers.play.limits import Bulkhead, open_day_quotas
 from workers.play.refinements import Refinements
-from workers.play.waiting import Bulkhead
 
 COUNT, FIRST = 100, 10
 LATENCY_MS = 100
@@ -60,7 +59,7 @@ LAYERS = (
         "journal entries and their encoding",
         "every step and score can be read, watched and replayed",
         (
-            *("workers/play/journal_writer.py", "app/store/redis/codec.py", "app/store/state.py"),
+            *("workers/play/journal.py", "app/store/redis/codec.py", "app/store/state.py"),
             "app/contract/",
         ),
     ),
@@ -98,16 +97,14 @@ LAYERS = (
         "rates shared by all workers, breakers, fallbacks, keys and quotas of tenants",
         (
             *("workers/model_registry.py", "workers/models/rate_limiter.py"),
-            *("workers/model_registry.py", "workers/models/responses.py"),
-            *("workers/play/waiting.py", "workers/play/budget.py"),
-            "app/store/sealing.py",
+            *("workers/play/limits.py", "app/store/sealing.py"),
         ),
     ),
     Layer(
         "budget, usage and costs",
         "no reply exceeds the budget; cost by call, model and day",
         (
-            *("workers/play/budget.py", "app/contract/budget.py", "app/contract/budget.py"),
+            "app/contract/budget.py",
             *("app/contract/judgement.py", "app/contract/statistics.py", "app/contract/providers/"),
         ),
     ),

@@ -31,7 +31,7 @@ from workers.engine.prompts import Prompt, Task, Write
 from workers.model_registry import ModelRegistry
 from workers.models.port import ModelCall, ModelReply, ModelWaits, NotServed
 from workers.models.rate_limiter import RAMP_ENDS_S, WAIT_S, RateLimiter
-from workers.models.responses import reported_limits
+from workers.models.remote import reported_limits
 
 T = TypeVar("T")
 REPLY = ModelReply("", "p:m", Usage(calls=1, input_tokens=700, output_tokens=300))

@@ -37,8 +37,13 @@ from workers.engine.prompts import Prompt, Task, Write
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall
 from workers.models.remote import Remote
-from workers.outbound.http_client import AiohttpClient, HttpClient, open_session
-from workers.outbound.transport import RetryPolicy, Transport
+from workers.outbound.transport import (
+    AiohttpClient,
+    HttpClient,
+    RetryPolicy,
+    Transport,
+    open_session,
+)
 
 BODY = json.dumps(
     {

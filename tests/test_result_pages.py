@@ -15,7 +15,7 @@ from workers.editor.rules import FEWEST_JUDGED
 from workers.engine.drafting import GOOD, LONG
 from workers.engine.moves import SAME_MESSAGE, SAME_PLACE
 from workers.engine.prompts import DIVERSE
-from workers.play.endings import MOST_CAVEATS
+from workers.play.journal import MOST_CAVEATS
 
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"```json\n(.*?)```", re.DOTALL)

@@ -12,19 +12,20 @@ from app.access.callers import Caller, Directory
 from app.access.keyring import Keyring
 from app.access.tenants import Tenants
 from app.api import examples
-from app.api.access import MANAGED
-from app.api.bodies import RequestBody, body_as
 from app.api.dependencies import (
     JSON,
     Absent,
     RefinementId,
+    RequestBody,
     RotationBody,
     Tenant,
     TheModelRoles,
     TheStore,
+    body_as,
     chosen_format,
     shared,
 )
+from app.api.middleware import MANAGED
 from app.api.openapi import ACTIONS, LISTED, UNREADABLE, body, problems
 from app.api.problems import NotAcceptable
 from app.api.responses import NEGOTIATED, page_response

@@ -13,8 +13,8 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import from_json, to_json
 
 from app.api import examples
-from app.api.bodies import MAX_VALUES, parsed, value_count
 from app.api.dependencies import (
+    MAX_VALUES,
     ApiKeyId,
     Cursor,
     IdempotencyKey,
@@ -22,7 +22,9 @@ from app.api.dependencies import (
     Tenant,
     TheCells,
     TheStore,
+    parsed,
     shared,
+    value_count,
 )
 from app.api.openapi import (
     BATCH_RESULTS,

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from app.api import examples
 from app.api import problems as refusals
-from app.api.access import NOT_FOR_TOKENS, scope_needed
+from app.api.middleware import NOT_FOR_TOKENS, scope_needed
 from app.api.problems import MEDIA_TYPE, problem_of
 from app.contract import Contract, errors
 from app.contract.access import Scope

@@ -12,7 +12,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.callers import Caller, Metering
 from app.api import examples
-from app.api.bodies import submission_in
 from app.api.dependencies import (
     EVENT_STREAM,
     JSON,
@@ -62,6 +61,7 @@ from app.api.dependencies import (
     idempotency_key,
     preferred_wait_s,
     seen_events,
+    submission_in,
 )
 from app.api.openapi import (
     ACCEPTED,

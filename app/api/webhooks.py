@@ -5,14 +5,15 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 
 from app.api import examples
-from app.api.bodies import RequestBody, body_as
 from app.api.dependencies import (
     IdempotencyKey,
     RefinementId,
+    RequestBody,
     RotationBody,
     Tenant,
     TheCells,
     TheStore,
+    body_as,
 )
 from app.api.openapi import UNREADABLE, body, problems
 from app.contract import patterns

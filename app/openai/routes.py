@@ -15,9 +15,8 @@ from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from app.api.bodies import json_body, json_in, parsed
-from app.api.dependencies import JSON, IdempotencyKey, Tenant, TheStore
-from app.api.in_cell import enter_cell_of
+from app.api.dependencies import JSON, IdempotencyKey, Tenant, TheStore, json_body, json_in, parsed
+from app.api.middleware import enter_cell_of
 from app.api.problems import OPENAI
 from app.api.responses import EventStream, Receiver, disconnected
 from app.api.routes import CountedStream, TheReceiver

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from resource import RUSAGE_SELF, getrusage
 from typing import Any, NamedTuple
 
-from app.api.bodies import MAX_MEMBERS, parsed
+from app.api.dependencies import MAX_MEMBERS, parsed
 from app.contract import Contract
 from app.contract.access import KeyRequest, ProviderKeyRequest, Quotas, Rotation, TokenRequest
 from app.contract.batches import BatchHead, BatchItem, BatchMessage, BatchResult

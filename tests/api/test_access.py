@@ -19,7 +19,7 @@ from redis.asyncio import Redis as AsyncRedis
 
 from app.access.callers import Directory
 from app.access.keyring import Keyring
-from app.api.access import TRUSTED_S, scope_needed
+from app.api.middleware import TRUSTED_S, scope_needed
 from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope
 from app.contract.errors import InvalidRequest
 from app.settings import Settings

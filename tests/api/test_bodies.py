@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.api.bodies import MAX_ERRORS, parsed
+from app.api.dependencies import MAX_ERRORS, parsed
 from app.contract.errors import InvalidRequest
 from app.contract.requests import RefinementRequest
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 from starlette.types import Message, Receive, Scope, Send
 
-from app.api.boundary import LARGEST_AT_ONCE, Boundary, HostNames
+from app.api.middleware import LARGEST_AT_ONCE, Boundary, HostNames
 from app.settings import Settings
 from app.store import WorkerStore
 from tests.api.api_client import REQUEST, ended, problem, submitted

@@ -6,7 +6,14 @@ import sys
 
 import pytest
 
-from app.api.bodies import FEW_VALUES, MAX_ERRORS, MAX_MEMBERS, MAX_VALUES, parsed, value_count
+from app.api.dependencies import (
+    FEW_VALUES,
+    MAX_ERRORS,
+    MAX_MEMBERS,
+    MAX_VALUES,
+    parsed,
+    value_count,
+)
 from app.contract.errors import InvalidRequest
 from app.contract.events import EventPage
 from app.contract.requests import RefinementRequest

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pydantic import BaseModel, ByteSize, TypeAdapter, ValidationError
 
-from app.api.bodies import parsed
+from app.api.dependencies import parsed
 from app.contract import Contract
 from app.contract.errors import InvalidRequest
 from app.contract.invalid_values import INVALID, sentence_of

@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from app.access.keyring import Keyring
-from app.api.access import NOT_FOR_TOKENS
+from app.api.middleware import NOT_FOR_TOKENS
 from app.api.statistics import PARAMETERS
 from app.contract.access import OPERATOR, KeyRequest, Scope
 from app.contract.providers import BY_NAME

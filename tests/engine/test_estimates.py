@@ -23,7 +23,7 @@ from tests.engine.costly_models import DRAFTS, KINDS, CostlyDriver, spent_on
 from workers.engine.moves import Ask
 from workers.engine.prompts import Reason, Solve, Write
 from workers.models.port import ModelCall, ModelReply
-from workers.play.budget import BudgetGuard, reply_size
+from workers.play.limits import BudgetGuard, reply_size
 
 UNKNOWN = 16_384
 SEEDS = 4

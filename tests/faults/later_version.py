@@ -47,7 +47,7 @@ CHANGES: dict[str, tuple[tuple[str, str], ...]] = {
             "    EventType.STEP_FAILED: StepFailed,\n    EventType.STEP_NOTED: StepNoted,\n",
         ),
     ),
-    "workers/play/journal_writer.py": (
+    "workers/play/journal.py": (
         ("    StepCompleted,\n", "    StepCompleted,\n    StepNoted,\n"),
         (
             "    entries = [_entry(done, under_way) for done in pending]\n",

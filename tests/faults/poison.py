@@ -27,8 +27,7 @@ from tests.e2e.running_service import RunningService, running_service
 from workers.__main__ import main
 from workers.engine.prompts import Judge
 from workers.model_registry import open_models
-from workers.models.port import ModelCall, ModelReply
-from workers.play.executor import ModelCaller
+from workers.models.port import ModelCall, ModelCaller, ModelReply
 
 MODULE = "tests.faults.poison"
 LARGE = 64 * 1024 * 1024

@@ -12,7 +12,7 @@ from app.store import Claimed, Journal, WorkerStore
 from app.store.redis.committer import Committer
 from app.store.redis.scripts import APPEND, LuaScript
 from tests.workers.refinement_harness import ScriptedAnswers, open_harness, scores
-from workers.play.journal_writer import JournalUnwritable
+from workers.play.journal import JournalUnwritable
 
 LOST = RedisConnectionError("the answer was lost")
 UNKNOWN = RuntimeError("something that no client library documents")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.models.port import ModelError, NotServed, ReportedLimit
-from workers.models.responses import failure_in, failure_of, reported_limits
+from workers.models.remote import failure_in, failure_of, reported_limits
 from workers.outbound.transport import ErrorResponse
 
 

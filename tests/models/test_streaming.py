@@ -17,8 +17,7 @@ from workers.models.anthropic import Anthropic
 from workers.models.openai import OpenAI
 from workers.models.port import ModelCall, ModelError, ModelRefused, NotServed
 from workers.models.port import UnreadableReply as Unreadable
-from workers.models.remote import TOKENS_PER_S
-from workers.models.responses import ResponseInParts
+from workers.models.remote import TOKENS_PER_S, ResponseInParts
 from workers.outbound.transport import UnusableResponse
 
 LONG = int(RETRY_POLICY.total_s * TOKENS_PER_S / 2) + 1

@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver
 
 from tests.store.test_redis_urls import certificate
 from tests.waiting import TIMEOUT_S
-from workers.outbound.http_client import (
+from workers.outbound.transport import (
     AiohttpClient,
     HttpClient,
     ProxyOf,

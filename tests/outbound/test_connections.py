@@ -14,7 +14,7 @@ from tests.outbound.raw_server import RawAnswer, raw_server
 from tests.outbound.test_http_client import CHUNKED, DONE, OK, posted, until
 from tests.ports import reserved_port
 from tests.waiting import TIMEOUT_S
-from workers.outbound.http_client import (
+from workers.outbound.transport import (
     KEPT_S,
     ConnectionBroken,
     InvalidResponse,

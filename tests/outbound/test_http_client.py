@@ -13,7 +13,7 @@ import pytest
 from tests.outbound.conftest import OpenClient
 from tests.outbound.raw_server import RawAnswer, raw_server
 from tests.waiting import TIMEOUT_S
-from workers.outbound.http_client import (
+from workers.outbound.transport import (
     ConnectionBroken,
     HttpClient,
     HttpError,

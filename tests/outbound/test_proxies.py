@@ -14,7 +14,7 @@ from tests.outbound.conftest import OpenClient
 from tests.outbound.raw_server import RawServer, raw_server, tunnel
 from tests.outbound.test_http_client import DONE, posted
 from workers.outbound.guarded_client import EndpointUnavailable, may_be_public, open_endpoints
-from workers.outbound.http_client import NotConnected, proxies_of_environment, proxy_url
+from workers.outbound.transport import NotConnected, proxies_of_environment, proxy_url
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
 REFUSES = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"

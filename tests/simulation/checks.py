@@ -36,7 +36,7 @@ from tests.simulation.network import RealRedis
 from tests.simulation.world import CallStart, SimulatedSubmission, SimulatedWorld
 from tests.workers.refinement_harness import TENANT
 from tests.workers.test_kills import record
-from workers.play.replay import replay_of
+from workers.play.journal import replay_of
 
 T = TypeVar("T")
 

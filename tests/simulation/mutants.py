@@ -18,7 +18,7 @@ from app.store.state import Loaded
 from tests.simulation.runs import COMMANDS, DEFAULT_FAULTS
 from tests.simulation.world import Parts
 from workers.play.driver import Driver
-from workers.play.journal_writer import JournalWriter
+from workers.play.journal import JournalWriter
 from workers.play.refinements import Refinements
 
 

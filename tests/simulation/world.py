@@ -36,17 +36,16 @@ from tests.simulation.network import RealRedis, ScriptEdit, SimulatedNetwork, Si
 from tests.workers.judging_cases import EVERY
 from tests.workers.refinement_harness import TENANT, TEST_MODEL, ScriptedAnswers
 from tests.workers.replay_cases import ReplayCase
-from workers.models.port import ModelCall, ModelReply, ModelWaits
-from workers.play.lease import TURN_EVERY_S, Lease
-from workers.play.refinements import Refinements
-from workers.play.upkeep import (
+from workers.__main__ import (
     count_and_pack,
     drop_strays,
     heed_commands,
     keep_running,
     resume_parked,
 )
-from workers.play.waiting import Bulkhead
+from workers.models.port import ModelCall, ModelReply, ModelWaits
+from workers.play.limits import Bulkhead
+from workers.play.refinements import TURN_EVERY_S, Lease, Refinements
 
 URL = "redis://simulated"
 QUEUE = "simulated:queue"

@@ -39,8 +39,8 @@ from tests.workers.refinement_harness import (
 from workers.engine.prompts import Judge
 from workers.models.port import ModelCall
 from workers.outbound.guarded_client import EndpointAway, EndpointClient
+from workers.play.journal import replay_of
 from workers.play.refinements import Refinements
-from workers.play.replay import replay_of
 from workers.validators.running import ServerResources
 
 BOOK = {

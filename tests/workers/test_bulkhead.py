@@ -19,8 +19,8 @@ from tests.workers.refinement_harness import (
     scores,
 )
 from workers.models.port import ModelCall, ModelWaits
+from workers.play.limits import PROBE_EVERY_S, SLOW_S, Bulkhead
 from workers.play.refinements import Refinements
-from workers.play.waiting import PROBE_EVERY_S, SLOW_S, Bulkhead
 
 SLOTS, MOST_HELD, TIMEOUT_S = 30, 120, 120.0
 

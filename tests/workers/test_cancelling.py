@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.contract.status import RefinementOutcome, Status, StopReason
-from workers.play.endings import Ending
+from workers.play.journal import Ending
 from workers.rq import end, heed_cancellation
 
 

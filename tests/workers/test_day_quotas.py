@@ -32,9 +32,8 @@ from tests.workers.refinement_harness import (
     scores,
 )
 from workers.models.port import ModelCall, ModelReply, ModelWaits
-from workers.play.budget import DayQuotas
+from workers.play.limits import PARK_AFTER_S, DayQuotas
 from workers.play.refinements import Refinements
-from workers.play.waiting import PARK_AFTER_S
 
 QUOTA = f"quota:{TENANT}"
 MODEL = TEST_MODEL.model

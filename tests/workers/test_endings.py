@@ -23,7 +23,7 @@ from tests.workers.refinement_harness import (
 from tests.workers.replay_cases import CASES, ReplayCase
 from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelRefused
-from workers.play.endings import MOST_CAVEATS
+from workers.play.journal import MOST_CAVEATS
 
 NO = "no more"
 

@@ -25,8 +25,7 @@ from workers.outbound.guarded_client import (
     EndpointUnavailable,
     open_endpoints,
 )
-from workers.outbound.http_client import ConnectionBroken
-from workers.outbound.transport import Request, RetryPolicy, Transport
+from workers.outbound.transport import ConnectionBroken, Request, RetryPolicy, Transport
 
 OWN = "whsec_" + "QUFB" * 10
 ANSWER = answering_with("yes")

@@ -14,7 +14,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.workers.rq_queue import until
-from workers.play.lease import MACHINE, Lease, is_gone, new_name
+from workers.play.refinements import MACHINE, Lease, is_gone, new_name
 
 LEASE_S = 0.2
 
@@ -100,7 +100,7 @@ async def test_a_loop_that_is_late_is_lagging_until_it_is_on_time() -> None:
         await until(lambda: not lease.is_lagging)
 
 
-NAMES_ITSELF = "from workers.play.lease import new_name; print(new_name())"
+NAMES_ITSELF = "from workers.play.refinements import new_name; print(new_name())"
 
 
 def test_a_worker_of_this_machine_is_gone_once_its_process_has_ended() -> None:

@@ -23,7 +23,7 @@ from workers.engine.moves import MoveCoroutine
 from workers.engine.pipeline import StrategyFactory, strategy_for
 from workers.engine.quality import HYPOTHESES
 from workers.engine.search import Outcome
-from workers.play.endings import VALIDATORS_WEIGHT
+from workers.play.journal import VALIDATORS_WEIGHT
 
 LESSON = Learnt(bank=1, refinements=1, evidence=(-1.0, -2.0), first_drafts=(1, 0.5, 0.25))
 

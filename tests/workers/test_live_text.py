@@ -10,7 +10,7 @@ import pytest
 from app.store.live_texts import LiveTexts, encode_piece
 from app.store.wakeups import ChangeSignal
 from tests.waiting import TIMEOUT_S
-from workers.play.live_text import TextPublisher, visible_text
+from workers.play.executor import TextPublisher, visible_text
 
 WATCHED = {"ref_1": False}
 

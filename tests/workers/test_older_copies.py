@@ -10,7 +10,7 @@ from app.store import WorkerStore, open_worker_store
 from tests.store.store_harness import copied, restore
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import NoQueue, RefinementHarness, pausing_at, scores
-from workers.play.upkeep import drop_strays
+from workers.__main__ import drop_strays
 from workers.rq import end
 
 GIVEN = (0.4, 0.9)

@@ -19,7 +19,7 @@ from workers.engine.moves import Ask
 from workers.engine.pipeline import task_of
 from workers.engine.prompts import JsonDocument, Judge, PromptRequest, Revise, Task, Write
 from workers.models.port import ModelCall, ModelReply, ModelWaits
-from workers.play.budget import BudgetGuard, reply_size
+from workers.play.limits import BudgetGuard, reply_size
 
 GPT = "openai:gpt-5-mini"
 CHOICE = ModelChoice(model=GPT)

@@ -17,7 +17,7 @@ from tests.engine.scripted_replies import plan, revised, step
 from tests.workers.scripted_models import LOOK_UP
 from workers.engine.moves import Ask, Call, MoveCoroutine, Stopped, ToolResult
 from workers.engine.strategies.plan_execute import Plan, Replan
-from workers.play.budget import BudgetGuard
+from workers.play.limits import BudgetGuard
 
 CHOICES = [
     ModelChoice(model="openai:gpt-5-mini", max_output_tokens=200),

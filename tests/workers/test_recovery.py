@@ -8,7 +8,7 @@ import pytest
 from app.contract.snapshot import Snapshot
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import RefinementHarness, scores
-from workers.play.upkeep import drop_strays
+from workers.__main__ import drop_strays
 from workers.rq import end
 
 GIVEN = (0.4, 0.6, 0.5, 0.9)

@@ -15,7 +15,7 @@ from workers.engine.search import Outcome
 from workers.models.port import ModelCall, ModelError
 from workers.play.driver import Driver
 from workers.play.executor import StepExecutor
-from workers.play.replay import replay_of
+from workers.play.journal import replay_of
 from workers.validators.running import compile_validators
 
 REQUEST = RefinementRequest(task="Explain refunds.", max_iterations=2)

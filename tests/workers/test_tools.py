@@ -30,7 +30,7 @@ from workers.engine.moves import Call, Check, ToolResult
 from workers.model_registry import ModelRegistry
 from workers.outbound.guarded_client import EndpointClient, EndpointUnavailable, open_endpoints
 from workers.play.executor import MOST_FLAWS, StepExecutor, Tools
-from workers.play.replay import UNKNOWN
+from workers.play.journal import UNKNOWN
 from workers.validators.running import compile_validators
 
 STEP = "ref_1/steps/1/call"

@@ -13,7 +13,7 @@ from tests.workers.refinement_harness import (
     scores,
 )
 from workers.models.port import ModelCall
-from workers.play.journal_writer import JournalUnwritable
+from workers.play.journal import JournalUnwritable
 
 HALF = "Half of a pair: \ud83d"
 CRITIQUE = "iterations/2/critique"

@@ -23,7 +23,7 @@ from tests.workers.refinement_harness import (
 )
 from tests.workers.test_kills import submitted
 from workers.models.port import ModelCall, ModelRefused, ModelWaits
-from workers.play.replay import Replay
+from workers.play.journal import Replay
 
 PRICED = Usage(calls=1, input_tokens=13, output_tokens=5, cached_tokens=2, cost_usd=0.000000123)
 UNPRICED = PRICED.model_copy(update={"cost_usd": None})

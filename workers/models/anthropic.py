@@ -26,9 +26,12 @@ from workers.models.remote import (
     ChatReply,
     Count,
     NoneIfInvalid,
+    StreamParts,
     Unwanted,
+    content_text,
     counted,
     effort_of,
+    failed,
     flaw_of,
     format_schema,
     names_json,
@@ -36,7 +39,6 @@ from workers.models.remote import (
     unwanted_stream,
     user_text,
 )
-from workers.models.responses import StreamParts, content_text, failed
 from workers.outbound.transport import Request
 
 VERSION = "2023-06-01"

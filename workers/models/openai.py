@@ -24,9 +24,12 @@ from workers.models.remote import (
     ChatReply,
     Count,
     NoneIfInvalid,
+    StreamParts,
     Unwanted,
+    content_text,
     counted,
     effort_of,
+    failed,
     flaw_of,
     format_schema,
     names_json,
@@ -35,7 +38,6 @@ from workers.models.remote import (
     unwanted_stream,
     user_text,
 )
-from workers.models.responses import StreamParts, content_text, failed
 from workers.outbound.transport import MOST_SHOWN, Request
 
 TEXT_PARTS = frozenset({"text", "output_text"})

@@ -1,4 +1,4 @@
-"""The port that every model implements, and the ways a call can fail.
+"""The port that every model implements, the ways a call can fail, and what callers use.
 
 ModelError            final: this call can never work
   ModelRefused        model_refused      the server rejects this call for any other reason
@@ -220,3 +220,13 @@ class Model(Protocol):
     """
 
     async def complete(self, call: ModelCall) -> ModelReply: ...
+
+
+class ModelCaller(Protocol):
+    """Calls models by name, `provider:name`, within what their servers allow."""
+
+    async def complete(self, name: str, call: ModelCall) -> ModelReply:
+        """Return the reply of a model. Raises `ModelError`, which is final, and `ModelWaits`."""
+
+    async def permits(self, name: str, most: int) -> int:
+        """Take up to `most` permits for refinements that wait for a model; return how many."""

@@ -32,18 +32,12 @@ from app.contract.errors import Unavailable
 from app.contract.values import value
 from app.contract.waiting import WaitReason
 from app.store.signing_secrets import EndpointSigning
-from workers.outbound.http_client import (
+from workers.outbound.transport import (
     AddressRefused,
     AiohttpClient,
     HttpClient,
     HttpResponse,
     NotConnected,
-    UntrustedPeer,
-    is_loopback_host,
-    open_session,
-    proxy_url,
-)
-from workers.outbound.transport import (
     Request,
     RequestAttempts,
     RequestUnanswered,
@@ -51,7 +45,11 @@ from workers.outbound.transport import (
     StatusRejected,
     Transport,
     TransportError,
+    UntrustedPeer,
     UnusableResponse,
+    is_loopback_host,
+    open_session,
+    proxy_url,
     retry_after_s,
 )
 

@@ -36,8 +36,6 @@ from workers.engine.moves import (
     about,
 )
 from workers.engine.search import Outcome
-from workers.play.budget import BudgetGuard
-from workers.play.endings import Ending, learning_kind, outcome_additions
 from workers.play.executor import (
     StepExecutor,
     StepWaits,
@@ -45,24 +43,25 @@ from workers.play.executor import (
     describe_entry,
     step_span,
 )
-from workers.play.journal_writer import (
+from workers.play.journal import (
+    INTERNAL,
+    Ending,
     JournalUnwritable,
     JournalWriter,
     JudgedDraft,
-    Unencodable,
-)
-from workers.play.replay import (
-    INTERNAL,
     RecordedStep,
     Replay,
+    Unencodable,
     interrupted,
+    learning_kind,
+    outcome_additions,
     overlong,
     refused_entry,
     spared,
     unasked,
     unwaited,
 )
-from workers.play.waiting import BranchWaits, EveryBranchWaits, TimeLimits
+from workers.play.limits import BranchWaits, BudgetGuard, EveryBranchWaits, TimeLimits
 
 
 class Canceled(Exception):

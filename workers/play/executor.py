@@ -4,16 +4,23 @@ Spans follow OpenTelemetry's conventions for generative AI (semantic conventions
 one step: the call of a model with its waits, refusals and fallbacks as events, a check of a draft,
 or the call of a tool. A step that is replayed has none. Texts are added only if the process is
 asked for them, and the request lets them be stored.
+
+The texts that models are writing are published while clients watch them. Without watchers nothing
+is sent and no timer runs. Ten times a second at most, one text of a refinement that has grown is
+published; several side by side take turns. Thinking is withheld, and so is what stands outside of
+the marks that a text was asked for between.
 """
 
+import asyncio
 import json
-from asyncio import get_running_loop
+import logging
+import re
 from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from app.contract.budget import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.editor import EDITOR
@@ -38,8 +45,10 @@ from app.telemetry.metrics import count_call
 from app.telemetry.traces import Attribute, Attributes
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult, about
 from workers.engine.replies.reader import ReplyReader, Unreadable
+from workers.engine.replies.texts import begun_in, without_half_a_mark
 from workers.models.port import (
     ModelCall,
+    ModelCaller,
     ModelError,
     ModelRefused,
     ModelReply,
@@ -52,11 +61,12 @@ from workers.outbound.guarded_client import (
     EndpointUnavailable,
     EndpointWaits,
 )
-from workers.play.live_text import TextPublisher
-from workers.play.replay import UNKNOWN
-from workers.play.waiting import RefinementCalls
+from workers.play.journal import UNKNOWN
+from workers.play.limits import RefinementCalls
 from workers.validators.check_process import shared_check_process
 from workers.validators.violation import ValidatorUnavailable
+
+log = logging.getLogger(__name__)
 
 Complete = Callable[[str, ModelCall], Awaitable[ModelReply]]
 """Returns the reply of the model of a name. Raises `ModelError` and `ModelWaits`."""
@@ -212,7 +222,7 @@ class Tools:
         if (name, written) not in self._checked:
             schema = JsonSchemaValidator(kind="json_schema", schema=self._tools[name].parameters)
             check_process = shared_check_process(is_slow=True)
-            found = await get_running_loop().run_in_executor(
+            found = await asyncio.get_running_loop().run_in_executor(
                 check_process.executor, check_process.check, schema, written
             )
             self._checked[name, written] = tuple(finding.message for finding in found)
@@ -236,14 +246,157 @@ def _beginning(answer: bytes) -> str:
     return text[: MAX_RESULT - len(note)] + note
 
 
-class ModelCaller(Protocol):
-    """Calls models by name, `provider:name`, within what their servers allow."""
+PUBLISHED_EVERY_S = 0.1
+WATCHED_FOR_S = 15.0
+"""How long an announcement counts: three times as long as the API takes to repeat it."""
 
-    async def complete(self, name: str, call: ModelCall) -> ModelReply:
-        """Return the reply of a model. Raises `ModelError`, which is final, and `ModelWaits`."""
+THINKING = re.compile(r"\A\s*<(think|thinking|reasoning|thought)>.*?(</\1>\s*|\Z)", re.DOTALL)
+THOUGHT = re.compile(r"\A.*</(?:think|thinking|reasoning|thought)>\s*", re.DOTALL)
+HALF_A_TAG = re.compile(r"<(?:/?[a-z]{0,9})?\Z")
+UNMARKED_AFTER = 200
+"""Characters without a mark after which a model is taken for one that writes none."""
 
-    async def permits(self, name: str, most: int) -> int:
-        """Take up to `most` permits for refinements that wait for a model; return how many."""
+Publish = Callable[[str, str, int, str | None], "asyncio.Future[Any]"]
+"""Sends a piece: id, key, offset, and the text from there, or None at the end of the step."""
+
+
+def visible_text(text: str, mark: str | None = None) -> str:
+    """Return a text without what its model thought, and without the beginning of a tag at its end.
+
+    A closing tag alone ends thinking too: some servers leave the opening one in the prompt. Of a
+    text that was asked for between marks, only what stands there is shown.
+    """
+    is_tagged = "<" in text
+    bare = THINKING.sub("", text) if is_tagged else text
+    if mark is not None and (inside := begun_in(bare, mark)) is not None:
+        return inside
+    bare = THOUGHT.sub("", bare) if is_tagged else bare
+    if mark is None:
+        return HALF_A_TAG.sub("", bare)
+    return without_half_a_mark(bare) if len(bare) > UNMARKED_AFTER else ""
+
+
+class PublishedText:
+    """The text of one call, and what was published of it: until its context ends."""
+
+    def __init__(
+        self, publisher: "TextPublisher", refinement_id: str, key: str, mark: str | None
+    ) -> None:
+        self.sent = ""
+        self.is_known = False
+        """Whether anything of it was ever published."""
+        self._publisher = publisher
+        self._refinement_id = refinement_id
+        self._key = key
+        self._mark = mark
+        self._text: Callable[[], str] = str
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody watches the refinement now."""
+        return self._publisher.is_watched(self._refinement_id)
+
+    def __enter__(self) -> Self:
+        self._publisher.started(self._refinement_id, self._key, self)
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        is_taken_back = error is not None and self.is_known
+        self._publisher.ended(self._refinement_id, self._key, is_taken_back=is_taken_back)
+
+    def follow(self, text: Callable[[], str]) -> None:
+        """Publish from now on what `text` returns."""
+        self._text = text
+        self._publisher.schedule(self._refinement_id)
+
+    def news(self) -> tuple[int, str] | None:
+        """Return offset and text of what is new, None if nothing is."""
+        now = visible_text(self._text(), self._mark)
+        if not now.startswith(self.sent):
+            self.sent = ""
+        offset = len(self.sent)
+        if offset == len(now):
+            return None
+        self.sent, self.is_known = now, True
+        return offset, now[offset:]
+
+
+class TextPublisher:
+    """The texts that the calls of this worker are writing."""
+
+    def __init__(self, publish: Publish) -> None:
+        self._publish = publish
+        self._loop = asyncio.get_running_loop()
+        self._watched_until: dict[str, float] = {}
+        self._forget_at = 0.0
+        self._writing: dict[str, dict[str, PublishedText]] = {}
+        self._ticking: set[str] = set()
+        self._under_way: dict[str, asyncio.Future[Any]] = {}
+
+    def watched(self, ids: Mapping[str, bool]) -> None:
+        """Take an announcement: what is watched, and whether texts are needed from their start."""
+        now = self._loop.time()
+        if now > self._forget_at:
+            self._watched_until = {key: at for key, at in self._watched_until.items() if at > now}
+            self._forget_at = now + WATCHED_FOR_S
+        for refinement_id, needs_whole in ids.items():
+            self._watched_until[refinement_id] = now + WATCHED_FOR_S
+            for text in self._writing.get(refinement_id, {}).values() if needs_whole else ():
+                text.sent = ""
+            self.schedule(refinement_id)
+
+    def writing(self, refinement_id: str, key: str, mark: str | None = None) -> PublishedText:
+        """Publish the text that is followed in its context, if somebody watches.
+
+        `mark` is the number of the marks between which it was asked for.
+        Where the call fails it is taken back; else the event of its step ends it.
+        """
+        return PublishedText(self, refinement_id, key, mark)
+
+    def started(self, refinement_id: str, key: str, text: PublishedText) -> None:
+        """Learn that a text is being written from now on."""
+        self._writing.setdefault(refinement_id, {})[key] = text
+
+    def ended(self, refinement_id: str, key: str, *, is_taken_back: bool) -> None:
+        """Learn that a text has ended."""
+        texts = self._writing[refinement_id]
+        del texts[key]
+        if not texts:
+            del self._writing[refinement_id]
+        if is_taken_back:
+            self._send(refinement_id, key, 0, None)
+
+    def is_watched(self, refinement_id: str) -> bool:
+        """Return whether somebody watches a refinement now."""
+        return self._watched_until.get(refinement_id, 0.0) > self._loop.time()
+
+    def schedule(self, refinement_id: str) -> None:
+        """Begin to publish what grows of a refinement, if somebody watches it."""
+        if refinement_id in self._ticking or refinement_id not in self._writing:
+            return
+        if self.is_watched(refinement_id):
+            self._ticking.add(refinement_id)
+            self._loop.call_later(PUBLISHED_EVERY_S, self._tick, refinement_id)
+
+    def _tick(self, refinement_id: str) -> None:
+        """Publish one text that has grown, unless Redis has not answered the last piece yet."""
+        self._ticking.discard(refinement_id)
+        texts = self._writing.get(refinement_id, {})
+        for key, text in texts.items() if refinement_id not in self._under_way else ():
+            if news := text.news():
+                self._send(refinement_id, key, *news)
+                texts[key] = texts.pop(key)  # the others come first next time
+                break
+        self.schedule(refinement_id)
+
+    def _send(self, refinement_id: str, key: str, offset: int, text: str | None) -> None:
+        def sent(answer: asyncio.Future[Any]) -> None:
+            self._under_way.pop(refinement_id, None)
+            if not answer.cancelled() and (error := answer.exception()):
+                log.debug("%s: a piece of a text was not published: %s", refinement_id, error)
+
+        self._under_way[refinement_id] = answer = self._publish(refinement_id, key, offset, text)
+        answer.add_done_callback(sent)
 
 
 class DraftChecks(Protocol):
@@ -299,7 +452,7 @@ class StepExecutor:
         return f"{key};retry={voided}" if voided else key
 
     async def _check_or_call(self, move: Check | Call) -> StepCompleted | StepFailed:
-        began = get_running_loop().time()
+        began = asyncio.get_running_loop().time()
         try:
             if isinstance(move, Check):
                 return _completed(move, "check", await self._findings(move), NOTHING, began)
@@ -324,7 +477,7 @@ class StepExecutor:
         return self.choices[seat_at(self.choices, move.seat, move.path)]
 
     async def _ask(self, move: Ask, progress: int, tries: int) -> StepCompleted | StepFailed:
-        began = get_running_loop().time()
+        began = asyncio.get_running_loop().time()
         choice = self._choice(move)
         prompt = _reference(move.prompt.name, move.prompt.version)
         names: Sequence[str] = choice.names()
@@ -368,7 +521,7 @@ class StepExecutor:
         )
 
     async def _complete(self, name: str, call: ModelCall) -> ModelReply:
-        clock = get_running_loop().time
+        clock = asyncio.get_running_loop().time
         began = clock()
         if self.permits and (permits := self._permits_for(name)):
             self.permits.difference_update(permits)
@@ -432,7 +585,7 @@ def _completed(
     **known: Any,
 ) -> StepCompleted:
     """Return the journal entry of a step that ends now."""
-    usage = usage.lasting(get_running_loop().time() - began)
+    usage = usage.lasting(asyncio.get_running_loop().time() - began)
     return StepCompleted(
         key=move.path,
         kind=kind,
@@ -453,7 +606,7 @@ def _failed(
         key=move.path,
         code=code,
         detail=detail,
-        usage=usage.lasting(get_running_loop().time() - began),
+        usage=usage.lasting(asyncio.get_running_loop().time() - began),
         about=about(move),
         next=(),
         **known,

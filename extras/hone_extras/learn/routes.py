@@ -6,8 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 
 from app.api.batches import TheBatches
-from app.api.bodies import RequestBody, body_as
-from app.api.dependencies import ApiKeyId, Tenant, TheService, TheStore
+from app.api.dependencies import ApiKeyId, RequestBody, Tenant, TheService, TheStore, body_as
 from app.api.openapi import OF_SUBMISSION, UNREADABLE, body, problems
 from app.api.presets import PresetPath
 from app.contract import patterns
