@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.store import WorkerStore
-from app.store.store import EXAMINATIONS, EXAMINED
+from app.store.refinements import EXAMINATIONS, EXAMINED
 from tests.api.api_client import ManualWorker, ended, submitted
 
 

@@ -23,8 +23,8 @@ from app.store import (
 from app.store.archive import Archive, ArchivedAt, ObjectStore, open_archive
 from app.store.redis import keys
 from app.store.redis.committer import Committer
+from app.store.refinements import RefinementReader
 from app.store.sealing import NO_SEALER
-from app.store.store import RefinementReader
 from tests.store.store_harness import (
     TENANT,
     HeldClaim,

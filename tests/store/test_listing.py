@@ -10,7 +10,7 @@ from app.contract.errors import MalformedHeader
 from app.contract.status import Status
 from app.store import Store, WorkerStore
 from app.store.redis.codec import decode_cursor, encode_cursor
-from app.store.store import CHUNK
+from app.store.refinements import CHUNK
 from tests.store.store_harness import TENANT, claim, new, submit
 
 
