@@ -59,7 +59,11 @@ def _issue(note: IssueNote, found: Finding) -> Issue:
         state=note.state,
         since=note.id.rpartition("#")[0],
         span=found.span if note.state.is_open else None,
-        **{name: getattr(found, name) for name in ("kind", "source", "message", "fix", "quote")},
+        kind=found.kind,
+        source=found.source,
+        message=found.message,
+        fix=found.fix,
+        quote=found.quote,
     )
 
 

@@ -161,8 +161,8 @@ class SandboxedValidator(ScoringValidator):
         10,
         ge=1,
         le=60,
-        description="Timeout in seconds of CPU time, of one case of `python_cases`; that of all"
-        " together is twice as much in real time.",
+        description="CPU seconds, for `python_cases` of each case; all cases or tests together have"
+        " twice that in real time.",
     )
     visible: bool = Field(
         True,

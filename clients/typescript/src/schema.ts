@@ -3788,7 +3788,7 @@ export interface components {
         SandboxedValidator: {
             /**
              * Timeout S
-             * @description Timeout in seconds of CPU time, of one case of `python_cases`; that of all together is twice as much in real time. Default: `10`.
+             * @description CPU seconds, for `python_cases` of each case; all cases or tests together have twice that in real time. Default: `10`.
              */
             timeout_s?: number;
             /**
