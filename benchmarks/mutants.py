@@ -128,7 +128,7 @@ def sampled(root: Path, room: str, count: int, seed: int) -> list[Mutation]:
     return random.Random(f"{seed} {room}").sample(everything, count)
 
 
-def tests_of_lines(
+def covering_tests(
     root: Path, tests: Iterable[str], paths: Iterable[str]
 ) -> Mapping[tuple[str, int], list[str]]:
     """Return which tests run a line of these files in their own process, or exit if a test fails.
@@ -216,7 +216,7 @@ def main() -> None:
     }
     folders = {room: [it for it in ROOMS[room] if (root / it).is_dir()] for room in drawn}
     paths = {mutant.path for mutants in drawn.values() for mutant in mutants}
-    running = tests_of_lines(
+    running = covering_tests(
         root,
         sorted(set(chain.from_iterable(folders.values()))),
         sorted(path for path in paths if path.endswith(".py")),

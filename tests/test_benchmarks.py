@@ -25,7 +25,7 @@ from benchmarks.layers import LAYERS, ROOT, costs
 from benchmarks.loop import CALLS, DRAFT, judging, prompts, refinement
 from benchmarks.measuring import MeasuredRun
 from benchmarks.model_replies import AskedPrompt, climbing
-from benchmarks.mutants import Mutation, failed_test, found_by, mutants_of, sampled, tests_of_lines
+from benchmarks.mutants import Mutation, covering_tests, failed_test, found_by, mutants_of, sampled
 from benchmarks.processes import TICKS, ServiceProgram, cpu_s
 from benchmarks.scale import Plot, Sweep, multiply, section
 from benchmarks.table import (
@@ -292,7 +292,7 @@ def test_a_mutant_is_tried_with_the_tests_that_run_its_line_and_then_with_all(
         "import a\n\ndef test_double():\n    assert a.double(2) == 4\n\n"
         "def test_limit():\n    assert a.LIMIT == 3\n"
     )
-    near = tests_of_lines(tmp_path, ["test_a.py"], ["a.py"])
+    near = covering_tests(tmp_path, ["test_a.py"], ["a.py"])
     assert near["a.py", 2] == ["test_a.py::test_double"]
     assert near["a.py", 5] == []  # it runs while the tests are collected
 

@@ -17,6 +17,7 @@ from app.contract.status import BLOCKING, ENDED_BY, Status, StopReason
 from app.service.report import wording
 from app.service.report.markdown import code_block, escaped, table
 from workers.models.port import ModelError
+from workers.models.remote import NO_MODEL, OVERLOADED
 
 ROOT = Path(__file__).parent.parent.parent
 FAMILIES = "unreadable|reply_cut|reply|empty|unusable|model|validator|nothing|internal"
@@ -25,11 +26,8 @@ CODE = re.compile(rf"\"((?:{FAMILIES})_[a-z]+|incompatible)\"")
 
 def codes() -> set[str]:
     """Return the codes that workers fail with, as their sources spell them."""
-    modules = (ROOT / "workers").rglob("*.py")
-    sources = [
-        module.read_text() for module in modules if module.name != "responses.py"
-    ]  # codes of providers
-    found = {code for source in sources for code in CODE.findall(source)}
+    sources = [module.read_text() for module in (ROOT / "workers").rglob("*.py")]
+    found = {code for source in sources for code in CODE.findall(source)} - NO_MODEL - OVERLOADED
     of_pydantic = {"model_validate", "model_dump", "model_config", "model_type"}
     return (found - of_pydantic - wording.CAVEATS.keys()) | codes_of(ModelError)
 

@@ -144,7 +144,7 @@ async def test_erasing_one_text_erases_each_proposal_made_from_it_with_all_that_
             assert (await service.client.get("/v1/refinements", params=made)).json()["data"] == []
             for batch in each["batches"]:
                 assert (await service.client.get(f"/v1/batches/{batch}")).status_code == 404
-        for refinement_id in (*written_from, *first["held_out"]):
+        for refinement_id in (*written_from[1:], *first["held_out"]):
             (await service.client.delete(f"/v1/refinements/{refinement_id}")).raise_for_status()
         left = traces(server)
     assert [name for name, kept in left.items() if "bout: erased" in kept] == []
