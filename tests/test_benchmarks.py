@@ -287,6 +287,7 @@ def test_a_mutant_is_tried_with_the_tests_that_run_its_line_and_then_with_all(
     tmp_path: Path,
 ) -> None:
     (tmp_path / ".venv").symlink_to(sys.prefix)
+    (tmp_path / "conftest.py").write_text("def pytest_xdist_auto_num_workers():\n    return 2\n")
     (tmp_path / "a.py").write_text("def double(x):\n    return 2 * x\n\n\nLIMIT = 3\n")
     (tmp_path / "test_a.py").write_text(
         "import a\n\ndef test_double():\n    assert a.double(2) == 4\n\n"
