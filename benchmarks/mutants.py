@@ -167,14 +167,16 @@ def found_by(
         lines = (copy / mutant.path).read_text().splitlines()
         lines[mutant.line - 1] = mutant.after
         (copy / mutant.path).write_text("\n".join(lines) + "\n")
-        failed = _pytest(copy, root, ["-x", "-n", "0", *sample]) if sample else ""
+        failed = _pytest(copy, root, ["-x", *sample], processes=0) if sample else ""
         return failed or _pytest(copy, root, ["-x", *(["--long"] if long else []), *tests])
 
 
-def _pytest(checkout: Path, installed: Path, arguments: Sequence[str]) -> str:
+def _pytest(
+    checkout: Path, installed: Path, arguments: Sequence[str], *, processes: int = 2
+) -> str:
     """Return which test fails in a checkout, with the packages that another one has installed."""
     python = installed / ".venv" / "bin" / "python"
-    side_by_side = ("-n", "2", "--dist", "worksteal")  # unless the arguments say otherwise
+    side_by_side = ("-n", str(processes), "--dist", "worksteal")
     try:
         done = subprocess.run(
             [str(python), "-m", "pytest", "-q", "--tb=line", *side_by_side, *arguments],

@@ -17,7 +17,7 @@ PRESET: dict[str, Any] = {
 async def reviewed(service: RunningService, name: str, texts: int = 12) -> None:
     """Refine texts with a preset whose reviewer takes every greeting out."""
     service.models.behaviour = greeting_model()
-    (await service.client.put(f"/v1/presets/{name}", json=PRESET)).raise_for_status()
+    await service.send("PUT", f"/v1/presets/{name}", PRESET)
     ids = [await service.submit(preset=name, task=f"{name} {n}") for n in range(texts)]
     await asyncio.gather(*(_review(service, refinement_id) for refinement_id in ids))
 
@@ -28,9 +28,7 @@ async def _review(service: RunningService, refinement_id: str) -> None:
             draft = (await service.get(refinement_id, "/iterations"))["data"][-1]["draft"]
             plain = draft.removeprefix(GREETING)
             edit = {"action": "replace", "draft": plain} if plain != draft else {}
-            (
-                await service.client.post(
-                    f"/v1/refinements/{refinement_id}/reviews", json={"action": "approve", **edit}
-                )
-            ).raise_for_status()
+            await service.send(
+                "POST", f"/v1/refinements/{refinement_id}/reviews", {"action": "approve", **edit}
+            )
         await asyncio.sleep(0.05)

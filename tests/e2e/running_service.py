@@ -77,6 +77,10 @@ class RunningService:
         assert response.status_code == 202, response.text
         return str(response.json()["id"])
 
+    async def send(self, method: str, path: str, body: Any = None) -> None:
+        """Send a command; one that is refused is an error here, not a wait for what never comes."""
+        (await self.client.request(method, path, json=body)).raise_for_status()
+
     async def get(self, refinement_id: str, part: str = "") -> Any:
         response = await self.client.get(f"/v1/refinements/{refinement_id}{part}")
         assert response.status_code == 200, response.text

@@ -137,7 +137,7 @@ async def test_erasing_one_text_erases_each_proposal_made_from_it_with_all_that_
     written_from = [each["refinement"] for each in first["evidence"]]
     with redis.Redis.from_url(service.redis.url, socket_timeout=TIMEOUT_S) as server:
         assert any("bout: erased" in kept for kept in traces(server).values())
-        (await service.client.delete(f"/v1/refinements/{written_from[0]}")).raise_for_status()
+        await service.send("DELETE", f"/v1/refinements/{written_from[0]}")
         for each in (first, again):
             assert (await service.client.get(f"{PROPOSALS}/{each['id']}")).status_code == 404
             made = {"metadata.proposal": each["id"]}
@@ -145,7 +145,7 @@ async def test_erasing_one_text_erases_each_proposal_made_from_it_with_all_that_
             for batch in each["batches"]:
                 assert (await service.client.get(f"/v1/batches/{batch}")).status_code == 404
         for refinement_id in (*written_from[1:], *first["held_out"]):
-            (await service.client.delete(f"/v1/refinements/{refinement_id}")).raise_for_status()
+            await service.send("DELETE", f"/v1/refinements/{refinement_id}")
         left = traces(server)
     assert [name for name, kept in left.items() if "bout: erased" in kept] == []
 

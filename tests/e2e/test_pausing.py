@@ -32,9 +32,7 @@ async def test_what_is_paused_takes_no_slot_of_a_worker(tmp_path: Path) -> None:
         assert (await service.ended(await service.submit()))["status"] == "succeeded"
         for refinement_id in waiting:
             body = {"action": "approve"}
-            (
-                await service.client.post(f"/v1/refinements/{refinement_id}/reviews", json=body)
-            ).raise_for_status()
+            await service.send("POST", f"/v1/refinements/{refinement_id}/reviews", body)
         ended = [await service.ended(refinement_id) for refinement_id in waiting]
         assert {it["stop_reason"] for it in ended} == {"approved"}
         assert {it["usage"]["calls"] for it in ended} == {8}  # nothing was asked twice
@@ -43,7 +41,7 @@ async def test_what_is_paused_takes_no_slot_of_a_worker(tmp_path: Path) -> None:
 async def test_a_finish_ends_what_is_paused_with_its_best_draft(service: RunningService) -> None:
     refinement_id = await service.submit(review={"when": "each_iteration"})
     await paused(service, refinement_id)
-    (await service.client.post(f"/v1/refinements/{refinement_id}/finish")).raise_for_status()
+    await service.send("POST", f"/v1/refinements/{refinement_id}/finish")
     ended = await service.ended(refinement_id)
     assert (ended["status"], ended["stop_reason"]) == ("succeeded", "finished_early")
     assert (ended["result"]["draft"], service.models.counts.calls) == (draft(1), 2)
@@ -83,9 +81,7 @@ async def test_a_pause_lets_the_call_in_progress_end_and_holds_until_it_is_resum
         assert (asked["when"], asked["path"]) == ("requested", "iterations/1")
         assert service.models.counts.calls == 3
         body = {"action": "resume", "path": asked["key"]}
-        (
-            await service.client.post(f"/v1/refinements/{refinement_id}/reviews", json=body)
-        ).raise_for_status()
+        await service.send("POST", f"/v1/refinements/{refinement_id}/reviews", body)
         ended = await service.ended(refinement_id)
         assert (ended["stop_reason"], ended["usage"]["calls"]) == ("threshold_met", 8)
         assert service.models.counts.calls == 8  # nothing was asked twice

@@ -54,7 +54,7 @@ async def test_finish_keeps_the_best_draft_so_far(service: RunningService) -> No
     service.models.behaviour = hanging_at("iterations/3/revise")
     refinement_id = await service.submit()
     await service.until(lambda: service.models.counts.calls == 5)
-    (await service.client.post(f"/v1/refinements/{refinement_id}/finish")).raise_for_status()
+    await service.send("POST", f"/v1/refinements/{refinement_id}/finish")
     ended = await service.ended(refinement_id)
     assert (ended["status"], ended["stop_reason"]) == ("succeeded", "finished_early")
     assert (ended["result"]["score"], ended["outcome"]) == (0.6, "best_effort")

@@ -50,7 +50,7 @@ async def test_a_worker_that_is_killed_after_a_retry_loses_only_the_call_in_flig
         failed = await service.ended(refinement_id)
         calls = service.models.counts.calls
         service.models.behaviour = slow_at("iterations/3/revise", 30)
-        (await service.client.post(f"/v1/refinements/{refinement_id}/retry")).raise_for_status()
+        await service.send("POST", f"/v1/refinements/{refinement_id}/retry")
         await service.until(lambda: service.models.counts.calls == calls + 2)
         killed = service.processes[-1]
         killed.send_signal(signal.SIGKILL)

@@ -226,20 +226,10 @@ async def every_page(folder: Path) -> None:
 async def filled(service: RunningService) -> dict[str, str]:
     """Fill a service with what its pages show; return the address of each."""
     await spend(service)
-    (
-        await service.client.put(
-            "/v1/presets/support-mail", json={"threshold": 0.9, "max_iterations": 4}
-        )
-    ).raise_for_status()
-    (
-        await service.client.post("/v1/endpoints", json={"url": "https://example.com/hone"})
-    ).raise_for_status()
-    (
-        await service.client.post("/v1/keys", json={"tenant": "acme", "name": "Help desk"})
-    ).raise_for_status()
-    (
-        await service.client.put("/v1/tenants/acme/quotas", json={"tokens_per_day": 1_000_000})
-    ).raise_for_status()
+    await service.send("PUT", "/v1/presets/support-mail", {"threshold": 0.9, "max_iterations": 4})
+    await service.send("POST", "/v1/endpoints", {"url": "https://example.com/hone"})
+    await service.send("POST", "/v1/keys", {"tenant": "acme", "name": "Help desk"})
+    await service.send("PUT", "/v1/tenants/acme/quotas", {"tokens_per_day": 1_000_000})
     refinement_id = await edited(service)
     for title, text in TEXTS.items():
         await service.ended(await edited(service, draft=text, metadata={"title": title}))

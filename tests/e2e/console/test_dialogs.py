@@ -90,7 +90,7 @@ async def test_the_heading_has_the_focus_when_the_command_is_gone(
     refinement_id = await at_review(page, service)
     dialog = await opened(page, "Cancel…")
     if is_gone_before:
-        (await service.client.post(f"/v1/refinements/{refinement_id}/cancel")).raise_for_status()
+        await service.send("POST", f"/v1/refinements/{refinement_id}/cancel")
         await expect(page.locator("button", has_text="Cancel…")).to_have_count(0)
         await leave(page, dialog)
     else:

@@ -116,11 +116,7 @@ async def test_the_end_is_shown_though_the_requests_at_the_end_failed(
     heading = page.get_by_role("heading", level=1)
     await expect(heading).to_contain_text("paused")
     await page.route(f"**/v1/refinements/{refinement_id}", Refusing(5))
-    (
-        await service.client.post(
-            f"/v1/refinements/{refinement_id}/reviews", json={"action": "approve"}
-        )
-    ).raise_for_status()
+    await service.send("POST", f"/v1/refinements/{refinement_id}/reviews", {"action": "approve"})
     await expect(heading).to_contain_text("best effort")
     await expect(page.get_by_role("alert")).to_have_count(0)
     await context.close()
@@ -147,11 +143,7 @@ async def test_an_answer_that_comes_late_replaces_no_newer_one(
     await page.route(f"**/v1/refinements/{refinement_id}", hold)
     await page.goto(f"/console/refinements/{refinement_id}")
     await asked.wait()
-    (
-        await service.client.post(
-            f"/v1/refinements/{refinement_id}/reviews", json={"action": "approve"}
-        )
-    ).raise_for_status()
+    await service.send("POST", f"/v1/refinements/{refinement_id}/reviews", {"action": "approve"})
     await service.ended(refinement_id)
     await page.wait_for_timeout(1_000)  # until the page has read again, if it does not wait
     released.set()
@@ -191,7 +183,7 @@ async def test_a_page_to_which_one_comes_back_goes_on(service: RunningService) -
         await page.evaluate("addEventListener('pageshow', (it) => { window.kept = it.persisted })")
         await page.goto("/docs")
         path = f"/v1/refinements/{refinement_id}/reviews"
-        (await service.client.post(path, json={"action": "approve"})).raise_for_status()
+        await service.send("POST", path, {"action": "approve"})
         await service.ended(refinement_id)
         await page.go_back(wait_until="commit")
         assert await page.evaluate("window.kept")

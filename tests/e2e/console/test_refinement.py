@@ -58,9 +58,7 @@ async def test_a_pause_is_shown_and_then_the_text_while_it_is_written(
     service.models.behaviour = held_at("iterations/2/revise", released)
     with slow_words(service):
         asked = {"action": "revise", "feedback": "Shorter."}
-        (
-            await service.client.post(f"/v1/refinements/{refinement_id}/reviews", json=asked)
-        ).raise_for_status()
+        await service.send("POST", f"/v1/refinements/{refinement_id}/reviews", asked)
         await page.get_by_text("What is being written").click()
         await expect(page.get_by_role("heading", name="iterations/2/revise")).to_be_visible()
         await expect(page.get_by_text("Point 7 in version 2")).to_be_visible()
@@ -103,7 +101,7 @@ async def test_a_failure_says_what_to_do_and_a_retry_and_a_continuation_are_show
     child = (await service.client.post(f"{path}/continue", json={})).json()["id"]
     await page.reload()
     await page.get_by_role("link", name=child).click()
-    (await service.client.post(f"{path}/retry", json={})).raise_for_status()
+    await service.send("POST", f"{path}/retry", {})
     await page.get_by_role("link", name=refinement_id).click()
     await expect(page.get_by_text("retried once")).to_be_visible()
     await expect(page.get_by_text("The score is 0.95; the threshold is 0.85.")).to_be_visible()

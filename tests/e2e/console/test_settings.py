@@ -126,7 +126,7 @@ async def test_a_key_is_replaced_by_a_new_one(signed_in: Opened) -> None:
 
 async def test_quotas_of_a_tenant_are_set_and_shown_beside_its_use(signed_in: Opened) -> None:
     service, page = signed_in
-    (await service.client.put("/v1/tenants/bounded/quotas", json={"queued": 7})).raise_for_status()
+    await service.send("PUT", "/v1/tenants/bounded/quotas", {"queued": 7})
     await page.goto("/console/tenants")
     await page.get_by_role("button", name="Quotas of bounded").click()
     await expect(page.get_by_label("Refinements that wait")).to_have_value("7")
@@ -161,9 +161,7 @@ async def test_an_endpoint_is_registered_gets_a_new_secret_and_is_removed(
 
 async def test_a_text_is_refined_with_a_preset_and_the_preset_deleted(signed_in: Opened) -> None:
     service, page = signed_in
-    (
-        await service.client.put("/v1/presets/support-mail", json={"threshold": 0.5})
-    ).raise_for_status()
+    await service.send("PUT", "/v1/presets/support-mail", {"threshold": 0.5})
     await page.goto("/console/presets")
     await expect(page.get_by_text("sets threshold")).to_be_visible()
     await page.get_by_role("link", name="Refine a text with it").click()

@@ -53,9 +53,7 @@ async def test_an_iteration_beyond_the_limit_is_told_apart(
     refinement_id = await service.submit(review={"when": "each_iteration"}, max_iterations=1)
     await until_asked(service, refinement_id, "iterations/1/review")
     decision = {"action": "replace", "draft": "Mine."}
-    (
-        await service.client.post(f"/v1/refinements/{refinement_id}/reviews", json=decision)
-    ).raise_for_status()
+    await service.send("POST", f"/v1/refinements/{refinement_id}/reviews", decision)
     await until_asked(service, refinement_id, "iterations/2/review")
     held = Event()
 
