@@ -4,12 +4,15 @@ import faulthandler
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import redis.utils
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from redis import Redis
@@ -42,7 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes long, unless it was asked for or named on the command line."""
+    """Leave out what takes long, unless it was asked for or named on the command line.
+
+    What needs a whole service comes first, and so into one process: each that runs some of these
+    tests starts a service and a browser of its own.
+    """
+    items.sort(key=lambda it: not it.nodeid.startswith("tests/e2e/"))
     if config.getoption("--long") or any(".py" in it for it in config.args):
         return
     long = [it for it in items if it.get_closest_marker("long")]
@@ -86,6 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     dropped = (*READ_BY_SETTINGS, "SSL_CERT_FILE")
     for name in [name for name in os.environ if name.upper().startswith(dropped)]:
         del os.environ[name]
+    look_up_once()
     for number, handler in DEFAULT_HANDLERS.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
@@ -96,6 +105,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: os.chdir(config.invocation_params.dir))
     os.chdir(empty.name)
     os.environ["SSL_CERT_DIR"] = empty.name
+
+
+def look_up_once() -> None:
+    """Keep what httpcore looks up for each request, and redis for each connection.
+
+    The former is a package that is not installed, the latter the number of its own version; both
+    search the file system. In tests these take longer than what is sent.
+    """
+    sys.modules["sniffio"] = None  # type: ignore[assignment]  # not found without a search
+    redis.utils.get_lib_version = cache(redis.utils.get_lib_version)
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:

@@ -175,6 +175,7 @@ async def refined(service: RunningService, body: str) -> dict[str, Any]:
     return ended
 
 
+@pytest.mark.long
 async def test_what_needs_a_language_model_is_refined_with_one(tmp_path: Path) -> None:
     model = ExampleModel()
     settings: dict[str, Any] = {
@@ -236,6 +237,7 @@ class CatalogueModel(ExampleModel):
         return json.dumps({**row, "text": f"Better: {row['name']}."})
 
 
+@pytest.mark.long
 async def test_the_rows_of_a_catalogue_come_back_as_rows(tmp_path: Path) -> None:
     products = EXAMPLES / "catalogue" / "products.csv"
     async with running_service(tmp_path, CatalogueModel()) as service:

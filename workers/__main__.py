@@ -219,11 +219,7 @@ def _log(name: str, line: str) -> None:
 
 
 def _run_child(
-    settings: Settings,
-    start: Start,
-    name: str,
-    incoming: IO[bytes],
-    outgoing: int,
+    settings: Settings, start: Start, name: str, incoming: IO[bytes], outgoing: int
 ) -> int:
     """Play suspects in a child process; return its exit status."""
     prefer_in_oom()
@@ -249,7 +245,14 @@ async def work(
     beside: Sequence[BackgroundTask] = (),
 ) -> None:
     """Play refinements from the queue until a signal stops the worker, and run `beside`."""
-    quarantine = _quarantine(settings, store, fork_server, name)
+    quarantine = Quarantine(
+        store,
+        fork_server.start,
+        name,
+        children=QUARANTINED,
+        lease_s=settings.lease_s,
+        stall_s=settings.stall_s,
+    )
     texts = TextPublisher(store.publish_text)
     bulkhead = Bulkhead(settings.concurrency, settings.most_held, settings.model_timeout_s)
     refinements = Refinements(
@@ -296,19 +299,6 @@ async def work(
         await worker.serve()
     with suppress(RedisError):
         await store.count_and_pack(count_after_ms=0)
-
-
-def _quarantine(
-    settings: Settings, store: WorkerStore, fork_server: ForkServer, name: str
-) -> Quarantine:
-    return Quarantine(
-        store,
-        fork_server.start,
-        name,
-        children=QUARANTINED,
-        lease_s=settings.lease_s,
-        stall_s=settings.stall_s,
-    )
 
 
 async def play_suspects(

@@ -19,7 +19,7 @@ from app.store import Store, WorkerStore
 from app.store.rate_limits import PermitReport, SharedLimits
 from tests.api.api_client import REQUEST, ended, problem, submitted
 from tests.api.conftest import requiring_keys
-from tests.api.test_offers import OPENAPI
+from tests.api.test_access import OPENAPI
 from tests.waiting import TIMEOUT_S
 
 OWNER, STRANGER = "owner-of-it-all", "stranger"

@@ -98,6 +98,7 @@ def test_serve_refuses_such_a_directory_and_accepts_its_own(data_dir: Path, tmp_
             assert serve.interrupt() == 0
 
 
+@pytest.mark.long
 def test_processes_that_start_at_once_on_an_empty_redis_mark_it_once(redis_url: str) -> None:
     command = [sys.executable, "-m", "app.cli", "keys", "list"]
     environment = os.environ | {"HONE_REDIS_URL": redis_url}

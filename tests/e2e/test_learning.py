@@ -159,6 +159,7 @@ async def test_a_preset_that_has_changed_since_is_not_overwritten(service: Runni
     assert await preset_of(service, "changed") == changed.json()["request"]
 
 
+@pytest.mark.long
 async def test_a_process_that_died_between_two_states_has_no_work_done_twice(
     tmp_path: Path,
 ) -> None:
@@ -258,6 +259,7 @@ async def _answered(client: httpx.AsyncClient, path: str) -> httpx.Response:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 async def test_the_example_on_its_page_comes_out_as_printed(service: RunningService) -> None:
     await reviewed(service, "support-mail")
     page = (ROOT / "docs" / "learning.md").read_text()

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
+import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -115,6 +116,7 @@ async def test_a_person_decides_through_an_assistant(service: RunningService) ->
         assert (await service.ended(other["id"]))["result"]["score"] == 1
 
 
+@pytest.mark.long
 async def test_a_call_that_is_cancelled_cancels_the_refinement(service: RunningService) -> None:
     service.models.behaviour = hanging_at("iterations/2/revise")
     judged = asyncio.Event()
@@ -176,6 +178,7 @@ async def test_it_serves_http_to_who_has_the_token_and_to_no_other_page(
                 assert (await http.post(url, json=INITIALIZE)).status_code == status, headers
 
 
+@pytest.mark.long
 def test_without_a_token_it_makes_one_and_says_so(service: RunningService) -> None:
     command = (sys.executable, "-m", "app.cli", "mcp", "--server", url_of(service.settings))
     with (
@@ -188,6 +191,7 @@ def test_without_a_token_it_makes_one_and_says_so(service: RunningService) -> No
     assert re.search(r"Authorization: Bearer [\w-]{43}$", said)
 
 
+@pytest.mark.long
 async def test_a_port_that_is_taken_is_an_error_that_says_so(service: RunningService) -> None:
     port = urlsplit(url := url_of(service.settings)).port
     command = (sys.executable, "-m", "app.cli", "mcp", "--server", url, "--http", str(port))

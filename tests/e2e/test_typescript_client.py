@@ -5,9 +5,11 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from app.cli.processes import url_of
 from app.contract import errors
-from tests.e2e.conftest import TYPESCRIPT, run_in
+from tests.e2e.conftest import ROOT, TYPESCRIPT, run_in
 from tests.e2e.running_service import RunningService
 from tests.e2e.scripted_models import hanging_at
 
@@ -30,10 +32,28 @@ async def said(process: asyncio.subprocess.Process) -> object:
     return json.loads(line)
 
 
+@pytest.mark.long
 def test_its_types_are_those_of_the_server(package: Path) -> None:
     assert run_in(package, "node", "generate.mjs", "--check").returncode == 0, (
         "run npm run generate"
     )
+
+
+def test_its_types_have_the_fields_of_the_server_and_what_is_said_of_them() -> None:
+    document = json.loads((ROOT / "openapi" / "openapi.json").read_text(encoding="utf-8"))
+    described = {
+        name: it["properties"]
+        for name, it in document["components"]["schemas"].items()
+        if it.get("properties")
+    }
+    written = (TYPESCRIPT / "src" / "schema.ts").read_text(encoding="utf-8")
+    types = re.findall(r"(?ms)^ {8}(\w+): \{$(.*?)^ {8}\}", written)
+    fields = {name: re.findall(r"(?m)^ {12}(\w+)\??: ", within) for name, within in types}
+    assert fields == {name: [*properties] for name, properties in described.items()}
+    in_one_line = " ".join(re.sub(r"(?m)^ *\*(?= |$)", "", written).split())
+    for properties in described.values():
+        for it in properties.values():
+            assert " ".join(it.get("description", "").split()) in in_one_line
 
 
 def test_every_error_of_the_server_has_a_class_in_typescript() -> None:
@@ -44,12 +64,14 @@ def test_every_error_of_the_server_has_a_class_in_typescript() -> None:
     assert {it for it in found if isinstance(it, str)} - set(known) == set()
 
 
+@pytest.mark.long
 async def test_it_verifies_webhooks(package: Path) -> None:
     process = await play(package, "verifies")
     assert await said(process) == "verified"
     await process.communicate()
 
 
+@pytest.mark.long
 async def test_it_steers(package: Path, service: RunningService) -> None:
     service.models.behaviour = hanging_at("iterations/2/revise")
     process = await play(package, "steers", url_of(service.settings))
@@ -57,6 +79,7 @@ async def test_it_steers(package: Path, service: RunningService) -> None:
     await process.communicate()
 
 
+@pytest.mark.long
 async def test_an_answer_that_breaks_off_is_asked_for_again(
     package: Path, service: RunningService
 ) -> None:

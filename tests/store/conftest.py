@@ -18,19 +18,25 @@ from tests.servers import find_oldest
 from tests.store.store_harness import FlakyCommitter, ListQueue
 from tests.waiting import LEASE_S
 
-SERVERS = {"chosen": find_redis} | ({"oldest": find_oldest} if find_oldest() else {})
+HAS_OLDEST = find_oldest() is not None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what needs a server on the one that Hone chooses, and on the oldest supported if here.
 
-    Also in a cluster, but for what is about one server.
+    Also in a cluster, but for what is about one server. Every script runs on the oldest server in
+    the short run of the tests too; the rest is long there, and in a cluster.
     """
     if "redis_server" in metafunc.fixturenames:
-        is_alone = metafunc.definition.get_closest_marker("in_cluster")
-        servers = [] if is_alone else [pytest.param(it, id=name) for name, it in SERVERS.items()]
-        if not metafunc.definition.get_closest_marker("one_server"):
-            marks = [] if is_alone else [pytest.mark.long]
+        marked = metafunc.definition.get_closest_marker
+        servers = []
+        if not marked("in_cluster"):
+            servers.append(pytest.param(find_redis, id="chosen"))
+        if not marked("in_cluster") and HAS_OLDEST:
+            marks = [] if marked("oldest_too") else [pytest.mark.long]
+            servers.append(pytest.param(find_oldest, id="oldest", marks=marks))
+        if not marked("one_server"):
+            marks = [] if marked("in_cluster") else [pytest.mark.long]
             servers.append(pytest.param(redis_cluster, id="cluster", marks=marks))
         metafunc.parametrize("redis_server", servers, indirect=True, scope="session")
 

@@ -23,6 +23,8 @@ from app.store.redis.scripts import APPEND, LOOK
 from tests.store.store_harness import CANCELED, kinds, recorded, started, step
 from tests.waiting import TIMEOUT_S, skipping_clock
 
+pytestmark = pytest.mark.oldest_too
+
 
 async def commands_processed(redis: Redis, name: str) -> int:
     stats = await redis.info("commandstats")

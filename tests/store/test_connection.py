@@ -15,7 +15,7 @@ from app.store.redis.connection import is_away
 from tests.servers import oldest_server
 from tests.store.store_harness import TENANT, ListQueue, submit
 
-pytestmark = pytest.mark.one_server
+pytestmark = [pytest.mark.one_server, pytest.mark.oldest_too]
 
 WRITING_SCRIPT = "return redis.call('SET', 'key', 1)"
 

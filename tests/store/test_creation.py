@@ -28,6 +28,8 @@ from app.store.redis.scripts import CREATE, LuaScript
 from tests.store.store_harness import DRAFT, TENANT, ListQueue, kinds, new, submit
 from tests.waiting import TIMEOUT_S
 
+pytestmark = pytest.mark.oldest_too
+
 
 async def jobs(redis: Redis) -> list[str]:
     return [cast("bytes", job).decode() for job in await redis.lrange(ListQueue.key, 0, -1)]

@@ -55,6 +55,8 @@ from tests.store.store_harness import (
 )
 from tests.waiting import LEASE_S
 
+pytestmark = pytest.mark.oldest_too
+
 ScriptArgs = tuple[str | bytes | int, ...]
 ScriptCase = Callable[[Store, WorkerStore, Redis], Awaitable[ScriptArgs]]
 

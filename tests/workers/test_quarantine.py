@@ -63,7 +63,10 @@ async def played(quarantine: Quarantine, *ids: str) -> None:
         await asyncio.gather(*(quarantine.refine(f"{it}-2", it) for it in ids))
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 16])
+@pytest.mark.parametrize(
+    "at_once",
+    [pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long), 16],
+)
 async def test_the_one_that_kills_its_process_is_found_and_no_other_is_blamed(at_once: int) -> None:
     store = CountingStore()
     ids = [*(f"ref_{n}" for n in range(6)), "ref_dies", *(f"ref_{n}" for n in range(6, 13))]
@@ -74,6 +77,7 @@ async def test_the_one_that_kills_its_process_is_found_and_no_other_is_blamed(at
     assert children() == []
 
 
+@pytest.mark.long
 async def test_several_that_kill_their_process_are_all_found() -> None:
     store = CountingStore()
     await played(quarantine_of(store), "ref_1", "ref_dies_1", "ref_dies_2", "ref_2", "ref_exits")

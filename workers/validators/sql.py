@@ -293,9 +293,10 @@ def _run(validator: SqlValidator, body: str, ends: float) -> Iterator[Violation]
         _bound(database, ends)
         found = _result(database, body)
     except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError, UnicodeError) as error:
-        yield _failed(error, ends)
-    except OutOfTime:
-        yield _interrupted(ends)
+        if _is_interrupted(error) and time.process_time() < ends:
+            # Not by `_bound`: SQLite says so whatever its progress handler raises, `OutOfTime` too.
+            raise OutOfTime from error
+        yield _failed(error)
     else:
         if validator.expected_rows is not None:
             yield from _wrong_rows(found, validator.expected_rows, in_order=validator.in_order)
@@ -303,25 +304,16 @@ def _run(validator: SqlValidator, body: str, ends: float) -> Iterator[Violation]
         database.close()
 
 
-def _failed(error: Exception, ends: float) -> Violation:
-    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-        return _interrupted(ends)
-    if isinstance(error, MemoryError):
-        return _failure(f"it takes more than {MEMORY_BYTES >> 20} MiB of memory", "make it smaller")
-    return _failure(abbreviated(str(error), 200), "correct the statement; SQLite runs it")
+def _is_interrupted(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
 
 
-def _interrupted(ends: float) -> Violation:
-    """Return that a run took too long; raise `OutOfTime` if it had to end before its time is up.
-
-    SQLite says that it was interrupted whatever its progress handler raises, `OutOfTime` too.
-    """
-    if time.process_time() < ends:
-        raise OutOfTime
-    return _failure(f"it takes more than {RUN_S:g} s", "make it faster")
-
-
-def _failure(said: str, fix: str) -> Violation:
+def _failed(error: Exception) -> Violation:
+    said, fix = abbreviated(str(error), 200), "correct the statement; SQLite runs it"
+    if _is_interrupted(error):
+        said, fix = f"it takes more than {RUN_S:g} s", "make it faster"
+    elif isinstance(error, MemoryError):
+        said, fix = f"it takes more than {MEMORY_BYTES >> 20} MiB of memory", "make it smaller"
     return Violation(f"the draft fails when it is run: {said}", fix, weight=HIDES_OTHERS)
 
 
