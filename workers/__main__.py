@@ -86,18 +86,14 @@ def main(
         load_strategies()
         load_added()
     except CANNOT_START as error:
-        return _cannot_start(error)
+        log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback
+        return 1
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     if settings.workers > 1:
         return run_workers(settings, start, new_name)
     serve = partial(metrics.serve_metrics, *settings.metrics_at())
     return run_worker(settings, start, new_name, serve)
-
-
-def _cannot_start(error: Exception) -> int:
-    log.error("cannot start: %s", error)
-    return 1
 
 
 def run_worker(
@@ -117,11 +113,13 @@ def run_worker(
         return _run_loop(partial(start, placed, name, run))
 
 
-def _run_loop(start: Callable[[], Coroutine[Any, Any, None]]) -> int:
+def _run_loop(start: Start, cannot: str = "cannot start", status: int = 1) -> int:
+    """Run it to its end and return 0; if it cannot start, log why and return `status`."""
     try:
         uvloop.run(start())
     except CANNOT_START as error:
-        return _cannot_start(error)
+        log.error("%s: %s", cannot, error)  # noqa: TRY400 - no traceback
+        return status
     return 0
 
 
@@ -224,12 +222,8 @@ def _run_child(
     """Play suspects in a child process; return its exit status."""
     prefer_in_oom()
     parent = Parent(incoming, outgoing, settings.stall_s)
-    try:
-        uvloop.run(start(settings, name, partial(play_suspects, parent=parent)))
-    except CANNOT_START as error:
-        log.error("%s: cannot run: %s", name, error)  # noqa: TRY400 - no traceback
-        return CANNOT_RUN
-    return 0
+    playing = partial(start, settings, name, partial(play_suspects, parent=parent))
+    return _run_loop(playing, f"{name}: cannot run", CANNOT_RUN)
 
 
 async def work(
@@ -245,14 +239,7 @@ async def work(
     beside: Sequence[BackgroundTask] = (),
 ) -> None:
     """Play refinements from the queue until a signal stops the worker, and run `beside`."""
-    quarantine = Quarantine(
-        store,
-        fork_server.start,
-        name,
-        children=QUARANTINED,
-        lease_s=settings.lease_s,
-        stall_s=settings.stall_s,
-    )
+    quarantine = _quarantine(settings, store, fork_server, name)
     texts = TextPublisher(store.publish_text)
     bulkhead = Bulkhead(settings.concurrency, settings.most_held, settings.model_timeout_s)
     refinements = Refinements(
@@ -299,6 +286,19 @@ async def work(
         await worker.serve()
     with suppress(RedisError):
         await store.count_and_pack(count_after_ms=0)
+
+
+def _quarantine(
+    settings: Settings, store: WorkerStore, fork_server: ForkServer, name: str
+) -> Quarantine:
+    return Quarantine(
+        store,
+        fork_server.start,
+        name,
+        children=QUARANTINED,
+        lease_s=settings.lease_s,
+        stall_s=settings.stall_s,
+    )
 
 
 async def play_suspects(
