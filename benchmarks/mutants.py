@@ -165,6 +165,7 @@ def found_by(
     change is what a test fails by is for the reader to say: on a busy machine another cause is
     possible.
     """
+    until = ("-x", "-o", f"faulthandler_timeout={HANGS_S}")
     sample = random.Random(str(mutant)).sample(near, min(NEAR, len(near)))
     with tempfile.TemporaryDirectory(prefix="hone-mutant-") as directory:
         copy = Path(directory, "hone")
@@ -172,11 +173,11 @@ def found_by(
         lines = (copy / mutant.path).read_text().splitlines()
         lines[mutant.line - 1] = mutant.after
         (copy / mutant.path).write_text("\n".join(lines) + "\n")
-        failed = _pytest(copy, root, ["-x", *sample], processes=0) if sample else ""
+        failed = _pytest(copy, root, [*until, *sample], processes=0) if sample else ""
         if not failed and len(near) > NEAR:
-            failed = _pytest(copy, root, ["-x", *near])
+            failed = _pytest(copy, root, [*until, *near])
         if not failed and tests:
-            failed = _pytest(copy, root, ["-x", *(["--long"] if long else []), *tests])
+            failed = _pytest(copy, root, [*until, *(["--long"] if long else []), *tests])
         return failed
 
 
@@ -186,10 +187,9 @@ def _pytest(
     """Return which test fails in a checkout, with the packages that another one has installed."""
     python = installed / ".venv" / "bin" / "python"
     side_by_side = ("-n", str(processes), "--dist", "worksteal")
-    hangs = ("-o", f"faulthandler_timeout={HANGS_S}")
     try:
         done = subprocess.run(
-            [str(python), "-m", "pytest", "-q", "--tb=line", *hangs, *side_by_side, *arguments],
+            [str(python), "-m", "pytest", "-q", "--tb=line", *side_by_side, *arguments],
             cwd=checkout,
             # A copy comes before the checkout that is installed.
             env=os.environ | {"PYTHONPATH": str(checkout)},
