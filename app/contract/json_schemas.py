@@ -5,6 +5,7 @@ A keyword has the signature that jsonschema requires: validator, value, instance
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from fractions import Fraction
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -70,12 +71,19 @@ def unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Erro
         yield ValidationError(f"{instance!r} has non-unique elements")
 
 
+def multiple_of(validator: Any, value: Any, instance: Any, schema: Any) -> Errors:
+    """The number is a multiple, both as they are written: in doubles 19.99 is none of 0.01."""
+    if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(value)):
+        yield ValidationError(f"{instance!r} is not a multiple of {value!r}")
+
+
 REPLACED: Mapping[str, Keyword] = {
     "pattern": pattern,
     "patternProperties": pattern_properties,
     "additionalProperties": additional_properties,
     "unevaluatedProperties": unevaluated_properties,
     "uniqueItems": unique_items,
+    "multipleOf": multiple_of,
 }
 
 

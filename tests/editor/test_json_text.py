@@ -57,6 +57,10 @@ def test_broken_json_is_repaired_and_every_value_kept(broken: str, value: object
         '{"a": "\\ud800",}',  # half a character
         '{"a" 1, "b": 2}',  # the library takes it for the name `a" 1, "b`
         '{"a" = 1, "b" = 2}',
+        '{"price": 1,234}',
+        '{"a": -Infinity}',
+        '{"a": NaN, "b": undefined}',
+        '{"a": 1, "b":',
         '{"a" ' * 5_000,  # far too tangled
         "[" * 50_000,
     ],

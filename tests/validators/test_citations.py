@@ -38,6 +38,8 @@ def found(draft: str, *, min_quote_words: int = 4, required: bool = False) -> li
         "```\n[nowhere]\n```\n\n[1]: https://example.com",
         '"This one is nowhere at all" is attributed to nobody.',
         '"Refunds take ages" [policy.md] is too short to be looked up.',
+        'The 13" model weighs less than the smallest 15" model by far [policy.md].',
+        "> [!WARNING]\n> See [terms] and [policy.md].\n\n[terms]: https://example.com",
         "",
     ],
 )
@@ -65,6 +67,7 @@ def test_accepts(draft: str) -> None:
             "not in policy.md, faq",
             "“we always pay within a week”",
         ),
+        ("»Refunds take 60 days at most« [policy.md]", "differs", "»Refunds take 60 days at most«"),
         (
             '"receipt must be shown ... Refunds take 30 days" [policy.md]',
             "not in policy.md",

@@ -38,6 +38,11 @@ def test_whole_words_leaves_longer_words_alone(draft: str, hits: int) -> None:
     assert len(found(draft, "just", whole_words=True)) == hits
 
 
+@pytest.mark.parametrize(("word", "text"), [("कम", "पानी की कमी है।"), ("cafe", "The cafe\u0301")])
+def test_a_letter_belongs_to_its_word_with_its_marks(word: str, text: str) -> None:
+    assert found(text, word, whole_words=True) == []
+
+
 def test_a_character_that_folds_to_two_keeps_its_place() -> None:
     (hit,) = found("İİ ßß STRASSE: verboten", "VERBOTEN", case_sensitive=False)
     assert hit.quote == "verboten"

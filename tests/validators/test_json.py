@@ -43,6 +43,11 @@ def test_places_are_those_of_the_draft_when_the_document_is_fenced() -> None:
     assert draft[hit.span[0]] == "o"
 
 
+@pytest.mark.parametrize("draft", ["~~~json\n{}\n~~~", '````\n{"a": "```"}\n````\n'])
+def test_any_fence_of_markdown_may_enclose_it(draft: str) -> None:
+    assert found(draft) == []
+
+
 @pytest.mark.parametrize("draft", ["", "Sure! {}", "{} {}", "[1,]", "'a'", "NaN"])
 def test_refuses_what_is_not_json(draft: str) -> None:
     assert len(found(draft)) == 1

@@ -65,6 +65,19 @@ def test_agrees_with_the_reference_implementation(schema: Any, document: Any) ->
     assert (broken(whole, json.dumps(document)) == []) is expected
 
 
+@pytest.mark.parametrize(
+    ("number", "of", "is_one"),
+    [
+        ("19.99", 0.01, True), ("0.3", 0.1, True), ("19.995", 0.01, False), ("1e300", 0.01, True),
+        ("7", 2, False), ("true", 2, True),
+    ],
+)  # fmt: skip
+def test_a_multiple_is_one_of_the_numbers_as_they_are_written(
+    number: str, of: float, is_one: bool
+) -> None:
+    assert (broken({"multipleOf": of}, number) == []) is is_one
+
+
 def test_points_at_what_breaks_the_schema() -> None:
     schema = {"properties": {"a/b": {"items": {"type": "integer"}}}}
     (found,) = broken(schema, '{"a/b": [1, "two"]}')

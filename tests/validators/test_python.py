@@ -73,6 +73,10 @@ def test_rules_are_applied_when_they_are_asked_for() -> None:
     assert (hit.quote, hit.fix) == ("os", "Remove unused import: `os`")
 
 
+def test_the_end_of_a_draft_is_the_end_of_a_line() -> None:
+    assert found("x = 1\n", "3.11", "W") == []
+
+
 def test_reports_only_the_first_errors() -> None:
     assert len(found("def (:\n" * 100)) == MAX_VIOLATIONS
 

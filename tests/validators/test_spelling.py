@@ -38,6 +38,11 @@ def test_a_word_that_is_allowed_is_left_alone() -> None:
     assert found("Recieved, recieved and teh.", "recieved", "TEH") == []
 
 
+def test_a_capital_behind_a_word_is_a_name() -> None:
+    assert found("Plan A involves two steps, and vitamin A is in it.") == []
+    assert len(found("A involved person came. A involved person left.")) == 2
+
+
 def test_reports_only_the_first_slips() -> None:
     assert len(found("we recieved it and " * 100)) == MAX_VIOLATIONS
 

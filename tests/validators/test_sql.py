@@ -53,10 +53,37 @@ def test_every_dialect_is_one_that_the_parser_knows() -> None:
         "CREATE VIEW v AS SELECT name FROM users; SELECT name FROM v",
         "```sql\nSELECT id FROM public.orders -- all\n```",
         "DROP TABLE users",
+        "SELECT id, name FROM users UNION ALL SELECT id, total FROM orders ORDER BY name",
+        (
+            "SELECT u.name, s.n FROM users u CROSS JOIN LATERAL"
+            " (SELECT count(*) AS n FROM orders WHERE user_id = u.id) s"
+        ),
+        "SELECT user_id, sum(total) t FROM orders GROUP BY user_id HAVING sum(total) > 3 AND t > 1",
+        "ALTER TABLE users ADD COLUMN age int; UPDATE users SET age = 3",
+        "ALTER TABLE users RENAME TO people; SELECT id FROM people",
+        "SELECT a.n FROM users AS a(i, n)",
+        "UPDATE users SET name = DEFAULT",
+        "SELECT count FROM (SELECT count(*) FROM users) c",
+        "SELECT ctid FROM app.users",
+        "~~~sql\nSELECT id FROM users\n~~~",
     ],
 )
 def test_accepts(draft: str) -> None:
     assert found(draft) == []
+
+
+@pytest.mark.parametrize(
+    ("draft", "dialect"),
+    [
+        ("DELETE o FROM orders o JOIN users u ON u.id = o.user_id", "mysql"),
+        ("UPDATE u SET u.name = 'x' FROM users u JOIN orders o ON o.user_id = u.id", "tsql"),
+        ("SELECT s.t FROM users OUTER APPLY (SELECT sum(total) AS t FROM orders) s", "tsql"),
+        ("SELECT sysdate FROM dual", "oracle"),
+        ("SELECT rowid, name FROM users", "sqlite"),
+    ],
+)
+def test_accepts_what_a_dialect_has(draft: str, dialect: str) -> None:
+    assert found(draft, dialect) == []
 
 
 @pytest.mark.parametrize(
@@ -76,8 +103,16 @@ def test_accepts(draft: str) -> None:
         ("DELETE FROM users WHERE nope = 1", "unknown column 'nope'", "nope"),
         ("CREATE TABLE t (a int); SELECT b FROM t", "unknown column 'b'", "b"),
         ("```sql\nSELECT nope FROM users\n```", "at line 2, column 8", "nope"),
+        (
+            "SELECT user_id FROM orders GROUP BY user_id HAVING max(totl) > 1",
+            "column 'totl'",
+            "totl",
+        ),
+        ("SELECT id FROM users UNION SELECT id FROM log ORDER BY nope", "column 'nope'", "nope"),
+        ("SELECT id FROM app.orders", "unknown table 'app.orders'", "orders"),
+        ("SELECT id FROM users WHERE", "'this' missing in Where", "WHERE"),
         ("SELECT 'x", "not SQL", None),
-        ("EXPLAIN SELECT 1", "EXPLAIN statements are not supported", None),
+        ("EXPLAIN SELECT 1", "this EXPLAIN statement is not supported", None),
         ("hello", "not an SQL statement: 'hello'", None),
         ("this is not sql", "not an SQL statement", None),
         ("-- nothing", "no SQL statement", None),

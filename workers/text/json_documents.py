@@ -38,6 +38,9 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _VALUE = re.compile(
     r"(?<![\w.])[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])|[^\W_]+", re.UNICODE
 )
+_NO_TEXT = re.compile(r"[+-]?(?:[\d.,_]*\d[\d.,_]*|nan|infinity|undefined)", re.IGNORECASE)
+"""What stands without quotation marks for something else than itself."""
+_QUOTED = re.compile(r"[\"'“”\u2018\u2019`]\s*([^\"'“”\u2018\u2019`\s]+)")
 _SPELLED = {"none": "null", "undefined": "undefined"}
 _FAILURES = (ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError)
 
@@ -127,7 +130,7 @@ def _repaired(body: str, schema: Any = None) -> str | None:
     metered.left = LOOKS + LOOKS_EACH * len(body)
     try:
         value = repair_json(metered, True, schema is None, schema=schema)
-        kept = _keeps_values(body, value)
+        kept = _keeps_values(body, value) and (schema is not None or not _makes_up(body, value))
         indent = 2 if "\n" in body else None
         written = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
         written.encode()
@@ -181,6 +184,19 @@ def _keeps_values(source: str, value: Any) -> bool:
     full = Counter(_tokens(_unescaped(source)))
     needed = Counter(_tokens(_unescaped(_without_comments(source))))
     return needed <= kept <= full and not any('"' in name for name in _names(value))
+
+
+def _makes_up(source: str, value: Any) -> bool:
+    """Return whether a repair has put a value where none was, or a text for something else."""
+    return source.endswith(":") or not {*_odd_texts(value)} <= {*_QUOTED.findall(source)}
+
+
+def _odd_texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from [value] if _NO_TEXT.fullmatch(value) else []
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _odd_texts(item)
 
 
 def _names(value: Any) -> Iterator[str]:

@@ -120,19 +120,22 @@ def _articles(document: Document) -> Iterator[TextIssue]:
 def _takes_an_article(document: Document, first: Word, second: Word) -> bool:
     """Tell whether "a" is an article here, and how the word after it is spoken.
 
-    In "$a is", "branch a or b" and "a equals 1" it is a name, and "an" may be "and" with a letter
-    too few; how a word with "u" is spoken its letters do not say.
+    In "$a is", "branch a or b", "plan A is" and "a equals 1" it is a name, and "an" may be "and"
+    with a letter too few; how a word with "u" is spoken its letters do not say.
     """
     before = document.masked[max(0, first.start - 1) : first.start]
     after = document.masked[second.end : second.end + 1]
     is_alone = (not before or before in " \n") and after not in set("_/\\@&=(")
+    is_name = (
+        first.text == "A" and document.masked[max(0, first.start - 2) : first.start][:1].isalnum()
+    )
     word = second.text.partition("-")[0]
     is_spoken = word in known_words() or (
         len(word) > 3 and word[0] in "aeiouh" and _PLAIN_START.match(word) is not None
     )
     is_doubtful = word[0] not in "aeiou" if first.lower == "an" else word.startswith("u")
     is_of_a_noun = word not in word_list("common") | word_list("after a name")
-    return is_alone and is_spoken and not is_doubtful and is_of_a_noun
+    return is_alone and not is_name and is_spoken and not is_doubtful and is_of_a_noun
 
 
 def _misspelled(start: int, end: int, wrong: str, right: str, edit: Edit | None) -> TextIssue:

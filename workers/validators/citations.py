@@ -77,8 +77,12 @@ NOT_PROSE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 PARAGRAPH = re.compile(r"(?:(?!\n[ \t]*\n).)+", re.DOTALL)
-QUOTATION = re.compile(r'"(?P<a>[^"]+)"|“(?P<b>[^“”]+)”|«(?P<c>[^«»]+)»|„(?P<d>[^„“”]+)[“”]')
-MARKER = re.compile(r"(?<![\]!\\\w])\[(?P<name>[^\[\]\n^]{1,300})\](?![(\[])")
+QUOTATION = re.compile(
+    # Behind a number it is inches.
+    r'(?<!\d)"(?P<a>[^"]+)"|“(?P<b>[^“”]+)”|«(?P<c>[^«»]+)»|»(?P<e>[^«»]+)«|„(?P<d>[^„“”]+)[“”]'
+)
+MARKER = re.compile(r"(?<![\]!\\\w])\[(?P<name>(?!!)[^\[\]\n^]{1,300})\](?![(\[])")
+LINK = re.compile(r"^[ \t]{0,3}\[(?P<name>[^\[\]\n]+)\]:", re.MULTILINE)
 CHECK_BOX = re.compile(r"[ xX]|\.{3}|…")
 LOCATOR = re.compile(r"\s*(?:[,;#§]|:\s).*")
 BEHIND = re.compile(r"[\s.,;:!?()]*")
@@ -90,6 +94,11 @@ def check_citations(
     """Yield the citations of unknown documents, and quotations not in a cited document."""
     text = NOT_PROSE.sub(lambda found: re.sub(r"[^\n]", "\0", found[0]), draft)
     named = {document.name.strip().casefold(): document for document in documents}
+    links = {found["name"].casefold() for found in LINK.finditer(draft)} - named.keys()
+    text = MARKER.sub(
+        lambda found: found[0] if found["name"].casefold() not in links else "\0" * len(found[0]),
+        text,
+    )
     sources = QuotedWords({name: document.text for name, document in named.items()})
     if validator.required and not any(_known(marker["name"], named) for marker in _markers(text)):
         yield Violation(

@@ -68,7 +68,7 @@ def parsed_json(text: str) -> Any:
     try:
         return short(json.loads(text, parse_constant=_refuse, parse_float=_number))
     except json.JSONDecodeError as error:
-        raise NotJson(error.msg, error.pos) from None
+        raise NotJson(error.msg.removesuffix(" at"), error.pos) from None
     except RecursionError:
         raise NotJson(f"nested more than {MAX_DEPTH} levels deep") from None
     except UnicodeEncodeError:

@@ -347,7 +347,7 @@ def check_python(validator: PythonValidator, draft: str) -> Iterator[Violation]:
     """
     body = Body(draft)
     try:
-        found = remarks(body.text, validator.version, (*COMPILES, *validator.ruff))
+        found = remarks(f"{body.text}\n", validator.version, (*COMPILES, *validator.ruff))
     except RuffFailed as reason:
         said = f"the draft could not be checked: {reason}"
         yield Violation(said, "simplify the draft", weight=HIDES_OTHERS)

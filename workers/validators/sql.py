@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 import sqlite3
 import time
 from collections import Counter
@@ -25,6 +26,8 @@ from workers.validators.violation import (
 )
 
 MAX_DEPTH = 20
+OF_SYSTEMS = frozenset({"ctid", "oid", "rowid", "_rowid_", "rownum", "sysdate"})
+"""Columns that a system adds to each table, or has without one."""
 
 Columns = frozenset[str] | None
 """The columns of a source; `None` when they are unknown."""
@@ -38,6 +41,7 @@ class Tables:
 
     def __init__(self, tables: Mapping[str, Sequence[str]]) -> None:
         self._columns: dict[str, Columns] = {}
+        self._whole = {"dual", *map(str.lower, tables)}
         for name, columns in tables.items():
             self.add(name, frozenset(map(str.lower, columns)) or None)
 
@@ -48,11 +52,14 @@ class Tables:
             self._columns[".".join(parts[start:])] = columns
 
     def __contains__(self, table: exp.Table) -> bool:
-        return _full_name(table) in self._columns
+        # A schema that the request does not name may be the one that its tables are in.
+        return _full_name(table) in self._columns or table.name.lower() in self._whole
 
     def columns(self, table: exp.Table) -> Columns:
-        """Return the columns of a table, `None` if they are unknown."""
-        return self._columns.get(_full_name(table))
+        """Return the columns of a table, `None` if they are unknown; an alias may rename some."""
+        found = self._columns.get(_full_name(table), self._columns.get(table.name.lower()))
+        renamed = frozenset(map(str.lower, table.alias_column_names))
+        return found and found | renamed
 
     def closest(self, name: str) -> str:
         """Return the fix for an unknown table name."""
@@ -63,15 +70,19 @@ def unknown_names(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
     """Yield every unknown name in a statement; then add a table that it creates."""
     created = _created(statement)
     temporary = {cte.alias.lower() for cte in statement.find_all(exp.CTE)}
+    if isinstance(statement, exp.DML):  # its target may be the alias of a table in its FROM
+        temporary |= {it.alias.lower() for it in statement.find_all(exp.Table) if it.alias}
     for table in statement.find_all(exp.Table):
         is_named = isinstance(table.this, exp.Identifier) and table is not created
         if is_named and table not in tables and _full_name(table) not in temporary:
             fix = tables.closest(_full_name(table))
-            yield table.this, f"unknown table {table.name!r}", fix
+            yield table.this, f"unknown table {_full_name(table)!r}", fix
     for scope in traverse_scope(statement):
         yield from _unknown_columns(scope, tables)
     if isinstance(statement, exp.DML):
         yield from _unknown_in_change(statement, tables)
+    if isinstance(statement, exp.Alter):
+        tables.add(_full_name(statement.this), None)
     if created is not None:
         tables.add(_full_name(created), _defined(statement))
 
@@ -79,11 +90,16 @@ def unknown_names(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
 def _unknown_columns(scope: Scope, tables: Tables) -> Iterator[SqlFlaw]:
     selects = getattr(scope.expression, "selects", ())
     aliases = {each.alias.lower() for each in selects if isinstance(each, exp.Alias)}
-    for column in scope.columns:
+    filtered = [scope.expression.args.get(clause) for clause in ("having", "qualify")]
+    columns = dict.fromkeys(scope.columns)
+    columns |= dict.fromkeys(it for each in filtered if each for it in each.find_all(exp.Column))
+    for column in columns:
         if column.find_ancestor(exp.Query) is not scope.expression:
             continue  # a correlated one, which is looked up in its own scope
         sources: dict[str, Columns] = {}
         around: Scope | None = scope
+        if isinstance(scope.expression, exp.SetOperation):  # what sorts it are columns of its parts
+            sources[column.table.lower()] = _columns_of(scope, tables)
         while around is not None:
             for name, source in around.sources.items():
                 sources.setdefault(name.lower(), _columns_of(source, tables))
@@ -103,7 +119,7 @@ def _unknown_in_change(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]
                     f"{target.this.name!r} has no column {name.name!r}",
                     _closest(name.name, known),
                 )
-    own: dict[str, Columns] = {"excluded": None, "new": None, "old": None}
+    own: dict[str, Columns] = {}
     for source in statement.find_all(exp.Table, exp.Subquery):
         if source.find_ancestor(exp.Query) is None and source.alias_or_name:
             columns = tables.columns(source) if isinstance(source, exp.Table) else None
@@ -111,8 +127,8 @@ def _unknown_in_change(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]
     is_certain = not list(statement.find_all(exp.CTE, exp.Subquery))
     for column in statement.find_all(exp.Column):
         if column.find_ancestor(exp.Query) is None and (is_certain or column.table):
-            named = {name: columns for name, columns in own.items() if columns is not None}
-            yield from _lookup(column, own if column.table else named, set())
+            rows: dict[str, Columns] = dict.fromkeys(("excluded", "new", "old"))
+            yield from _lookup(column, rows | own if column.table else own, set())
 
 
 def _lookup(
@@ -123,7 +139,9 @@ def _lookup(
         return
     known = frozenset[str]().union(*(columns or () for columns in sources.values()))
     is_certain = None not in sources.values()
-    if table in sources:
+    if name in OF_SYSTEMS or (name == "default" and not column.this.quoted):
+        return
+    if table and table in sources:
         columns = sources[table]
         if columns is not None and name not in columns:
             yield column.this, f"{table!r} has no column {column.name!r}", _closest(name, columns)
@@ -150,6 +168,8 @@ def _columns_of(source: Any, tables: Tables, depth: int = 0) -> Columns:
     if not isinstance(query, exp.Select) or (query.is_star and query is not source.expression):
         return None
     columns = frozenset(map(str.lower, query.named_selects))
+    if "" in columns:  # the system names what an expression returns
+        return None
     return _spread(source, columns, tables, depth) if query.is_star else columns
 
 
@@ -164,6 +184,9 @@ def _spread(source: Scope, columns: frozenset[str], tables: Tables, depth: int) 
 
 
 def _created(statement: exp.Expr) -> exp.Table | None:
+    if isinstance(statement, exp.Alter):
+        statement = statement.find(exp.AlterRename) or statement
+        return statement.this if isinstance(statement, exp.AlterRename) else None
     if not isinstance(statement, exp.Create) or statement.kind not in {"TABLE", "VIEW"}:
         return None
     target = statement.this.this if isinstance(statement.this, exp.Schema) else statement.this
@@ -235,7 +258,7 @@ def _flaws(validator: SqlValidator, statements: list[exp.Expr], body: Body) -> I
             )
         elif isinstance(statement, exp.Command):
             yield Violation(
-                f"{statement.name.upper()} statements are not supported ({validator.dialect})",
+                f"this {statement.name.upper()} statement is not supported ({validator.dialect})",
                 "use a query, or a statement that changes data or tables",
             )
         elif tables:
@@ -256,6 +279,7 @@ def _syntax(error: ParseError, body: Body) -> Violation:
     # The parser reports the column of the last character.
     end = offset_of(body.text, int(first.get("line") or 1), int(first.get("col") or 1)) + 1
     length = max(1, len(highlight))
+    said = re.sub(r" missing for <class '[\w.]*?(\w+)'>", r" missing in \1", said)
     message = f"the draft is not SQL: {abbreviated(said, 200)}"
     return body.violation(max(0, end - length), message, FIX, length, HIDES_OTHERS)
 

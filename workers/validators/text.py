@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from unicodedata import category
 
 from app.contract.regexes import compile_pattern
 from app.contract.validators.text import (
@@ -116,7 +117,8 @@ def _found(wanted: str, text: str, *, whole_words: bool) -> Iterator[int]:
 
 
 def _joined(left: str, right: str) -> bool:
-    return left.isalnum() and right.isalnum()
+    """Tell whether two characters are of one word, whose letters may have marks of their own."""
+    return all(it and (it.isalnum() or category(it)[0] == "M") for it in (left, right))
 
 
 def _starts(draft: str) -> list[int]:

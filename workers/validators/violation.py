@@ -1,5 +1,6 @@
 """Violations of a draft, and the error of a validator that cannot run."""
 
+import re
 from dataclasses import dataclass
 
 from app.contract.drafts import draft_of
@@ -14,6 +15,12 @@ MAX_VIOLATIONS = 20
 HIDES_OTHERS = MAX_VIOLATIONS + 1
 """The weight of a violation that keeps the rest from being checked, such as a syntax error: more
 than that of all others together."""
+
+
+OTHER_FENCE = re.compile(
+    r"\s*(?P<fence>`{4,}+|~{3,}+)[^\n`]*\n(?P<body>.*?)\n?(?P=fence)\s*", re.DOTALL
+)
+"""A code fence that a model's reply is not freed of: one of tildes, or one around other fences."""
 
 
 class ValidatorUnavailable(Exception):
@@ -71,7 +78,8 @@ class Body:
 
     def __init__(self, draft: str) -> None:
         self.draft = draft
-        self.text = draft_of(draft)
+        fenced = OTHER_FENCE.fullmatch(draft)
+        self.text = fenced["body"] if fenced else draft_of(draft)
         self.start = draft.find(self.text)
 
     def violation(
