@@ -95,6 +95,24 @@ async def test_a_change_is_in_force_from_the_next_judged_draft(harness: Refineme
     assert (ended.threshold, len(ended.scores)) == (0.6, 2)
 
 
+@pytest.mark.parametrize(
+    ("threshold", "changed", "outcome"), [(0.9, 0.5, "passed"), (0.9, 0.7, "best_effort")]
+)
+async def test_what_is_finished_passes_by_the_threshold_in_force(
+    harness: RefinementHarness, threshold: float, changed: float, outcome: str
+) -> None:
+    models, call, _ = pausing_at("iterations/2/revise", scores(0.6))
+    refinement_id = await harness.submit(threshold=threshold)
+    worker = harness.worker(models)
+    playing = await begun(harness, worker, refinement_id, call)
+    await harness.store.change(TENANT, refinement_id, LimitsChange(threshold=changed))
+    await harness.store.finish(TENANT, refinement_id)
+    await worker.look(refinement_id)
+    await playing
+    ended = await harness.snapshot(refinement_id)
+    assert (ended.stop_reason, ended.outcome) == (StopReason.FINISHED_EARLY, outcome)
+
+
 async def test_a_change_that_was_answered_holds_even_when_the_loop_was_about_to_end(
     harness: RefinementHarness,
 ) -> None:

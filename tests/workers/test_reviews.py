@@ -223,6 +223,25 @@ async def test_a_change_while_it_is_paused_is_in_force_from_the_next_draft(
 
 
 @pytest.mark.parametrize("mode", [EACH, BEFORE], ids=["each", "before"])
+@pytest.mark.parametrize(
+    ("threshold", "changed", "outcome"), [(0.5, 0.9, "best_effort"), (0.9, 0.5, "passed")]
+)
+async def test_what_is_finished_passes_by_the_threshold_in_force(
+    harness: RefinementHarness,
+    mode: dict[str, Any],
+    threshold: float,
+    changed: float,
+    outcome: str,
+) -> None:
+    models = scores(0.6)
+    refinement_id = await paused(harness, models, **mode, threshold=threshold, max_iterations=1)
+    await harness.store.change(TENANT, refinement_id, LimitsChange(threshold=changed))
+    await harness.store.finish(TENANT, refinement_id)
+    ended = await harness.play(refinement_id, models, "second")
+    assert (ended.outcome, ended.threshold) == (outcome, changed)
+
+
+@pytest.mark.parametrize("mode", [EACH, BEFORE], ids=["each", "before"])
 async def test_what_is_approved_passes_under_the_threshold_that_was_changed_meanwhile(
     harness: RefinementHarness, mode: dict[str, Any]
 ) -> None:

@@ -79,7 +79,7 @@ async def reviewed(
             before, limits = limits.threshold, reply.limits or limits
             if limits.threshold != before:  # the chance was that of meeting the former one
                 outcome = replace(outcome, estimate=None)
-            outcome = _under(reply.limits, outcome)
+            outcome = decided_under(reply.limits, outcome)
             if reply.score is not None:
                 outcome = await _rated(outcome, reply.score)
             if reply.action == "rate":
@@ -114,12 +114,12 @@ def _lacking_as(before: Outcome, done: Outcome) -> Outcome:
     return replace(done, missing=missing, caveats=caveats, passed=done.passed and not missing)
 
 
-def _under(limits: Limits | None, outcome: Outcome) -> Outcome:
-    """Return an outcome with `passed` decided under these limits.
+def decided_under(limits: Limits | None, outcome: Outcome) -> Outcome:
+    """Return an outcome with `passed` decided under these limits, or as it was under None.
 
-    An outcome that was not judged as a whole does not pass.
+    An outcome that was not judged as a whole does not pass, nor one that a reviewer rejected.
     """
-    if limits is None:
+    if limits is None or outcome.reason is StopReason.REJECTED:
         return outcome
     best = outcome.best
     is_judged = best.path.startswith(WHOLE) and not outcome.missing
@@ -135,7 +135,7 @@ async def _rated(outcome: Outcome, score: float) -> Outcome:
     prefix, _, number = best.path.rpartition("iterations/")
     told = _told(replace(best, path=f"iterations/{number}", issues=best.issues.under("")))
     limits = await (within(prefix.removesuffix("/"), told) if prefix else told)
-    return _under(limits, replace(outcome, best=best, estimate=None, lower=None))
+    return decided_under(limits, replace(outcome, best=best, estimate=None, lower=None))
 
 
 async def _told(judgement: Judgement) -> Limits:

@@ -35,6 +35,7 @@ from workers.engine.moves import (
     Together,
     about,
 )
+from workers.engine.reviewing import decided_under
 from workers.engine.search import Outcome
 from workers.play.executor import (
     StepExecutor,
@@ -334,6 +335,9 @@ class Driver:
         self._engine_version = submitted.engine_version
         self._tenant, self._kind = claimed.tenant, learning_kind(submitted)
         self._leaves_after_step = leaves_after_step
+        self._seen: Limits | None = None
+        """The limits that the strategy was told last: those of a draft, or of a review."""
+
         self.ends_claim = False
         """Whether the append that pauses, parks or ends the refinement is under way.
 
@@ -429,8 +433,11 @@ class Driver:
         try:
             await self._rehearse()
             outcome = await play_moves(self._strategy(), self._reply)
-            threshold, added = self._writer.state.limits.threshold, self._additions(outcome)
-            return Ending.succeeded(outcome, self._replay, self._request, threshold, added)
+            limits = self._writer.state.limits
+            if self._seen and limits.threshold != self._seen.threshold:  # changed, then finished
+                outcome = decided_under(limits, outcome)
+            added = self._additions(outcome)
+            return Ending.succeeded(outcome, self._replay, self._request, limits.threshold, added)
         except Canceled:
             return Ending.canceled()
         except Refusal as refusal:
@@ -533,11 +540,13 @@ class Driver:
     async def _judged(self, move: Judged) -> Limits:
         recorded = self._replay.limits.get((move.path, move.judgement.scored.score_from))
         if recorded is not None:
+            self._seen = recorded
             return recorded
         if not self._replay.judgements and not self._writer.unwritten:
             at = self._time.time_in(0)
             metrics.FIRST_DRAFT.observe(metrics.since(self._journal.id, at))
         state = self._writer.state
+        self._seen = state.limits
         self._writer.add(JudgedDraft.of(move, state.limits, state.limits_seq, self._request))
         return state.limits
 
@@ -547,6 +556,7 @@ class Driver:
     async def _review(self, move: Review | Approval) -> moves.ReviewerReply:
         reply = self._replay.reviewer_replies.get(move.path)
         if reply is not None:
+            self._seen = reply.limits or self._seen
             return reply
         if (step := self._replay.steps.get(move.path)) is not None:
             left_out: moves.ReviewerReply = step.reply()
