@@ -14,6 +14,7 @@ from app.access.tenants import Tenants
 from app.api import examples
 from app.api.dependencies import (
     JSON,
+    V1,
     Absent,
     RefinementId,
     RequestBody,
@@ -55,11 +56,11 @@ from app.contract.errors import (
     RefinementNotFound,
 )
 
-keys = APIRouter(prefix="/v1/keys", tags=["keys"])
-tenants = APIRouter(prefix="/v1/tenants", tags=["tenants"])
-audit = APIRouter(prefix="/v1/audit", tags=["audit"])
+keys = APIRouter(prefix="/v1/keys", tags=["keys"], dependencies=V1)
+tenants = APIRouter(prefix="/v1/tenants", tags=["tenants"], dependencies=V1)
+audit = APIRouter(prefix="/v1/audit", tags=["audit"], dependencies=V1)
 monitoring = APIRouter(tags=["health"])
-tokens = APIRouter(prefix="/v1/refinements/{refinement_id}/tokens", tags=["keys"])
+tokens = APIRouter(prefix="/v1/refinements/{refinement_id}/tokens", tags=["keys"], dependencies=V1)
 
 
 async def _managing(request: Request) -> Callable[[str], None]:

@@ -15,6 +15,7 @@ from pydantic_core import from_json, to_json
 from app.api import examples
 from app.api.dependencies import (
     MAX_VALUES,
+    V1,
     ApiKeyId,
     Cursor,
     IdempotencyKey,
@@ -81,7 +82,7 @@ LONG_LINE = 64 * 1024
 
 C = TypeVar("C", bound=Contract)
 
-batches = APIRouter(prefix="/v1/batches", tags=["batches"])
+batches = APIRouter(prefix="/v1/batches", tags=["batches"], dependencies=V1)
 
 
 async def lines_in(chunks: AsyncIterator[bytes], longest: int) -> AsyncIterator[bytes | None]:

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
+from fastapi.dependencies.models import Dependant
 from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails, SchemaValidator, from_json, to_json
@@ -623,31 +624,52 @@ StepLimit = Annotated[int, Query(ge=1, le=100, description="Steps per page.")]
 
 
 PREFIX = "metadata."
-KNOWN = {
-    *("status", "outcome", "strategy", "min_score", "max_score", "min_cost_usd", "max_cost_usd"),
-    *("submitted_from", "submitted_to", "parent", "batch", "q", "result", "limit", "cursor"),
-}
 MAX_PAIRS = 16
 
 
+async def only_parameters(request: Request) -> None:
+    """Raise InvalidRequest for a parameter that the operation does not have.
+
+    To ignore one lists too much, or refines another draft than the one that was meant.
+    """
+    if not request.scope["query_string"]:
+        return
+    has = request.scope["route"].dependant
+    known = {*_parameters(has)}
+    filters = f"; one for metadata is `{PREFIX}KEY`" if _takes_metadata(has) else ""
+    unknown = [name for name in request.query_params if name not in known]
+    if refused := {
+        name[:100]: f"is not a parameter{suggested(name, known) or filters}"
+        for name in unknown
+        if not (filters and name.startswith(PREFIX))
+    }:
+        raise invalid_query(refused)
+
+
+V1 = [Depends(only_parameters)]
+"""What each request to these routes passes first."""
+
+
+def _parameters(dependant: Dependant) -> Iterator[str]:
+    yield from (it.alias for it in dependant.query_params)
+    for inner in dependant.dependencies:
+        yield from _parameters(inner)
+
+
+def _takes_metadata(dependant: Dependant) -> bool:
+    return dependant.call is _metadata or any(map(_takes_metadata, dependant.dependencies))
+
+
 async def _metadata(request: Request) -> Mapping[str, str]:
-    """Return the metadata filters. Reject unknown parameters: ignoring a filter lists too much."""
+    """Return the metadata filters."""
     pairs: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
-        if name.startswith(PREFIX) and pairs.setdefault(name.removeprefix(PREFIX), value) == value:
-            continue
-        if name not in KNOWN:
-            raise invalid_query({name[:100]: _not_a_filter(name)})
+        key = name.removeprefix(PREFIX)
+        if name.startswith(PREFIX) and pairs.setdefault(key, value) != value:
+            raise invalid_query({name[:100]: "is given twice with different values"})
     if len(pairs) > MAX_PAIRS:
         raise invalid_query({PREFIX: f"may be given for at most {MAX_PAIRS} names"})
     return pairs
-
-
-def _not_a_filter(name: str) -> str:
-    if name.startswith(PREFIX):
-        return "is given twice with different values"
-    close = suggested(name, KNOWN)
-    return f"is not a parameter{close or f'; one for metadata is `{PREFIX}KEY`'}"
 
 
 Metadata = Annotated[Mapping[str, str], Depends(_metadata)]

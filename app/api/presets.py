@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 from app.api import examples
-from app.api.dependencies import PartialBody, Tenant, TheStore
+from app.api.dependencies import V1, PartialBody, Tenant, TheStore
 from app.api.openapi import UNREADABLE, body, problems
 from app.contract import patterns
 from app.contract.errors import Conflict, NotFound
 from app.contract.overlays import OF_ONE_REQUEST, PartialRequest, Preset, PresetList
 
-presets = APIRouter(prefix="/v1/presets", tags=["presets"])
+presets = APIRouter(prefix="/v1/presets", tags=["presets"], dependencies=V1)
 
 PresetPath = Annotated[
     str, Path(pattern=patterns.PRESET_NAME.regex, examples=[examples.PRESET_NAME])

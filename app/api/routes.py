@@ -15,6 +15,7 @@ from app.api import examples
 from app.api.dependencies import (
     EVENT_STREAM,
     JSON,
+    V1,
     Absent,
     After,
     AfterStep,
@@ -139,6 +140,8 @@ TheReceiver = Annotated[Receiver, Depends(_receiver)]
 
 
 async def _submit(request: Request) -> Response | None:
+    if request.scope["query_string"]:
+        return None
     submission = await submission_in(request)
     key = idempotency_key(request.headers.get("idempotency-key"))
     wait_s = preferred_wait_s(request.headers.getlist("prefer"))
@@ -189,8 +192,8 @@ def _whole(head: Response, answer: Snapshot | Response) -> Response:
     return Response(content, head.status_code, head.headers, JSON)
 
 
-refinements = APIRouter(prefix="/v1/refinements", tags=["refinements"])
-journal = APIRouter(prefix="/v1/refinements/{refinement_id}", tags=["journal"])
+refinements = APIRouter(prefix="/v1/refinements", tags=["refinements"], dependencies=V1)
+journal = APIRouter(prefix="/v1/refinements/{refinement_id}", tags=["journal"], dependencies=V1)
 server = APIRouter()
 
 
@@ -586,6 +589,8 @@ async def events(
 
     if media_type != EVENT_STREAM:
         found = await store.events(tenant, refinement_id, after, limit + 1)
+        if after and not found:
+            await watching.require_event(tenant, refinement_id, after)
         return event_page(request, found, after, limit, task_after, excerpts=excerpts)
     async with AsyncExitStack() as counted:
         await counted.enter_async_context(stream)

@@ -16,6 +16,7 @@ from app.api.administration import Managing, TheCaller
 from app.api.batches import MEDIA_TYPE
 from app.api.dependencies import (
     JSON,
+    V1,
     Absent,
     Day,
     Tenant,
@@ -31,7 +32,6 @@ from app.api.routes import TheReceiver
 from app.contract import patterns
 from app.contract.access import OPERATOR, TENANT_NAME, Scope
 from app.contract.errors import InvalidRequest, NotFound, Overloaded
-from app.contract.invalid_values import suggested
 from app.contract.pairs import SOURCES, PairForm, PairSource, WantedPairs
 from app.contract.snapshot import Selected
 from app.contract.statistics import (
@@ -46,7 +46,7 @@ from app.contract.statistics import (
     ranked,
 )
 
-statistics = APIRouter(tags=["statistics"])
+statistics = APIRouter(tags=["statistics"], dependencies=V1)
 
 CSV = "text/csv"
 UsageFormat = Literal["json", "csv"]
@@ -229,9 +229,7 @@ async def get(
     return Response(usage_csv(report, groups), headers=headers, media_type=f"{CSV}; charset=utf-8")
 
 
-pairs = APIRouter(prefix="/v1/pairs", tags=["statistics"])
-
-OF_PAIRS = frozenset(("preset", "form", "source", "submitted_from", "submitted_to"))
+pairs = APIRouter(prefix="/v1/pairs", tags=["statistics"], dependencies=V1)
 
 
 async def _wanted(
@@ -257,14 +255,7 @@ async def _wanted(
     submitted_from: TimeBound = None,
     submitted_to: TimeBound = None,
 ) -> WantedPairs:
-    """Return which pairs are wanted. An unknown parameter is an error: it would export too much."""
-    if unknown := request.query_params.keys() - OF_PAIRS:
-        raise invalid_query(
-            {
-                name[:100]: f"is not a parameter{suggested(name, OF_PAIRS)}"
-                for name in sorted(unknown)
-            }
-        )
+    """Return which pairs are wanted."""
     selected = Selected(submitted_from=submitted_from, submitted_to=submitted_to)
     return WantedPairs(preset, form, frozenset(source or SOURCES), selected)
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Path, Response
 
 from app.api import examples
 from app.api.dependencies import (
+    V1,
     IdempotencyKey,
     RefinementId,
     RequestBody,
@@ -29,8 +30,10 @@ from app.contract.errors import (
 from app.contract.validators import ENDPOINTS
 from app.contract.webhooks import DeliveryList, EndpointList, EndpointRequest, RegisteredEndpoint
 
-deliveries = APIRouter(prefix="/v1/refinements/{refinement_id}/webhooks", tags=["webhooks"])
-endpoints = APIRouter(prefix="/v1/endpoints", tags=["webhooks"])
+deliveries = APIRouter(
+    prefix="/v1/refinements/{refinement_id}/webhooks", tags=["webhooks"], dependencies=V1
+)
+endpoints = APIRouter(prefix="/v1/endpoints", tags=["webhooks"], dependencies=V1)
 
 WebhookId = Annotated[str, Path(pattern=patterns.WEBHOOK_ID.regex, examples=[examples.WEBHOOK_ID])]
 EndpointId = Annotated[

@@ -147,6 +147,8 @@ class ReviewDecision(Contract):
     def _says_what_its_action_needs(self) -> Self:
         if self.action == "replace" and (self.draft is None) == (self.arguments is None):
             raise ValueError("`draft` or `arguments` is required for the action replace")
+        if self.draft is not None and not self.draft.strip():
+            raise ValueError("`draft` has only white space")
         if self.action != "replace" and self.draft is not None:
             raise ValueError(f"`draft` is not supported for the action {self.action}")
         if self.action != "replace" and self.arguments is not None:

@@ -246,6 +246,8 @@ class OutcomeReason:
     lacks: str = ""
     """What keeps the best draft from passing; empty also once the text is erased."""
     error: str | None = None
+    is_overdue: bool = False
+    """Whether the decision of the last review is what was to happen without one."""
 
     @property
     def text(self) -> str:
@@ -253,7 +255,7 @@ class OutcomeReason:
         if self.outcome == RefinementOutcome.CANCELED:
             return _sentence(f"it was canceled{self._by_then()}")
         if self.outcome == RefinementOutcome.FAILED:
-            rejected = f"a reviewer rejected it{self._by_then()}"
+            rejected = f"{self._why_ended()}{self._by_then()}"
             return _sentence(rejected if self.error is None else self.error)
         if self.outcome == RefinementOutcome.PASSED:
             return _sentence(f"the score {_is_at(self.score)}; {self._threshold()}")
@@ -277,6 +279,8 @@ class OutcomeReason:
 
     def _why_ended(self) -> str:
         match self.stop_reason:
+            case StopReason.APPROVED | StopReason.REJECTED if self.is_overdue:
+                return "no reviewer decided in time"
             case StopReason.MAX_ITERATIONS:
                 return f"the limit of {_counted(self.max_iterations, 'iteration')} was reached"
             case StopReason.PLATEAU:
@@ -299,7 +303,7 @@ ENDED_BY: Mapping[str, str] = {
     StopReason.OSCILLATING: "revisions came back to what had been judged before",
     StopReason.BUDGET_EXHAUSTED: "the budget was used up",
     StopReason.DEADLINE: "a limit of time was reached",
-    StopReason.FINISHED_EARLY: "it was finished early on request",
+    StopReason.FINISHED_EARLY: "it was finished early",
     StopReason.APPROVED: "a reviewer approved it as it is",
     StopReason.REJECTED: "a reviewer rejected it",
     StopReason.CANCELED: "it was canceled",

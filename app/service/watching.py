@@ -156,6 +156,10 @@ class Watching:
         except StopAsyncIteration:
             return None
 
+    async def require_event(self, tenant: str, refinement_id: str, number: int) -> None:
+        """Raise MalformedHeader if there is no event of this number yet."""
+        _require_event(number, await self._store.last_event(tenant, refinement_id))
+
     async def _follow(
         self, tenant: str, refinement_id: str, after: int, deltas: bool
     ) -> AsyncGenerator[Batch, None]:
@@ -200,10 +204,7 @@ class Watching:
         if first:
             return None if first[0].is_last and first[0].type == RATED else first
         snapshot = await self._store.snapshot(tenant, refinement_id)
-        if after > snapshot.last_event:
-            raise MalformedHeader(
-                f"event {after} does not exist; the last event is {snapshot.last_event}"
-            )
+        _require_event(after, snapshot.last_event)
         has_ended = snapshot.status.is_terminal and after == snapshot.last_event
         return None if has_ended else first
 
@@ -258,6 +259,11 @@ class Watching:
             return ()
         except (RefinementNotFound, NotStored):
             return None
+
+
+def _require_event(number: int, last: int) -> None:
+    if number > last:
+        raise MalformedHeader(f"event {number} does not exist; the last event is {last}")
 
 
 def _to_the_end(events: Events) -> Events:

@@ -18,6 +18,8 @@ from tests.api.api_client import (
     watching,
 )
 
+PAGES = {"Accept": "application/json"}
+
 
 async def test_a_stream_replays_then_goes_on_live_and_ends_with_the_snapshot(
     api: httpx.AsyncClient, worker: WorkerStore
@@ -108,6 +110,17 @@ async def test_an_odd_last_event_id_is_refused(
             headers=[(b"Last-Event-ID", odd.encode("latin-1"))],
         )
         problem(response, 400, "malformed_header")
+
+
+async def test_a_page_behind_the_last_event_is_refused(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    url = f"/v1/refinements/{await ended(api, worker)}/events"
+    last = (await api.get(url, headers=PAGES)).json()["next_after"]
+    nothing = (await api.get(f"{url}?after={last}", headers=PAGES)).json()
+    assert (nothing["data"], nothing["next_after"]) == ([], last)
+    refused = await api.get(f"{url}?after={last + 1}", headers=PAGES)
+    assert f"the last event is {last}" in problem(refused, 400, "malformed_header")["detail"]
 
 
 async def test_the_same_events_come_in_pages_of_json(

@@ -183,6 +183,7 @@ async def test_a_path_with_something_else_than_an_id_says_so(
         ("refinements?min_score=7&limit=x", "query limit: must be a whole number"),
         ("refinements?status=done", "query status: must be `queued`, `running`"),
         ("refinements?statsu=done", "query statsu: is not a parameter; did you mean `status`?"),
+        ("statistics?of=usage&form=csv", "query form: is not a parameter"),
         ("refinements?submitted_from=now", "query submitted_from: must be a time with an offset"),
         (
             "statistics?of=insights&since=yesterday",
@@ -201,6 +202,23 @@ async def test_an_invalid_query_is_described_in_words(
     refused = problem(await api.get(f"/v1/{query}"), 422, "invalid_request")
     assert words in refused["detail"]
     assert not OF_PYDANTIC.search(refused["detail"])
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (
+            "/ref_01JD3Y3V3G5ZC1Q6E0M8W2R9TB/continue?pth=iterations/0",
+            "query pth: is not a parameter; did you mean",
+        ),
+        ("?preset=x", "query preset: is not a parameter"),
+    ],
+)
+async def test_a_parameter_that_a_submission_lacks_is_refused(
+    api: httpx.AsyncClient, path: str, words: str
+) -> None:
+    sent = await api.post(f"/v1/refinements{path}", json={"draft": "A."})
+    assert words in problem(sent, 422, "invalid_request")["detail"]
 
 
 def test_an_invalid_setting_is_described_in_words() -> None:

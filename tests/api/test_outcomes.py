@@ -78,6 +78,7 @@ LOW = "The score is 0.70; the threshold is 0.85"
         ),
         (reason("best_effort", "incomplete", lacks="no proof"), "No proof."),
         (reason("best_effort", "rejected"), "A reviewer rejected it."),
+        (reason("best_effort", "rejected", is_overdue=True), "No reviewer decided in time."),
         (reason("best_effort", "out_of_ideas"), f"{LOW}; out of ideas."),
         (reason("failed", "error", error="it is away"), "It is away."),
         (

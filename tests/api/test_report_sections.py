@@ -121,9 +121,10 @@ def asked(key: str, text: str, **more: object) -> StepCompleted:
 
 def test_a_failure_is_told_in_words_with_its_code() -> None:
     failure = Failure(code="unreadable_critique", detail="no <b>score</b>")
-    failed = snapshot(status=Status.FAILED, outcome=RefinementOutcome.FAILED, error=failure)
+    ending = {"status": Status.FAILED, "outcome": RefinementOutcome.FAILED, "error": failure}
+    failed = snapshot(**ending, reason="No score.")
     why, code = sections(told(of=failed)).split("\n\n")[:2]
-    assert why == "**Failed.** It could not continue."
+    assert why == "**Failed.** No score."
     assert code == (
         "A critic's verdict could not be parsed, even after retries; no verdict was invented"
         " instead. (`unreadable_critique`: no \\<b\\>score\\</b\\>)"

@@ -74,6 +74,7 @@ async def test_a_reviewers_word_is_journaled_and_it_goes_on(
         {"action": "postpone"},
         {"action": "replace"},
         {"action": "replace", "draft": ""},
+        {"action": "replace", "draft": " \n"},
         {"action": "replace", "draft": "Mine.", "score": 1},
         {"action": "approve", "draft": "Mine."},
         {"action": "rate"},

@@ -385,6 +385,7 @@ def _reason(summary: Summary) -> bytes:
     best = from_json(summary.get(b"best", b"null"))
     scores = from_json(summary.get(b"scores", b"[]"))
     error = from_json(summary.get(b"error", b"null"))
+    decided = from_json(summary.get(b"reviewed", b"null"))
     judged = [of["score"] or 0.0 for of in scores]
     since = len(judged) - 1 - judged.index(max(judged)) if judged else 0
     told = OutcomeReason(
@@ -397,6 +398,7 @@ def _reason(summary: Summary) -> bytes:
         drafts_since_highest=since,
         lacks=summary.get(b"lacks", b"").decode(),
         error=error and (error["detail"] or f"it failed: {error['code']}"),
+        is_overdue=decided is not None and decided["by"] == "timeout",
     )
     return to_json(told.text)
 

@@ -201,7 +201,7 @@ async def test_commands_are_there_where_they_are_possible_and_say_what_came_of_t
     await expect(page.get_by_text("threshold 0.50").first).to_be_visible()
     dialog = await choose(page, "Finish now")
     await dialog.get_by_role("button", name="Finish now").click()
-    await expect(page.get_by_text("it was finished early on request")).to_be_visible()
+    await expect(page.get_by_text("it was finished early")).to_be_visible()
     assert (await service.ended(refinement_id))["stop_reason"] == "finished_early"
     await expect(page.get_by_role("button", name="Cancel…")).to_be_hidden()
 
