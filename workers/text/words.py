@@ -25,10 +25,15 @@ NEVER_LAST = frozenset(
     re.findall(
         r"\S+",
         "approx capt cf col dr e.g eq fig figs gen gov hon i.e lt mme mr mrs ms mt prof rep rev "
-        "sen sgt sr st viz vs bzw ca d.h u.a vgl z.b",
+        "sen sgt sr st viz vs bspw bzw ca d.h evtl ggf inkl u.a vgl z.b zzgl",
     )
 )
-BEFORE_NUMBERS = frozenset(("art", "ch", "no", "nos", "p", "pp", "sec", "vol"))
+BEFORE_NUMBERS = frozenset(re.findall(r"\S+", "abs art bd ch kap no nos nr p pp sec vol ziff"))
+INITIALS = re.compile(r"(?!I\Z)(?:[^\W\d_]\.)*[^\W\d_a-zß-ÿ]")
+LETTER = re.compile(r"[^\W\d_]\.")
+OF_GERMAN_DATES = re.compile(
+    r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b"
+)
 
 
 def words(text: str) -> Iterator[TextRange]:
@@ -63,12 +68,15 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[TextRange]:
 def _ends_a_sentence(text: str, end: re.Match[str]) -> bool:
     if not end[0].startswith(".") or end[0].startswith(".."):
         return True
-    following = text[end.end() : end.end() + 50].lstrip()[:1]
+    rest = text[end.end() : end.end() + 50].lstrip()
+    following = rest[:1]
     if following.islower():
         return False
     before = LAST_WORD.search(text[max(0, end.start() - 20) : end.start()])
     word = before[0] if before else ""
-    if len(word) == 1 and word.isupper() and word != "I":
+    if INITIALS.fullmatch(word) or (len(word) == 1 and LETTER.match(rest)):  # as in "z. B."
+        return False
+    if word.isdecimal() and len(word) < 3 and OF_GERMAN_DATES.match(rest):
         return False
     if word.isdecimal():
         at = end.start() - len(word)
