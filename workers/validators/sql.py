@@ -90,10 +90,10 @@ def unknown_names(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
 def _unknown_columns(scope: Scope, tables: Tables) -> Iterator[SqlFlaw]:
     selects = getattr(scope.expression, "selects", ())
     aliases = {each.alias.lower() for each in selects if isinstance(each, exp.Alias)}
-    filtered = [scope.expression.args.get(clause) for clause in ("having", "qualify")]
-    columns = dict.fromkeys(scope.columns)
-    columns |= dict.fromkeys(it for each in filtered if each for it in each.find_all(exp.Column))
-    for column in columns:
+    columns = {id(column): column for column in scope.columns}
+    for clause in filter(None, map(scope.expression.args.get, ("having", "qualify"))):
+        columns |= {id(column): column for column in clause.find_all(exp.Column)}
+    for column in columns.values():
         if column.find_ancestor(exp.Query) is not scope.expression:
             continue  # a correlated one, which is looked up in its own scope
         sources: dict[str, Columns] = {}

@@ -18,7 +18,7 @@ than that of all others together."""
 
 
 OTHER_FENCE = re.compile(
-    r"\s*(?P<fence>`{4,}+|~{3,}+)[^\n`]*\n(?P<body>.*?)\n?(?P=fence)\s*", re.DOTALL
+    r"\s*+(?P<fence>`{4,}+|~{3,}+)[^\n`]*\n(?P<body>.*?)\n?(?P=fence)\s*+", re.DOTALL
 )
 """A code fence that a model's reply is not freed of: one of tildes, or one around other fences."""
 
