@@ -21,6 +21,7 @@ from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.contract.statistics import gains_of, insights_of, lost_from
 from app.contract.status import Status
+from app.service.iterations import JournalContradiction
 from app.store.packing import record_of
 from app.store.redis import keys
 from app.store.redis.codec import (
@@ -122,8 +123,11 @@ def broken_promises(world: SimulatedWorld, expected: dict[str, dict[str, Any]]) 
         if stored is None:
             yield from _missing(world, submission)
             continue
-        for what in _broken(world, submission, stored, expected):
-            yield f"{submission.id} ({submission.kind}): {what}"
+        told = f"{submission.id} ({submission.kind})"
+        try:
+            yield from (f"{told}: {it}" for it in _broken(world, submission, stored, expected))
+        except JournalContradiction as found:
+            yield f"{told}: its journal contradicts itself: {found}"
     left = []
     for kept in (keys.PARKED, keys.LINE):
         left += world.server.redis.ask(b"KEYS", (kept + "*").encode())[1]
