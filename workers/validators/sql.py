@@ -26,8 +26,16 @@ from workers.validators.violation import (
 )
 
 MAX_DEPTH = 20
-OF_SYSTEMS = frozenset({"ctid", "oid", "rowid", "_rowid_", "rownum", "sysdate"})
-"""Columns that a system adds to each table, or has without one."""
+OF_SYSTEMS = re.compile(
+    r"ctid|oid|tableoid|xmin|xmax|_?rowid_?|rownum|ora_rowscn|level|sysdate|user|all|default"
+    r"|_partition\w+|_table_suffix|metadata\$\w+|\$\w+"
+)
+"""Columns that a system adds to each table, and what stands without one."""
+NAMES_A_TABLE = (
+    exp.From, exp.Join, exp.DML, exp.Merge, exp.Schema, exp.Alter, exp.AlterRename, exp.Create,
+    exp.Drop, exp.TruncateTable, exp.Index, exp.Subquery,
+)  # fmt: skip
+"""What a table stands in; in locks, hints and settings the same syntax means something else."""
 
 Columns = frozenset[str] | None
 """The columns of a source; `None` when they are unknown."""
@@ -58,6 +66,8 @@ class Tables:
     def columns(self, table: exp.Table) -> Columns:
         """Return the columns of a table, `None` if they are unknown; an alias may rename some."""
         found = self._columns.get(_full_name(table), self._columns.get(table.name.lower()))
+        if table.args.get("pivots"):
+            return None
         renamed = frozenset(map(str.lower, table.alias_column_names))
         return found and found | renamed
 
@@ -72,22 +82,28 @@ def unknown_names(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
     temporary = {cte.alias.lower() for cte in statement.find_all(exp.CTE)}
     if isinstance(statement, exp.DML):  # its target may be the alias of a table in its FROM
         temporary |= {it.alias.lower() for it in statement.find_all(exp.Table) if it.alias}
+    if isinstance(statement, exp.Drop) and statement.args.get("exists"):
+        return
     for table in statement.find_all(exp.Table):
         is_named = isinstance(table.this, exp.Identifier) and table is not created
+        is_named &= isinstance(table.parent, NAMES_A_TABLE) and table.arg_key != "params"
         if is_named and table not in tables and _full_name(table) not in temporary:
             fix = tables.closest(_full_name(table))
             yield table.this, f"unknown table {_full_name(table)!r}", fix
+    changed = _changed(statement, tables) if isinstance(statement, exp.DML | exp.Merge) else {}
     for scope in traverse_scope(statement):
-        yield from _unknown_columns(scope, tables)
+        yield from _unknown_columns(scope, tables, changed)
     if isinstance(statement, exp.DML):
-        yield from _unknown_in_change(statement, tables)
+        yield from _unknown_in_change(statement, tables, changed)
     if isinstance(statement, exp.Alter):
         tables.add(_full_name(statement.this), None)
     if created is not None:
         tables.add(_full_name(created), _defined(statement))
 
 
-def _unknown_columns(scope: Scope, tables: Tables) -> Iterator[SqlFlaw]:
+def _unknown_columns(
+    scope: Scope, tables: Tables, changed: Mapping[str, Columns]
+) -> Iterator[SqlFlaw]:
     selects = getattr(scope.expression, "selects", ())
     aliases = {each.alias.lower() for each in selects if isinstance(each, exp.Alias)}
     columns = {id(column): column for column in scope.columns}
@@ -104,10 +120,22 @@ def _unknown_columns(scope: Scope, tables: Tables) -> Iterator[SqlFlaw]:
             for name, source in around.sources.items():
                 sources.setdefault(name.lower(), _columns_of(source, tables))
             around = around.parent
-        yield from _lookup(column, sources, aliases)
+        yield from _lookup(column, {**changed, **sources}, aliases)
 
 
-def _unknown_in_change(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
+def _changed(statement: exp.Expr, tables: Tables) -> dict[str, Columns]:
+    """Return the tables that a statement changes or reads itself, for all queries inside."""
+    own: dict[str, Columns] = {}
+    for source in statement.find_all(exp.Table, exp.Subquery):
+        if source.find_ancestor(exp.Query) is None and source.alias_or_name:
+            columns = tables.columns(source) if isinstance(source, exp.Table) else None
+            own[source.alias_or_name.lower()] = columns
+    return own
+
+
+def _unknown_in_change(
+    statement: exp.Expr, tables: Tables, own: Mapping[str, Columns]
+) -> Iterator[SqlFlaw]:
     """Look up what stands in INSERT, UPDATE, DELETE or MERGE itself, not in a query inside."""
     target = statement.this
     if isinstance(target, exp.Schema) and isinstance(target.this, exp.Table):
@@ -119,16 +147,11 @@ def _unknown_in_change(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]
                     f"{target.this.name!r} has no column {name.name!r}",
                     _closest(name.name, known),
                 )
-    own: dict[str, Columns] = {}
-    for source in statement.find_all(exp.Table, exp.Subquery):
-        if source.find_ancestor(exp.Query) is None and source.alias_or_name:
-            columns = tables.columns(source) if isinstance(source, exp.Table) else None
-            own[source.alias_or_name.lower()] = columns
     is_certain = not list(statement.find_all(exp.CTE, exp.Subquery))
     for column in statement.find_all(exp.Column):
         if column.find_ancestor(exp.Query) is None and (is_certain or column.table):
             rows: dict[str, Columns] = dict.fromkeys(("excluded", "new", "old"))
-            yield from _lookup(column, rows | own if column.table else own, set())
+            yield from _lookup(column, {**rows, **own} if column.table else own, set())
 
 
 def _lookup(
@@ -139,7 +162,7 @@ def _lookup(
         return
     known = frozenset[str]().union(*(columns or () for columns in sources.values()))
     is_certain = None not in sources.values()
-    if name in OF_SYSTEMS or (name == "default" and not column.this.quoted):
+    if OF_SYSTEMS.fullmatch(name) or column.args.get("db"):  # or a path into a structure
         return
     if table and table in sources:
         columns = sources[table]
@@ -147,7 +170,7 @@ def _lookup(
             yield column.this, f"{table!r} has no column {column.name!r}", _closest(name, columns)
     elif table and is_certain and table not in known:
         there = ", ".join(sorted(sources)) or "none"
-        yield column.this, f"unknown table {table!r}", f"use one of: {there}"
+        yield column.args["table"], f"unknown table {table!r}", f"use one of: {there}"
     elif not table and is_certain and name not in known | aliases | sources.keys():
         yield column.this, f"unknown column {column.name!r}", _closest(name, known)
 
@@ -160,16 +183,20 @@ def _columns_of(source: Any, tables: Tables, depth: int = 0) -> Columns:
     holder = source.expression.parent
     while isinstance(holder, exp.SetOperation):  # what a recursive query reads is its first part
         holder = holder.parent
-    if named := getattr(holder, "alias_column_names", None):
-        return frozenset(map(str.lower, named))
+    named = frozenset(map(str.lower, getattr(holder, "alias_column_names", ())))
+    is_pivoted = isinstance(holder, exp.Subquery) and holder.args.get("pivots")
     query = source.expression
     while isinstance(query, exp.SetOperation):
         query = query.left
-    if not isinstance(query, exp.Select) or (query.is_star and query is not source.expression):
+    is_known = query is source.expression or not query.is_star
+    selects = query.selects if isinstance(query, exp.Select) and is_known else []
+    if is_pivoted or not (selects or named):
         return None
-    columns = frozenset(map(str.lower, query.named_selects))
-    if "" in columns:  # the system names what an expression returns
+    if not selects or len(named) == len(selects):
+        return named
+    if not all(it.output_name for it in selects):  # the system names an expression
         return None
+    columns = named | {it.output_name.lower() for it in selects}
     return _spread(source, columns, tables, depth) if query.is_star else columns
 
 
@@ -187,6 +214,8 @@ def _created(statement: exp.Expr) -> exp.Table | None:
     if isinstance(statement, exp.Alter):
         statement = statement.find(exp.AlterRename) or statement
         return statement.this if isinstance(statement, exp.AlterRename) else None
+    if isinstance(into := statement.args.get("into"), exp.Into):
+        return into.this if isinstance(into.this, exp.Table) else None
     if not isinstance(statement, exp.Create) or statement.kind not in {"TABLE", "VIEW"}:
         return None
     target = statement.this.this if isinstance(statement.this, exp.Schema) else statement.this
@@ -194,6 +223,8 @@ def _created(statement: exp.Expr) -> exp.Table | None:
 
 
 def _defined(create: exp.Expr) -> Columns:
+    if create.find(exp.InheritsProperty):
+        return None
     if isinstance(create.this, exp.Schema):
         return frozenset(each.name.lower() for each in create.this.find_all(exp.ColumnDef)) or None
     query = create.expression
