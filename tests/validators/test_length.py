@@ -50,7 +50,11 @@ def test_splits_words(text: str, expected: list[str]) -> None:
         ("See No. 5 and p. 7. He said no. Then?", ["See No. 5 and p. 7.", "He said no.", "Then?"]),
         ("Wir bieten z. B. Tee an, siehe Nr. 5 und Abs. 2.", None),
         ("Am 1. Januar begann das Jahr.", None),
-        ("J.R.R. Tolkien wrote it.", None),
+        ("Im 19. Jahrhundert kostete es 3 Mio. Mark, am 12. 3. 1920 max. 5.", None),
+        ("Jan. 5 is a holiday, says Roe v. Wade.", None),
+        ("Er rief: „Ich komme.“ Dann ging er.", ["Er rief: „Ich komme.“", "Dann ging er."]),
+        ("**Wichtig.** Bitte lesen.[1] Danke.", ["**Wichtig.**", "Bitte lesen.[1]", "Danke."]),
+        ("He is in the U.S. He stays.", ["He is in the U.S.", "He stays."]),
         ("It was I. He got 5. Then?", ["It was I.", "He got 5.", "Then?"]),
         ("It costs 3.50 euros. Really.", ["It costs 3.50 euros.", "Really."]),
         (

@@ -13,9 +13,10 @@ WORD = re2.compile(
     r"|\pN+(?:[.,]\pN+)+[\pL\pM]*"
     r"|[\pL\pN_][\pL\pN\pM_]*(?:['\x{2019}.\-\x{2010}\x{2011}][\pL\pN_][\pL\pN\pM_]*)*"
 )
-# Closing quotes and brackets belong to the sentence. Ideographic full stops need no space.
+# Closing quotes, brackets, emphasis and footnotes belong to the sentence. Ideographic full stops need
+# no space.
 END = re.compile(
-    r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019\u00bb)\]]*+(?=\s|\Z)"
+    r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201c\u201d\u2018\u2019\u00ab\u00bb)\]*_]*+(?:\[\d+\])*+(?=\s|\Z)"
     r"|[\u3002\uff01\uff1f]++[\u201d\u2019\u300d\u300f\uff09]*+"
     r"|\n[ \t]*+\n"
 )
@@ -25,15 +26,22 @@ NEVER_LAST = frozenset(
     re.findall(
         r"\S+",
         "approx capt cf col dr e.g eq fig figs gen gov hon i.e lt mme mr mrs ms mt prof rep rev "
-        "sen sgt sr st viz vs bspw bzw ca d.h evtl ggf inkl u.a vgl z.b zzgl",
+        "sen sgt sr st viz vs al messrs "
+        "bspw bzw ca d.h dipl evtl fa ggf inkl mio mrd sog tsd u.a vgl z.b zzgl",
     )
 )
-BEFORE_NUMBERS = frozenset(re.findall(r"\S+", "abs art bd ch kap no nos nr p pp sec vol ziff"))
-INITIALS = re.compile(r"(?!I\Z)(?:[^\W\d_]\.)*[^\W\d_a-zß-ÿ]")
-LETTER = re.compile(r"[^\W\d_]\.")
-OF_GERMAN_DATES = re.compile(
-    r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b"
+BEFORE_NUMBERS = frozenset(
+    re.findall(
+        r"\S+",
+        "abb abs anl art bd ch kap max min no nos nr p pp sec tab tel vol ziff"
+        " jan feb mar apr jun jul aug sep sept oct nov dec",
+    )
 )
+COUNTED = re.compile(
+    r"\d|(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember"
+    r"|Jahrhundert|Jahrtausend|Quartal|Halbjahr|Werktag|Stock|Kapitel|Platz|Auflage|Weltkrieg)"
+)
+"""What an ordinal number stands before in German, with a full stop behind the number."""
 
 
 def words(text: str) -> Iterator[TextRange]:
@@ -74,9 +82,9 @@ def _ends_a_sentence(text: str, end: re.Match[str]) -> bool:
         return False
     before = LAST_WORD.search(text[max(0, end.start() - 20) : end.start()])
     word = before[0] if before else ""
-    if INITIALS.fullmatch(word) or (len(word) == 1 and LETTER.match(rest)):  # as in "z. B."
+    if len(word) == 1 and word.isalpha() and word != "I":
         return False
-    if word.isdecimal() and len(word) < 3 and OF_GERMAN_DATES.match(rest):
+    if word.isdecimal() and len(word) < 3 and COUNTED.match(rest):
         return False
     if word.isdecimal():
         at = end.start() - len(word)
