@@ -47,6 +47,15 @@ def test_a_whole_page_passes() -> None:
     assert found(WHOLE, "Title", "## usage", "Notes", "### Details") == []
 
 
+@pytest.mark.parametrize(
+    "heading",
+    ["# Use **it** now", "# [Use](https://e.com) it now", "# Use `it` now", "# Use it\\. now"],
+)
+def test_a_heading_is_what_is_shown_of_it(heading: str) -> None:
+    wanted = "Use it. now" if "." in heading[-6:] else "Use it now"
+    assert found(f"{heading}\n\nText.", wanted) == []
+
+
 def test_names_every_heading_that_is_missing() -> None:
     hits = found(WHOLE, "Usage", "not a heading", "# Usage", "Licence")
     assert [hit.message for hit in hits] == [

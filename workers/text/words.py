@@ -13,8 +13,8 @@ WORD = re2.compile(
     r"|\pN+(?:[.,]\pN+)+[\pL\pM]*"
     r"|[\pL\pN_][\pL\pN\pM_]*(?:['\x{2019}.\-\x{2010}\x{2011}][\pL\pN_][\pL\pN\pM_]*)*"
 )
-# Closing quotes, brackets, emphasis and footnotes belong to the sentence. Ideographic full stops need
-# no space.
+# Closing quotes, brackets, emphasis and footnotes belong to the sentence. Ideographic full stops
+# need no space.
 END = re.compile(
     r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201c\u201d\u2018\u2019\u00ab\u00bb)\]*_]*+(?:\[\d+\])*+(?=\s|\Z)"
     r"|[\u3002\uff01\uff1f]++[\u201d\u2019\u300d\u300f\uff09]*+"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, chain, islice, pairwise
+from unicodedata import normalize
 from xml.parsers import expat
 
 import yaml
@@ -266,6 +267,7 @@ def _counted(cells: int) -> str:
 
 LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
 ORNAMENT = " \t*_`#:"
+SHOWN = ("text", "text_special", "code_inline")
 EMPTY_LINK = re.compile(
     r"!?+\[[^\[\]\n]*+\]\(\s*+(?:<\s*>|#)?\s*+(?:\"[^\"\n]*\"\s*)?\)|(?<!!)\[\s*\]\([^()\s]*\)"
 )
@@ -396,13 +398,20 @@ class _Page:
 
 
 def _plain(heading: str) -> str:
-    return " ".join(heading.strip(ORNAMENT).casefold().split())
+    """Return the words of a heading as they are shown."""
+    shown = "".join(it.content for it in _inline(heading.strip("# \t")) if it.type in SHOWN)
+    return " ".join(normalize("NFC", shown).strip(ORNAMENT).casefold().split())
 
 
-def _empty_links(content: str) -> int:
+def _inline(content: str) -> list[Token]:
     tokens: list[Token] = []
     parser = _parser()
     parser.inline.parse(content, parser, {}, tokens)
+    return tokens
+
+
+def _empty_links(content: str) -> int:
+    tokens = _inline(content)
     links = [
         each.attrGet("href") in {"", "#"} or following.type == "link_close"
         for each, following in pairwise(tokens)
