@@ -157,7 +157,13 @@ def covering_tests(
 
 
 def found_by(
-    mutant: Mutation, root: Path, near: Sequence[str], tests: Sequence[str], *, long: bool
+    mutant: Mutation,
+    root: Path,
+    near: Sequence[str],
+    tests: Sequence[str],
+    *,
+    long: bool,
+    hangs_s: int = HANGS_S,
 ) -> str:
     """Return which test fails on a copy of the checkout with a change; nothing if none does.
 
@@ -165,7 +171,7 @@ def found_by(
     change is what a test fails by is for the reader to say: on a busy machine another cause is
     possible.
     """
-    until = ("-x", "-o", f"faulthandler_timeout={HANGS_S}")
+    until = ("-x", "-o", f"faulthandler_timeout={hangs_s}")
     sample = random.Random(str(mutant)).sample(near, min(NEAR, len(near)))
     with tempfile.TemporaryDirectory(prefix="hone-mutant-") as directory:
         copy = Path(directory, "hone")

@@ -307,10 +307,7 @@ def test_a_mutant_is_tried_with_the_tests_that_run_its_line_and_then_with_all(
 
 
 @pytest.mark.long
-def test_a_mutant_that_hangs_is_found_without_waiting_for_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("benchmarks.mutants.HANGS_S", 1)
+def test_a_mutant_that_hangs_is_found_without_waiting_for_the_end(tmp_path: Path) -> None:
     (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / "pytest.ini").write_text("[pytest]\nfaulthandler_exit_on_timeout = true\n")
     (tmp_path / "a.py").write_text("SECONDS = 0\n")
@@ -318,7 +315,7 @@ def test_a_mutant_that_hangs_is_found_without_waiting_for_the_end(
         "import a\nimport time\n\ndef test_waits():\n    time.sleep(a.SECONDS)\n"
     )
     mutant = Mutation("a.py", 1, "SECONDS = 0", "SECONDS = 1000")
-    assert found_by(mutant, tmp_path, (), ["test_a.py"], long=False)
+    assert found_by(mutant, tmp_path, (), ["test_a.py"], long=False, hangs_s=1)
 
 
 @pytest.mark.long

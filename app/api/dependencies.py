@@ -651,7 +651,7 @@ V1 = [Depends(only_parameters)]
 
 
 def _parameters(dependant: Dependant) -> Iterator[str]:
-    yield from (it.alias for it in dependant.query_params)
+    yield from (field.alias for field in dependant.query_params)
     for inner in dependant.dependencies:
         yield from _parameters(inner)
 

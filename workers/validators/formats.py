@@ -399,7 +399,9 @@ class _Page:
 
 def _plain(heading: str) -> str:
     """Return the words of a heading as they are shown."""
-    shown = "".join(it.content for it in _inline(heading.strip("# \t")) if it.type in SHOWN)
+    shown = "".join(
+        token.content for token in _inline(heading.strip("# \t")) if token.type in SHOWN
+    )
     return " ".join(normalize("NFC", shown).strip(ORNAMENT).casefold().split())
 
 

@@ -81,7 +81,7 @@ def unknown_names(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
     created = _created(statement)
     temporary = {cte.alias.lower() for cte in statement.find_all(exp.CTE)}
     if isinstance(statement, exp.DML):  # its target may be the alias of a table in its FROM
-        temporary |= {it.alias.lower() for it in statement.find_all(exp.Table) if it.alias}
+        temporary |= {table.alias.lower() for table in statement.find_all(exp.Table) if table.alias}
     if isinstance(statement, exp.Drop) and statement.args.get("exists"):
         return
     for table in statement.find_all(exp.Table):
@@ -194,9 +194,9 @@ def _columns_of(source: Any, tables: Tables, depth: int = 0) -> Columns:
         return None
     if not selects or len(named) == len(selects):
         return named
-    if not all(it.output_name for it in selects):  # the system names an expression
+    if not all(selected.output_name for selected in selects):  # the system names an expression
         return None
-    columns = named | {it.output_name.lower() for it in selects}
+    columns = named | {selected.output_name.lower() for selected in selects}
     return _spread(source, columns, tables, depth) if query.is_star else columns
 
 

@@ -118,7 +118,7 @@ def _found(wanted: str, text: str, *, whole_words: bool) -> Iterator[int]:
 
 def _joined(left: str, right: str) -> bool:
     """Tell whether two characters are of one word, whose letters may have marks of their own."""
-    return all(it and (it.isalnum() or category(it)[0] == "M") for it in (left, right))
+    return all(side and (side.isalnum() or category(side)[0] == "M") for side in (left, right))
 
 
 def _starts(draft: str) -> list[int]:
