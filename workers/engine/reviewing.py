@@ -114,12 +114,15 @@ def _lacking_as(before: Outcome, done: Outcome) -> Outcome:
     return replace(done, missing=missing, caveats=caveats, passed=done.passed and not missing)
 
 
+DECIDED = (StopReason.APPROVED, StopReason.REJECTED)
+
+
 def decided_under(limits: Limits | None, outcome: Outcome) -> Outcome:
     """Return an outcome with `passed` decided under these limits, or as it was under None.
 
-    An outcome that was not judged as a whole does not pass, nor one that a reviewer rejected.
+    An outcome that was not judged as a whole does not pass. What a reviewer decided stays.
     """
-    if limits is None or outcome.reason is StopReason.REJECTED:
+    if limits is None or outcome.reason in DECIDED:
         return outcome
     best = outcome.best
     is_judged = best.path.startswith(WHOLE) and not outcome.missing
