@@ -23,6 +23,10 @@ def test_documents_pass(document: dict[str, str]) -> None:
     assert found(f"```toml\n[table]\n{lines}\n```") == []
 
 
+def test_a_fence_with_line_ends_of_windows_may_enclose_it() -> None:
+    assert found("```toml\r\n[a]\r\nx = 1\r\n```") == []
+
+
 @given(st.dictionaries(KEYS, VALUES, min_size=1), st.data())
 def test_a_key_that_is_there_twice_does_not_pass(
     document: dict[str, str], data: st.DataObject

@@ -45,7 +45,7 @@ class _Collection:
 
     is_mapping: bool
     nodes: int = 0
-    keys: set[tuple[str | None, bool, str]] = field(default_factory=set)
+    keys: set[tuple[str, str]] = field(default_factory=set)
 
 
 def check_yaml(validator: YamlValidator, draft: str) -> Iterator[Violation]:
@@ -80,6 +80,8 @@ def _yaml_flaws(body: str) -> Iterator[tuple[int, int, str, str]]:
             open_ones.pop()
         if not isinstance(event, events.NodeEvent):
             continue
+        if isinstance(event, events.ScalarEvent) and not (open_ones or event.value):
+            continue  # nothing between two marks of documents
         is_empty = False
         assert event.start_mark
         assert event.end_mark
@@ -111,17 +113,23 @@ def _node_flaws(
         )
     if open_ones:
         yield from _repeated_keys(event, open_ones[-1])
-    elif isinstance(event, events.ScalarEvent) and event.implicit[0]:
-        yield "expected a mapping or a sequence, got text", YAML_FIX
+    elif isinstance(event, events.ScalarEvent):
+        yield "expected a mapping or a sequence, got a single value", YAML_FIX
+
+
+RESOLVER = yaml.resolver.Resolver()
 
 
 def _repeated_keys(event: events.NodeEvent, inside: _Collection) -> Iterator[tuple[str, str]]:
     inside.nodes += 1
     if not (inside.is_mapping and inside.nodes % 2 and isinstance(event, events.ScalarEvent)):
         return
-    key = (event.tag, event.implicit[0], event.value)
+    tag: str = event.tag or RESOLVER.resolve(  # type: ignore[no-untyped-call]
+        yaml.ScalarNode, event.value, event.implicit
+    )
+    key = (tag, event.value)
     # Several merge keys in one mapping are common, and harmless.
-    if key in inside.keys and key != (None, True, "<<"):
+    if key in inside.keys and not tag.endswith(":merge"):
         yield (
             f"the mapping has the key {abbreviated(event.value)!r} twice",
             "keep one of the two, or rename one",
@@ -137,7 +145,7 @@ def check_toml(validator: TomlValidator, draft: str) -> Iterator[Violation]:
     """Yield the first error (TOML 1.0), which may be a duplicate key or table."""
     body = Body(draft)
     try:
-        tomllib.loads(body.text)
+        tomllib.loads(body.text.removesuffix("\r"))  # which a fence may leave of a line end
     except tomllib.TOMLDecodeError as error:
         # Only Python 3.14 and newer have the position as attributes too.
         said = str(error)
