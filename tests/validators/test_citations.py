@@ -38,8 +38,9 @@ def found(draft: str, *, min_quote_words: int = 4, required: bool = False) -> li
         "```\n[nowhere]\n```\n\n[1]: https://example.com",
         '"This one is nowhere at all" is attributed to nobody.',
         '"Refunds take ages" [policy.md] is too short to be looked up.',
+        '"You can call us on weekdays" and "Refunds take 30 days" [policy.md][faq].',
         'The 13" model weighs less than the smallest 15" model by far [policy.md].',
-        "> [!WARNING]\n> See [terms] and [policy.md].\n\n[terms]: https://example.com",
+        "> [!WARNING]\n> See [terms], [our terms][terms], [policy.md].\n\n[terms]: https://example.com",
         "",
     ],
 )

@@ -81,7 +81,9 @@ QUOTATION = re.compile(
     # Behind a number it is inches.
     r'(?<!\d)"(?P<a>[^"]+)"|“(?P<b>[^“”]+)”|«(?P<c>[^«»]+)»|»(?P<e>[^«»]+)«|„(?P<d>[^„“”]+)[“”]'
 )
-MARKER = re.compile(r"(?<![\]!\\\w])\[(?P<name>(?!!)[^\[\]\n^]{1,300})\](?![(\[])")
+MARKER = re.compile(
+    r"(?<![!\\\w])(?P<behind>(?<=\]))?\[(?P<name>(?!!)[^\[\]\n^]{1,300})\](?!\()(?P<before>(?=\[))?"
+)
 LINK = re.compile(r"^[ \t]{0,3}\[(?P<name>[^\[\]\n]+)\]:", re.MULTILINE)
 CHECK_BOX = re.compile(r"[ xX]|\.{3}|…")
 LOCATOR = re.compile(r"\s*(?:[,;#§]|:\s).*")
@@ -96,11 +98,15 @@ def check_citations(
     named = {document.name.strip().casefold(): document for document in documents}
     links = {found["name"].casefold() for found in LINK.finditer(draft)} - named.keys()
     text = MARKER.sub(
-        lambda found: found[0] if found["name"].casefold() not in links else "\0" * len(found[0]),
+        lambda found: (
+            f"[{len(found['name']) * chr(0)}]" if found["name"].casefold() in links else found[0]
+        ),
         text,
     )
     sources = QuotedWords({name: document.text for name, document in named.items()})
-    if validator.required and not any(_known(marker["name"], named) for marker in _markers(text)):
+    if validator.required and not any(
+        _known(marker["name"], named) for marker in _markers(text, named)
+    ):
         yield Violation(
             "the draft cites no document of the context",
             f"cite one, such as [{documents[0].name}]"
@@ -119,7 +125,7 @@ def _flaws(
     min_quote_words: int,
 ) -> Iterator[Violation]:
     start, body = paragraph.start(), paragraph[0]
-    markers = list(_markers(body))
+    markers = list(_markers(body, named))
     for marker in markers:
         if _known(marker["name"], named) is None:
             yield violation_at(
@@ -160,10 +166,14 @@ def _attributed(
     return list(dict.fromkeys(name for name in known if name is not None))
 
 
-def _markers(text: str) -> Iterator[re.Match[str]]:
+def _markers(text: str, named: Mapping[str, ContextDocument]) -> Iterator[re.Match[str]]:
+    """Yield every citation; of brackets side by side, which may be a link, only known names."""
     quoted = QUOTATION.sub(lambda quotation: "\0" * len(quotation[0]), text)
     for marker in MARKER.finditer(quoted):
-        if not CHECK_BOX.fullmatch(marker["name"]) and "\0" not in marker["name"]:
+        name, is_alone = marker["name"], marker["behind"] is None and marker["before"] is None
+        if CHECK_BOX.fullmatch(name) or "\0" in name:
+            continue
+        if is_alone or _known(name, named) is not None:
             yield marker
 
 
