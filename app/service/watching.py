@@ -158,7 +158,7 @@ class Watching:
 
     async def require_event(self, tenant: str, refinement_id: str, number: int) -> None:
         """Raise MalformedHeader if there is no event of this number yet."""
-        _require_event(number, await self._store.last_event(tenant, refinement_id))
+        _require_event(number, (await self._store.snapshot(tenant, refinement_id)).last_event)
 
     async def _follow(
         self, tenant: str, refinement_id: str, after: int, deltas: bool
