@@ -4,9 +4,9 @@ Each mutant is a copy of the checkout in which one operator, number, truth value
 the store, play or engine rooms is another (Python and Lua). It is found if a test fails, or if the
 tests hang. The tests that run the changed line in their own process are tried first, as pytest-cov
 noted them in one run without any change, then all tests of the room; with `--near` the latter only
-for lines that no test runs so, which takes a fifth of the time and finds what the child processes
-of tests run only by chance. `--long` runs those that take long, too, on the mutants that the suite
-for everybody has not found: what that suite lets through.
+for lines that no test runs so: a lower bound, since what child processes of tests run is not noted.
+`--long` runs those that take long, too, on the mutants that the suite for everybody has not found:
+what that suite lets through.
 """
 
 import argparse
