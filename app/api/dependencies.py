@@ -635,13 +635,14 @@ async def only_parameters(request: Request) -> None:
     if not request.scope["query_string"]:
         return
     has = request.scope["route"].dependant
-    known = {*_parameters(has)}
-    filters = f"; one for metadata is `{PREFIX}KEY`" if _takes_metadata(has) else ""
-    unknown = [name for name in request.query_params if name not in known]
+    known, unknown, or_else = {*_parameters(has)}, [*request.query_params], ""
+    if _takes_metadata(has):
+        unknown = [name for name in unknown if not name.startswith(PREFIX)]
+        or_else = f"; one for metadata is `{PREFIX}KEY`"
     if refused := {
-        name[:100]: f"is not a parameter{suggested(name, known) or filters}"
+        name[:100]: f"is not a parameter{suggested(name, known) or or_else}"
         for name in unknown
-        if not (filters and name.startswith(PREFIX))
+        if name not in known
     }:
         raise invalid_query(refused)
 

@@ -103,7 +103,7 @@ def _example(kind: type[HoneError]) -> dict[str, Any]:
         error = errors.BatchNotFound(examples.BATCH_ID)
     else:
         error = kind(promise_of(kind))
-    return problem_of(error, examples.LINKS["self"]).model_dump(exclude_none=True)
+    return problem_of(error, examples.LINKS["self"]).model_dump(mode="json", exclude_none=True)
 
 
 def _header(name: str, description: str, kind: str = "string") -> dict[str, Any]:
@@ -299,6 +299,9 @@ def document(app: FastAPI) -> dict[str, Any]:
             if "{" in path:  # what does not match the pattern of a parameter is at no path
                 not_found = problems(errors.NotFound)[errors.NotFound.status]
                 operation["responses"].setdefault(str(errors.NotFound.status), not_found)
+            if path.startswith("/v1/"):  # a parameter that the operation lacks
+                invalid = problems(errors.InvalidRequest)[errors.InvalidRequest.status]
+                operation["responses"].setdefault(str(errors.InvalidRequest.status), invalid)
             _say_who_may(operation, scope_needed(method.upper(), path))
             of_one = path.startswith("/v1/refinements/{refinement_id}")
             if method == "get" and of_one and not path.endswith(NOT_FOR_TOKENS):

@@ -719,6 +719,7 @@ async def report(
     "/v1/estimates",
     tags=["refinements"],
     operation_id="estimateRefinement",
+    dependencies=V1,
     responses=problems(*UNREADABLE),
     openapi_extra=body(RefinementRequest, examples.REQUESTS),
 )
@@ -732,20 +733,24 @@ async def estimate(
     return await service.estimate(tenant, submission.content)
 
 
-@server.get("/v1/strategies", tags=["offers"], operation_id="listStrategies")
+@server.get("/v1/strategies", tags=["offers"], operation_id="listStrategies", dependencies=V1)
 async def strategies() -> OfferList:
     """Return the strategies, each with its JSON Schema and defaults."""
     return offers.strategy_offers()
 
 
-@server.get("/v1/validators", tags=["offers"], operation_id="listValidators")
+@server.get("/v1/validators", tags=["offers"], operation_id="listValidators", dependencies=V1)
 async def validators() -> OfferList:
     """Return the validators, each with its JSON Schema and defaults."""
     return offers.validator_offers()
 
 
 @server.get(
-    "/v1/models", tags=["offers"], operation_id="listModels", responses=problems(Overloaded)
+    "/v1/models",
+    tags=["offers"],
+    operation_id="listModels",
+    dependencies=V1,
+    responses=problems(Overloaded),
 )
 async def models(model_roles: TheModelRoles, store: TheStore, tenant: Tenant) -> ModelList:
     """Return the model providers, each with its limits and the JSON Schema of a model choice.

@@ -9,13 +9,15 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ByteSize, TypeAdapter, ValidationError
 
-from app.api.dependencies import parsed
+from app.api.dependencies import only_parameters, parsed
 from app.contract import Contract
 from app.contract.errors import InvalidRequest
 from app.contract.invalid_values import INVALID, sentence_of
 from app.contract.patterns import IN_WORDS
+from app.main import create_app
 from app.settings import Settings
 from tests.api.api_client import REQUEST, problem
 
@@ -202,6 +204,17 @@ async def test_an_invalid_query_is_described_in_words(
     refused = problem(await api.get(f"/v1/{query}"), 422, "invalid_request")
     assert words in refused["detail"]
     assert not OF_PYDANTIC.search(refused["detail"])
+
+
+def test_every_operation_refuses_parameters_that_it_lacks() -> None:
+    routes = [it for it in create_app(Settings()).routes if isinstance(it, APIRoute)]
+    ignoring = {
+        it.path
+        for it in routes
+        if it.path.startswith("/v1/")
+        and only_parameters not in [inner.call for inner in it.dependant.dependencies]
+    }
+    assert ignoring == set()
 
 
 @pytest.mark.parametrize(

@@ -78,12 +78,12 @@ class Tables:
 
 def unknown_names(statement: exp.Expr, tables: Tables) -> Iterator[SqlFlaw]:
     """Yield every unknown name in a statement; then add a table that it creates."""
+    if isinstance(statement, exp.Drop) and statement.args.get("exists"):
+        return
     created = _created(statement)
     temporary = {cte.alias.lower() for cte in statement.find_all(exp.CTE)}
     if isinstance(statement, exp.DML):  # its target may be the alias of a table in its FROM
         temporary |= {table.alias.lower() for table in statement.find_all(exp.Table) if table.alias}
-    if isinstance(statement, exp.Drop) and statement.args.get("exists"):
-        return
     for table in statement.find_all(exp.Table):
         is_named = isinstance(table.this, exp.Identifier) and table is not created
         is_named &= isinstance(table.parent, NAMES_A_TABLE) and table.arg_key != "params"
@@ -109,18 +109,21 @@ def _unknown_columns(
     columns = {id(column): column for column in scope.columns}
     for clause in filter(None, map(scope.expression.args.get, ("having", "qualify"))):
         columns |= {id(column): column for column in clause.find_all(exp.Column)}
+    sources: dict[str, Columns] = {}
+    around: Scope | None = scope
+    while around is not None:
+        for name, source in around.sources.items():
+            sources.setdefault(name.lower(), _columns_of(source, tables))
+        around = around.parent
+    sources = {**changed, **sources}
     for column in columns.values():
         if column.find_ancestor(exp.Query) is not scope.expression:
             continue  # a correlated one, which is looked up in its own scope
-        sources: dict[str, Columns] = {}
-        around: Scope | None = scope
         if isinstance(scope.expression, exp.SetOperation):  # what sorts it are columns of its parts
-            sources[column.table.lower()] = _columns_of(scope, tables)
-        while around is not None:
-            for name, source in around.sources.items():
-                sources.setdefault(name.lower(), _columns_of(source, tables))
-            around = around.parent
-        yield from _lookup(column, {**changed, **sources}, aliases)
+            of_parts = {column.table.lower(): _columns_of(scope, tables)}
+            yield from _lookup(column, sources | of_parts, aliases)
+        else:
+            yield from _lookup(column, sources, aliases)
 
 
 def _changed(statement: exp.Expr, tables: Tables) -> dict[str, Columns]:
@@ -148,22 +151,22 @@ def _unknown_in_change(
                     _closest(name.name, known),
                 )
     is_certain = not list(statement.find_all(exp.CTE, exp.Subquery))
+    rows = {"excluded": None, "new": None, "old": None, **own}
     for column in statement.find_all(exp.Column):
         if column.find_ancestor(exp.Query) is None and (is_certain or column.table):
-            rows: dict[str, Columns] = dict.fromkeys(("excluded", "new", "old"))
-            yield from _lookup(column, {**rows, **own} if column.table else own, set())
+            yield from _lookup(column, rows if column.table else own, set())
 
 
 def _lookup(
     column: exp.Column, sources: Mapping[str, Columns], aliases: set[str]
 ) -> Iterator[SqlFlaw]:
     name, table = column.name.lower(), column.table.lower()
-    if not isinstance(column.this, exp.Identifier):
+    if not isinstance(column.this, exp.Identifier) or OF_SYSTEMS.fullmatch(name):
+        return
+    if column.args.get("db"):  # a path into a structure
         return
     known = frozenset[str]().union(*(columns or () for columns in sources.values()))
     is_certain = None not in sources.values()
-    if OF_SYSTEMS.fullmatch(name) or column.args.get("db"):  # or a path into a structure
-        return
     if table and table in sources:
         columns = sources[table]
         if columns is not None and name not in columns:
@@ -212,8 +215,8 @@ def _spread(source: Scope, columns: frozenset[str], tables: Tables, depth: int) 
 
 def _created(statement: exp.Expr) -> exp.Table | None:
     if isinstance(statement, exp.Alter):
-        statement = statement.find(exp.AlterRename) or statement
-        return statement.this if isinstance(statement, exp.AlterRename) else None
+        renamed = statement.find(exp.AlterRename)
+        return None if renamed is None else renamed.this
     if isinstance(into := statement.args.get("into"), exp.Into):
         return into.this if isinstance(into.this, exp.Table) else None
     if not isinstance(statement, exp.Create) or statement.kind not in {"TABLE", "VIEW"}:

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 
 from app.api.batches import TheBatches
-from app.api.dependencies import ApiKeyId, RequestBody, Tenant, TheService, TheStore, body_as
+from app.api.dependencies import V1, ApiKeyId, RequestBody, Tenant, TheService, TheStore, body_as
 from app.api.openapi import OF_SUBMISSION, UNREADABLE, body, problems
 from app.api.presets import PresetPath
 from app.contract import patterns
@@ -38,7 +38,7 @@ async def _require_extra() -> None:
 router = APIRouter(
     prefix="/v1/presets/{preset_id}/proposals",
     tags=["presets"],
-    dependencies=[Depends(_require_extra)],
+    dependencies=[Depends(_require_extra), *V1],
 )
 
 
