@@ -25,7 +25,15 @@ from benchmarks.layers import LAYERS, ROOT, costs
 from benchmarks.loop import CALLS, DRAFT, judging, prompts, refinement
 from benchmarks.measuring import MeasuredRun
 from benchmarks.model_replies import AskedPrompt, climbing
-from benchmarks.mutants import Mutation, covering_tests, failed_test, found_by, mutants_of, sampled
+from benchmarks.mutants import (
+    Mutation,
+    covering_tests,
+    failed_test,
+    found_by,
+    mutants_of,
+    sampled,
+    spread,
+)
 from benchmarks.processes import TICKS, ServiceProgram, cpu_s
 from benchmarks.scale import Plot, Sweep, multiply, section
 from benchmarks.table import (
@@ -280,6 +288,14 @@ def test_the_same_seed_draws_the_same_mutants_in_python_and_lua(tmp_path: Path) 
         "a = b + 2",
         "if a == b then return end",
     }
+
+
+def test_a_case_of_each_test_comes_before_further_ones() -> None:
+    tests = ["a::t[1]", "a::t[2]", "a::t[3]", "a::u"]
+    ordered = spread(tests, "seed")
+    assert sorted(ordered) == tests
+    assert ordered == spread(reversed(tests), "seed")
+    assert "a::u" in ordered[:2]
 
 
 @pytest.mark.long
