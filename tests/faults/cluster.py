@@ -31,7 +31,7 @@ from benchmarks.model_server import RecordedCall
 from tests.faults.checker import SEEN_LATE_S, journal_violations
 from tests.faults.clients import OTHER_PATH, OTHER_PROVIDER
 from tests.faults.clock import MovableClock
-from tests.faults.history import Loss, stored
+from tests.faults.history import Loss, Watched, stored
 from tests.faults.processes import (
     SECRET_KEY,
     TOOL_PATH,
@@ -88,6 +88,8 @@ class Cluster:
         self.left_in_s: list[float] = []
         self.promoted_at: list[float] = []
         """When a new primary answered, by the monotonic clock."""
+        self.watched: Sequence[Watched] = ()
+        """What the watchers of the run have seen."""
         self._redis = redis
         self.cell0: EmbeddedRedis | None = None
 
@@ -489,9 +491,9 @@ class ClusterSetup:
     is_served: bool = False
     """`hone serve` runs everything."""
     is_replicated: bool = False
+    """Redis has replicas and Sentinels."""
     is_sharded: bool = False
     """Redis is a Redis Cluster."""
-    """Redis has replicas and Sentinels."""
     cells: Sequence[int] = ()
     """Cells beside cell 0 that take submissions from the start; of a Redis Cluster with three."""
     is_later: bool = False

@@ -560,13 +560,17 @@ def loses_redis(count: int) -> Nemesis:
     """Return one that takes Redis away once `count` refinements are archived, which are all.
 
     An older copy takes its place, then an empty one, which is another service in the same directory
-    first. What is archived is restored each time. No object may change or go.
+    first. What is archived is restored each time. No object may change or go. Whoever watches has
+    seen the end before: what an empty Redis answers is not the question here.
     """
 
     async def lose(cluster: Cluster) -> None:
         await until_archived(cluster, count // 2)
         copy = {it: cluster.command("DUMP", it) for it in cluster.command("KEYS", "*")}
         await until_archived(cluster, count)
+        async with asyncio.timeout(TIMEOUT_S):
+            while not all(it.has_seen_end for it in cluster.watched):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
         await _replace_redis(cluster, copy)
 
     return lose

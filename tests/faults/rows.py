@@ -595,6 +595,7 @@ async def undisturbed(*, is_later: bool = False) -> Expected:
 
 async def _play(row: FaultRow, seed: int, count: int, cluster: Cluster, clients: Clients) -> None:
     submitted_by = time.monotonic() + row.seconds
+    cluster.watched = clients.watched
     async with asyncio.TaskGroup() as group:
         disturbing = group.create_task(row.nemesis(cluster))
         tasks = [
