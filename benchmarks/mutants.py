@@ -136,28 +136,32 @@ def sampled(root: Path, room: str, count: int, seed: int) -> list[Mutation]:
     return random.Random(f"{seed} {room}").sample(everything, count)
 
 
-def covering_tests(
-    root: Path, tests: Iterable[str], paths: Iterable[str]
-) -> Mapping[tuple[str, int], list[str]]:
-    """Return which tests run a line of these files in their own process, or exit if a test fails.
+def note_lines(root: Path, tests: Iterable[str], noted: Path) -> None:
+    """Run tests, and note in a file which lines of the rooms each one runs in its own process.
 
-    What a process that a test has started runs is not among them.
+    Exits if a test fails. What a process that a test has started runs is not noted.
     """
     with tempfile.TemporaryDirectory(prefix="hone-lines-") as directory:
-        config, data = Path(directory, "coveragerc"), Path(directory, "coverage")
-        files = "".join(f"\n    {root / path}" for path in paths)
-        config.write_text(f"[run]\ndata_file = {data}\ninclude ={files}\n")
+        config = Path(directory, "coveragerc")
+        folders = "".join(f"\n    {root / room}/*" for room in ROOMS)
+        config.write_text(f"[run]\ndata_file = {noted.resolve()}\ninclude ={folders}\n")
         noting = ("--cov", f"--cov-config={config}", "--cov-context=test", "--cov-report=")
         if failed := _pytest(root, root, [*noting, *tests]):
+            noted.unlink(missing_ok=True)
             sys.exit(f"{failed} fails without any change")
-        noted = CoverageData(str(data))
-        noted.read()
-        found: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
-        for path in paths:
-            for line, contexts in noted.contexts_by_lineno(str(root / path)).items():
-                ran = {it.rpartition("|")[0] for it in contexts}
-                found[path, line] += sorted(ran - {""})
-    return found
+
+
+def covering_tests(root: Path, noted: Path) -> Mapping[str, Mapping[int, Sequence[str]]]:
+    """Return which tests run each line of each file, as `note_lines` noted it."""
+    lines = CoverageData(str(noted))
+    lines.read()
+    return {
+        str(Path(path).relative_to(root)): {
+            line: sorted({it.rpartition("|")[0] for it in contexts} - {""})
+            for line, contexts in lines.contexts_by_lineno(path).items()
+        }
+        for path in lines.measured_files()
+    }
 
 
 def spread(tests: Iterable[str], seed: str) -> list[str]:
@@ -236,6 +240,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--near", action="store_true", help="where tests run the line, only these")
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--noted", type=Path, help="keep here which tests run a line, or read it")
     parser.add_argument("--root", type=Path, default=ROOT, help="another checkout, installed")
     arguments = parser.parse_args()
     if unknown := set(arguments.rooms) - ROOMS.keys():
@@ -247,22 +252,18 @@ def main() -> None:
         for number, room in enumerate(arguments.rooms)
     }
     folders = {room: [it for it in ROOMS[room] if (root / it).is_dir()] for room in drawn}
-    paths = {mutant.path for mutants in drawn.values() for mutant in mutants}
-    running = covering_tests(
-        root,
-        sorted(set(chain.from_iterable(folders.values()))),
-        sorted(path for path in paths if path.endswith(".py")),
-    )
-    in_file: defaultdict[str, set[str]] = defaultdict(set)
-    for (path, _), tests in running.items():
-        in_file[path].update(tests)
+    noted: Path = arguments.noted or Path(tempfile.mkdtemp(prefix="hone-lines-"), "noted")
+    if not noted.exists():
+        note_lines(root, sorted(set(chain.from_iterable(folders.values()))), noted)
+    running = covering_tests(root, noted)
     quick = later = 0
     for room, mutants in drawn.items():
         for mutant in mutants:
-            near = spread(running.get((mutant.path, mutant.line), ()), str(mutant))
+            lines = running.get(mutant.path, {})
+            near = spread(lines.get(mutant.line, ()), str(mutant))
             others = folders[room]
             if arguments.near:
-                near = (near or spread(in_file[mutant.path], str(mutant)))[:SAMPLE]
+                near = (near or spread(chain.from_iterable(lines.values()), str(mutant)))[:SAMPLE]
                 others = [] if near else folders[room][:1]
             if test := found_by(mutant, root, near, others, long=False):
                 quick += 1

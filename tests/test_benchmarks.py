@@ -31,6 +31,7 @@ from benchmarks.mutants import (
     failed_test,
     found_by,
     mutants_of,
+    note_lines,
     sampled,
     spread,
 )
@@ -304,18 +305,23 @@ def test_a_mutant_is_tried_with_the_tests_that_run_its_line_and_then_with_all(
 ) -> None:
     (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / "conftest.py").write_text("def pytest_xdist_auto_num_workers():\n    return 2\n")
-    (tmp_path / "a.py").write_text("def double(x):\n    return 2 * x\n\n\nLIMIT = 3\n")
+    room = tmp_path / "app" / "store"
+    room.mkdir(parents=True)
+    for package in (room.parent, room):
+        (package / "__init__.py").touch()
+    (room / "a.py").write_text("def double(x):\n    return 2 * x\n\n\nLIMIT = 3\n")
     (tmp_path / "test_a.py").write_text(
-        "import a\n\ndef test_double():\n    assert a.double(2) == 4\n\n"
+        "from app.store import a\n\ndef test_double():\n    assert a.double(2) == 4\n\n"
         "def test_limit():\n    assert a.LIMIT == 3\n"
     )
-    near = covering_tests(tmp_path, ["test_a.py"], ["a.py"])
-    assert near["a.py", 2] == ["test_a.py::test_double"]
-    assert near["a.py", 5] == []  # it runs while the tests are collected
+    note_lines(tmp_path, ["test_a.py"], tmp_path / "noted")
+    near = covering_tests(tmp_path, tmp_path / "noted")["app/store/a.py"]
+    assert near[2] == ["test_a.py::test_double"]
+    assert near[5] == []  # it runs while the tests are collected
 
     def found(line: int, before: str, after: str) -> str:
-        mutant = Mutation("a.py", line, before, after)
-        return found_by(mutant, tmp_path, near.get(("a.py", line), ()), ["test_a.py"], long=False)
+        mutant = Mutation("app/store/a.py", line, before, after)
+        return found_by(mutant, tmp_path, near[line], ["test_a.py"], long=False)
 
     assert found(2, "    return 2 * x", "    return 3 * x") == "test_a.py::test_double"
     assert found(5, "LIMIT = 3", "LIMIT = 4") == "test_a.py::test_limit"
