@@ -202,7 +202,7 @@ async def test_the_cpu_time_of_a_refinement_is_used_up_by_its_own_checks(
 def test_a_process_whose_worker_has_died_ends_without_a_word() -> None:
     with checks_for_nobody() as process:
         process.stdout.close()
-        process.stdin.write(ASKED + b"\n")
+        process.stdin.write(b"1 " + ASKED + b"\n")
         process.stdin.close()
         assert (process.stderr.read(), process.wait(TIMEOUT_S)) == (b"", 0)
 

@@ -1,6 +1,7 @@
 """Processes for work that may take too long: asked by lines, limited, and ended at any point."""
 
 import asyncio
+import json
 import math
 import os
 import resource
@@ -8,9 +9,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 INHERITED = (
@@ -34,6 +36,7 @@ class ChildProcess:
     def __init__(self, module: str, *arguments: str, wall_s: float) -> None:
         self._command = (sys.executable, "-m", module, *arguments)
         self._wall_s = wall_s
+        self._asked = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -46,20 +49,22 @@ class ChildProcess:
         process = self._process = self._process or self._started()
         assert process.stdin
         assert process.stdout
+        self._asked += 1
+        number = b"%d " % self._asked
         out_of_time = threading.Timer(times * self._wall_s, process.kill)
         out_of_time.start()
         try:
-            process.stdin.write(line + b"\n")
+            process.stdin.write(number + line + b"\n")
             process.stdin.flush()
             reply = process.stdout.readline()
         except OSError:
             reply = b""
         finally:
             out_of_time.cancel()
-        if not reply.endswith(b"\n"):
+        if not (reply.startswith(number) and reply.endswith(b"\n")):
             self.close()
             return b""
-        return reply
+        return reply.removeprefix(number)
 
     def close(self) -> None:
         """End the process, and with it what it does."""
@@ -90,6 +95,26 @@ def environment(of: Mapping[str, str]) -> dict[str, str]:
     kept = {name: of[name] for name in INHERITED if name in of}
     # A fixed hash seed: what comes first must not depend on the order of a set.
     return kept | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+
+
+def answer_lines(answer: Callable[[bytes], Any], memory_bytes: int) -> None:
+    """Answer with JSON what a `ChildProcess` asks, until it asks no more.
+
+    What else reads standard input finds it empty; what else writes to standard output writes to
+    standard error, so that no print is an answer. Ctrl-C, which the terminal sends to every process
+    of the group, is ignored: the worker decides when its processes end.
+    """
+    limit_memory(memory_bytes)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    for line in questions:
+        number, _, asked = line.partition(b" ")
+        answers.write(number + b" " + json.dumps(answer(asked)).encode() + b"\n")
+        answers.flush()
 
 
 class OutOfTime(BaseException):

@@ -6,13 +6,12 @@
 import atexit
 import json
 import pickle
-import signal
 import sys
 import time
 from base64 import b64decode, b64encode
-from functools import cache
+from functools import cache, partial
 
-from workers.children.child_process import ChildProcess, OutOfTime, cpu_limit, limit_memory
+from workers.children.child_process import ChildProcess, OutOfTime, answer_lines, cpu_limit
 from workers.editor import EditorCannot, editor_reply
 from workers.engine.prompts import PromptRequest
 
@@ -68,20 +67,19 @@ def shared_long_texts() -> LongTexts:
 
 
 def main() -> None:
-    """Answer requests until standard input ends; its worker decides when, and not Ctrl-C."""
+    """Answer requests until standard input ends."""
     cpu_s = float(sys.argv[1])
-    limit_memory(MEMORY_BYTES)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for line in sys.stdin.buffer:
-        try:
-            with cpu_limit(cpu_s):
-                said = {"text": editor_reply(pickle.loads(b64decode(line)))}  # noqa: S301 - of the worker
-        except EditorCannot as error:
-            said = {"cannot": str(error)}
-        except (OutOfTime, MemoryError):
-            said = {"cannot": _too_expensive(cpu_s)}
-        sys.stdout.buffer.write(json.dumps(said).encode() + b"\n")
-        sys.stdout.buffer.flush()
+    answer_lines(partial(_answer, cpu_s), MEMORY_BYTES)
+
+
+def _answer(cpu_s: float, line: bytes) -> dict[str, str]:
+    try:
+        with cpu_limit(cpu_s):
+            return {"text": editor_reply(pickle.loads(b64decode(line)))}  # noqa: S301 - of the worker
+    except EditorCannot as error:
+        return {"cannot": str(error)}
+    except (OutOfTime, MemoryError):
+        return {"cannot": _too_expensive(cpu_s)}
 
 
 if __name__ == "__main__":

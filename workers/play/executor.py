@@ -64,7 +64,7 @@ from workers.outbound.guarded_client import (
 from workers.play.journal import UNKNOWN
 from workers.play.limits import RefinementCalls
 from workers.validators.check_process import shared_check_process
-from workers.validators.violation import ValidatorUnavailable
+from workers.validators.violation import ValidatorUnavailable, Violation
 
 log = logging.getLogger(__name__)
 
@@ -225,7 +225,9 @@ class Tools:
             found = await asyncio.get_running_loop().run_in_executor(
                 check_process.executor, check_process.check, schema, written
             )
-            self._checked[name, written] = tuple(finding.message for finding in found)
+            self._checked[name, written] = tuple(
+                finding.message for finding in found if isinstance(finding, Violation)
+            )
         return self._checked[name, written]
 
 

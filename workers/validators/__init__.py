@@ -7,15 +7,24 @@ function instead, which also takes that resource and the key of the step, and re
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import islice
 from typing import Any
 
 from app.contract.plugins import playing_module
+from app.contract.regexes import PatternError
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
 from workers.text.edits import Edit
-from workers.validators.violation import MAX_VIOLATIONS, Violation
+from workers.validators.violation import (
+    MAX_VIOLATIONS,
+    CheckFailed,
+    Measurement,
+    ValidatorUnavailable,
+    Violation,
+    sound,
+)
 
 CheckFunction = Callable[..., Any]
 Documents = Sequence[ContextDocument]
@@ -37,16 +46,39 @@ def check_of(family: str, kind: str) -> CheckFunction:
 
 def violations(
     validator: AnyValidator, draft: str, documents: Documents = ()
-) -> Iterator[Violation]:
-    """Yield the first violations of the draft; the caller must limit how long that takes."""
-    return islice(start(validator, draft, documents), MAX_VIOLATIONS)
+) -> tuple[Violation | Measurement, ...]:
+    """Return the first violations of the draft; the caller must limit how long that takes.
+
+    Raises `CheckFailed`.
+    """
+    with said_of_check():
+        found = islice(start(validator, draft, documents), MAX_VIOLATIONS)
+        return tuple(sound(each, draft) for each in found)
 
 
-def corrections(validator: AnyValidator, draft: str) -> Iterator[Edit]:
-    """Yield the corrections that the validator knows; the caller must limit how long that takes."""
-    module = playing_module(__name__, "validators", validator.family())
-    found: Iterator[Edit] = getattr(module, f"fix_{validator.kind}")(validator, draft)
-    return found
+def corrections(validator: AnyValidator, draft: str) -> tuple[Edit, ...]:
+    """Return the corrections that the validator knows; the caller must limit how long that takes.
+
+    Raises `CheckFailed`.
+    """
+    with said_of_check():
+        module = playing_module(__name__, "validators", validator.family())
+        found: tuple[Edit, ...] = tuple(getattr(module, f"fix_{validator.kind}")(validator, draft))
+        for edit in found:
+            if not 0 <= edit.start <= edit.end <= len(draft):
+                raise ValueError(f"{edit} is not in the draft")
+        return found
+
+
+@contextmanager
+def said_of_check() -> Iterator[None]:
+    """Raise `CheckFailed` in place of what is no refusal and no limit."""
+    try:
+        yield
+    except (ValidatorUnavailable, PatternError, MemoryError):
+        raise
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        raise CheckFailed(f"{type(error).__name__}: {error}") from error
 
 
 def start(validator: AnyValidator, draft: str, documents: Documents, *more: object) -> Any:

@@ -19,7 +19,13 @@ from workers.children.child_process import ChildProcess, cpu_time_s
 from workers.children.turns import Turns
 from workers.text.edits import Edit
 from workers.validators import Documents
-from workers.validators.violation import HIDES_OTHERS, ValidatorUnavailable, Violation
+from workers.validators.violation import (
+    HIDES_OTHERS,
+    CheckFailed,
+    Measurement,
+    ValidatorUnavailable,
+    Violation,
+)
 
 CPU_S = 0.5
 QUICK_S = 0.1
@@ -63,25 +69,30 @@ class CheckProcess:
 
     def check(
         self, validator: AnyValidator, draft: str, documents: Documents = ()
-    ) -> tuple[Violation, ...]:
-        """Return the violations of the draft, or one that says the check is too expensive.
+    ) -> tuple[Violation | Measurement, ...]:
+        """Return what the check finds in the draft, or that it is too expensive.
 
-        Raises `ValidatorUnavailable`.
+        Raises `ValidatorUnavailable` and `CheckFailed`.
         """
-        reply = self._answer("check", validator, draft, documents)
-        if reply is None:
+        found = self._found("check", validator, draft, documents)
+        if found is None:
             return (too_expensive(validator.kind),)
-        if isinstance(reply, str):
-            raise ValidatorUnavailable(reply)
-        return tuple(Violation(**each) for each in reply)
+        return tuple(
+            Measurement(**each) if "score" in each else Violation(**each) for each in found
+        )
 
     def fix(self, validator: AnyValidator, draft: str) -> tuple[Edit, ...]:
-        """Return the corrections that the validator knows; none if that is too expensive."""
-        reply = self._answer("fix", validator, draft, ())
-        return () if not isinstance(reply, list) else tuple(Edit(**each) for each in reply)
+        """Return the corrections that the validator knows; none if that is too expensive.
 
-    def _answer(self, does: str, validator: AnyValidator, draft: str, documents: Documents) -> Any:
-        """Return what the process says; None if it takes too long or dies."""
+        Raises `ValidatorUnavailable` and `CheckFailed`.
+        """
+        found = self._found("fix", validator, draft, ())
+        return tuple(Edit(**each) for each in found or ())
+
+    def _found(
+        self, does: str, validator: AnyValidator, draft: str, documents: Documents
+    ) -> list[dict[str, Any]] | None:
+        """Return what the process finds; None if it takes too long or dies."""
         asked = json.dumps(
             {
                 "does": does,
@@ -97,7 +108,7 @@ class CheckProcess:
             if reply := self._child.ask(asked.encode(), times):
                 assert self._child.pid
                 self.used_s += cpu_time_s(self._child.pid) - before
-                return json.loads(reply)
+                return _found_in(json.loads(reply))
             self.used_s += times * self._cpu_s
             if time.monotonic() - started >= times * self._cpu_s:
                 break
@@ -107,6 +118,17 @@ class CheckProcess:
         """End the process, and with it a check that is running."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._child.close()
+
+
+def _found_in(reply: dict[str, Any]) -> list[dict[str, Any]]:
+    if "unavailable" in reply:
+        raise ValidatorUnavailable(reply["unavailable"])
+    if "failed" in reply:
+        failure = CheckFailed(reply["failed"])
+        failure.add_note(reply["at"])
+        raise failure
+    found: list[dict[str, Any]] = reply["found"]
+    return found
 
 
 def allowed_times(draft: str) -> float:

@@ -1,29 +1,32 @@
 """python -m workers.validators.check_process_main CPU_SECONDS: what `CheckProcess` runs.
 
-It answers each line of JSON with a line of JSON until its standard input ends: violations,
-corrections, or a string that says why the validator cannot run. It ignores Ctrl-C, which the
-terminal sends to every process of the group: its worker decides when it ends. It ends silently if
-the worker dies.
+It answers each line of JSON with a line of JSON until its standard input ends: what was found, why
+the validator cannot run, or how the check failed. It ends silently if the worker dies.
 """
 
 import json
 import logging
 import os
-import signal
 import sys
 from dataclasses import asdict
-from functools import lru_cache
+from functools import lru_cache, partial
+from traceback import format_exception
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
-from workers.children.child_process import OutOfTime, cpu_limit, limit_memory
+from workers.children.child_process import OutOfTime, answer_lines, cpu_limit
 from workers.text.edits import Edit
-from workers.validators import check_of, corrections, violations
+from workers.validators import check_of, corrections, said_of_check, violations
 from workers.validators.check_process import allowed_times, too_expensive
-from workers.validators.violation import ValidatorUnavailable, Violation
+from workers.validators.violation import (
+    CheckFailed,
+    Measurement,
+    ValidatorUnavailable,
+    Violation,
+)
 
 MEMORY_BYTES = 1 << 30
 IMPORT_S = 20.0
@@ -32,32 +35,31 @@ VALIDATOR: TypeAdapter[AnyValidator] = TypeAdapter(AnyValidator)
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    cpu_s = float(sys.argv[1])
-    limit_memory(MEMORY_BYTES)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for line in sys.stdin.buffer:
-        answer: list[dict[str, Any]] | str
-        try:
-            answer = [asdict(found) for found in _answer(line, cpu_s)]
-        except ValidatorUnavailable as failure:
-            answer = failure.detail
-        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
-        sys.stdout.buffer.flush()
+    answer_lines(partial(_answer, float(sys.argv[1])), MEMORY_BYTES)
 
 
-def _answer(line: bytes, cpu_s: float) -> tuple[Violation | Edit, ...]:
+def _answer(cpu_s: float, line: bytes) -> dict[str, Any]:
+    try:
+        return {"found": [asdict(found) for found in _found(line, cpu_s)]}
+    except ValidatorUnavailable as failure:
+        return {"unavailable": failure.detail}
+    except CheckFailed as failure:
+        return {"failed": str(failure), "at": "".join(format_exception(failure))}
+
+
+def _found(line: bytes, cpu_s: float) -> tuple[Violation | Measurement | Edit, ...]:
     request = json.loads(line)
     validator, draft = _parsed(request["validator"]), request["draft"]
     documents = [ContextDocument.model_construct(**fields) for fields in request["documents"]]
     # The seconds that a first import may take are not counted against a draft.
-    with cpu_limit(IMPORT_S):
+    with cpu_limit(IMPORT_S), said_of_check():
         check_of(validator.family(), validator.kind)
     fixes = request["does"] == "fix"
     try:
         with cpu_limit(cpu_s * allowed_times(draft)):
             if fixes:
-                return tuple(corrections(validator, draft))
-            return tuple(violations(validator, draft, documents))
+                return corrections(validator, draft)
+            return violations(validator, draft, documents)
     except (OutOfTime, MemoryError):
         return () if fixes else (too_expensive(validator.kind),)
 

@@ -1,6 +1,7 @@
 """The validators of a request: run in the order of their scopes, in this process or another."""
 
 import asyncio
+import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -24,16 +25,20 @@ from app.settings import Settings
 from app.store import open_signing
 from workers.outbound.guarded_client import EndpointClient, EndpointWaits, open_endpoints
 from workers.text.edits import Edit
-from workers.validators import Documents, start, violations
+from workers.validators import Documents, said_of_check, start, violations
 from workers.validators.check_process import CheckProcess, shared_check_process, too_expensive
 from workers.validators.sandbox import Sandbox, open_sandbox
 from workers.validators.violation import (
     HIDES_OTHERS,
+    CheckFailed,
     Measurement,
     ValidatorUnavailable,
     Violation,
     abbreviated,
+    sound,
 )
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -118,8 +123,8 @@ class RequestValidators:
             for finding in await self._check(source, validator, text, key):
                 if isinstance(finding, Violation):
                     findings.append(_finding(source, validator, finding))
-                else:
-                    scores.append(_score(validator, finding))
+                elif criterion := validator.counts_as():
+                    scores.append(_score(criterion.name, finding))
         return FindingsReply(
             findings=tuple(findings),
             scores=tuple(scores),
@@ -140,9 +145,17 @@ class RequestValidators:
                 continue
             # Not the quick one, in which a correction would be left out for want of time.
             process = self._check_process or shared_check_process(is_slow=True)
-            edits = await self._asked(process, key, process.fix, validator, text)
+            try:
+                edits = await self._asked(process, key, process.fix, validator, text)
+            except CheckFailed:
+                log.exception("a correction failed", extra={"step": f"{key}/{source}"})
+                continue
             changed, made = corrected_text(text, edits)
-            if made and not set(lacking(changed, self._locked)) - set(lacking(text, self._locked)):
+            if (
+                made
+                and changed.strip()
+                and not set(lacking(changed, self._locked)) - set(lacking(text, self._locked))
+            ):
                 shown = tuple(made[:MOST_CHANGES])
                 fix = FixMade(source=source, kind=validator.kind, count=len(made), changes=shown)
                 text, fixes = changed, [*fixes, fix]
@@ -151,22 +164,30 @@ class RequestValidators:
     async def _check(
         self, source: str, validator: AnyValidator, draft: str, key: str
     ) -> tuple[Violation | Measurement, ...]:
+        step = f"{key}/{source}"
         try:
-            if self._is_used_up(validator, draft):
-                return (_used_up(self._resources.check_cpu_s),)
-            if validator.needs:
-                step = f"{key}/{source}"
-                return await self._with(validator.needs, validator, draft, step)
-            if validator.is_quick(draft):
-                return tuple(violations(validator, draft, self._documents))
-            return await self._in_process(validator, draft, key)
+            return await self._found(validator, draft, step)
         except PatternError as error:
             return (Violation(str(error), "correct the pattern of the validator"),)
+        except CheckFailed as error:
+            log.exception("a check failed", extra={"step": step})
+            return (_broken(validator.kind, error),)
         except (ValidatorUnavailable, EndpointWaits) as error:
             if validator.on_fail is not OnFail.WARN:
                 raise
             message = f"the draft was not checked: {error.detail}"
             return (Violation(message, NOT_CHECKED, skipped=True),)
+
+    async def _found(
+        self, validator: AnyValidator, draft: str, step: str
+    ) -> tuple[Violation | Measurement, ...]:
+        if self._is_used_up(validator, draft):
+            return (_used_up(self._resources.check_cpu_s),)
+        if validator.needs:
+            return await self._with(validator.needs, validator, draft, step)
+        if validator.is_quick(draft):
+            return violations(validator, draft, self._documents)
+        return await self._in_process(validator, draft, step)
 
     def _is_used_up(self, validator: AnyValidator, draft: str) -> bool:
         uses_cpu = validator.needs is SANDBOX or not (validator.needs or validator.is_quick(draft))
@@ -212,10 +233,18 @@ class RequestValidators:
             raise ValidatorUnavailable(needed.missing)
         if isinstance(resource, Sandbox):
             resource = resource.counted(self._spend)
-        found: tuple[Violation | Measurement, ...] = await start(
-            validator, draft, self._documents, resource, step
-        )
-        return found
+        found = await start(validator, draft, self._documents, resource, step)
+        with said_of_check():
+            return tuple(sound(each, draft) for each in found)
+
+
+def _broken(kind: str, failure: CheckFailed) -> Violation:
+    return Violation(
+        f"could not be checked: the check of {kind} failed with {abbreviated(str(failure), 300)}",
+        "nothing in the draft: the operator of this server finds more in the worker's log",
+        weight=HIDES_OTHERS,
+        skipped=True,
+    )
 
 
 def _used_up(cpu_s: float) -> Violation:
@@ -271,10 +300,8 @@ def _change(old: str, new: str) -> TextChange:
     return TextChange(before=abbreviated(old[at:], SHOWN), after=abbreviated(new[at:], SHOWN))
 
 
-def _score(validator: AnyValidator, measured: Measurement) -> CriterionScore:
-    name = validator.counts_as()
-    assert name is not None  # it measures only if it counts
-    return CriterionScore(criterion=name.name, score=measured.score, reason=measured.reason)
+def _score(name: str, measured: Measurement) -> CriterionScore:
+    return CriterionScore(criterion=name, score=measured.score, reason=measured.reason)
 
 
 def _finding(source: str, validator: AnyValidator, violation: Violation) -> Finding:

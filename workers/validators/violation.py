@@ -1,7 +1,7 @@
 """Violations of a draft, and the error of a validator that cannot run."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.contract.drafts import draft_of
 
@@ -17,6 +17,9 @@ HIDES_OTHERS = MAX_VIOLATIONS + 1
 than that of all others together."""
 
 
+LONGEST = 4_000
+"""Characters of a message, a fix or a reason at most."""
+
 OTHER_FENCE = re.compile(
     r"\s*+(?P<fence>`{4,}+|~{3,}+)[^\n`]*\n(?P<body>.*?)\n?(?P=fence)\s*+", re.DOTALL
 )
@@ -29,6 +32,10 @@ class ValidatorUnavailable(Exception):
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
+
+
+class CheckFailed(Exception):
+    """A check raised what no check may, or gave what none may; the text says what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,27 @@ class Measurement:
 
     score: float
     reason: str
+
+
+def sound(found: object, draft: str) -> Violation | Measurement:
+    """Return what a check has found in a draft, its texts in a length and form that can be kept.
+
+    Raises TypeError or ValueError for what no check may give.
+    """
+    match found:
+        case Measurement(score, reason) if 0 <= score <= 1:
+            return replace(found, reason=_kept(reason))
+        case Measurement(score):
+            raise ValueError(f"a score is from 0 to 1, not {score!r}")
+        case Violation(span=(start, end)) if not 0 <= start <= end <= len(draft):
+            raise ValueError(f"the span {found.span} is not in the draft")
+        case Violation(message, fix):
+            return replace(found, message=_kept(message), fix=_kept(fix))
+    raise TypeError(f"a check gives Violation and Measurement, not {found!r}")
+
+
+def _kept(text: str) -> str:
+    return abbreviated(text.encode("utf-8", "replace").decode(), LONGEST)
 
 
 def abbreviated(text: str, most: int = 80) -> str:
