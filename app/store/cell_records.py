@@ -5,7 +5,7 @@ and of each tenant presets, endpoints and keys of providers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from hashlib import blake2b
 from uuid import uuid4
@@ -185,11 +185,11 @@ class CellRecords:
                 unfinished += await self.committer.execute("ZCARD", its)
         return workers, unfinished, listed
 
-    async def copy_from(self, source: "CellRecords", quotas: Awaitable[None]) -> None:
+    async def copy_from(self, source: "CellRecords", quotas: Callable[[], Awaitable[None]]) -> None:
         """Copy what cell 0 has; `quotas` copies those. The version comes last."""
         for name in (keys.API_KEYS, keys.CELLS):
             await self._write_hash(name, await source.committer.execute("HGETALL", name))
-        await quotas
+        await quotas()
         await self._copy_tenants(source)
         words = ("ZRANGE", keys.ENDED_SESSIONS, 0, -1, "WITHSCORES")
         ended = await source.committer.execute(*words)

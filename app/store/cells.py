@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random, sample
 from typing import Any, Self, TypeVar
 
@@ -396,7 +397,7 @@ class Cells:
         """Take a cell that answers as one that is there, once it has what cell 0 has."""
         try:
             if not is_current:
-                quotas = self.quotas.copy(number, self.roster)
+                quotas = partial(self.quotas.copy, number, self.roster)
                 await self._records[number].copy_from(self._records[0], quotas)
                 self._versions[number] = self._newest
         except (RedisError, OSError, TimeoutError) as error:

@@ -124,6 +124,28 @@ async def test_without_cell_0_keys_work_and_presets_are_read_and_nothing_of_them
         group.servers[0].revive()
 
 
+async def test_a_key_is_not_read_where_it_was_not_revoked_yet(group: CellGroup) -> None:
+    group.settings = group.settings.model_copy(update={"auth": "required"})
+    async with open_store(group.settings.in_cell(0), RefinementQueue("hone")) as store:
+        keyring = Keyring(store.access, group.settings)
+        kept, gone = [
+            await keyring.create(OPERATOR, KeyRequest(scopes=tuple(Scope))) for _ in range(2)
+        ]
+    with client_of(group, kept.key) as client:
+        of_gone = {"Authorization": f"Bearer {gone.key}"}
+        assert client.get(PATH, headers=of_gone).status_code == 200
+        os.kill(group.servers[1].pid, signal.SIGSTOP)
+        try:
+            assert eventually(lambda: client.get(PATH).headers.get("hone-cells-away") == "1")
+            assert client.delete(f"/v1/keys/{gone.id}").status_code == 204
+            group.servers[0].stop()
+        finally:
+            os.kill(group.servers[1].pid, signal.SIGCONT)
+        assert eventually(lambda: client.get(PATH).headers.get("hone-cells-away") == "0")
+        problem(client.get(PATH, headers=of_gone), 401, "unauthenticated")
+        group.servers[0].revive()
+
+
 def test_a_cell_that_a_process_does_not_know_gets_nothing_of_it(
     group: CellGroup, client: httpx.Client
 ) -> None:

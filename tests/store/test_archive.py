@@ -315,6 +315,22 @@ async def test_what_changes_while_it_is_archived_stays_in_redis(
     assert objects_of(directory, held.id) == []
 
 
+async def test_what_has_a_webhook_to_send_stays_in_redis(
+    settings: Settings, store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await succeeded(store, worker)
+    await pack_now(redis, worker, held.id)
+    await redis.hset(keys.DELIVERIES + held.id, "9", "{}")
+    await redis.zadd(keys.OUTBOX, {f"{held.id} 9": 1})
+    await redis.zadd(keys.TO_ARCHIVE, {held.id: 1})
+    assert worker.transfer
+    await worker.transfer.move_due()
+    assert not await is_archived(redis, held.id)
+    await redis.zrem(keys.OUTBOX, f"{held.id} 9")
+    await archive_now(redis, worker, held.id)
+    assert await is_archived(redis, held.id)
+
+
 class ArchivedMeanwhile:
     """Runs commands, and archives a record just before its summary is read."""
 
