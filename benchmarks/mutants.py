@@ -4,9 +4,9 @@ Each mutant is a copy of the checkout in which one operator, number, truth value
 the store, play or engine rooms is another (Python and Lua). It is found if a test fails, or if the
 tests hang. The tests that run the changed line in their own process are tried first, as pytest-cov
 noted them in one run without any change, then all tests of the room. With `--near` a sample of the
-former is tried and none of the latter; where no test runs the line so (a constant, Lua), a sample
-of those that run the rest of its file, or those of the nearest folder: a lower bound in a tenth of
-the time, to compare two states of the suite.
+former is tried and none of the latter; for a line that no test runs so, such as a constant, a
+sample of those that run the rest of its file. That is a lower bound: what it misses is to be tried
+with the others. Lua is always tried with all.
 `--long` runs those that take long, too, on the mutants that the suite for everybody has not found:
 what that suite lets through.
 """
@@ -264,7 +264,7 @@ def main() -> None:
             others = folders[room]
             if arguments.near:
                 near = (near or spread(chain.from_iterable(lines.values()), str(mutant)))[:SAMPLE]
-                others = [] if near else folders[room][:1]
+                others = [] if near else others
             if test := found_by(mutant, root, near, others, long=False):
                 quick += 1
                 print(f"found by {test}: {mutant}", flush=True)
