@@ -73,7 +73,7 @@ def test_the_model_that_checks_the_steps_sees_no_score_and_no_critique() -> None
     assert "quality" not in check.prompt.user
 
 
-WORDS = st.text("abc ,;\u00e4\t", min_size=1, max_size=15).filter(str.strip)
+WORDS = st.text("abc ,;\u00e4\t", min_size=1, max_size=15).map(str.strip).filter(bool)
 
 
 @given(
@@ -102,6 +102,13 @@ def test_steps_before_the_one_asked_for_are_dropped_from_the_reply() -> None:
     again = "1. Two and two are five!\n" + REDONE
     outcome = model(0.9, FAULTY, 0.9, RIGHT, writer=[FIRST, again]).play(reasoning())
     assert outcome.best.scored.draft.text == MENDED
+
+
+def test_redone_steps_end_their_lines_as_the_draft_does() -> None:
+    chain = FIRST.replace("\n", "\r\n")
+    played = model(0.5, FAULTY, 0.9, RIGHT, writer=[REDONE])
+    outcome = played.play(reasoning(draft=chain))
+    assert outcome.best.scored.draft.text == MENDED.replace("\n", "\r\n")
 
 
 def test_a_chain_without_a_fault_that_fails_otherwise_is_redone_from_step_one() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
+from typing import Self
 from unicodedata import is_normalized, normalize
 
 from app.contract.calls import AGAIN, AMENDED_AGAIN
@@ -372,7 +373,7 @@ async def heeded(task: Task, search: Search, judging: Judging = judge) -> None:
 async def _begun(task: Task, search: Search, first: First | None, revised: Revised) -> Draft:
     """Return a text that a person gave, else what a search begins with."""
     if (text := await search.given()) is not None:
-        return Draft(text, is_reply=False)
+        return Draft(text)
     if task.draft is not None and task.feedback is not None:
         unjudged = Scored(Draft(task.draft, spans=task.spans), None)
         draft = await revised(task, RevisionBase(unjudged, "", search.limits.threshold))
@@ -446,6 +447,11 @@ class WrittenText:
     text: str
     is_reply: bool
 
+    @classmethod
+    def of(cls, text: str, reply: ReplyReader) -> Self:
+        """Return the text that was read in a reply."""
+        return cls(text, draft_of(reply.raw) == text)
+
 
 async def write(task: Task) -> WrittenText:
     """Return a first text for a task."""
@@ -471,7 +477,7 @@ def written_in(reply: ReplyReader) -> WrittenText:
         text = in_place_of(base, text)
     if reply.asked.task.is_object:
         text = object_of(text, reply.asked.task)
-    return WrittenText(text, draft_of(reply.raw) == text)
+    return WrittenText.of(text, reply)
 
 
 def object_of(text: str, task: Task) -> str:
@@ -538,7 +544,7 @@ async def _wished(task: Task, search: Search, wish: RequestedRevision, revised: 
     """Return a reviewer's own text, or a revision of the draft they saw, their feedback first."""
     scored, reply = wish.of.scored, wish.reply
     if reply.draft is not None:
-        return Draft(reply.draft, wish.of.path, is_reply=False)
+        return Draft(reply.draft, wish.of.path)
     if reply.feedback is not None:
         scored = _with_feedback(scored, reply.feedback)
         if reply.spans:
@@ -630,7 +636,7 @@ def replaced(
     pieces: list[str] = []
     found: list[Span] = []
     at = length = 0
-    line_end = _usual_line_end(draft)
+    line_end = usual_line_end(draft)
     for span, text in zip(spans, texts, strict=True):
         before = draft[span.start : span.end]
         new = in_place_of(before, text.strip(), line_end)
@@ -686,7 +692,7 @@ def _least_indent(text: str) -> int:
 def _with_lines_of(before: str, after: str, line_end: str | None) -> str:
     """Return a text with the bytes of those lines that another has too."""
     ends = LINE_END.findall(before)
-    usual = line_end or max(dict.fromkeys(ends), key=ends.count, default=None)
+    usual = line_end or usual_line_end(before)
     if usual is None:
         return after
     is_plain = (
@@ -714,7 +720,7 @@ def _lines(text: str) -> list[tuple[str, str]]:
     return [(line.rstrip(" \t"), line[len(line.rstrip(" \t")) :] + end) for line, end in lines]
 
 
-def _usual_line_end(text: str) -> str | None:
+def usual_line_end(text: str) -> str | None:
     """Return how most lines of a text end, None if it has one line only."""
     found = Counter(LINE_END.findall(text)).most_common(1)
     return found[0][0] if found else None
@@ -779,7 +785,7 @@ def _with_line_ends_of(draft: str, edit: SearchReplace) -> SearchReplace:
     found = re.search(r"(?:\r\n?|\n)".join(lines), draft)
     if found is None or edit.search == edit.replace:
         return edit
-    usual = _usual_line_end(found[0]) or _usual_line_end(draft) or "\n"
+    usual = usual_line_end(found[0]) or usual_line_end(draft) or "\n"
     return SearchReplace(found[0], _with_lines_of(found[0], edit.replace, usual))
 
 

@@ -53,14 +53,14 @@ class Draft:
     """One version of the text; `parent` is the path of the iteration it was revised from.
 
     The path is relative to its own search; one that begins with `/` is relative to the outermost.
-    `is_reply` is false for a text that is neither the reply of its own step nor the client's, such
-    as joined parts: it is journaled with its judgement.
+    `is_reply` is true for the client's text and for one that the journal's readers find in the
+    reply of its own step. Any other, such as joined parts, is journaled with its judgement.
     """
 
     text: str
     parent: str | None = None
     asked: tuple[str, ...] = ()
-    is_reply: bool = True
+    is_reply: bool = False
     edits: EditsMade | None = None
     """How edits made it from its parent; None if it was not made by edits."""
     escape: Escape | None = None

@@ -154,7 +154,7 @@ async def _closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
     """
     text = last.best.scored.draft.text
     try:
-        draft = Draft(text, is_reply=False)
+        draft = Draft(text)
         outcome = await closing(informed(task, last.observed), whole, draft, last.reason)
         return replace(
             outcome,

@@ -16,7 +16,7 @@ async def critique(task: Task, limits: Limits, _plan: CritiqueStrategy) -> Outco
         raise ValueError("the critique strategy requires a draft")
     with Search.of(task, limits) as search:
         search.is_last = True
-        given = Draft(task.draft)
+        given = Draft(task.draft, is_reply=task.is_clients_draft)
         await search.judged(await within("iterations/0", judge(task, given)))
         await heeded(task, search)
         search.reason = search.decided or StopReason.COMPLETED

@@ -314,7 +314,7 @@ async def _long(task: Task, limits: Limits, plan: NestedStrategy) -> Outcome:
 
     with Search.of(task, limits) as whole:
         whole.ranking.prefers_latest = True  # summaries that are equal say nothing about revisions
-        given = Draft(task.draft or "")
+        given = Draft(task.draft or "", is_reply=task.is_clients_draft)
         await whole.judged(await within(whole.upcoming, judge(task, given, asked_before)))
         if whole.is_over:
             return replace(whole.outcome(), lesson=None)
@@ -464,7 +464,7 @@ async def _joined(
     observed = tuple(document for part in done for document in part.observed)
     known = [text for text in texts if text is not None]
     text = sections.joined(known) if sections else plan.separator.join(known)
-    draft = Draft(text, is_reply=False)
+    draft = Draft(text)
     reason = _reason(made, missing)
     try:
         outcome = await closing(informed(task, observed), whole, draft, reason, judging)

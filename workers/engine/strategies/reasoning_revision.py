@@ -15,7 +15,13 @@ from app.contract.strategies.reasoning import (
 )
 from workers.engine.asking import ask, question, text_in
 from workers.engine.calculator import Calculation, calculations_in
-from workers.engine.drafting import RevisionBase, kept_locked
+from workers.engine.drafting import (
+    RevisionBase,
+    WrittenText,
+    in_place_of,
+    kept_locked,
+    usual_line_end,
+)
 from workers.engine.judging import judge
 from workers.engine.moves import Draft, Scored
 from workers.engine.prompts import Reason, Redo, Task
@@ -57,8 +63,8 @@ class _EachStep(ReplyModel):
 async def reasoned(task: Task) -> Draft:
     """Write a first chain of steps."""
     asked = question("draft", "generator", Reason(task))
-    text = await ask(asked, _chained, UNREADABLE_STEPS)
-    return Draft(text)
+    written = await ask(asked, _chained, UNREADABLE_STEPS)
+    return Draft(written.text, is_reply=written.is_reply)
 
 
 async def judge_and_check(plan: ReasoningRevisionStrategy, task: Task, draft: Draft) -> Scored:
@@ -131,8 +137,9 @@ async def redone(task: Task, base: RevisionBase) -> Draft:
     first, kept = _kept(base.scored)
     prompt_request = Redo(task, kept, text[len(kept) :], first, failing, critique, base.tried)
     asked = question("revise", "generator", prompt_request)
-    new = kept + await ask(asked, _steps_from(first), UNREADABLE_STEPS)
-    draft = Draft(new, base.path, failing, is_reply=False)
+    steps = await ask(asked, _steps_from(first), UNREADABLE_STEPS)
+    new = kept + in_place_of(text[len(kept) :], steps, usual_line_end(text))
+    draft = Draft(new, base.path, failing)
     return kept_locked(task, text, draft)
 
 
@@ -168,12 +175,13 @@ def _fault(
     )
 
 
-def _chained(reply: ReplyReader) -> str:
+def _chained(reply: ReplyReader) -> WrittenText:
     text = text_in(reply)
     try:
-        return chain_of(text).text
+        chain_of(text)
     except NotAChain as error:
         raise Unreadable(str(error)) from None
+    return WrittenText.of(text, reply)
 
 
 def _steps_from(first: int) -> Callable[[ReplyReader], str]:

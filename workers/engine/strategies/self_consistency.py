@@ -334,7 +334,7 @@ async def solved(pattern: str | None, keep: Callable[[str], None], task: Task) -
     asked = question("draft", "generator", Solve(task, pattern))
     reasoning, text = await ask(asked, _reasoned_in, "empty_draft")
     keep(reasoning[-MOST_REASONING:])
-    return Draft(text, is_reply=False)
+    return Draft(text)
 
 
 def _reasoned_in(reply: ReplyReader) -> tuple[str, str]:
