@@ -54,6 +54,11 @@ FIRST = [
     ),
     first("Sure! Here is the text:", f"Sure! Here is the text:\n\n{TEXT}"),
     first(
+        "an offer that names no work, after a text that speaks to nobody",
+        "Sure, here are the steps:\n\n1. Open it.\n2. Read it.\n\nLet me know if you need more.",
+        "1. Open it.\n2. Read it.",
+    ),
+    first(
         "Certainly! Here's an explanation:",
         f"Certainly! Here's an explanation of the policy:\n\n{TEXT}",
     ),

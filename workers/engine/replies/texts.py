@@ -693,6 +693,7 @@ def _without_closing(text: str, asked: TextRequest, *, is_framed: bool) -> str:
             continue
         bare, is_remark = note.strip(BLANK), is_framed or split.re is RULE
         is_about = _is_note(bare) if is_remark else _is_about_revising(bare, asked)
+        is_about = is_about or (is_remark and _is_offer(bare, kept, asked))
         if asked.base is None and not is_framed and (name := NOTE.match(bare)):
             is_about = DID.match(bare, name.end()) is not None
         if (is_about or _is_mark(bare, asked)) and not asked.contains(note.strip()):
@@ -729,6 +730,13 @@ def _is_note(note: str) -> bool:
         return WORK.search(note) is not None and len(note) <= SHORT and "\n\n" not in note
     is_remark = any(pattern.match(note) for pattern in (NOTE, CHANGES, DID, THIS_VERSION))
     return is_remark and len(note) <= 3 * SHORT
+
+
+def _is_offer(note: str, text: str, asked: TextRequest) -> bool:
+    """Return whether a paragraph speaks to a reader whom the text before it does not."""
+    if asked.is_message or not OFFER.match(note) or len(note) > SHORT or "\n\n" in note:
+        return False
+    return PERSONAL_WORDS.search(note) is not None and not PERSONAL_WORDS.search(text)
 
 
 def _is_about_revising(note: str, asked: TextRequest) -> bool:
