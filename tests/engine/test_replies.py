@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,14 @@ from pydantic import ValidationError
 from app.contract.judgement import Criterion
 from tests.engine.engine_driver import driver_scoring, request
 from tests.engine.replies.article_table import article_table
-from tests.engine.replies.case import CRITERIA, DRAFT, Case, is_as_expected, outcome_of
+from tests.engine.replies.case import (
+    CRITERIA,
+    DRAFT,
+    Case,
+    Refuses,
+    is_as_expected,
+    outcome_of,
+)
 from tests.engine.replies.table import CASES, table
 from tests.engine.scripted_replies import replied
 from workers.engine.asking import text_in
@@ -129,6 +137,55 @@ def test_a_model_that_refuses_twice_fails_the_step_as_refused() -> None:
         model.play(request(max_iterations=1))
     assert failed.value.code == "model_refused"
     assert len(model.asked("generator")) == 2
+
+
+REFUSALS = [it for it in CASES if it.family == "refusal"]
+MAIL = "Dear Ms Lee,\n\nwe refund you within 14 days.\n\nKind regards\nSam"
+
+
+@pytest.mark.parametrize("base", [None, MAIL], ids=["first", "revision"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Write an e-mail to a customer about refunds.",
+        "Please answer the request of a customer; say what they would get.",
+        "Schreib einer Kundin eine Nachricht über ihre Anfrage, bei der wir nicht helfen können.",
+        "给客户写一封关于退款请求的邮件。",
+    ],
+)
+@pytest.mark.parametrize("case", REFUSALS, ids=lambda it: it.name)
+def test_a_refusal_is_no_message(case: Case, task: str, base: str | None) -> None:
+    assert outcome_of(replace(case, task=task, base=base)) == Refuses()
+
+
+HONEST = [
+    (
+        "Tell the customer in a chat that our shop has no refunds for gift cards.",
+        "I'm sorry, but I can't provide a refund for that: gift cards are final.",
+    ),
+    (
+        "Write an e-mail to Ms Lee: her parcel is late, we cannot say why.",
+        "Unfortunately, I am unable to help right now: your parcel is late.",
+    ),
+    ("Reply to this message: can you support our festival?", "Sorry, I can't support a festival."),
+    ("Schreib Anna eine Nachricht: Samstag geht nicht.", "Leider kann ich am Samstag nicht."),
+    ("给客户写一封邮件: 说明订单不能退款。", "很抱歉, 我们的订单不能退款。"),
+    ("Write one sentence that declines.", "I'm sorry, but I can't help with that."),
+    ("Write a one-line refusal for a chat.", "I'm sorry, but I can't help with that."),
+    ("Beantworte die E-Mail: Geld zurück?", "Leider können wir den Betrag nicht erstatten."),
+    ("Write an e-mail to Ms Lee.", "I'm sorry, but I can't help with that.\n\nKind regards\nSam"),
+    (
+        "Write an e-mail about the grant that was asked for.",
+        "I'm sorry, but I can't help with that.\n\nThe grant is given to students alone.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("task", "text"), HONEST)
+def test_a_message_that_says_no_to_what_the_task_names_is_a_text(task: str, text: str) -> None:
+    reply = replied(text, Write(Task(task, None, (), "482913")))
+    reply.is_again = True
+    assert reply.text() == text
 
 
 DECLINED = StepError("reply_refused", "the model refused: I would rather not.")

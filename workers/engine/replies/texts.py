@@ -786,11 +786,33 @@ SHORT = 500
 def is_refusal(text: str, asked: TextRequest) -> bool:
     """Return whether a reply is nothing but a known form of refusing to write.
 
-    A task that may ask for a refusal, and a reply with words of the draft, are content.
+    A task that may ask for a refusal, a reply with words of the draft, and a message that has a
+    sender or says no to what the given texts name are content.
     """
     if len(text) > SHORT or not REFUSALS.match(text.replace("’", "'")) or asked.is_about(DECLINING):
         return False
-    return not asked.is_message and not _shares_words(text, asked.base)
+    if asked.is_message and (A_SENDER.search(text) or _names_matter(text, asked)):
+        return False
+    return not _shares_words(text, asked.base)
+
+
+def _names_matter(text: str, asked: TextRequest) -> bool:
+    """Return whether a text has a word, by its beginning, that says what a given text is about."""
+    given = "\n".join(asked.texts).casefold()
+    return any(
+        word in given and word not in OF_ANY_MATTER for word in MATTER.findall(text.casefold())
+    )
+
+
+A_SENDER = re.compile(r"(?i)\n[^\n.!?。！？।؟]+\Z|\b(?:we|wir)\b|我们|弊社|当社|저희")
+"""A last line that is no sentence, as a signature is, or the "we" of a firm: a model says "I"."""
+MATTER = re.compile(
+    rf"(?=((?<![\w{ACCENTS}])[^\W\d_][\w{ACCENTS}]{{4}}"
+    r"|[\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}))"
+)
+"""The first five letters of words, and pairs of signs in scripts without spaces."""
+OF_ANY_MATTER = "\n".join(_READ["reply"][name] for name in ("refusals", "message", "any_matter"))
+"""Words that a refusal has whatever it is about."""
 
 
 def remark_in(text: str, asked: TextRequest) -> str | None:
