@@ -14,7 +14,14 @@ from redis.asyncio import Redis
 
 from app.contract.drafts import EXACT_MARK
 from app.store.redis.keys import WATCHED
-from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, improving, streamed
+from benchmarks.model_replies import (
+    AskedPrompt,
+    ModelServerReply,
+    between_marks,
+    chat,
+    improving,
+    streamed,
+)
 from tests.e2e.running_service import RunningService, frozen, running_service
 from tests.e2e.scripted_models import answering, key_of
 from tests.models.calls import RecordingBehaviour
@@ -154,7 +161,9 @@ async def test_without_such_a_watcher_no_reply_is_streamed(service: RunningServi
 
 async def test_who_comes_late_gets_the_text_from_its_beginning(service: RunningService) -> None:
     long = chat(" ".join(map(str, range(100_000))))  # it goes on whenever the other one comes
-    service.models.behaviour = answering(lambda key, _: long if key == REVISION else None)
+    service.models.behaviour = answering(
+        lambda key, asked: between_marks(long, asked) if key == REVISION else None
+    )
     with slow_words(service, 0.03):
         async with watched_from_its_start(service, max_iterations=2) as (refinement_id, first):
             sent = []
@@ -195,7 +204,9 @@ async def test_a_call_that_is_repeated_begins_its_text_anew(service: RunningServ
 async def test_a_text_is_shown_anew_when_its_worker_was_killed(tmp_path: Path) -> None:
     """The next claim is played in a child process, since the first one ended without a step."""
     text = chat(" ".join(map(str, range(1_000))))
-    async with running_service(tmp_path, lambda _: text, model_timeout_s=5) as service:
+    async with running_service(
+        tmp_path, lambda asked: between_marks(text, asked), model_timeout_s=5
+    ) as service:
         with slow_words(service, 0.02):
             async with watched_from_its_start(service) as (_, stream):
                 first = await _delta(stream)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from workers.engine.replies.texts import (
     NoText,
     TextRequest,
+    begun_in,
     doubt_in,
     flaw_in_text,
     settled,
@@ -55,6 +56,8 @@ PIECES = (
     ":",
     "。",
     "This version is shorter.",
+    "<text-482913>",
+    "</text-482913>",
     "Note: I kept it.",
 )
 TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=9).map("".join)
@@ -64,7 +67,8 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=9).map(
 def test_it_is_read_or_refused(
     reply: str, base: str | None, review: str | None, *, is_marked: bool
 ) -> None:
-    asked = TextRequest(task="Explain refunds.", base=base, review=review)
+    asked = TextRequest(task="Explain refunds.", base=base, review=review, mark="482913")
+    begun_in(reply, asked)
     with suppress(NoText):
         read = text_of(reply, asked)
         for text in (read, unframed(read, asked)):

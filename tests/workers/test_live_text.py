@@ -1,69 +1,92 @@
 """What is published of texts under way: what has grown, in turns, without thinking."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from app.contract.drafts import marks
 from app.store.live_texts import LiveTexts, encode_piece
 from app.store.wakeups import ChangeSignal
 from tests.waiting import TIMEOUT_S
-from workers.play.executor import TextPublisher, visible_text
+from workers.engine.prompts import Task, Write
+from workers.engine.replies.reader import ReplyReader
+from workers.play.executor import TextPublisher
 
 WATCHED = {"ref_1": False}
 
 
+TEXT = "Dear customer,\n\nwe refund <b>you</b> within 14 days.\n\nKind regards"
+OPENS, CLOSES = marks("482913")
+MARKED = f"{OPENS}\n{TEXT}\n{CLOSES}"
+FORMS = {
+    "marks": MARKED,
+    "words around them": f"Sure!\n{MARKED}\nLet me know.",
+    "no last mark yet": f"{OPENS}\n{TEXT}",
+    "line ends of Windows": MARKED.replace("\n", "\r\n"),
+    "an indent, and line ends of Windows": f"{OPENS}\n  {TEXT}\n{CLOSES}".replace("\n", "\r\n"),
+    "a byte order mark": f"\ufeff{MARKED}",
+    "a byte order mark inside": f"{OPENS}\n\ufeff{TEXT}\n{CLOSES}",
+    "blanks": f"{OPENS}\n \n {TEXT}  \n\n{CLOSES}\n",
+    "thinking": f"<think>Hm, {MARKED}?</think>\n{MARKED}",
+    "thinking without its first tag": f"Hm.\n</think>\n{MARKED}",
+    "thinking inside": f"{OPENS}\n<think>Hm, hm, hm, hm.</think>\n{TEXT}\n{CLOSES}",
+    "reasoning inside": f"{OPENS}<reasoning>Hm, hm, hm.</reasoning>{TEXT}{CLOSES}",
+    "nested thinking inside": f"{OPENS}<think>A <think>B</think> C</think> {TEXT}{CLOSES}",
+    "thinking within the text": f"{OPENS}\n{TEXT}\n<think>Hm.</think>\nSam\n{CLOSES}",
+    "brackets": f"{OPENS}\n[THINK]Hm, hm, hm.[/THINK]{TEXT}\n{CLOSES}",
+    "a fence": f"```\n{MARKED}\n```",
+    "a fence inside": f"{OPENS}\n```markdown\n{TEXT}\n```\n{CLOSES}",
+    "code at the start": f"{OPENS}\n```py\nx = 1\n```\n\n{TEXT}\n{CLOSES}",
+    "bold marks": f"**{OPENS}**\n{TEXT}\n**{CLOSES}**",
+    "escaped marks": MARKED.replace("<", "&lt;").replace(">", "&gt;"),
+    "another number": MARKED.replace("482913", "482914"),
+    "marks in a sentence": f"It stands between {OPENS} and {CLOSES}:\n\n{MARKED}",
+    "a repetition": f"{MARKED}\n{MARKED}",
+    "a tag at the start": f"{OPENS}\n<p>{TEXT}</p>\n{CLOSES}",
+    "a link at the start": f"{OPENS}\n[We](https://example.com) say: {TEXT}\n{CLOSES}",
+    "tokens": f"{OPENS}\n<|channel|>final<|message|>{TEXT}\n{CLOSES}<|im_end|>",
+    "no marks": f"Sure, here is the text:\n\n{TEXT}\n\nLet me know if you want changes.",
+    "an object": json.dumps({"text": MARKED}),
+}
+HELD = {"a fence inside", "code at the start", "tokens", "no marks", "an object"}
+"""Forms of which nothing is certain before the end."""
+
+
+ASKED = Write(Task("Write about refunds.", None, (), "abcdefgh"))
+
+
+def begun(reply: str) -> str:
+    return ReplyReader(reply, ASKED, mark="482913").begun()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_what_is_shown_of_a_reply_only_grows_into_its_text(form: str, size: int) -> None:
+    reply = FORMS[form]
+    parts = [begun(reply[:end]) for end in range(0, len(reply) + size, size)]
+    shown = ["", *filter(None, parts)]
+    assert all(after.startswith(before) for before, after in pairwise(shown))
+    closed = f"{reply}\n{CLOSES}" if form == "no last mark yet" else reply
+    read = ReplyReader(closed, ASKED, mark="482913", is_again=True)
+    assert read.text().startswith(shown[-1])
+    assert (shown[-1] == "") is (form in HELD)
+    assert form in HELD or any(0 < len(part) < len(TEXT) for part in shown)
+
+
 @pytest.mark.parametrize(
-    ("text", "visible"),
+    ("reply", "shown"),
     [
-        ("Dear customer", "Dear customer"),
-        ("<think>Hm. A <b> tag", ""),
-        ("\n<think>Hm.</think>\n\nDear", "Dear"),
-        ("<thinking>Hm.</thinking>Dear", "Dear"),
-        ("Hm, so I write.\n</think>\nDear", "Dear"),
-        ("<thi", ""),
-        ("1 < 2", "1 < 2"),
-        ("Use <b>bold</b> text", "Use <b>bold</b> text"),
-        ("Dear </thin", "Dear "),
+        ("Let us see. It follows.", ""),
+        ("<think>{}</think>{", ""),
+        (' {"days": 14, ', '{"days": 14,'),
     ],
 )
-def test_thinking_is_withheld(text: str, visible: str) -> None:
-    assert visible_text(text) == visible
-
-
-MARKED = "Sure!\n<text-482913>\nDear customer.\n</text-482913>\nBye."
-
-
-@pytest.mark.parametrize(
-    ("text", "visible"),
-    [
-        ("Sure!", ""),
-        ("Sure!\n<text-48", ""),
-        ("Sure!\n<text-482913>\nDear", "Dear"),
-        ("<think>Hm.</think><text-482913>Dear <b>c</b>", "Dear <b>c</b>"),
-        ("<text-482913>\nDear customer.\n</te", "Dear customer."),
-        ("<text-482913>\nDear customer.\n</text-482913", "Dear customer."),
-        (MARKED, "Dear customer."),
-        ("**<text-482913>**\nDear customer.\n**</tex", "Dear customer."),
-        ("&lt;text-482913&gt;\nDear customer.\n&lt;/text-482913&g", "Dear customer."),
-        ("Between <text-482913> and </text-482913>:\n<text-482913>Dear", "Dear"),
-        (f"{MARKED}\nBetween <text-482913> and </text-482913>.", "Dear customer."),
-        ("<text-482914>\nDear customer.\n</text-482914>\nBye.", "Dear customer."),
-        ("<text-482913>\nIt ends at </think> and goes on.", "It ends at </think> and goes on."),
-        ("Dear customer.\n</text-482913>\nBye.", "Dear customer."),
-        ("Dear " * 40, ""),
-        ("Dear " * 41, "Dear " * 41),
-    ],
-)
-def test_only_what_stands_between_the_marks_is_shown(text: str, visible: str) -> None:
-    assert visible_text(text, "482913") == visible
-
-
-def test_what_is_shown_of_a_marked_text_only_grows() -> None:
-    parts = [visible_text(MARKED[:end], "482913") for end in range(len(MARKED) + 1)]
-    assert all(after.startswith(before) for before, after in pairwise(parts))
+def test_of_a_reply_without_marks_an_object_is_shown(reply: str, shown: str) -> None:
+    assert ReplyReader(reply, ASKED).begun() == shown
 
 
 class Channel:

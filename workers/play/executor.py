@@ -7,14 +7,12 @@ asked for them, and the request lets them be stored.
 
 The texts that models are writing are published while clients watch them. Without watchers nothing
 is sent and no timer runs. Ten times a second at most, one text of a refinement that has grown is
-published; several side by side take turns. Thinking is withheld, and so is what stands outside of
-the marks that a text was asked for between.
+published; several side by side take turns. The reader of replies says what is certain of each.
 """
 
 import asyncio
 import json
 import logging
-import re
 from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -43,9 +41,9 @@ from app.contract.waiting import in_words, own_key_name
 from app.telemetry import TraceSpan, current_span
 from app.telemetry.metrics import count_call
 from app.telemetry.traces import Attribute, Attributes
+from workers.engine.asking import reply_reader
 from workers.engine.moves import Ask, Call, Check, StepMove, ToolResult, about
-from workers.engine.replies.reader import ReplyReader, Unreadable
-from workers.engine.replies.texts import begun_in, without_half_a_mark
+from workers.engine.replies.reader import Unreadable
 from workers.models.port import (
     ModelCall,
     ModelCaller,
@@ -252,37 +250,15 @@ PUBLISHED_EVERY_S = 0.1
 WATCHED_FOR_S = 15.0
 """How long an announcement counts: three times as long as the API takes to repeat it."""
 
-THINKING = re.compile(r"\A\s*<(think|thinking|reasoning|thought)>.*?(</\1>\s*|\Z)", re.DOTALL)
-THOUGHT = re.compile(r"\A.*</(?:think|thinking|reasoning|thought)>\s*", re.DOTALL)
-HALF_A_TAG = re.compile(r"<(?:/?[a-z]{0,9})?\Z")
-UNMARKED_AFTER = 200
-"""Characters without a mark after which a model is taken for one that writes none."""
-
 Publish = Callable[[str, str, int, str | None], "asyncio.Future[Any]"]
 """Sends a piece: id, key, offset, and the text from there, or None at the end of the step."""
-
-
-def visible_text(text: str, mark: str | None = None) -> str:
-    """Return a text without what its model thought, and without the beginning of a tag at its end.
-
-    A closing tag alone ends thinking too: some servers leave the opening one in the prompt. Of a
-    text that was asked for between marks, only what stands there is shown.
-    """
-    is_tagged = "<" in text
-    bare = THINKING.sub("", text) if is_tagged else text
-    if mark is not None and (inside := begun_in(bare, mark)) is not None:
-        return inside
-    bare = THOUGHT.sub("", bare) if is_tagged else bare
-    if mark is None:
-        return HALF_A_TAG.sub("", bare)
-    return without_half_a_mark(bare) if len(bare) > UNMARKED_AFTER else ""
 
 
 class PublishedText:
     """The text of one call, and what was published of it: until its context ends."""
 
     def __init__(
-        self, publisher: "TextPublisher", refinement_id: str, key: str, mark: str | None
+        self, publisher: "TextPublisher", refinement_id: str, key: str, begun: Callable[[str], str]
     ) -> None:
         self.sent = ""
         self.is_known = False
@@ -290,7 +266,7 @@ class PublishedText:
         self._publisher = publisher
         self._refinement_id = refinement_id
         self._key = key
-        self._mark = mark
+        self._begun = begun
         self._text: Callable[[], str] = str
 
     @property
@@ -312,12 +288,12 @@ class PublishedText:
         self._publisher.schedule(self._refinement_id)
 
     def news(self) -> tuple[int, str] | None:
-        """Return offset and text of what is new, None if nothing is."""
-        now = visible_text(self._text(), self._mark)
-        if not now.startswith(self.sent):
+        """Return offset and text of what is new, None if nothing is, or nothing is certain now."""
+        now = self._begun(self._text())
+        if now and not now.startswith(self.sent):
             self.sent = ""
         offset = len(self.sent)
-        if offset == len(now):
+        if offset >= len(now):
             return None
         self.sent, self.is_known = now, True
         return offset, now[offset:]
@@ -347,13 +323,15 @@ class TextPublisher:
                 text.sent = ""
             self.schedule(refinement_id)
 
-    def writing(self, refinement_id: str, key: str, mark: str | None = None) -> PublishedText:
+    def writing(
+        self, refinement_id: str, key: str, begun: Callable[[str], str] = str
+    ) -> PublishedText:
         """Publish the text that is followed in its context, if somebody watches.
 
-        `mark` is the number of the marks between which it was asked for.
+        `begun` returns what is certain of a reply that is being written.
         Where the call fails it is taken back; else the event of its step ends it.
         """
-        return PublishedText(self, refinement_id, key, mark)
+        return PublishedText(self, refinement_id, key, begun)
 
     def started(self, refinement_id: str, key: str, text: PublishedText) -> None:
         """Learn that a text is being written from now on."""
@@ -555,7 +533,9 @@ class StepExecutor:
         is_text = is_text and move.role == "generator" and not move.prepares
         if self.texts is None or not is_text:
             return nullcontext()
-        return self.texts.writing(self.refinement_id, move.path, move.prompt.mark)
+        return self.texts.writing(
+            self.refinement_id, move.path, lambda reply: reply_reader(move, reply).begun()
+        )
 
 
 MOST_TOLD = 500
@@ -564,7 +544,7 @@ MOST_TOLD = 500
 
 def dropped_in(move: Ask, text: str) -> tuple[Caveat, ...]:
     """Return what the strategy will drop of a reply; nothing of one that it cannot read."""
-    reply = ReplyReader(text, move.prompt_request, mark=move.prompt.mark)
+    reply = reply_reader(move, text)
     try:
         if move.read is not None:
             move.read(reply)

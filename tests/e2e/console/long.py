@@ -21,7 +21,14 @@ from typing import Any
 from playwright.async_api import Browser, CDPSession, Page, async_playwright
 
 from app.cli.processes import url_of
-from benchmarks.model_replies import CRITERIA, AskedPrompt, ModelServerReply, chat, streamed
+from benchmarks.model_replies import (
+    CRITERIA,
+    AskedPrompt,
+    ModelServerReply,
+    between_marks,
+    chat,
+    streamed,
+)
 from tests.e2e.conftest import FLAGS, NAMES
 from tests.e2e.console.conftest import DESKTOP
 from tests.e2e.running_service import RunningService, running_service
@@ -78,7 +85,7 @@ def writing(asked: AskedPrompt) -> ModelServerReply:
     if b'"response_format"' in asked.body or b"You judge" in asked.body:
         found = CRITERIA.search(asked.body)
         return chat(verdict(latest, json.loads(found[1]) if found else ["quality"]))
-    reply = streamed(chat(long_draft(latest + 1)), asked)
+    reply = streamed(between_marks(chat(long_draft(latest + 1)), asked), asked)
     size = -(-len(reply.pieces) // PIECES)
     pieces = [b"".join(reply.pieces[at : at + size]) for at in range(0, len(reply.pieces), size)]
     return replace(reply, pieces=tuple(pieces), every_s=EVERY_S)

@@ -38,6 +38,7 @@ from workers.engine.replies.texts import (
     NoText,
     TextRequest,
     Unfinished,
+    begun_in,
     doubt_in,
     flaw_in_text,
     is_refusal,
@@ -179,6 +180,16 @@ class ReplyReader:
         is_apart = said is not None or _is_fence(self.raw)
         text = _text(said or self.raw, given, is_again=self.is_again, is_apart=is_apart)
         return _not_empty(text)
+
+    def begun(self) -> str:
+        """Return what is certain of the text of a reply that is still being written.
+
+        Nothing is of a text without marks, unless it is an object.
+        """
+        said = self.raw.lstrip("\ufeff").strip()
+        if self.mark is None:
+            return said if said.startswith("{") else ""
+        return "" if said.startswith(("{", '"')) else begun_in(said, self._given)
 
     def passage(self, said: str, passage: str, draft: str, name: str) -> str:
         """Return the text that a reply has for a passage of a draft, read as a draft is.

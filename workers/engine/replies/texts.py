@@ -197,6 +197,10 @@ HALF_A_MARK = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """The end of a text that may be the beginning of a mark."""
+UNDECIDED = re.compile(
+    r"\A(?:<[^>\n]*\Z|<\||\[[^\]\n]{0,6}\Z|◁[^▷\n]{0,6}\Z|[`~]{1,2}\Z|`{3}|~{3})"
+)
+"""How a text begins that may be thinking or in a code fence."""
 SIGNS_OF_A_LINE = frozenset(" \t#>")
 """Signs in front of a mark that may be parts of it."""
 MOST_SHORTER = 4
@@ -245,38 +249,6 @@ def without_marks(text: str, number: str) -> str:
     if found and all(mark["slash"] for mark in found) and text[: found[0].start()].strip():
         text = text[: found[0].start()]
     return A_MARK.sub(lambda mark: "" if mark["number"] == number else mark[0], text)
-
-
-def begun_in(reply: str, number: str) -> str | None:
-    """Return the text of a reply that is being written, None before it begins.
-
-    The text ends at its last mark, or before what may become one. Words that are mentioned between
-    two marks are no text. A reply that begins with a mark of another number has that one.
-    """
-    if other := EXACT_MARK.match(reply.lstrip()):
-        number = other["number"]
-    begun: int | None = None
-    found = [mark for mark in A_MARK.finditer(reply) if mark["number"] == number]
-    for mark in found:
-        is_long = mark.start() - (begun or 0) > LONGEST_MENTION
-        if not mark["slash"] and (begun is None or not is_long):
-            begun = mark.end()
-        elif is_long and (begun is not None or mark is found[0]):
-            return _without_line_ends(reply[begun or 0 : mark.start()])
-        elif mark["slash"]:
-            begun = None
-    if begun is None:
-        return "" if found else None
-    return _without_line_ends(without_half_a_mark(reply[begun:]))
-
-
-def without_half_a_mark(text: str) -> str:
-    """Return a text without what may become a mark at its end."""
-    return HALF_A_MARK.sub("", text)
-
-
-def _without_line_ends(text: str) -> str:
-    return text.lstrip("\r\n").removesuffix("\n").removesuffix("\r")
 
 
 def has_marks(text: str) -> bool:
@@ -349,6 +321,32 @@ def marked_text(reply: str, asked: TextRequest) -> str | None:
     `NoText` for more than one text or for nothing but thinking, `Unfinished` where the last mark is
     missing.
     """
+    text = _inside_marks(reply, asked)
+    return None if text is None else _with_indent(_without_fence(text, asked), reply, asked)
+
+
+def begun_in(reply: str, asked: TextRequest) -> str:
+    """Return what is certain of the text between marks in a reply that is still being written.
+
+    The text is read as if its last mark came next. Held back are what may become a mark, a text of
+    few words, which may be a mention of the marks, and one that begins as thinking or a code fence
+    does: what follows decides whether that stays.
+    """
+    if asked.mark is None or len(OPENED.findall(reply)) > len(CLOSED.findall(reply)):
+        return ""
+    text = None
+    with suppress(NoText):
+        try:
+            text = _inside_marks(reply, asked)
+        except Unfinished:
+            text = _inside_marks(f"{reply}\n{marks(asked.mark)[1]}", asked)
+    text = HALF_A_MARK.sub("", text or "").rstrip(BLANK)
+    is_certain = len(text) > LONGEST_MENTION and not UNDECIDED.match(text)
+    return _with_indent(text, reply, asked) if is_certain else ""
+
+
+def _inside_marks(reply: str, asked: TextRequest) -> str | None:
+    """Return the text between the marks of a reply with a code fence around it, if it has one."""
     if asked.mark is None or "text" not in reply:
         return None
     try:
@@ -362,9 +360,7 @@ def marked_text(reply: str, asked: TextRequest) -> str | None:
     if not texts:
         return None
     text = without_marks(texts[0], asked.mark).strip(BLANK)
-    if OPENED.match(text):
-        text = without_thinking(text, asked)
-    return _with_indent(_without_fence(text, asked), reply)
+    return without_thinking(text, asked) if OPENED.match(text) else text
 
 
 def _between_marks(said: str, mark: str, asked: TextRequest) -> list[str]:
@@ -404,11 +400,12 @@ def text_of(reply: str, asked: TextRequest) -> str:
         text = without_quotes(text, asked, is_framed=is_framed).strip(BLANK)
         if text == before:
             break
-    return _with_indent(text, reply)
+    return _with_indent(text, reply, asked)
 
 
-def _with_indent(text: str, reply: str) -> str:
+def _with_indent(text: str, reply: str, asked: TextRequest) -> str:
     """Return a text with the indent of its first line; one space is a manner of models."""
+    reply = _with_line_ends(reply, asked)
     if reply.startswith(text):
         return text
     at = reply.rfind(text)
