@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from random import Random
@@ -137,6 +138,7 @@ async def _shared(
             **members[0],
             **of_all,
             "cells": cells,
+            "readers": Counter(),
             "settings": settings,
             "directory": directory,
             "metering": metering,

@@ -1,6 +1,7 @@
 """The routes under `/openai/v1`: chat completions, responses, and presets as models."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from app.contract.judgement import OnFail
 from app.contract.overlays import Overlay, Preset, RequestLayer
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
+from app.contract.status import Status
 from app.openai.answers import (
     FIRST_DRAFT,
     MUST_PASS,
@@ -54,6 +56,9 @@ RETRIES = "x-stainless-retry-count"
 
 REPEATED_WITHIN = timedelta(hours=1)
 """Age up to which a refinement may be that of a repeated request; a library waits 10 minutes."""
+
+CALLED_OFF = Status.CANCELING, Status.CANCELED
+"""What a stream that closes leaves behind: no answer to its repetition, which begins anew."""
 
 openai = APIRouter(prefix=OPENAI, include_in_schema=False)
 
@@ -115,6 +120,9 @@ async def _answered(
         begun = await _repeated(request, receiver, digest)
         begun = begun or await _submitted(request, asked, digest, key, receiver)
         refinement_id = begun.snapshot.id
+        readers: Counter[str] = request.scope["state"]["readers"]
+        readers[refinement_id] += 1
+        counted.callback(_leave, readers, refinement_id)
         enter_cell_of(request.scope["state"], refinement_id)
         watching: Watching = request.scope["state"]["watching"]
         form = form_of(refinement_id, int(begun.snapshot.created_at.timestamp()), asked)
@@ -124,7 +132,13 @@ async def _answered(
         deltas = begun.growing is not None
         feed = await watching.follow(receiver.tenant, refinement_id, 0, deltas=deltas)
         assert feed is not None  # its first event follows 0
-        return AnswerStream(feed, counted.pop_all().aclose, begun, form, asked, receiver)
+        return AnswerStream(feed, counted.pop_all().aclose, begun, form, asked, receiver, readers)
+
+
+def _leave(readers: Counter[str], refinement_id: str) -> None:
+    readers[refinement_id] -= 1
+    if not readers[refinement_id]:
+        del readers[refinement_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +146,6 @@ class Begun:
     """The refinement of a request."""
 
     snapshot: Snapshot
-    is_own: bool = False
-    """Whether this request has begun it, and no earlier one."""
     growing: GrowingAnswer | None = None
     """The draft that can be sent while it is written, if there can be no other."""
 
@@ -143,9 +155,12 @@ async def _repeated(request: Request, receiver: Receiver, digest: str) -> Begun 
     if request.headers.get(RETRIES, "0") == "0":
         return None
     found = {BODY_SHA256: digest}
-    page = await receiver.cells.page(receiver.tenant, metadata=found, limit=1)
+    page = await receiver.cells.page(receiver.tenant, metadata=found)
     since = datetime.now(UTC) - REPEATED_WITHIN
-    return next((Begun(snapshot) for snapshot in page.data if snapshot.created_at > since), None)
+    for snapshot in page.data:
+        if snapshot.created_at > since and snapshot.status not in CALLED_OFF:
+            return Begun(snapshot)
+    return None
 
 
 async def _submitted(
@@ -168,10 +183,13 @@ async def _submitted(
         _require_no_review(wanted)
         api_key = state["caller"].key_id
         done = await service.submit(ClientRequest(tenant, wanted, digest, key, api_key))
+        while done.replayed and done.snapshot.status in CALLED_OFF:
+            key = sha256(f"{key} {done.snapshot.id}".encode()).hexdigest()
+            done = await service.submit(ClientRequest(tenant, wanted, digest, key, api_key))
     except InvalidRequest as refused:
         raise asked.blamed(overlay.blamed(refused)) from None
     growing = GrowingAnswer() if _is_only_draft(wanted, asked) else None
-    return Begun(done.snapshot, not done.replayed, growing)
+    return Begun(done.snapshot, growing)
 
 
 def _require_no_review(wanted: RefinementRequest) -> None:
@@ -233,7 +251,8 @@ def _whole(ended: Snapshot, form: AnswerForm, asked: Asked, receiver: Receiver) 
 class AnswerStream(EventStream):
     """Sends the answer once it is known, and a comment for everything that happens before.
 
-    If the client disconnects before the end, the refinement is canceled: nobody reads on.
+    The refinement is canceled if its last reader disconnects before the end. `readers` counts
+    those of this process.
     """
 
     def __init__(
@@ -244,6 +263,7 @@ class AnswerStream(EventStream):
         form: AnswerForm,
         asked: Asked,
         receiver: Receiver,
+        readers: Counter[str],
     ) -> None:
         refinement_id = begun.snapshot.id
 
@@ -257,13 +277,14 @@ class AnswerStream(EventStream):
         self._opening = form.opening()
         self._asked = asked
         self._receiver = receiver
+        self._readers = readers
         self._is_over = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer; cancel a refinement of its own that the client does not wait for."""
+        """Send the answer; cancel a refinement that no client waits for any more."""
         await super().__call__(scope, receive, send)
-        if self._begun.is_own and not self._is_over:
-            refinement_id, tenant = self._begun.snapshot.id, self._receiver.tenant
+        refinement_id, tenant = self._begun.snapshot.id, self._receiver.tenant
+        if not self._is_over and refinement_id not in self._readers:
             with suppress(HoneError):
                 store = self._receiver.cells.store_of(refinement_id)
                 await store.cancel(tenant, refinement_id, None, None)

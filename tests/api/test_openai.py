@@ -149,6 +149,40 @@ async def test_a_client_that_leaves_is_waited_for_unless_it_reads_a_stream(
     assert (await api.get(f"/v1/refinements/{whole}")).json()["status"] == "queued"
 
 
+@pytest.mark.parametrize("again", [AGAIN, {"Idempotency-Key": "one"}])
+async def test_what_ended_with_its_stream_answers_no_repetition(
+    api: httpx.AsyncClient, worker: WorkerStore, again: dict[str, str]
+) -> None:
+    body = {**BODY, "stream": True}
+    async with api.stream("POST", CHAT, json=body, headers=again) as response:
+        left = response.headers["location"]
+    await api.get(left, params={"wait": 60})
+    posted = api.post(CHAT, json=body, headers=again)
+    answer, begun = await asyncio.gather(posted, refined(api, worker))
+    assert (await api.get(left)).json()["status"] == "canceled"
+    assert chunks(answer)[-1]["hone"]["outcome"] == "passed"
+    third = await api.post(CHAT, json=body, headers=again)
+    assert third.headers["location"].endswith(begun)
+
+
+async def test_a_stream_that_closes_leaves_the_refinement_to_others_and_the_last_cancels_it(
+    api: httpx.AsyncClient, worker: WorkerStore
+) -> None:
+    body, key = {**BODY, "stream": True}, {"Idempotency-Key": "one"}
+    async with api.stream("POST", CHAT, json=body, headers=key) as second:
+        lines = second.aiter_lines()
+        await anext(lines)
+        async with api.stream("POST", CHAT, json=body, headers=key) as first:
+            assert first.headers["location"] == second.headers["location"]
+        manual = await ManualWorker.claim(worker, await first_listed(api, status="queued"))
+        await manual.judge(0, DRAFT, 0.4)
+        async for line in lines:  # of the draft that was judged after the other one has closed
+            if line.startswith(":"):
+                break
+        assert (await api.get(second.headers["location"])).json()["status"] == "running"
+    assert second.headers["location"].endswith(await first_listed(api, status="canceling"))
+
+
 async def test_a_draft_that_no_other_can_replace_is_sent_while_it_is_written(
     keyed_api: httpx.AsyncClient, keyed_worker: WorkerStore
 ) -> None:
