@@ -171,6 +171,10 @@ def without_text(caveats: Iterable[Caveat]) -> tuple[str, ...]:
     return tuple(caveat.path for caveat in caveats if caveat.code == TEXT_MISSING)
 
 
+WHOLE = ("iterations/", "reviews/")
+"""Paths of drafts that are judged as a whole; other drafts are judged as a part of the work."""
+
+
 class RefinementOutcome(StrEnum):
     """The outcome of a refinement that has ended; `docs/endings.md` has the table."""
 
@@ -241,7 +245,8 @@ class OutcomeReason:
     threshold: float
     max_iterations: int
     score: float | None = None
-    is_judged: bool = False
+    path: str | None = None
+    """That of the best draft."""
     drafts_since_highest: int = 0
     lacks: str = ""
     """What keeps the best draft from passing; empty also once the text is erased."""
@@ -270,8 +275,10 @@ class OutcomeReason:
         return self.lacks or low
 
     def _by_then(self) -> str:
-        if not self.is_judged:
+        if self.path is None:
             return " before a draft was judged"
+        if not self.path.startswith(WHOLE):  # the threshold is not that of its criteria
+            return f"; the best draft by then, {self.path}, {_scored(self.score)}"
         return f"; the best draft by then {_scored(self.score)}; {self._threshold()}"
 
     def _threshold(self) -> str:

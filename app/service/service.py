@@ -43,7 +43,7 @@ from app.contract.requests import RefinementRequest, default_grounding
 from app.contract.reviews import ReviewDecision
 from app.contract.sections import LONGEST_PART
 from app.contract.snapshot import ContinuedFrom, Diff, Iteration, Result, Snapshot, SnapshotPage
-from app.contract.status import TERMINAL, Status
+from app.contract.status import TERMINAL, WHOLE, Status
 from app.contract.strategies.loops import DEFAULT
 from app.service.admission import Admission, Admitted, Selection, called_seats
 from app.service.estimates import estimated
@@ -183,8 +183,6 @@ async def _beginning_with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIter
         yield piece
 
 
-AS_A_WHOLE = ("iterations/", "reviews/")
-"""What the paths of drafts of the whole text begin with."""
 STANDING = TERMINAL | {Status.PAUSED}
 """Statuses in which nothing more happens without a client: a wait ends."""
 
@@ -433,7 +431,7 @@ class Service:
         locked = locked_in_order(request.draft, request.locked_texts)
         now = await self._store.snapshot(tenant, refinement_id)
         pending = next(iter(review.may_mean(now.reviews)), None)
-        if locked and pending and pending.path and not pending.path.startswith(AS_A_WHOLE):
+        if locked and pending and pending.path and not pending.path.startswith(WHOLE):
             found = await self.iterations(tenant, refinement_id, None)
             seen = "".join(iteration.draft for iteration in found if iteration.path == pending.path)
             locked = tuple(text for text in locked if text in seen)

@@ -57,7 +57,7 @@ def test_a_caveat_that_the_request_accepts_is_no_lack() -> None:
 
 
 def reason(outcome: str, stop_reason: str | None, **more: Any) -> str:
-    known = {"threshold": 0.85, "max_iterations": 3, "score": 0.7, "is_judged": True}
+    known = {"threshold": 0.85, "max_iterations": 3, "score": 0.7, "path": "iterations/1"}
     return OutcomeReason(outcome=outcome, stop_reason=stop_reason, **(known | more)).text
 
 
@@ -82,7 +82,7 @@ LOW = "The score is 0.70; the threshold is 0.85"
         (reason("best_effort", "out_of_ideas"), f"{LOW}; out of ideas."),
         (reason("failed", "error", error="it is away"), "It is away."),
         (
-            reason("failed", "rejected", is_judged=False),
+            reason("failed", "rejected", path=None),
             "A reviewer rejected it before a draft was judged.",
         ),
         (
@@ -90,7 +90,7 @@ LOW = "The score is 0.70; the threshold is 0.85"
             "It was canceled; the best draft by then scored 0.70; the threshold is 0.85.",
         ),
         (
-            reason("canceled", "canceled", is_judged=False),
+            reason("canceled", "canceled", path=None),
             "It was canceled before a draft was judged.",
         ),
     ],

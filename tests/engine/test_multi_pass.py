@@ -106,10 +106,15 @@ def test_a_good_draft_of_the_clients_is_left_alone() -> None:
     assert (outcome.reason, outcome.best.iteration) == (StopReason.THRESHOLD_MET, 0)
 
 
-def test_stopped_in_a_pass_it_returns_what_the_last_judged_pass_came_to() -> None:
+@pytest.mark.parametrize(
+    ("draft", "path"), [("rough", "iterations/0"), (None, "passes/structure/iterations/1")]
+)
+def test_stopped_in_a_pass_it_returns_what_was_judged_as_a_whole_or_else_the_pass_before(
+    draft: str | None, path: str
+) -> None:
     model = stopping_at("passes/style/iterations/0/critique")
-    outcome = model.play(passes(draft="rough"))
-    assert outcome.best.path == "passes/structure/iterations/1"
+    outcome = model.play(passes(draft=draft))
+    assert outcome.best.path == path
     assert (outcome.reason, outcome.passed) == (None, False)
 
 

@@ -253,3 +253,37 @@ async def test_a_cancel_in_the_middle_returns_no_part_as_the_whole(
     assert (ended.result.path, list(ended.result.missing)) == (path, missing)
     assert ended.best is not None
     assert ended.best.path == path
+
+
+@pytest.mark.parametrize("command", ["cancel", "finish"])
+@pytest.mark.parametrize("draft", ["We refund.", None])
+@pytest.mark.parametrize(("kind", "items"), [("multi_pass", "passes"), ("stepwise", "stages")])
+async def test_a_text_judged_as_a_whole_stays_and_one_of_a_part_says_what_does_not_follow_it(
+    harness: RefinementHarness, kind: str, items: str, draft: str | None, command: str
+) -> None:
+    async def answer(key: str, call: ModelCall) -> str:
+        if isinstance(call.prompt_request, Judge):
+            return verdict(0.7 if "iterations/1/" in key else 0.6, call)
+        return f"The text of {key}."
+
+    name = "focus" if kind == "multi_pass" else "name"
+    parts = [{name: at, "threshold": 0.95, "max_iterations": 4} for at in ("style", "facts")]
+    models, call, _ = pausing_at(f"{items}/style/iterations/2/revise", ScriptedAnswers(answer))
+    plan_ = {"kind": kind, items: parts}
+    refinement_id = await harness.submit(draft=draft, strategy=plan_)
+    worker = harness.worker(models)
+    playing = asyncio.create_task(harness.deliver(worker, refinement_id))
+    await asyncio.wait_for(call.wait(), TIMEOUT_S)
+    await getattr(harness.store, command)(TENANT, refinement_id)
+    await worker.look(refinement_id)
+    await playing
+    ended = await harness.snapshot(refinement_id)
+    assert ended.result is not None
+    assert ended.best is not None
+    assert ended.result.path == ended.best.path
+    whole, part = ("iterations/0", ()), (f"{items}/style/iterations/1", (f"{items}/facts",))
+    assert (ended.result.path, ended.result.missing) == (whole if draft else part)
+    if command == "cancel":
+        by_then = ("", "0.60; the threshold is 0.85") if draft else (f", {part[0]},", "0.70")
+        said = "It was canceled; the best draft by then{} scored {}."
+        assert ended.reason == said.format(*by_then)

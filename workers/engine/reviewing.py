@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from app.contract.limits import Limits
-from app.contract.status import StopReason
+from app.contract.status import WHOLE, StopReason
 from app.contract.strategies import Strategy
 from app.contract.values import value
 from workers.engine.drafting import First, Judging, Revised, judged_draft
@@ -30,9 +30,6 @@ from workers.engine.sub_search import below, informed
 
 MOST_ROUNDS = 50
 """How often a reviewer can send an outcome back."""
-
-WHOLE = ("iterations/", "reviews/")
-"""Paths of drafts that are judged as a whole; other drafts are judged as a part of the work."""
 
 
 @value(slots=True)

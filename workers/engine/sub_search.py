@@ -150,7 +150,8 @@ async def in_order(
 async def _closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
     """Judge the last inner search's text as a whole; keep its reason and what is missing.
 
-    If the critic cannot be asked any more, the text keeps the score of its own rubric.
+    If the critic cannot be asked any more, a draft that was judged as a whole stays, and without
+    one the text keeps the score of its own rubric.
     """
     text = last.best.scored.draft.text
     try:
@@ -164,6 +165,8 @@ async def _closing_with(task: Task, whole: Search, last: Outcome) -> Outcome:
             observed=last.observed,
         )
     except Stopped:
+        if whole.ranking.best is not None:
+            raise
         return replace(last, reason=None, passed=False)
 
 

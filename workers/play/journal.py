@@ -52,12 +52,12 @@ from app.contract.statistics import (
 from app.contract.status import (
     BLOCKING,
     TEXT_MISSING,
+    WHOLE,
     Caveat,
     RefinementOutcome,
     Shortfall,
     Status,
     StopReason,
-    without_text,
 )
 from app.contract.values import value
 from app.contract.waiting import REFUSALS, Waiting
@@ -83,7 +83,6 @@ from workers.engine.moves import Approval, Judged, Judgement, Rejected, Review, 
 from workers.engine.prompts import Prompt
 from workers.engine.quality import HYPOTHESES
 from workers.engine.replies.reader import OVERLONG
-from workers.engine.reviewing import WHOLE
 from workers.engine.search import Outcome
 from workers.play.limits import EveryBranchWaits
 
@@ -1016,9 +1015,8 @@ class JournalWriter:
             fields["waiting"] = waits
         for judging in judgings:
             fields["iteration"] = judging.entry.iteration
-            gaps = judging.result and without_text(judging.result.caveats)
-            if gaps and self._has_whole():
-                continue  # a part is no better than a text that is whole
+            if self._has_whole() and not judging.entry.best.path.startswith(WHOLE):
+                continue  # other criteria, and a score that says nothing of the whole
             fields["best"] = judging.entry.best
             if judging.result:
                 fields |= {"result": judging.result, "best_passed": judging.best_passed}

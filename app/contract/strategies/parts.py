@@ -187,10 +187,11 @@ class _InOrder(_OfItems):
         return _own(self.items, named)
 
     def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
+        later = [*self.stage_paths()]
         for item, before in self._drafts(draft):
-            at = f"{self.items}/{item.name}"
+            at, *later = later
             if _is_in(path, at):
-                return _lacks_within(at, path, item.body, item.draft(before))
+                return (*_lacks_within(at, path, item.body, item.draft(before)), *later)
         return ()
 
     def replies_in_prompt(self, draft: str | None) -> int:
@@ -319,11 +320,6 @@ class StepwiseStrategy(_InOrder, Strategy):
         if request.draft is None and self.stages[0].mode == "revise":
             yield FieldConflict("/draft", "`draft` is required: the first stage revises it")
         yield from super().conflicts(request)
-
-    def lacks(self, path: str, draft: str | None) -> tuple[str, ...]:
-        paths = self.stage_paths()
-        own = next((number for number, at in enumerate(paths, 1) if _is_in(path, at)), len(paths))
-        return (*super().lacks(path, draft), *paths[own:])
 
     def replies_in_prompt(self, draft: str | None) -> int:
         written = MOST_WRITTEN if any(stage.sections for stage in self.stages) else 1

@@ -394,7 +394,7 @@ def _reason(summary: Summary) -> bytes:
         threshold=limits.threshold,
         max_iterations=limits.max_iterations,
         score=best and best["score"],
-        is_judged=best is not None,
+        path=best and best["path"],
         drafts_since_highest=since,
         lacks=summary.get(b"lacks", b"").decode(),
         error=error and (error["detail"] or f"it failed: {error['code']}"),
