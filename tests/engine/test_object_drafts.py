@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from app.contract.object_drafts import ObjectText, object_text, pointer_at, schema_of
 from app.contract.requests import RefinementRequest
 from app.contract.status import StopReason
-from tests.engine.engine_driver import EngineDriver, driver_scoring, request, verdict
+from tests.engine.engine_driver import EngineDriver, driver_scoring, judged_by, request, verdict
 from tests.engine.test_escape import judging
 from workers.engine.pipeline import task_of
 
@@ -114,6 +114,27 @@ def test_other_strategies_return_an_object_too(kind: str) -> None:
     model.critic = judging(model)
     given = product(strategy={"kind": kind}, criteria=[])
     assert isinstance(json.loads(model.play(given).best.scored.draft.text), dict)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"kind": "multi_pass", "passes": [{"focus": "style"}, {"focus": "format"}]},
+        {"kind": "stepwise", "stages": [{"name": name, "mode": "revise"} for name in "ab"]},
+    ],
+)
+@pytest.mark.parametrize(("own", "is_strict"), [([], True), ([{"type": "object"}], False)])
+def test_every_pass_and_stage_is_told_that_it_writes_the_object(
+    strategy: dict[str, Any], own: list[dict[str, Any]], is_strict: bool
+) -> None:
+    written = [json.dumps({**PRODUCT, "text": f"A {name}."}) for name in ("lamp", "light")]
+    model = judged_by(lambda path, _: 0.9 if "iterations/1/" in path else 0.4, written)
+    validators = [{"kind": "json_schema", "schema": schema} for schema in own]
+    model.play(product(strategy=strategy, criteria=[], validators=validators))
+    prompts = [asked.prompt for asked in model.asked("generator")]
+    assert len(prompts) == 2
+    assert [prompt.is_document for prompt in prompts] == [is_strict] * 2
+    assert all("one JSON object" in prompt.user for prompt in prompts)
 
 
 @pytest.mark.parametrize(

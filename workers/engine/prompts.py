@@ -231,8 +231,12 @@ class Task:
 
     @cached_property
     def document(self) -> JsonDocument | None:
-        """What a draft must be; None for a part, and for a text on the way to the whole."""
-        return self.whole if self.has_validators and self.place is None else None
+        """What a draft must be; None for a part, and for a text on the way to the whole.
+
+        An object is one all the way.
+        """
+        is_whole = (self.has_validators or self.is_object) and self.place is None
+        return self.whole if is_whole else None
 
 
 RETRY = 0.7
@@ -502,9 +506,10 @@ def _demands(task: Task, document: JsonDocument | None) -> Iterator[str]:
     The schema of a document is the format of the reply, and not said again.
     """
     lines: list[str] = []
-    if task.has_validators and task.checks:
-        is_document = FRAGMENTS["is_document"]
-        lines += task.checks if document is None else (is_document, *document.checks)
+    if task.is_object or document is not None:
+        lines.append(FRAGMENTS["is_object" if document is None else "is_document"])
+    if task.has_validators:
+        lines += task.checks if document is None else document.checks
     for own in task.own:
         lines += own.checks
     if lines:
