@@ -66,6 +66,7 @@ def _told(snapshot: Snapshot) -> dict[str, Any]:
         "iterations": len(snapshot.scores),
         "cost_usd": snapshot.usage.cost_usd,
         "outputs": snapshot.result.outputs if snapshot.result else {},
+        "caveats": snapshot.result.caveats if snapshot.result else (),
     }
 
 

@@ -115,7 +115,7 @@ async def test_what_does_not_pass_is_the_best_draft_or_an_error_as_the_preset_sa
 ) -> None:
     best, _ = await asyncio.gather(api.post(CHAT, json=BODY), refined(api, worker, passed=False))
     assert best.json()["choices"][0]["message"]["content"] == BETTER
-    assert best.json()["hone"]["outcome"] == "best_effort"
+    assert (best.json()["hone"]["outcome"], best.json()["hone"]["caveats"]) == ("best_effort", [])
     await api.put("/v1/presets/mail", json={"metadata": {"must_pass": "true"}})
     for stream in (False, True):
         posted = api.post(CHAT, json={**BODY, "model": "hone:mail", "stream": stream})
