@@ -132,7 +132,7 @@ class ResponseForm:
     id: str
     created: int
     asked: Asked
-    UNUSED: ClassVar[dict[str, Any]] = {
+    PARAMETERS: ClassVar[dict[str, Any]] = {
         "background": False,
         "incomplete_details": None,
         "instructions": None,
@@ -149,6 +149,7 @@ class ResponseForm:
         "top_p": 1.0,
         "truncation": "disabled",
     }
+    """The parameters that an answer has again, each with OpenAI's default."""
     _number: int = field(default=0, init=False)
 
     def whole(self, snapshot: Snapshot, text: str) -> dict[str, Any]:
@@ -218,7 +219,10 @@ class ResponseForm:
             "usage": None,
             "error": None,
         }
-        return {**self.UNUSED, **head, **about, **more}
+        given = {
+            name: self.asked.given.get(name, self.PARAMETERS[name]) for name in self.PARAMETERS
+        }
+        return {**given, **head, **about, **more}
 
     def _event(self, kind: str, **data: Any) -> bytes:
         numbered = {"type": kind, "sequence_number": self._number, **data}

@@ -70,12 +70,24 @@ class Interface:
     """The parameter with the conversation."""
     format: str
     """The parameter with the format of the answer."""
+    schema: str
+    """The path of the JSON Schema in that."""
+    effort: str
+    """The path of the effort of reasoning."""
     limits: tuple[str, ...]
     """The parameters with the most tokens of the answer."""
 
 
-CHAT = Interface("messages", "response_format", ("max_completion_tokens", "max_tokens"))
-RESPONSES = Interface("input", "text", ("max_output_tokens",))
+CHAT = Interface(
+    "messages",
+    "response_format",
+    "response_format/json_schema/schema",
+    "reasoning_effort",
+    ("max_completion_tokens", "max_tokens"),
+)
+RESPONSES = Interface(
+    "input", "text", "text/format/schema", "reasoning/effort", ("max_output_tokens",)
+)
 
 Fields = Mapping[str, Any]
 
@@ -114,6 +126,8 @@ class Asked:
     """Settings of the generator."""
     own: Fields
     """Fields of Hone itself, the member `hone`: they lie over everything else."""
+    given: Fields
+    """The parameters, for an answer that has them again."""
 
     def over(self, preset: Fields, default_model: str, sha256: str) -> dict[str, Any]:
         """Return the fields that lie over those of a preset; what adds up has them in it.
@@ -160,10 +174,14 @@ class Asked:
         if field in self.own:
             return f"/hone{pointer}"
         if field == "models":
-            return f"/{'temperature' if pointer.endswith('temperature') else 'model'}"
+            settings = {"temperature": "temperature", "reasoning_effort": self.interface.effort}
+            return f"/{settings.get(pointer.rpartition('/')[2], 'model')}"
+        if field == "validators":
+            _, has_schema, within = pointer.partition("/schema")
+            return f"/{self.interface.schema if has_schema else self.interface.format}{within}"
         of_messages = ("", "task", "draft", "context", "instructions", "grounding")
         given = dict.fromkeys(of_messages, f"/{self.interface.messages}")
-        given |= {"validators": f"/{self.interface.format}", "metadata": pointer}
+        given["metadata"] = pointer
         return given.get(field, "/model")  # a field of the preset
 
 
@@ -250,6 +268,7 @@ def _asked(
         added={**added, **kept, **({"validators": validators} if validators else {})},
         settings={name: value for name, value in settings.items() if value is not None},
         own=own,
+        given=given,
     )
 
 

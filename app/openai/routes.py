@@ -180,7 +180,7 @@ async def _submitted(
     service: Service = state["service"]
     try:
         wanted = parsed(RefinementRequest, to_json(overlay.fields))
-        _require_no_review(wanted)
+        _require_no_waiting(wanted)
         api_key = state["caller"].key_id
         done = await service.submit(ClientRequest(tenant, wanted, digest, key, api_key))
         while done.replayed and done.snapshot.status in CALLED_OFF:
@@ -192,10 +192,15 @@ async def _submitted(
     return Begun(done.snapshot, growing)
 
 
-def _require_no_review(wanted: RefinementRequest) -> None:
-    """Raise InvalidRequest for a request that waits for a person, who may take days."""
-    detail = "it waits for a person: submit it to /v1/refinements instead"
-    errors = tuple(FieldError(pointer=pointer, detail=detail) for pointer, _ in wanted.reviews())
+def _require_no_waiting(wanted: RefinementRequest) -> None:
+    """Raise InvalidRequest for a request that waits for a person or a time, maybe for days."""
+    waits = {pointer: "a person" for pointer, _ in wanted.reviews()}
+    if wanted.start_after is not None:
+        waits["/start_after"] = "that time"
+    errors = tuple(
+        FieldError(pointer=at, detail=f"it waits for {what}: submit it to /v1/refinements instead")
+        for at, what in waits.items()
+    )
     if errors:
         raise InvalidRequest.at(*errors)
 

@@ -94,10 +94,12 @@ async def test_a_stream_has_the_draft_the_outcome_and_the_usage(
 async def test_a_response_is_answered_whole_and_as_a_stream(
     api: httpx.AsyncClient, worker: WorkerStore
 ) -> None:
-    body = {"model": "hone", "input": BODY["messages"]}
+    given = {"metadata": {"a": "b"}, "max_output_tokens": 5000, "temperature": 0.5}
+    body = {"model": "hone", "input": BODY["messages"], **given}
     whole, _ = await asyncio.gather(api.post(RESPONSES, json=body), refined(api, worker))
     found = whole.json()
     assert (found["object"], found["status"]) == ("response", "completed")
+    assert {name: found[name] for name in given} == given
     assert found["output"][0]["content"][0]["text"] == BETTER
     posted = api.post(RESPONSES, json={**body, "stream": True})
     stream, _ = await asyncio.gather(posted, refined(api, worker))
@@ -241,6 +243,17 @@ async def test_errors_have_openais_form(api: httpx.AsyncClient) -> None:
     assert alone["param"] == "messages"
     assert "offline:editor" in alone["message"]
     error(await post(hone={"review": {"when": "before_completion"}}), 400, "invalid_request")
+    later = await post(hone={"start_after": "2126-01-31T20:00:00Z"})
+    assert error(later, 400, "invalid_request")["param"] == "hone.start_after"
+    form = {"type": "json_schema", "json_schema": {"schema": {"items": {"type": "objekt"}}}}
+    param = "response_format.json_schema.schema.items.type"
+    assert error(await post(response_format=form), 400, "invalid_request")["param"] == param
+    bogus = await post(reasoning_effort="bogus")
+    assert error(bogus, 400, "invalid_request")["param"] == "reasoning_effort"
+    bogus = await api.post(
+        RESPONSES, json={"model": "hone", "input": "Hi.", "reasoning": {"effort": "bogus"}}
+    )
+    assert error(bogus, 400, "invalid_request")["param"] == "reasoning.effort"
     error(await api.post("/openai/v1/embeddings", json={}), 404, "not_found")
     error(await api.get(CHAT), 405, "method_not_allowed")
     error(await post(messages=[{"role": "user", "content": "x" * 400_000}]), 413, "too_large")

@@ -740,7 +740,7 @@ def flaw_of(text: str, ending: str | None, good: Collection[str]) -> ModelError 
     if WITHHELD.search(name):
         return ContentFiltered("the model or its provider's content filter refused to answer")
     if CUT_OFF.search(name):
-        return ReplyCutOff("the reply is cut off: `max_output_tokens` is too small for it", text)
+        return ReplyCutOff("the reply is cut off: its model needs more `max_output_tokens`", text)
     said = f"its server says {(ending or '')[:80]!r}" if ending else "its server does not say why"
     return BrokenReply(f"the reply ended before it was whole: {said}")
 
