@@ -95,14 +95,16 @@ class InFlight:
         self, move: StepMove, performing: Coroutine[Any, Any, StepCompleted | StepFailed]
     ) -> StepCompleted | StepFailed | None:
         """Return the journal entry of a step, or None when the step was aborted."""
-        task = asyncio.get_running_loop().create_task(performing)
+        task = asyncio.get_running_loop().create_task(_without_exits(performing))
         self._tasks[task] = move
         try:
             return await task
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             me = asyncio.current_task()
             if me is not None and me.cancelling():
                 raise
+            if not task.cancelling():
+                raise RuntimeError(f"the step {move.path} raised {error!r}") from error
             return None
         finally:
             del self._tasks[task]
@@ -112,6 +114,18 @@ class InFlight:
         for task, move in self._tasks.items():
             if is_refused(move):
                 task.cancel()
+
+
+async def _without_exits(
+    performing: Coroutine[Any, Any, StepCompleted | StepFailed],
+) -> StepCompleted | StepFailed:
+    """Perform a step; what would end the event loop is an error of the step."""
+    try:
+        return await performing
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"a step raised {error!r}") from error
 
 
 log = logging.getLogger(__name__)
@@ -124,13 +138,19 @@ async def play_moves(
 ) -> Any:
     """Answer every move of a strategy, or of a part of one, and return what it returned.
 
-    A refusal that `reply_to` raises is thrown into the strategy.
+    A refusal that `reply_to` raises is thrown into the strategy. An exit or a cancellation that the
+    strategy raises itself is an error: it would end the worker, or pass for a cancelled task.
     """
     answer: Any = part.send
     value: Any = None
     try:
         while True:
-            move = answer(value)
+            try:
+                move = answer(value)
+            except Exception:
+                raise
+            except BaseException as error:
+                raise RuntimeError(f"the strategy raised {error!r}") from error
             try:
                 answer, value = part.send, await reply_to(move)
             except Refusal as refusal:
@@ -138,7 +158,15 @@ async def play_moves(
     except StopIteration as done:
         return done.value
     finally:
+        _close(part)
+
+
+def _close(part: MoveCoroutine[Any]) -> None:
+    """Close a strategy; an error that it raises then does not replace the reason to close it."""
+    try:
         part.close()
+    except BaseException:
+        log.exception("the strategy raised an error while it was closed")
 
 
 def results_of_parts(done: Sequence[Any]) -> tuple[Any, ...]:

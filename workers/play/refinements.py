@@ -280,10 +280,12 @@ class Refinements:
         self.held[claimed.id] = held = HeldRefinement(claimed.token, driver, playing)
         try:
             await playing
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             me = asyncio.current_task()
             if me is not None and me.cancelling():
                 raise
+            if not playing.cancelling():  # else it would be taken over again for ever
+                raise RuntimeError("the task was not cancelled") from error
             raise Fenced from None
         finally:
             if self.held.get(claimed.id) is held:
