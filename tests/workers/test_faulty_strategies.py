@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.contract.events import StepCompleted
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
@@ -13,6 +14,7 @@ from app.contract.versions import ENGINE_VERSION
 from app.store import Claimed
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import (
+    NONCE,
     TENANT,
     RefinementHarness,
     ScriptedAnswers,
@@ -21,12 +23,14 @@ from tests.workers.refinement_harness import (
 )
 from workers.engine.asking import ask, question, text_in
 from workers.engine.drafting import improve
-from workers.engine.moves import MoveCoroutine
+from workers.engine.moves import MoveCoroutine, play_parts
 from workers.engine.pipeline import StrategyFactory, StrategyFunction, task_of, whole
 from workers.engine.prompts import Task, Write
 from workers.engine.replies.reader import ReplyReader
 from workers.engine.reviewing import ReviewPolicy
 from workers.engine.search import Outcome, Search
+from workers.play.driver import Rehearsal
+from workers.play.journal import replay_of
 
 EXITS = [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit]
 
@@ -162,3 +166,43 @@ async def test_a_claim_that_cancels_itself_counts_as_an_attempt(
     failed = await harness.snapshot(refinement_id)
     assert failed.error is not None
     assert failed.error.code == "poisoned"
+
+
+async def side_by_side(task: Task, limits: Any, _: Any) -> Outcome:
+    """Ask for four texts side by side at one path."""
+    with Search.of(task, limits) as search:
+        questions = [question("facts", "generator", Write(task)) for _ in range(4)]
+        await play_parts("all", [ask(each, text_in, "empty_text") for each in questions])
+        await improve(task, search)
+    return search.outcome()
+
+
+@pytest.mark.parametrize("function", [asking("facts", "risks", "facts"), side_by_side])
+async def test_a_path_that_is_used_twice_is_an_error_that_names_it(
+    harness: RefinementHarness, caplog: pytest.LogCaptureFixture, function: StrategyFunction
+) -> None:
+    snapshot = await ended(harness, function)
+    require_internal_error(snapshot, caplog.text, "the path 'facts' is used twice")
+    events = [event.data for event in await harness.events(snapshot.id)]
+    asked = [data.key for data in events if isinstance(data, StepCompleted)]
+    assert asked == (["facts"] if function is side_by_side else ["facts", "risks"])
+
+
+async def test_a_path_that_is_used_twice_in_a_replay_is_the_same_error(
+    harness: RefinementHarness,
+) -> None:
+    (engine,) = played_by(asking("facts", "facts")).values()
+    request = RefinementRequest(task="Explain refunds.")
+    snapshot = await ended(harness, asking("facts"))
+    recorded = replay_of(await harness.events(snapshot.id))
+    with pytest.raises(ValueError, match="the path 'facts' is used twice"):
+        await Rehearsal(recorded).play(engine(request, NONCE))
+
+
+async def test_a_path_is_used_once_by_each_worker(harness: RefinementHarness) -> None:
+    refinement_id, models = await harness.submit(), noting()
+    engines = played_by(asking("facts", "risks"))
+    assert await harness.play_and_die(refinement_id, models, 3, after=True, engines=engines)
+    await harness.deliver(harness.worker(models, "second", engines=engines), refinement_id)
+    assert (await harness.snapshot(refinement_id)).outcome == "passed"
+    assert models.calls["facts"] == 1

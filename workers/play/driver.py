@@ -193,6 +193,14 @@ class Incompatible(Exception):
     """A strategy asks for something else than the journal says that it asked for."""
 
 
+def _use(path: str, used: set[str]) -> None:
+    """Raise ValueError if a strategy has used a path before: one recorded reply would be given to
+    two steps."""
+    if path in used:
+        raise ValueError(f"the path {path!r} is used twice: put the parts under `within`")
+    used.add(path)
+
+
 class _Unrecorded(Exception):
     """A part has reached a move without a recorded reply."""
 
@@ -207,6 +215,7 @@ class Rehearsal:
 
     def __init__(self, recorded: Replay) -> None:
         self._recorded = recorded
+        self._used = set[str]()
         self._unasked = {key: None for key, step in recorded.steps.items() if step.is_journaled}
         self._heard: dict[str, Heard] = {}
         """Where each search asked last what was said, by its scope."""
@@ -289,6 +298,7 @@ class Rehearsal:
             return error
 
     def _step(self, move: StepMove) -> Any:
+        _use(move.path, self._used)
         step = self._recorded_reply(move, self._recorded.steps.get(move.path))
         if step.entry.about is not None and step.entry.about != about(move):
             raise Incompatible(f"the step {move.path} is recorded as about something else")
@@ -360,6 +370,7 @@ class Driver:
         self._waits = BranchWaits()
         self._is_leaving = False
         self._is_rehearsed = False
+        self._used = set[str]()
         self._engine_version = submitted.engine_version
         self._tenant, self._kind = claimed.tenant, learning_kind(submitted)
         self._leaves_after_step = leaves_after_step
@@ -456,7 +467,7 @@ class Driver:
 
     async def _ending(self) -> Ending:
         """Play until the claim ends, and return how."""
-        self._waits = BranchWaits()
+        self._waits, self._used = BranchWaits(), set()
         self._heed(self._writer.state)
         try:
             await self._rehearse()
@@ -609,6 +620,7 @@ class Driver:
         return Ending.paused(move, plan, self._replay, self._request)
 
     async def _step(self, move: moves.StepMove) -> Any:
+        _use(move.path, self._used)
         step = self._replay.steps.get(move.path)
         if step is None:
             prompt = move.prompt if isinstance(move, Ask) else None
