@@ -50,6 +50,27 @@ class ScriptedEndpoint(EndpointClient):
         raise answer
 
 
+@dataclass
+class HangingEndpoint(ScriptedEndpoint):
+    """Gives its answers in turn, and then none until it is told to go on."""
+
+    hangs: asyncio.Event = field(default_factory=asyncio.Event)
+    goes_on: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
+        if not self.answers:
+            self.hangs.set()
+            await self.goes_on.wait()
+        return await super().post(endpoint, body, key, tenant)
+
+
+class CancelledEndpoint(ScriptedEndpoint):
+    """Raises what asyncio raises in a task that is cancelled."""
+
+    async def post(self, endpoint: Endpoint, body: bytes, key: str, tenant: str = "") -> bytes:
+        raise asyncio.CancelledError
+
+
 def away(retry_after_s: float | None = None) -> EndpointAway:
     return EndpointAway("the endpoint is away", "overloaded", retry_after_s)
 
@@ -128,6 +149,52 @@ async def test_a_finish_ends_the_wait_with_the_best_draft(harness: RefinementHar
     assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, StopReason.FINISHED_EARLY)
     assert ended.result is not None
     assert ended.result.path == "iterations/1"
+
+
+@pytest.mark.parametrize("reason", [StopReason.FINISHED_EARLY, StopReason.DEADLINE])
+async def test_a_check_that_hangs_is_cut_off_by_a_finish_and_a_deadline(
+    harness: RefinementHarness, reason: StopReason
+) -> None:
+    endpoint = HangingEndpoint([PASSED])
+    refinement_id = await harness.submit(validators=[TONE])
+    worker = harness.worker(models(endpoint, 0.4, 0.9))
+    playing = asyncio.create_task(harness.deliver(worker, refinement_id))
+    await endpoint.hangs.wait()
+    if reason is StopReason.DEADLINE:
+        await harness.pass_deadline(refinement_id)
+    else:
+        await harness.store.finish(TENANT, refinement_id)
+        await worker.look(refinement_id)
+    await asyncio.wait_for(playing, TIMEOUT_S)
+    ended = await harness.snapshot(refinement_id)
+    assert (ended.status, ended.stop_reason) == (Status.SUCCEEDED, reason)
+    assert ended.result is not None
+    assert ended.result.path == "iterations/1"
+
+
+async def test_a_check_that_ends_soon_after_a_deadline_counts(harness: RefinementHarness) -> None:
+    endpoint = HangingEndpoint()
+    refinement_id = await harness.submit(
+        strategy={"kind": "self_consistency", "n": 3}, validators=[TONE]
+    )
+    worker = harness.worker(models(endpoint))
+    playing = asyncio.create_task(harness.deliver(worker, refinement_id))
+    await endpoint.hangs.wait()
+    await harness.pass_deadline(refinement_id)
+    endpoint.goes_on.set()
+    await asyncio.wait_for(playing, TIMEOUT_S)
+    ended = await harness.snapshot(refinement_id)
+    assert (ended.stop_reason, ended.usage.calls) == (StopReason.DEADLINE, 3)
+    assert ended.result is not None
+
+
+async def test_a_check_that_cancels_itself_is_an_internal_error(
+    harness: RefinementHarness,
+) -> None:
+    refinement_id = await harness.submit(validators=[TONE])
+    ended = await harness.play(refinement_id, models(CancelledEndpoint(), 0.9))
+    assert ended.error is not None
+    assert (ended.status, ended.error.code) == (Status.FAILED, "internal_error")
 
 
 @pytest.mark.parametrize("wait_s", [3, 60])

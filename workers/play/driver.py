@@ -371,6 +371,7 @@ class Driver:
         self._is_leaving = False
         self._is_rehearsed = False
         self._used = set[str]()
+        self._are_checks_over = False
         self._engine_version = submitted.engine_version
         self._tenant, self._kind = claimed.tenant, learning_kind(submitted)
         self._leaves_after_step = leaves_after_step
@@ -754,7 +755,7 @@ class Driver:
         """Raise `Canceled` or `Stopped` if a step must not start."""
         if self._writer.state.status is Status.CANCELING:
             raise Canceled
-        if self._replay.stopping and not isinstance(move, Check):
+        if self._replay.stopping and (self._are_checks_over or not isinstance(move, Check)):
             raise Stopped
 
     def _leave_or_pause(self) -> None:
@@ -775,6 +776,8 @@ class Driver:
         self._replay.stopping = self._replay.stopping or state.stopping
         if state.finish_requested and self._replay.best:
             self._writer.stop(StopReason.FINISHED_EARLY)
+        if self._replay.stopping not in (None, StopReason.BUDGET_EXHAUSTED):  # checks cost nothing
+            self._time.end_checks(self._end_checks)
         if self._is_pausing():
             self._waits.interrupt()
         self._count_time()
@@ -787,6 +790,11 @@ class Driver:
 
     def _overdue(self, limit: TimeLimit) -> None:
         self._writer.stop(StopReason.DEADLINE, limit)
+        self._time.end_checks(self._end_checks)
+        self._abort()
+
+    def _end_checks(self) -> None:
+        self._are_checks_over = True
         self._abort()
 
     def _abort(self) -> None:
@@ -797,7 +805,8 @@ class Driver:
             return
 
         def is_refused(move: moves.StepMove) -> bool:
-            goes_on = isinstance(move, Check) and not self._waits.has(move.path)
+            is_cut_off = self._are_checks_over or self._waits.has(move.path)
+            goes_on = isinstance(move, Check) and not is_cut_off
             if isinstance(move, Call) and not move.is_repeatable:
                 return False  # its outcome would be unknown
             return canceling or (stopping and not goes_on) or self._is_spared(move)

@@ -315,6 +315,10 @@ class EveryBranchWaits(Exception):
         self.awaited = awaited
 
 
+CHECKS_END_S = 3.0
+"""For so long checks go on after a limit of time or a finish: what is written then is judged."""
+
+
 class TimeLimits:
     """The timer of `max_seconds`, `max_wait_seconds` and the deadline of a claimed refinement.
 
@@ -332,6 +336,7 @@ class TimeLimits:
         self._limits: Limits | None = None
         self._due: tuple[float, TimeLimit] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._checks_timer: asyncio.TimerHandle | None = None
 
     def waited_s(self) -> float:
         """Return for how many seconds nothing went on because every branch waited."""
@@ -355,14 +360,21 @@ class TimeLimits:
         due = self._first(limits)
         if due == self._due:
             return
-        self.close()
+        if self._timer:
+            self._timer.cancel()
         self._due = due
         self._timer = self._loop.call_at(due[0], passed, due[1])
 
+    def end_checks(self, over: Callable[[], None]) -> None:
+        """Call `over`, which is always the same, `CHECKS_END_S` after the first call of this."""
+        if self._checks_timer is None:
+            self._checks_timer = self._loop.call_later(CHECKS_END_S, over)
+
     def close(self) -> None:
-        """Cancel the timer."""
-        if self._timer:
-            self._timer.cancel()
+        """Cancel the timers."""
+        for timer in (self._timer, self._checks_timer):
+            if timer:
+                timer.cancel()
 
     def _switch(self, waits: bool) -> None:
         now = self._loop.time()
