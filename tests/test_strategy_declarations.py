@@ -10,7 +10,9 @@ from typing import ClassVar, Literal
 import pytest
 
 import workers.engine.strategies
-from app.contract.calls import Rates
+from app.contract.calls import Rates, at_most
+from app.contract.errors import Internal
+from app.contract.requests import RefinementRequest
 from app.contract.strategies import STRATEGIES, LanguageNeed, Strategy
 from app.contract.strategies.loops import DEFAULT
 from workers.engine.pipeline import function_of
@@ -122,3 +124,28 @@ def test_a_name_elsewhere_is_noticed(source: str) -> None:
 
 def test_the_default_is_a_strategy_that_the_editor_can_play() -> None:
     assert STRATEGIES[DEFAULT.kind].needs_language is None
+
+
+class Fractional(Complete):
+    """It counts half a call."""
+
+    kind: Literal["fractional"]  # type: ignore[assignment]
+
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        return rates.ask / 2  # type: ignore[return-value] # the mistake
+
+
+class Uncounted(Complete):
+    """It cannot count its calls."""
+
+    kind: Literal["uncounted"]  # type: ignore[assignment]
+
+    def calls(self, rates: Rates, max_iterations: int, draft: str | None) -> int:
+        raise LookupError("unknown")
+
+
+@pytest.mark.parametrize("strategy", [Fractional(kind="fractional"), Uncounted(kind="uncounted")])
+def test_a_strategy_that_does_not_count_its_calls_is_named(strategy: Strategy) -> None:
+    request = RefinementRequest(task="Explain refunds.").model_copy(update={"strategy": strategy})
+    with pytest.raises(Internal, match=f"the strategy {strategy.kind} does not declare its calls"):
+        at_most(request)

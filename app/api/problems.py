@@ -1,5 +1,6 @@
 """Errors as application/problem+json (RFC 9457), and the errors that only the HTTP layer raises."""
 
+import logging
 import re
 from collections.abc import Iterator, Mapping
 
@@ -15,6 +16,7 @@ from app.contract.errors import (
     FieldError,
     HoneError,
     IdempotencyMismatch,
+    Internal,
     InvalidRequest,
     MalformedHeader,
     NotFound,
@@ -23,6 +25,8 @@ from app.contract.errors import (
 )
 from app.contract.invalid_values import in_one, sentence_of
 from app.contract.overlays import Overlay
+
+log = logging.getLogger(__name__)
 
 
 class CrossSite(HoneError):
@@ -65,16 +69,6 @@ class UnsupportedMediaType(HoneError):
 
     code, status, title = "unsupported_media_type", 415, "The media type is not supported"
     fix = "Send JSON with `Content-Type: application/json`."
-
-
-class Internal(HoneError):
-    """An internal error of this server."""
-
-    code, status, title = "internal", 500, "Internal server error"
-    fix = (
-        "Repeat the request with the same `Idempotency-Key`. If it fails again, report it"
-        " with what the log of the server says."
-    )
 
 
 class HeadersTooLarge(HoneError):
@@ -164,6 +158,8 @@ def install(app: FastAPI) -> None:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoneError)
+    if isinstance(error, Internal):
+        log.error("%s", error.detail, exc_info=error)
     overlay: Overlay | None = getattr(request.state, "overlay", None)
     if overlay and isinstance(error, InvalidRequest):
         error = overlay.blamed(error)

@@ -6,8 +6,10 @@ no model calls. Not counted: drafts that a reviewer asks for, and what a later c
 allows.
 """
 
+from operator import index
 from typing import TYPE_CHECKING
 
+from app.contract.errors import Internal
 from app.contract.judgement import AUTO
 from app.contract.values import value
 
@@ -69,13 +71,22 @@ class Questions:
 
 
 def questions(request: "RefinementRequest", *, is_usual: bool = False) -> Questions:
-    """Return the questions of a request: at most, or as many as there usually are."""
+    """Return the questions of a request: at most, or as many as there usually are.
+
+    Raises `Internal` if its strategy does not declare them.
+    """
     strategy, most, draft = request.strategy, request.max_iterations, request.draft
     has_look_ups = not all(tool.effects for tool in request.tools)
 
     def counted(ask: int = 0, revise: int = 0, judge: int = 0) -> int:
         rates = Rates(ask, revise, judge, is_usual, has_look_ups)
-        return strategy.calls(rates, most, draft)
+        try:
+            return index(strategy.calls(rates, most, draft))
+        except Exception as error:
+            detail = (
+                f"the strategy {strategy.kind} does not declare its calls; the error was logged"
+            )
+            raise Internal(detail) from error
 
     can_differ = strategy.can_differ(most, has_draft=draft is not None)
     return Questions(

@@ -15,6 +15,7 @@ HoneError
   BodyTooLarge            413  too_large
   TooManyRequests         429  rate_limited     (Retry-After)
   QuotaExceeded           429  quota_exceeded   (Retry-After)
+  Internal                500  internal
   Overloaded              503  overloaded       (Retry-After)
   Unavailable             503  unavailable      (Retry-After)
 """
@@ -249,6 +250,16 @@ class Unavailable(HoneError):
     fix = (
         "Wait for the seconds in `Retry-After`, then send the request again with the same"
         " `Idempotency-Key`. Operators: `/readyz` and the log say what Redis answers."
+    )
+
+
+class Internal(HoneError):
+    """An internal error of this server."""
+
+    code, status, title = "internal", 500, "Internal server error"
+    fix = (
+        "Repeat the request with the same `Idempotency-Key`. If it fails again, report it"
+        " with what the log of the server says."
     )
 
 

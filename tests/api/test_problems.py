@@ -11,7 +11,7 @@ from hypothesis import settings as examined
 from hypothesis import strategies as st
 
 from app.api.openapi import KINDS, promise_of
-from app.contract.errors import HoneError
+from app.contract.errors import HoneError, Internal
 from app.main import create_app
 from app.settings import Settings
 from tests.api.api_client import REQUEST, problem
@@ -91,6 +91,21 @@ def test_a_defect_is_a_problem_that_gives_nothing_away(settings: Settings) -> No
         response = httpx.get(f"{url}/defect", timeout=TIMEOUT_S)
     assert "secret" not in response.text
     problem(response, 500, "internal")
+
+
+def test_an_internal_error_with_a_detail_is_logged_with_its_cause(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_app(settings)
+
+    @app.get("/defect")
+    async def defect() -> None:
+        raise Internal("the strategy does not count") from RuntimeError("secret")
+
+    with running(settings, app) as url:
+        response = httpx.get(f"{url}/defect", timeout=TIMEOUT_S)
+    assert problem(response, 500, "internal")["detail"] == "the strategy does not count"
+    assert "RuntimeError: secret" in caplog.text
 
 
 @pytest.mark.parametrize("values", [{"model": "nobody:x"}, {"model": "openai:x"}, {"model": "x"}])
