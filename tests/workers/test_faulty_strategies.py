@@ -206,3 +206,25 @@ async def test_a_path_is_used_once_by_each_worker(harness: RefinementHarness) ->
     await harness.deliver(harness.worker(models, "second", engines=engines), refinement_id)
     assert (await harness.snapshot(refinement_id)).outcome == "passed"
     assert models.calls["facts"] == 1
+
+
+@pytest.mark.parametrize("returned", [None, 42])
+async def test_what_it_returns_must_be_an_outcome(
+    harness: RefinementHarness, caplog: pytest.LogCaptureFixture, returned: Any
+) -> None:
+    async def strategy(task: Task, limits: Any, plan: Any) -> Any:
+        return returned
+
+    said = f"a strategy must return an Outcome: iterative returned {type(returned).__name__}"
+    require_internal_error(await ended(harness, strategy), caplog.text, said)
+
+
+async def test_a_role_that_it_asks_must_have_a_model(
+    harness: RefinementHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def strategy(task: Task, limits: Any, plan: Any) -> Any:
+        role: Any = "wizard"
+        await ask(question("facts", role, Write(task)), text_in, "empty_text")
+
+    said = "facts asks the role 'wizard'; those with a model are: generator, critic"
+    require_internal_error(await ended(harness, strategy), caplog.text, said)

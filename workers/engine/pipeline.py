@@ -257,10 +257,18 @@ async def _played(
     policy: ReviewPolicy,
 ) -> Outcome:
     """Play the strategy, and have its outcome reviewed if the request asks for that."""
-    outcome = await strategy(task, limits, request.strategy)
+    outcome = _returned(request.strategy, await strategy(task, limits, request.strategy))
     if request.review and request.review.when == "before_completion":
         outcome = await signed_off(request.strategy, policy, task, limits, outcome)
     return outcome.claiming(task.accepted)
+
+
+def _returned(strategy: Strategy, found: Any) -> Outcome:
+    """Return what a strategy returned. Raises TypeError if that is no outcome."""
+    if not isinstance(found, Outcome):
+        name = type(found).__name__
+        raise TypeError(f"a strategy must return an Outcome: {strategy.kind} returned {name}")
+    return found
 
 
 def function_of(kind: str) -> StrategyFunction:
@@ -467,7 +475,7 @@ async def refined(
 async def _played_body(
     task: Task, limits: Limits, body: Strategy, review: ReviewPlan | None
 ) -> Outcome:
-    outcome = await function_of(body.kind)(task, limits, body)
+    outcome = _returned(body, await function_of(body.kind)(task, limits, body))
     if review is not None and review.when == "before_completion":
         policy = review_policy_of(body)
         outcome = await signed_off(body, policy, task, limits, outcome, is_part=True)

@@ -162,7 +162,11 @@ class BudgetGuard:
         """How many branches may ask side by side."""
 
     def _choice(self, ask: Ask) -> ModelChoice:
-        return self._models[seat_at(self._models, ask.seat, ask.path)]
+        seat = seat_at(self._models, ask.seat, ask.path)
+        if seat not in self._models:
+            seats = ", ".join(self._models)
+            raise ValueError(f"{ask.path} asks the role {seat!r}; those with a model are: {seats}")
+        return self._models[seat]
 
     def reserve(self, ask: Ask, spent: Usage, limits: Limits) -> Ask | None:
         """Return the call with its limit, and hold what it may consume until it is settled.
