@@ -9,7 +9,7 @@ import pytest
 from app.contract.events import StepCompleted
 from app.contract.requests import RefinementRequest
 from app.contract.snapshot import Snapshot
-from app.contract.status import Status
+from app.contract.status import Status, StopReason
 from app.contract.versions import ENGINE_VERSION
 from app.store import Claimed
 from tests.waiting import TIMEOUT_S
@@ -22,8 +22,9 @@ from tests.workers.refinement_harness import (
     scores,
 )
 from workers.engine.asking import ask, question, text_in
-from workers.engine.drafting import improve
-from workers.engine.moves import MoveCoroutine, play_parts
+from workers.engine.drafting import improve, propose
+from workers.engine.judging import judge
+from workers.engine.moves import MoveCoroutine, play_parts, within
 from workers.engine.pipeline import StrategyFactory, StrategyFunction, task_of, whole
 from workers.engine.prompts import Task, Write
 from workers.engine.replies.reader import ReplyReader
@@ -228,3 +229,25 @@ async def test_a_role_that_it_asks_must_have_a_model(
 
     said = "facts asks the role 'wizard'; those with a model are: generator, critic"
     require_internal_error(await ended(harness, strategy), caplog.text, said)
+
+
+async def test_without_a_judged_draft_it_says_that_the_strategy_ended(
+    harness: RefinementHarness,
+) -> None:
+    async def strategy(task: Task, limits: Any, plan: Any) -> Outcome:
+        return Search.of(task, limits).outcome()
+
+    snapshot = await ended(harness, strategy)
+    assert snapshot.error is not None
+    assert snapshot.error.code == "nothing_judged"
+    assert snapshot.error.detail == "stopped before a draft was judged (its strategy ended)"
+
+
+async def test_with_a_draft_and_no_reason_to_end_it_is_complete(harness: RefinementHarness) -> None:
+    async def strategy(task: Task, limits: Any, plan: Any) -> Outcome:
+        with Search.of(task, limits) as search:
+            draft = await within(search.upcoming, propose(task, search))
+            await search.judged(await within(search.upcoming, judge(task, draft)))
+        return search.outcome()
+
+    assert (await ended(harness, strategy, threshold=0.95)).stop_reason is StopReason.COMPLETED

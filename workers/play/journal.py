@@ -229,6 +229,18 @@ class Replay:
         self.judgements.append(iteration)
 
     @property
+    def ended_by(self) -> StopReason | None:
+        """Why it was stopped from outside; None if only its strategy ended.
+
+        Without a journaled reason, a call was not allowed beside others in flight.
+        """
+        if self.stopping is None and REFUSED in [
+            step.entry.code for step in self.steps.values() if isinstance(step.entry, StepFailed)
+        ]:
+            return StopReason.BUDGET_EXHAUSTED
+        return self.stopping
+
+    @property
     def iterations(self) -> dict[str, IterationCompleted]:
         """Every judged draft by its path, as it was judged last."""
         return {judged.path: judged for judged in self.judgements}
@@ -574,15 +586,14 @@ class Ending:
     ) -> Self:
         """Return the ending for an outcome; a strategy that was stopped from outside has no reason.
 
-        The reason `completed` does not count after a stop, since parts were refused. A stop without
-        a journaled reason was a call that the budget did not allow beside others in flight.
+        The reason `completed` does not count after a stop, since parts were refused.
         """
         stopping, path = recorded.stopping, outcome.best.path
         reason = None if stopping and outcome.reason is StopReason.COMPLETED else outcome.reason
         caveats = (*outcome.every_caveat, *recorded.dropped(path))
         result = result_of(request, outcome.best, path, outcome.missing, outcome.estimate, caveats)
         changes = {
-            "stop_reason": reason or stopping or StopReason.BUDGET_EXHAUSTED,
+            "stop_reason": reason or recorded.ended_by or StopReason.COMPLETED,
             "best": best_of(outcome.best, path),
             "result": result.model_copy(
                 update={"comparison": outcome.comparison, "outputs": dict(outcome.outputs)}
@@ -721,7 +732,7 @@ class Ending:
     @classmethod
     def nothing_judged(cls, recorded: Replay, steps: tuple[str, ...] = ()) -> Self:
         """Return the ending of a refinement that was stopped before a draft was judged."""
-        reason: str = recorded.stopping or StopReason.BUDGET_EXHAUSTED
+        reason: str = recorded.ended_by or "its strategy ended"
         if recorded.limit:
             reason = f"{reason}: {recorded.limit}"
         detail = f"stopped before a draft was judged ({reason})"

@@ -34,7 +34,7 @@ ERRORS: Mapping[str, str] = {
     "internal_error": "An internal error of this server; its log has the details.",
     "model_refused": "A model or its server refused the call; a retry would not have helped.",
     "model_unavailable": "A model was unreachable, or failed again after every retry.",
-    "nothing_judged": "The budget or a limit of time was exhausted before any draft was judged.",
+    "nothing_judged": "Its strategy ended, or a limit was reached, before any draft was judged.",
     "prompt_too_long": "The texts are longer than the model, or its server, accepts.",
     "poisoned": "It killed the process that worked on it, again and again.",
     "reply_overlong": "A text could not be edited, and is too long for its model to rewrite.",
