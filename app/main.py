@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from app import console
 from app.access.callers import Directory, Metering
@@ -182,8 +182,8 @@ def create_app(
     app.add_middleware(Observed, traces=traces)
     problems.install(app)
     app.router.routes.extend(route for router in ROUTERS for route in router.routes)
-    for router in map(load_entry, installed("hone.routes")):
-        app.include_router(router)
+    for entry in installed("hone.routes"):
+        app.include_router(load_entry(entry, APIRouter))
     return app
 
 

@@ -80,7 +80,8 @@ class ModelServer(BaseModel):
 
 def _is_free(name: str) -> str:
     if name in BUILT_IN:
-        raise ValueError(f"{name} is a built-in provider: choose another name")
+        variable = f"HONE_PROVIDER_{name.upper()}_BASE_URL"
+        raise ValueError(f"{name} is taken, by Hone or an installed package: rename {variable}")
     return name
 
 

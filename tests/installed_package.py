@@ -16,7 +16,7 @@ def install_package(
     folder: Path, name: str, points: Mapping[str, Mapping[str, str]], **modules: str
 ) -> None:
     """Put modules into a folder, and the metadata of a package with these entry points."""
-    metadata = folder / f"{name}-1.0.dist-info"
+    metadata = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     lines = [

@@ -138,33 +138,128 @@ def test_a_worker_has_its_wire_format_and_an_api_process_no_workers(
     assert done.stdout == printed, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("group", "entry", "why"),
-    [
-        ("hone.contract", "strategies.broken", "ZeroDivisionError: division by zero"),
-        ("hone.contract", "strategies.loops", "app.contract.strategies has a module of this name"),
-        ("hone.contract", "strategy.misspelt", "strategies.NAME"),
-    ],
-)
-def test_a_package_that_cannot_be_loaded_stops_the_start_and_is_named(
-    group: str, entry: str, why: str, tmp_path: Path
-) -> None:
-    source = "1 / 0" if entry == "strategies.broken" else ""
-    install_package(
-        tmp_path, "hone-broken", {group: {entry: "broken_plugin"}}, broken_plugin=source
-    )
+STRATEGY = """
+from typing import ClassVar, Literal
+from app.contract.strategies import Strategy
+class MineStrategy(Strategy):
+    "Mine."
+    kind: Literal["{0}"]
+    needs_language: ClassVar[None] = None
+    judges_criteria: ClassVar[bool] = True
+    def calls(self, rates, max_iterations, draft): return rates.ask
+"""
+VALIDATOR = """
+from typing import Literal
+from app.contract.validators import SANDBOX, Validator
+class MineValidator(Validator):
+    "Mine."
+    kind: Literal["{0}"]
+    needs = {1}
+    def can_fix(self): return {2}
+"""
+PROVIDER = """
+from app.contract.providers import Provider
+mine = Provider(name="{0}", wire="{1}", base_url="http://mine", needs_key=False)
+"""
+BROKEN = {  # what a package declares, and what is wrong with it
+    "error": ("contract: strategies.mine", "1 / 0", "ZeroDivisionError: division by zero"),
+    "exit": ("contract: strategies.mine", "raise SystemExit(0)", "SystemExit: 0"),
+    "empty": ("contract: strategies.mine", "", "the module declares none of the strategies"),
+    "module": ("contract: strategies.parts", "", "Hone has strategies.parts: choose another name"),
+    "room": ("contract: strategy.mine", "", "strategies.NAME"),
+    "strategy": (
+        "contract: strategies.mine",
+        STRATEGY.format("iterative"),
+        "two strategies have the name iterative: choose another name",
+    ),
+    "validator": (
+        "contract: validators.mine",
+        VALIDATOR.format("length", None, False),
+        "two validators have the name length: choose another name",
+    ),
+    "provider": (
+        "contract: providers.mine",
+        PROVIDER.format("openai", "openai"),
+        "two providers have the name openai: choose another name",
+    ),
+    "router": ("routes: mine", "", "expected APIRouter, not module"),
+}
+BROKEN_PLAY = {
+    "undeclared": ("", "", "no package declares it in hone.contract"),
+    "exit": (STRATEGY.format("mine"), "raise SystemExit(0)", "SystemExit: 0"),
+    "unplayed": (STRATEGY.format("other"), "", "hone.play has no entry point strategies.other"),
+    "synchronous": (
+        STRATEGY.format("mine"),
+        "def mine(task, limits, plan): ...",
+        "broken_play has no coroutine function mine",
+    ),
+    "unchecked": (VALIDATOR.format("mine", None, False), "", "no plain function check_mine"),
+    "blocking": (
+        VALIDATOR.format("mine", "SANDBOX", False),
+        "def check_mine(validator, draft): ...",
+        "broken_play has no coroutine function check_mine",
+    ),
+    "unfixed": (
+        VALIDATOR.format("mine", None, True),
+        "def check_mine(validator, draft): ...",
+        "broken_play has no function fix_mine",
+    ),
+    "wire": (PROVIDER.format("mine", "mine"), "", "hone.play has no entry point models.mine"),
+}
+WORK = [sys.executable, "-m", "workers"]
+
+
+def started_with(folder: Path, *command: str) -> str:
+    """Return what a start that fails says."""
     failed = subprocess.run(
-        [*HONE, "serve"],
-        env=environment_with(tmp_path),
-        capture_output=True,
+        command,
+        env=environment_with(folder) | {"HONE_LOG_FORMAT": "text"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         check=False,
         timeout=TIMEOUT_S,
     )
-    assert failed.returncode == 1
-    assert f"the installed package hone-broken ({group}: {entry} = broken_plugin)" in failed.stderr
-    assert why in failed.stderr
-    assert "Traceback" not in failed.stderr
+    assert failed.returncode == 1, failed.stdout
+    assert "Traceback" not in failed.stdout
+    return failed.stdout
+
+
+@pytest.mark.parametrize(("place", "source", "why"), BROKEN.values(), ids=BROKEN)
+def test_a_package_that_cannot_be_loaded_stops_the_start_and_is_named(
+    place: str, source: str, why: str, tmp_path: Path
+) -> None:
+    group, entry = place.split(": ")
+    points = {f"hone.{group}": {entry: "broken_plugin"}}
+    install_package(tmp_path, "hone-broken", points, broken_plugin=source)
+    said = started_with(tmp_path, *HONE, "serve")
+    assert f"the installed package hone-broken (hone.{place} = broken_plugin): " in said
+    assert why in said
+
+
+@pytest.mark.parametrize(("source", "play", "why"), BROKEN_PLAY.values(), ids=BROKEN_PLAY)
+def test_a_package_that_does_not_play_what_it_declares_stops_a_worker(
+    source: str, play: str, why: str, tmp_path: Path
+) -> None:
+    room = next((it for it in ("validators", "providers") if f".{it} " in source), "strategies")
+    points = {"hone.contract": {f"{room}.mine": "broken_plugin"}} if source else {}
+    if room != "providers" and "other" not in source:
+        points["hone.play"] = {f"{room}.mine": "broken_play"}
+    modules = {"broken_plugin": source, "broken_play": play}
+    install_package(tmp_path, "hone-broken", points, **modules)
+    said = started_with(tmp_path, *WORK)
+    assert "cannot start: the installed package hone-broken (hone." in said
+    assert why in said
+
+
+def test_two_packages_with_one_name_are_both_named(tmp_path: Path) -> None:
+    for package in ("hone-one", "hone-two"):
+        points = {"hone.contract": {"strategies.mine": "mine"}}
+        install_package(tmp_path, package, points, mine=STRATEGY.format("mine"))
+    said = started_with(tmp_path, *HONE, "serve")
+    assert "the installed package hone-" in said
+    assert ": the package hone-" in said
+    assert "has strategies.mine: choose another name" in said
 
 
 @pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.*")), ids=lambda it: it.name)

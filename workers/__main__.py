@@ -9,7 +9,15 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from functools import partial
 from itertools import count
@@ -25,6 +33,7 @@ from redis.exceptions import TimeoutError as RedisTimedOut
 
 from app.contract.invalid_values import sentence_of
 from app.contract.plugins import PluginFailed, load_added
+from app.contract.providers import BY_NAME
 from app.contract.requests import RefinementRequest
 from app.local.supervisor import MARGIN_S, Child, ForkedProgram, Interrupts, Supervisor
 from app.queue import JOB, RefinementQueue
@@ -41,10 +50,11 @@ from app.store.cells import cell_loads, cell_to_serve, gives_way
 from app.store.redis.connection import place_of
 from app.store.state import new_prompt_nonce
 from app.telemetry import Traces, configure_logs, metrics, open_traces
-from workers.engine.pipeline import load_strategies, sample_prompts, task_of
+from workers.engine.pipeline import function_of, load_strategies, sample_prompts, task_of
 from workers.engine.prompts import Judge
 from workers.model_registry import open_models
 from workers.models.port import ModelCall, ModelCaller, ModelError, ModelWaits, ReplyCutOff
+from workers.models.remote import adapter_of
 from workers.play.endpoints import EndpointLimiter, PermitSource, open_endpoint_limiter
 from workers.play.executor import TextPublisher
 from workers.play.fork_server import ForkServer
@@ -52,6 +62,7 @@ from workers.play.limits import Bulkhead, open_day_quotas
 from workers.play.quarantine import CANNOT_RUN, Parent, Quarantine, prefer_in_oom
 from workers.play.refinements import Lease, Refinements, is_gone, machine_name, new_name
 from workers.rq import CoroutineWorker, end
+from workers.validators import load_check
 from workers.validators.running import ServerResources, open_server_resources
 from workers.validators.sandbox import RunsAsRoot
 
@@ -63,6 +74,11 @@ BackgroundTask = Callable[[], Awaitable[None]]
 Start = Callable[..., Coroutine[Any, Any, None]]
 
 CANNOT_START = (PluginFailed, UnusableRedis, ArchiveAway, RedisError, RunsAsRoot, ValidationError)
+PLAYERS: Mapping[str, Callable[[str], object]] = {
+    "strategies": function_of,
+    "validators": load_check,
+    "providers": lambda name: (wire := BY_NAME[name].wire) and adapter_of(wire),
+}
 QUARANTINED = 2
 """Child processes of a worker that play suspects; few refinements ever are."""
 CONNECT_TIMEOUT_S = 30.0
@@ -83,8 +99,8 @@ def main(
     try:
         settings = Settings()
         configure_logs("worker", settings.log_format, settings.log_level)
+        load_added(PLAYERS)
         load_strategies()
-        load_added()
     except CANNOT_START as error:
         log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback
         return 1

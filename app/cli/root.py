@@ -28,7 +28,7 @@ from typer.main import get_command
 from app.cli.contract_client import CliError
 from app.cli.display import plain_text, say
 from app.contract.invalid_values import in_one, sentence_of
-from app.contract.plugins import PluginFailed, installed, load_entry, missing_requirements
+from app.contract.plugins import PluginFailed, blaming, installed, missing_requirements
 from app.contract.reviews import ReviewWhen
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import Settings
@@ -117,7 +117,8 @@ class RootGroup(HoneGroup):
         return [*own, *sorted(installed(COMMANDS).names - {*own})]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return super().get_command(ctx, cmd_name) or _added_command(cmd_name)
+        own = super().get_command(ctx, cmd_name)
+        return _added_command(cmd_name, is_taken=own is not None) or own
 
     def invoke(self, ctx: Any) -> Any:
         """Say how to install an extra of which something is missing."""
@@ -135,29 +136,34 @@ def _entry_of(command: str | None) -> EntryPoint | None:
     return next((entry for entry in installed(COMMANDS) if entry.name == command), None)
 
 
-def _added_command(name: str) -> Any:
+def _added_command(name: str, *, is_taken: bool) -> Any:
     """Return the command that an installed package adds; None if there is none.
 
     A command that cannot be loaded fails when a user calls it; the others work.
     """
     if (entry := _entry_of(name)) is None:
         return None
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     try:
-        loaded = load_entry(entry)
-        if isinstance(loaded, typer.Typer):
-            return get_command(loaded)
-        alone.command(name)(loaded)
+        if is_taken or len(installed(COMMANDS).select(name=name)) > 1:
+            return _failing(name, PluginFailed(entry, "choose another name: this one is taken"))
+        with blaming(entry):
+            loaded = entry.load()
+            return get_command(loaded) if isinstance(loaded, typer.Typer) else _alone(name, loaded)
     except PluginFailed as failed:
-        alone.command(name, help="Cannot be loaded.")(_failing(failed))
+        return _failing(name, failed)
+
+
+def _alone(name: str, function: Callable[..., Any], described: str | None = None) -> Any:
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name, help=described)(function)
     return get_command(alone)
 
 
-def _failing(error: Exception) -> Callable[[], NoReturn]:
+def _failing(name: str, error: Exception) -> Any:
     def fail() -> NoReturn:
         raise error
 
-    return fail
+    return _alone(name, fail, "Cannot be loaded.")
 
 
 def _finite(_context: Any, _option: Any, value: Any) -> Any:

@@ -11,17 +11,20 @@ The groups are separate: an API process loads nothing that only workers run.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, entry_points, version
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from pydantic import BaseModel
 
-Declared = TypeVar("Declared", bound=BaseModel)
+Declared = TypeVar("Declared")
+Loaded = TypeVar("Loaded")
+Kind = TypeVar("Kind", bound=BaseModel)
 
 CONTRACT, PLAY = "hone.contract", "hone.play"
 ROOMS = {
@@ -29,6 +32,9 @@ ROOMS = {
     PLAY: ("strategies", "validators", "models"),
 }
 """The rooms of the product that a module can be added to: its entry point is `ROOM.NAME`."""
+
+DECLARED_BY: dict[tuple[str, str], EntryPoint] = {}
+"""The entry points of installed packages by room and name of what they declare."""
 
 _END_OF_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -45,48 +51,76 @@ def _package(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist is not None else "without a name"
 
 
+@contextmanager
+def blaming(entry: EntryPoint | None) -> Iterator[None]:
+    """Raise `PluginFailed` for what goes wrong with an entry point; None stands for Hone's own."""
+    try:
+        yield
+    except BaseException as error:  # also SystemExit, and a panic of a library in Rust
+        if entry is None or isinstance(error, PluginFailed | KeyboardInterrupt):
+            raise
+        raise PluginFailed(entry, f"{type(error).__name__}: {error}") from error
+
+
 @cache
 def installed(group: str) -> EntryPoints:
     """Return the entry points of a group in all installed packages."""
     return entry_points(group=group)
 
 
-def load_entry(entry: EntryPoint) -> Any:
-    """Return what an entry point names. Raises `PluginFailed`."""
-    try:
-        return entry.load()
-    except Exception as error:
-        raise PluginFailed(entry, f"{type(error).__name__}: {error}") from error
+def load_entry(entry: EntryPoint, kind: type[Loaded]) -> Loaded:
+    """Return what an entry point names. Raises `PluginFailed`, also if it is of another type."""
+    with blaming(entry):
+        if not isinstance(loaded := entry.load(), kind):
+            raise TypeError(f"expected {kind.__name__}, not {type(loaded).__name__}")
+        return loaded
 
 
-def added_modules(group: str, room: str) -> dict[str, ModuleType]:
-    """Return the modules that installed packages add to a room, by their names there.
+def entries_of(group: str, room: str, own: Collection[str] = ()) -> dict[str, EntryPoint]:
+    """Return the entry points that installed packages add to a room, by their names there.
 
-    Raises `PluginFailed`, also for two of the same name, and for a room that there is not.
+    Raises `PluginFailed` for a name that another one or Hone's `own` have, and for a room that
+    there is not.
     """
-    found: dict[str, ModuleType] = {}
+    found: dict[str, EntryPoint] = {}
     for entry in installed(group):
         place, _, name = entry.name.partition(".")
         if place not in ROOMS[group] or not name:
             expected = ", ".join(f"{room_name}.NAME" for room_name in ROOMS[group])
             raise PluginFailed(entry, f"its name is none of {expected}")
-        if name in found and place == room:
-            raise PluginFailed(entry, "another package has an entry point of this name")
         if place == room:
-            found[name] = load_entry(entry)
+            if name in own or name in found:
+                owner = f"the package {_package(found[name])}" if name in found else "Hone"
+                raise PluginFailed(entry, f"{owner} has {entry.name}: choose another name")
+            found[name] = entry
     return found
 
 
-def modules(package: str, path: Sequence[str], room: str) -> Iterator[tuple[str, ModuleType]]:
-    """Yield the modules of a package of the contract, then those that others add to it."""
-    own = sorted(info.name for info in iter_modules(path))
-    for name in own:
-        yield name, import_module(f"{package}.{name}")
-    for name, module in added_modules(CONTRACT, room).items():
-        if name in own:
-            (entry,) = installed(CONTRACT).select(name=f"{room}.{name}")
-            raise PluginFailed(entry, f"{package} has a module of this name")
-        yield name, module
+def declarations(
+    package: str,
+    path: Sequence[str],
+    room: str,
+    found_in: Callable[[ModuleType], Iterator[tuple[str, Declared]]],
+) -> Iterator[tuple[str, str, Declared]]:
+    """Yield what modules of the contract declare: name of the module, name, and declaration.
+
+    Those of the package come first, then those that others add. Raises TypeError for two of one
+    name, and `PluginFailed` for whatever is wrong in the module of an installed package.
+    """
+    own: dict[str, None] = dict.fromkeys(sorted(info.name for info in iter_modules(path)))
+    taken: set[str] = set()
+    for place, entry in (own | entries_of(CONTRACT, room, own)).items():
+        with blaming(entry):
+            found = list(found_in(entry.load() if entry else import_module(f"{package}.{place}")))
+            if entry and not found:
+                raise TypeError(f"the module declares none of the {room}")
+            for name, _ in found:
+                if name in taken:
+                    raise TypeError(f"two {room} have the name {name}: choose another name")
+                taken.add(name)
+                if entry:
+                    DECLARED_BY[room, name] = entry
+        yield from ((place, name, declared) for name, declared in found)
 
 
 def declared_kind(declared: type[BaseModel]) -> str:
@@ -100,39 +134,47 @@ def declared_kind(declared: type[BaseModel]) -> str:
 
 
 def declared_kinds(
-    package: str, path: Sequence[str], room: str, base: type[Declared]
-) -> Iterator[tuple[str, str, type[Declared]]]:
-    """Yield what the modules of a package declare: name of the module, kind and class.
+    package: str, path: Sequence[str], room: str, base: type[Kind]
+) -> Iterator[tuple[str, str, type[Kind]]]:
+    """Yield the classes that modules declare, as `declarations` does, by their kinds."""
 
-    They come by module and then in the order of definition. Raises TypeError for two of one kind.
-    """
-    kinds: set[str] = set()
-    for name, module in modules(package, path, room):
+    def found_in(module: ModuleType) -> Iterator[tuple[str, type[Kind]]]:
         for member in vars(module).values():
             is_class = isinstance(member, type) and issubclass(member, base)
             if is_class and member.__module__ == module.__name__:
-                if (kind := declared_kind(member)) in kinds:
-                    raise TypeError(f"two {room} have the kind {kind!r}: {member.__name__} is one")
-                kinds.add(kind)
-                yield name, kind, member
+                yield declared_kind(member), member
+
+    return declarations(package, path, room, found_in)
 
 
 def playing_module(package: str, room: str, name: str) -> ModuleType:
-    """Return the module that plays what is declared: an installed package's, or the product's."""
-    return added_modules(PLAY, room).get(name) or import_module(f"{package}.{name}")
+    """Return the module that plays what is declared: an installed package's, or the product's.
+
+    Raises ImportError if there is none, and `PluginFailed`.
+    """
+    if entry := entries_of(PLAY, room).get(name):
+        return load_entry(entry, ModuleType)
+    try:
+        return import_module(f"{package}.{name}")
+    except ModuleNotFoundError as error:
+        raise ImportError(f"{error}, and {PLAY} has no entry point {room}.{name}") from error
 
 
-def load_added() -> None:
+def load_added(players: Mapping[str, Callable[[str], object]]) -> None:
     """Load what workers need of installed packages, and see that they play what they declare.
 
-    Raises `PluginFailed`.
+    `players` return by room what plays a declaration of that name. Raises `PluginFailed`.
     """
     for room in ROOMS[PLAY]:
-        added_modules(PLAY, room)
-    played = installed(PLAY).names
-    for entry in installed(CONTRACT):
-        if entry.name.startswith("validators.") and entry.name not in played:
-            raise PluginFailed(entry, f"{PLAY} has no entry point of this name")
+        for entry in entries_of(PLAY, room).values():
+            load_entry(entry, ModuleType)
+    for (room, name), entry in DECLARED_BY.items():
+        with blaming(entry):
+            players[room](name)
+    declared = {*map(".".join, DECLARED_BY), *installed(CONTRACT).names}
+    for entry in installed(PLAY):
+        if entry.name not in declared and not entry.name.startswith("models."):
+            raise PluginFailed(entry, f"no package declares it in {CONTRACT}")
 
 
 def missing_requirements(entry: EntryPoint) -> Iterator[str]:

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.long
 GREETING = '''
 import typer
 
+NUMBER = 42
+
 def greet(name: str = "you", shout: bool = False) -> None:
     """Greet somebody."""
     typer.echo(f"Hello, {name}{'!' if shout else '.'}")
@@ -33,7 +35,8 @@ def hone(*arguments: str, folders: tuple[Path, ...], options: str = "") -> Compl
 
 @pytest.fixture
 def greeting(tmp_path: Path) -> Path:
-    points = {"hone.commands": {"greet": "greeting:greet", "broken": "greeting:missing"}}
+    broken = {"broken": "greeting:missing", "number": "greeting:NUMBER", "submit": "greeting:greet"}
+    points = {"hone.commands": {"greet": "greeting:greet", **broken}}
     install_package(tmp_path, "hone-greeting", points, greeting=GREETING)
     return tmp_path
 
@@ -45,10 +48,20 @@ def test_a_command_of_an_installed_package_is_one_of_hone(greeting: Path) -> Non
     assert hone("greet", "--number", "1", folders=(greeting,)).returncode == 2
 
 
-def test_a_command_that_cannot_be_loaded_says_of_which_package_it_is(greeting: Path) -> None:
-    failed = hone("broken", folders=(greeting,))
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("broken = greeting:missing", "AttributeError"),
+        ("number = greeting:NUMBER", "TypeError"),
+        ("submit = greeting:greet", "choose another name: this one is taken"),
+    ],
+)
+def test_a_command_that_cannot_be_loaded_says_of_which_package_it_is(
+    command: str, why: str, greeting: Path
+) -> None:
+    failed = hone(command.split(maxsplit=1)[0], folders=(greeting,))
     assert (failed.returncode, failed.stdout) == (1, "")
-    assert "hone-greeting (hone.commands: broken = greeting:missing)" in failed.stderr
+    assert f"hone-greeting (hone.commands: {command}): {why}" in failed.stderr
     assert "Traceback" not in failed.stderr
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import Any, Literal, Protocol
 
@@ -279,8 +280,8 @@ def function_of(kind: str) -> StrategyFunction:
     """
     module = _module(kind)
     function: StrategyFunction | None = getattr(module, kind, None)
-    if function is None:
-        raise ImportError(f"{module.__name__} has no function {kind}")
+    if not iscoroutinefunction(function):
+        raise ImportError(f"{module.__name__} has no coroutine function {kind}")
     return function
 
 

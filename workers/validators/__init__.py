@@ -9,13 +9,14 @@ function instead, which also takes that resource and the key of the step, and re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from inspect import iscoroutinefunction
 from itertools import islice
 from typing import Any
 
 from app.contract.plugins import playing_module
 from app.contract.regexes import PatternError
 from app.contract.requests import ContextDocument
-from app.contract.validators import AnyValidator
+from app.contract.validators import VALIDATORS, AnyValidator, Validator
 from workers.text.edits import Edit
 from workers.validators.violation import (
     MAX_VIOLATIONS,
@@ -42,6 +43,18 @@ def check_of(family: str, kind: str) -> CheckFunction:
         load()
     check: CheckFunction = getattr(module, f"check_{kind}")
     return check
+
+
+def load_check(kind: str) -> None:
+    """Load the module that checks a kind. Raises ImportError if a function is missing in it."""
+    declared = VALIDATORS[kind]
+    module = playing_module(__name__, "validators", declared.family())
+    check = getattr(module, f"check_{kind}", None)
+    if check is None or iscoroutinefunction(check) is (declared.needs is None):
+        form = "plain" if declared.needs is None else "coroutine"
+        raise ImportError(f"{module.__name__} has no {form} function check_{kind}")
+    if declared.can_fix is not Validator.can_fix and not hasattr(module, f"fix_{kind}"):
+        raise ImportError(f"{module.__name__} has no function fix_{kind}")
 
 
 def violations(

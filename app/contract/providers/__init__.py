@@ -10,14 +10,15 @@ sources and the day they were read. What is missing is unknown: None, never 0.
 
 import pkgutil
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache, lru_cache
+from types import ModuleType
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from app.contract import Contract
-from app.contract.plugins import modules
+from app.contract.plugins import declarations
 from app.contract.values import value
 
 DATED = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
@@ -136,18 +137,16 @@ class PriceList(Contract):
     models: dict[str, Price]
 
 
-def _declared() -> Iterator[Provider]:
-    """Yield the providers, module by module, in alphabetical order."""
-    for _, module in modules(__name__, __path__, "providers"):
-        yield from (each for each in vars(module).values() if isinstance(each, Provider))
+def _found_in(module: ModuleType) -> Iterator[tuple[str, Provider]]:
+    return ((each.name, each) for each in vars(module).values() if isinstance(each, Provider))
 
 
-PROVIDERS: tuple[Provider, ...] = tuple(_declared())
+BY_NAME: Mapping[str, Provider] = {
+    name: provider for _, name, provider in declarations(__name__, __path__, "providers", _found_in)
+}
 """Every declared provider; settings may add OpenAI-compatible servers."""
 
-BY_NAME = {provider.name: provider for provider in PROVIDERS}
-if len(BY_NAME) < len(PROVIDERS):
-    raise TypeError(f"a provider is declared twice: {[provider.name for provider in PROVIDERS]}")
+PROVIDERS = tuple(BY_NAME.values())
 
 
 def provider_of(model: str, named: Collection[str] = ()) -> Provider | None:
