@@ -337,6 +337,8 @@ def _memory(info: Mapping[str, Any]) -> Diagnosis:
 
 
 def _workers(server: "ServerFacts") -> Iterator[Diagnosis]:
+    from app.service.offers import unplayed  # noqa: PLC0415 - commands start without it
+
     if not server.workers:
         yield failure(
             "workers",
@@ -357,11 +359,7 @@ def _workers(server: "ServerFacts") -> Iterator[Diagnosis]:
             advice = f"this is release {own}: update it, unless an update is under way"
             yield warning("workers", text, advice)
     for needed in server.unplayable:
-        yield failure(
-            "workers",
-            f"refinements wait that no worker can play (engine version: {needed})",
-            "start a worker of the release that accepted them",
-        )
+        yield failure("workers", *unplayed(needed))
 
 
 def _archive(seen: Seen, settings: Settings) -> Iterator[Diagnosis]:

@@ -25,7 +25,6 @@ from app.service.admission import ModelRoles
 from app.store import LATER
 from app.store.rate_limits import StoredLimit
 
-UNREADABLE = "refinements of a later release wait: workers that were asked could not read them"
 NO_WORKER = "no worker is running: submitted refinements wait for one"
 
 
@@ -83,7 +82,7 @@ def readiness_of(
     if workers:
         warnings += [f"cell {cell.cell} has no worker" for cell in found if not cell.workers]
     unplayable = sorted({version for cell in found for version in cell.unplayable})
-    warnings += [UNREADABLE if model == LATER else _unplayed(model) for model in unplayable]
+    warnings += [f"{fact}: {advice}" for fact, advice in map(unplayed, unplayable)]
     for provider in model_roles.providers():
         warnings += _broken(model_roles.limits_of(provider, limits))
     if overdue := sum(cell.overdue for cell in found):
@@ -105,8 +104,15 @@ def _broken(limits: Sequence[ModelLimit]) -> Iterator[str]:
             yield f"{limit.name} takes no calls since {since}: {why}"
 
 
-def _unplayed(version: str) -> str:
-    return f"refinements of engine version {version} wait: no running worker plays this version"
+def unplayed(lacking: str) -> tuple[str, str]:
+    """Return which refinements wait for what workers lack, and what to do about it."""
+    release = "start a worker of the release that accepted them"
+    if lacking.isdigit():
+        fact = f"refinements of engine version {lacking} wait: no running worker plays this version"
+        return fact, release
+    of_kind = "" if lacking == LATER else f" of the kind {lacking}"
+    fact = f"refinements{of_kind} wait that no worker which was asked can read"
+    return fact, f"install the package of theirs that is missing, or {release}"
 
 
 def _models_of(

@@ -240,9 +240,9 @@ class Administration:
 
     @refusing
     async def unplayable(self) -> tuple[str, ...]:
-        """Return the versions that refinements need and no running worker plays.
+        """Return the versions and kinds that refinements need and no running worker plays.
 
-        Workers put such refinements back; `LATER` stands for those that they could not read.
+        Workers put such refinements back; `LATER` stands for what else they could not read.
         """
         return await unplayable(self._committer)
 

@@ -2,8 +2,9 @@
 
 Fenced            the claim is no longer in force: stop immediately, write nothing more
 Suspected         it may have killed the worker that held it: nothing was claimed
-UnreadableRecord  a later release wrote it, or, as UnreadableSecrets, another HONE_SECRET_KEY has
-                  encrypted it: another worker must play it
+UnreadableRecord  a later release wrote it, or one with a package that is missing here, or, as
+                  UnreadableSecrets, another HONE_SECRET_KEY has encrypted it: another worker must
+                  play it
 StaleLimits       an append relied on limits that a PATCH has replaced; nothing was written
 ArchiveAway       the archive cannot be read or written now
 """
@@ -145,7 +146,14 @@ class Fenced(Exception):
 
 
 class UnreadableRecord(Exception):
-    """A later release wrote something that this one cannot read; the message says what."""
+    """A later release, or one with more packages, wrote what this process cannot read.
+
+    The message says what; `kind` is what is not known here, such as a strategy, if that is it.
+    """
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class UnreadableSecrets(UnreadableRecord):

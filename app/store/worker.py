@@ -369,7 +369,7 @@ MOST_QUEUED = 200  # refinements of a tenant with which none of its batches begi
 MOST_LIVE = 2_000  # refinements of one batch that have begun and not ended
 
 LATER = "later"
-"""What a worker lacks that cannot read a refinement at all."""
+"""What a worker lacks that cannot read a refinement, and knows no kind that it lacks."""
 
 PUT_BACK_S = 5
 NAMED_S = 30
@@ -521,8 +521,8 @@ class WorkerStore:
     async def put_back(self, refinement_id: str, lacking: str) -> None:
         """Let another worker take it in `PUT_BACK_S` seconds, unless one holds it already.
 
-        `lacking` is the version of the engine that this worker cannot play, or `LATER`; readiness
-        names it for `NAMED_S` seconds.
+        `lacking` is the version of the engine or the kind that this worker cannot play, or `LATER`;
+        readiness names it for `NAMED_S` seconds.
         """
         await self._committer.submit(
             PUT_BACK, refinement_id, PUT_BACK_S * 1000, lacking, NAMED_S * 1000

@@ -12,6 +12,7 @@ from app.store.redis import keys
 from tests.api.api_client import DRAFT, ManualWorker, ended, problem, submitted, watching
 
 NOTE = b'{"text":"of a later release"}'
+DREAM = '{"draft":"A text.","strategy":{"kind":"dream"}}'
 IMAGE = (
     b'{"key":"iterations/1/draft","kind":"ask","reply":{"kind":"image","url":"x"},"usage":{},'
     b'"seconds":1,"next":[]}'
@@ -130,11 +131,27 @@ async def test_readiness_names_versions_that_no_worker_plays(
     await worker.renew({})
     await worker.announce([1, 2])
     refinement_id = await submitted(api)
-    for lacking in ("2", "3", LATER):
+    for lacking in ("2", "3", "dream", LATER):
         await worker.put_back(refinement_id, lacking)
     ready = await api.get("/readyz")
     assert ready.status_code == 200
+    release = "start a worker of the release that accepted them"
+    package = f"install the package of theirs that is missing, or {release}"
     assert ready.json()["warnings"] == [
-        "refinements of engine version 3 wait: no running worker plays this version",
-        "refinements of a later release wait: workers that were asked could not read them",
+        f"refinements of engine version 3 wait: no running worker plays this version: {release}",
+        f"refinements of the kind dream wait that no worker which was asked can read: {package}",
+        f"refinements wait that no worker which was asked can read: {package}",
     ]
+
+
+async def test_a_kind_that_no_installed_package_brings_is_named(
+    api: httpx.AsyncClient, settings: Settings
+) -> None:
+    refinement_id = await submitted(api)
+    await store_fields(settings, keys.REQUEST + refinement_id, request=DREAM)
+    refused = await api.get(f"/v1/refinements/{refinement_id}/request")
+    detail = problem(refused, 503, "unavailable")["detail"]
+    assert "the request: strategy: the kind dream is not known here" in detail
+    assert "package" in detail
+    assert "later release" in detail
+    assert refused.headers["Retry-After"] == "1"

@@ -256,8 +256,8 @@ class Refinements:
         except (Fenced, RefinementNotFound):
             return None
         except UnreadableRecord as error:
-            log.warning("%s is put back, a later release wrote it: %s", refinement_id, error)
-            await self._store.put_back(refinement_id, LATER)
+            log.warning("%s is put back: this worker cannot read %s", refinement_id, error)
+            await self._store.put_back(refinement_id, error.kind or LATER)
             return None
         version = loaded.submitted.engine_version
         if version in self._engines:

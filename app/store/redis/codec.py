@@ -573,7 +573,9 @@ def reading(what: str) -> Iterator[None]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = "/".join(map(str, first["loc"]))
-        raise UnreadableRecord(f"{what}: {where}: {first['msg']}") from None
+        kind = first["ctx"]["tag"] if first["type"] == "union_tag_invalid" else ""
+        said = f"the kind {kind} is not known here" if kind else first["msg"]
+        raise UnreadableRecord(f"{what}: {where}: {said}", kind) from None
 
 
 def encode_cursor(tenant: str, refinement_id: str) -> str:

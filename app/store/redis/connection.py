@@ -640,6 +640,11 @@ async def _check_format(client: AsyncRedis) -> None:
 
 RETRY_AFTER_S = 5
 ARCHIVE_RETRY_S = 30
+UNREAD_RETRY_S = 1
+UNREAD = (
+    "a package that brings it may be missing here (install it), or a later release of Hone wrote it"
+    " (ask again, while servers are being replaced)"
+)
 
 
 class _Refusals:
@@ -659,8 +664,8 @@ _REFUSALS = _Refusals()
 def refusals() -> AbstractContextManager[None]:
     """Raise Unavailable or Overloaded if Redis is unreachable, full, or does not answer in time.
 
-    Unavailable also stands for what only a server of a later release can read: ask again, while
-    servers are being replaced.
+    Unavailable also stands for what only a server of a later release, or with more packages, can
+    read: ask again at once, since such a server may stand beside this one.
     """
     return _REFUSALS
 
@@ -703,6 +708,7 @@ def _refusal_for(error: BaseException) -> HoneError | None:
 def _unreadable(error: ArchiveAway | UnreadableRecord) -> Unavailable:
     if isinstance(error, ArchiveAway):
         return Unavailable(f"the record is archived: {error}", retry_after_s=ARCHIVE_RETRY_S)
-    by_whom = "a later release of Hone wrote it, and this server cannot read"
-    why = "cannot read" if isinstance(error, UnreadableSecrets) else by_whom
-    return Unavailable(f"{why} {error}", retry_after_s=RETRY_AFTER_S)
+    text = f"this server cannot read {error}"
+    if isinstance(error, UnreadableSecrets):
+        return Unavailable(text, retry_after_s=RETRY_AFTER_S)
+    return Unavailable(f"{text}: {UNREAD}", retry_after_s=UNREAD_RETRY_S)
