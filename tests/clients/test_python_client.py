@@ -125,6 +125,15 @@ def test_a_wait_has_an_end() -> None:
         client.wait("ref_1", timeout=0)
 
 
+def test_a_batch_takes_dictionaries_that_were_made_before() -> None:
+    client, requests = client_of(httpx.Response(202, json={"id": "batch_1"}))
+    plain = {"mail-1": {"draft": "Text"}}
+    defaults = {"threshold": 0.5}
+    client.batch(plain, defaults=defaults)
+    _, line = requests[0].content.splitlines()
+    assert json.loads(line) == {"custom_id": "mail-1", "request": {"draft": "Text"}}
+
+
 def test_a_snapshot_of_another_release_is_read() -> None:
     later = decode(Snapshot, {**SNAPSHOT, "status": "hibernating", "new": [1]})
     assert later.status == "hibernating"  # type: ignore[comparison-overlap]

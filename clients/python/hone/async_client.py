@@ -37,6 +37,7 @@ from hone.params import (
 from hone.results import Result, result_of
 
 Answer = TypeVar("Answer")
+Request = RefinementRequest | Mapping[str, Any]
 
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 SILENCE_S = 45.0  # three times the interval of the comments of an event stream
@@ -343,9 +344,9 @@ class AsyncHone:
 
     async def batch(
         self,
-        requests: Mapping[str, RefinementRequest] | Iterable[RefinementRequest],
+        requests: Mapping[str, Request] | Iterable[Request],
         *,
-        defaults: RefinementRequest | None = None,
+        defaults: Request | None = None,
         metadata: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
     ) -> models.Batch:
