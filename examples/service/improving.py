@@ -20,6 +20,13 @@ AWAY = (
     hone.RateLimited,
     hone.QuotaExceeded,
 )
+ANSWERS = {  # what a caller can mend
+    hone.NotFound: (404, "there is none"),
+    hone.Conflict: (409, "it has ended"),
+    hone.PreconditionFailed: (409, "it has changed: look again"),
+    hone.IdempotencyMismatch: (422, "the key was used with another text"),
+    hone.TooLarge: (413, "the text is too long"),
+}
 received: set[str] = set()  # a database, where several processes run
 
 
@@ -85,7 +92,7 @@ async def explain(_request: Request, error: hone.HoneError) -> Response:
         return JSONResponse({"errors": wrong}, 422)
     if isinstance(error, AWAY):
         return JSONResponse({"error": "busy, try again"}, 503, {"Retry-After": "10"})
-    if isinstance(error, hone.NotFound):
-        return JSONResponse({"error": "there is none"}, 404)
+    if found := ANSWERS.get(type(error)):
+        return JSONResponse({"error": found[1]}, found[0])
     print("Hone refused:", error, flush=True)  # a key, a setting: yours to mend
     return JSONResponse({"error": "the editor failed"}, 502)

@@ -1,12 +1,20 @@
 // A service that has Hone improve texts: docs/clients.md, "Inside your service". It needs
 // `npm install ./clients/typescript` and `npm install --save-dev typescript @types/node`.
 import { createServer, type IncomingMessage } from 'node:http';
-import { ApiError, Hone, HoneError, InvalidRequest, NotFound, verifyWebhook, WebhookRejected } from 'hone-client';
+import { ApiError, Hone, HoneError, InvalidRequest, verifyWebhook, WebhookRejected } from 'hone-client';
 
 const editor = new Hone({ maxRetries: 0 }); // a caller waits: fail at once, and let them come again
 const secret = process.env['WEBHOOK_SECRET'] ?? '';
 const hook = 'http://127.0.0.1:8700/hone';
 const ours: Record<string, string> = { '/draft': 'text', '/criteria/1/description': 'audience' }; // names of Hone, and ours
+const answers: Record<string, [number, unknown]> = {
+  // what a caller can mend
+  not_found: [404, { error: 'there is none' }],
+  conflict: [409, { error: 'it has ended' }],
+  precondition_failed: [409, { error: 'it has changed: look again' }],
+  idempotency_mismatch: [422, { error: 'the key was used with another text' }],
+  too_large: [413, { error: 'the text is too long' }],
+};
 const heard = new Set<string>(); // a database, where several processes run
 
 async function bodyOf(request: IncomingMessage): Promise<string> {
@@ -54,7 +62,8 @@ function explain(error: unknown): [number, unknown] {
   if (error instanceof InvalidRequest) {
     return [422, { errors: error.errors.map((it) => ({ field: ours[it.pointer] ?? 'ours', detail: it.detail })) }];
   }
-  if (error instanceof NotFound) return [404, { error: 'there is none' }];
+  const known = error instanceof ApiError ? answers[error.code] : undefined;
+  if (known) return known;
   const isAway = error instanceof ApiError ? [429, 503].includes(error.status) : error instanceof HoneError;
   if (isAway) return [503, { error: 'busy, try again' }];
   console.log('Hone refused:', error); // a key, a setting: yours to mend

@@ -216,6 +216,11 @@ def shows_what_the_page_says(port: int, log: Path) -> None:
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "text")
         assert callers.get("/improvements/ref_01J00000000000000000000000").status_code == 404
         assert callers.post("/hone", json={}).status_code == 400
+        key, long = {"Idempotency-Key": f"mail-{port}"}, "Long. " * 1_500_000
+        for other, status in (("Another text.", 422), (long, 413)):
+            refused = callers.post("/improvements", json=OFFERED | {"text": other}, headers=key)
+            assert refused.status_code == status, refused.text
+        assert callers.delete(f"/improvements/{known}").status_code == 409
 
 
 def tells_that_hone_is_away(port: int, log: Path) -> None:
