@@ -121,8 +121,10 @@ def test_refine_raises_for_a_failure_and_gives_what_there_is() -> None:
 
 def test_a_wait_has_an_end() -> None:
     client, _ = client_of(*[httpx.Response(200, json=SNAPSHOT)] * 2)
-    with pytest.raises(TimeoutError, match="ref_1 is running"):
+    with pytest.raises(hone.TimedOut, match="ref_1 is running") as caught:
         client.wait("ref_1", timeout=0)
+    assert isinstance(caught.value, hone.HoneError)
+    assert isinstance(caught.value, TimeoutError)
 
 
 def test_a_batch_takes_dictionaries_that_were_made_before() -> None:

@@ -23,6 +23,7 @@ from hone.errors import (
     HoneError,
     NotHone,
     ServerUnreachable,
+    TimedOut,
     Unavailable,
 )
 from hone.events import Event, MessageReader, read_event
@@ -117,7 +118,7 @@ class AsyncHone:
         warning, with the reason; False says nothing.
 
         Waits until it has ended, through restarts of the server, at most `timeout` seconds. Raises
-        RefinementFailed or RefinementCanceled, whose `snapshot` has what there is; TimeoutError,
+        RefinementFailed or RefinementCanceled, whose `snapshot` has what there is; TimedOut,
         while the refinement goes on.
         """
         snapshot = await self.submit(draft, idempotency_key=idempotency_key, **request)
@@ -151,14 +152,14 @@ class AsyncHone:
     ) -> models.Snapshot:
         """Return a refinement when it has ended; `paused` is no end.
 
-        Raises TimeoutError after `timeout` seconds.
+        Raises TimedOut after `timeout` seconds.
         """
         started = heard = time.monotonic()
         snapshot = await self.get(refinement)
         while snapshot.status not in ("succeeded", "failed", "canceled"):
             left = HELD_S if timeout is None else min(HELD_S, started + timeout - time.monotonic())
             if left <= 0:
-                raise TimeoutError(f"{snapshot.id} is {snapshot.status} after {timeout:g} s")
+                raise TimedOut(f"{snapshot.id} is {snapshot.status} after {timeout:g} s")
             try:
                 response = await self._send(
                     "GET",
@@ -373,14 +374,14 @@ class AsyncHone:
     async def wait_for_batch(
         self, batch: str | models.Batch, *, timeout: float | None = None, every: float = 1.0
     ) -> models.Batch:
-        """Return a batch when all of it has ended. Raises TimeoutError after `timeout` seconds."""
+        """Return a batch when all of it has ended. Raises TimedOut after `timeout` seconds."""
         started = time.monotonic()
         while True:
             found = await self.get_batch(batch)
             if found.ended_at is not None:
                 return found
             if timeout is not None and time.monotonic() - started > timeout:
-                raise TimeoutError(f"{found.id} is {found.status} after {timeout:g} s")
+                raise TimedOut(f"{found.id} is {found.status} after {timeout:g} s")
             await asyncio.sleep(every)
 
     async def batch_results(self, batch: str | models.Batch) -> AsyncIterator[models.BatchResult]:

@@ -2,6 +2,7 @@
 
 HoneError
   ServerUnreachable    no answer, or none in time; what was sent may have arrived
+  TimedOut             it has not ended in the time that `wait` was given; a TimeoutError, too
   NotHone              something else than a Hone server answers
   ApiError             the server refuses, and says why (RFC 9457); a class per `code`
   RefinementFailed     `refine` waited for a refinement that failed
@@ -71,6 +72,10 @@ def _explained(error: BaseException) -> tuple[str, str]:
         case _:
             reason = str(error) or type(error).__name__
     return reason, advice
+
+
+class TimedOut(HoneError, TimeoutError):
+    """It has not ended in the time given; it goes on."""
 
 
 class NotHone(HoneError):
