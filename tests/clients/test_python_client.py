@@ -85,7 +85,7 @@ def test_retries_have_an_end() -> None:
 
 
 def test_a_refusal_is_not_repeated_and_says_what_is_wrong() -> None:
-    body = {
+    body: dict[str, Any] = {
         "code": "invalid_request",
         "title": "The request is invalid",
         "detail": "1 field is wrong",
@@ -96,6 +96,11 @@ def test_a_refusal_is_not_repeated_and_says_what_is_wrong() -> None:
     with pytest.raises(hone.InvalidRequest, match="/threshold: must be at most 1") as caught:
         client.submit("Text", threshold=2)
     assert (caught.value.status, caught.value.request_id, len(requests)) == (422, "abc", 1)
+    body["errors"].append({"pointer": "", "detail": "must have a draft"})
+    error = hone.InvalidRequest(422, body)
+    title, *rest = str(error).splitlines()
+    assert title == "The request is invalid: 1 field is wrong"
+    assert rest == ["  /threshold: must be at most 1", "  must have a draft"]
 
 
 def test_an_exhausted_quota_is_not_waited_for() -> None:
@@ -218,13 +223,18 @@ def test_a_webhook_is_verified_as_the_standard_has_it() -> None:
         "refinement.completed",
         "ref_1",
     )
-    for changed in (
-        {**headers, "Webhook-Id": "msg_2"},
-        {**headers, "Webhook-Timestamp": str(int(now.timestamp()) - 600)},
-        {**headers, "Webhook-Signature": "v1,AAAA"},
-        {},
+    for changed, why in (
+        ({"Webhook-Id": "msg_2"}, "not that of this body"),
+        ({"Webhook-Timestamp": str(int(now.timestamp()) - 600)}, r"signed 60\d s ago"),
+        ({"Webhook-Timestamp": "now"}, "no number: 'now'"),
+        ({"Webhook-Signature": "v1,AAAA"}, "not that of this body"),
     ):
-        with pytest.raises(hone.WebhookRejected):
-            hone.verify_webhook(body, changed, SECRET)
+        with pytest.raises(hone.WebhookRejected, match=why):
+            hone.verify_webhook(body, headers | changed, SECRET)
+    with pytest.raises(hone.WebhookRejected, match="header webhook-id is missing"):
+        hone.verify_webhook(body, {}, SECRET)
+    for secret in ("", "whsec_x"):
+        with pytest.raises(hone.WebhookRejected, match="the secret is missing, or not base64"):
+            hone.verify_webhook(body, headers, secret)
     with pytest.raises(hone.WebhookRejected):
         hone.verify_webhook(body + " ", headers, SECRET)

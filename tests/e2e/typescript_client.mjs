@@ -100,9 +100,24 @@ async function verifies() {
   const headers = { 'Webhook-Id': 'msg_1', 'webhook-timestamp': sent, 'webhook-signature': `v1,AAAA v1,${signature}` };
   assert.equal((await verifyWebhook(body, headers, secret)).data.id, 'ref_1');
   assert.equal((await verifyWebhook(body, new Headers(headers), secret)).id, 'msg_1');
-  for (const wrong of [{ 'Webhook-Id': 'msg_2' }, { 'webhook-timestamp': '1' }, { 'webhook-signature': 'v1,!' }]) {
-    await assert.rejects(verifyWebhook(body, { ...headers, ...wrong }, secret), WebhookRejected);
+  for (const [wrong, why, key] of [
+    [{ 'webhook-id': 'msg_2' }, /not that of this body/],
+    [{ 'webhook-id': '' }, /header webhook-id is missing/],
+    [{ 'webhook-timestamp': '1' }, /s ago/],
+    [{ 'webhook-timestamp': 'now' }, /no number: 'now'/],
+    [{ 'webhook-signature': 'v1,!' }, /the signature is missing, or not base64/],
+    [{}, /the secret is missing, or not base64/, ''],
+    [{}, /the secret is missing, or not base64/, 'whsec_x'],
+  ]) {
+    await assert.rejects(
+      verifyWebhook(body, { ...headers, ...wrong }, key ?? secret),
+      (error) => error instanceof WebhookRejected && why.test(error.message),
+    );
   }
+  const errors = [{ pointer: '/request/draft', detail: 'must not be empty' }, { pointer: '', detail: 'must have a draft' }];
+  const refused = new InvalidRequest(422, { title: 'Invalid', detail: 'no line has a valid request; line 2', errors });
+  const lines = ['Invalid: no line has a valid request; line 2', '  /request/draft: must not be empty', '  must have a draft'];
+  assert.deepEqual(refused.message.split('\n'), lines);
   say('verified');
 }
 

@@ -111,9 +111,9 @@ class ApiError(HoneError):
         places: dict[str, list[str]] = {}
         for error in self.errors:
             if (sentence := str(error.get("detail"))) not in self.detail:
-                places.setdefault(sentence, []).append(error.get("pointer") or "/")
+                places.setdefault(sentence, []).extend(filter(None, [error.get("pointer")]))
         for sentence, where in places.items():
-            yield f"  {', '.join(where)}: {sentence}"
+            yield f"  {', '.join(where)}{': ' * bool(where)}{sentence}"
 
 
 class InvalidRequest(ApiError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -45,9 +44,18 @@ def verify_webhook(
             lower[f"webhook-{it}"] for it in ("id", "timestamp", "signature")
         )
         age = (time.time() if now is None else now) - int(sent)
+    except KeyError as error:
+        why = f"the header {error.args[0]} is missing: this is no webhook of Hone"
+        raise WebhookRejected(why) from None
+    except ValueError:
+        name = "webhook-timestamp"
+        raise WebhookRejected(f"the header {name} is no number: {lower[name]!r}") from None
+    try:
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    except (KeyError, ValueError, binascii.Error) as error:
-        raise WebhookRejected(f"headers or secret are not those of a webhook: {error}") from error
+    except ValueError:
+        key = b""
+    if not key:
+        raise WebhookRejected("the secret is missing, or not base64")
     if abs(age) > TOLERANCE_S:
         raise WebhookRejected(f"signed {age:.0f} s ago: old, or a clock is wrong")
     signed = hmac.digest(key, b".".join([message_id.encode(), sent.encode(), raw]), hashlib.sha256)

@@ -34,11 +34,15 @@ export class ApiError extends HoneError {
     readonly requestId: string | null = null,
   ) {
     const errors = problem.errors ?? [];
-    const wrong = errors.map((it) => `${it.pointer || '/'}: ${it.detail}`);
-    const said = wrong.length ? wrong : [problem.detail ?? ''];
-    super(`${problem.title ?? status}: ${said.join('\n  ')}`);
+    const detail = problem.detail ?? '';
+    const places = new Map<string, string[]>(); // of each sentence about fields that the detail does not have
+    for (const it of errors.filter((it) => !detail.includes(it.detail))) {
+      places.set(it.detail, [...(places.get(it.detail) ?? []), ...(it.pointer ? [it.pointer] : [])]);
+    }
+    const wrong = [...places].map(([said, where]) => `  ${where.join(', ')}${where.length ? ': ' : ''}${said}`);
+    super([`${problem.title ?? status}: ${detail}`, ...wrong].join('\n'));
     this.code = problem.code ?? '';
-    this.detail = problem.detail ?? '';
+    this.detail = detail;
     this.errors = errors;
   }
 }

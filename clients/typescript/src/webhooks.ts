@@ -41,17 +41,19 @@ export async function verifyWebhook(
   for (const [name, value] of headers instanceof Headers ? headers : Object.entries(headers)) {
     if (value !== undefined) lower.set(name.toLowerCase(), String(value));
   }
-  const id = lower.get('webhook-id');
-  const sent = lower.get('webhook-timestamp');
-  const given = lower.get('webhook-signature');
-  if (!id || !sent || !given) throw new WebhookRejected('headers are not those of a webhook');
+  const [id, sent, given] = ['id', 'timestamp', 'signature'].map((it) => {
+    const header = lower.get(`webhook-${it}`);
+    if (!header) throw new WebhookRejected(`the header webhook-${it} is missing: this is no webhook of Hone`);
+    return header;
+  }) as [string, string, string];
   const age = now - Number(sent);
+  if (Number.isNaN(age)) throw new WebhookRejected(`the header webhook-timestamp is no number: '${sent}'`);
   if (!(Math.abs(age) <= TOLERANCE_S)) {
     throw new WebhookRejected(`signed ${Math.round(age)} s ago: old, or a clock is wrong`);
   }
   const key = await crypto.subtle.importKey(
     'raw',
-    bytes(secret.replace(/^whsec_/, '')),
+    bytes(secret.replace(/^whsec_/, ''), 'the secret'),
     { name: 'HMAC', hash: 'SHA-256' },
     false,
     ['verify'],
@@ -60,17 +62,18 @@ export async function verifyWebhook(
   for (const signature of given.split(' ')) {
     const [version, value] = signature.split(',');
     if (version !== 'v1' || !value) continue;
-    if (await crypto.subtle.verify('HMAC', key, bytes(value), signed)) {
+    if (await crypto.subtle.verify('HMAC', key, bytes(value, 'the signature'), signed)) {
       return { id, ...JSON.parse(body) };
     }
   }
   throw new WebhookRejected('the signature is not that of this body and secret');
 }
 
-function bytes(base64: string): Uint8Array<ArrayBuffer> {
+function bytes(base64: string, what: string): Uint8Array<ArrayBuffer> {
   try {
+    if (!base64) throw new Error();
     return Uint8Array.from(atob(base64), (it) => it.charCodeAt(0));
   } catch {
-    throw new WebhookRejected('secret or signature is not base64');
+    throw new WebhookRejected(`${what} is missing, or not base64`);
   }
 }
