@@ -91,7 +91,7 @@ OWN_FIELDS = re.compile(
 
 def _is_free(name: str) -> str:
     if OWN_FIELDS.fullmatch(name):
-        raise ValueError(f"Hone sets {name} itself")
+        raise ValueError(f"{name} is one that Hone sets itself")
     return name
 
 
