@@ -161,6 +161,10 @@ PROVIDER = """
 from app.contract.providers import Provider
 mine = Provider(name="{0}", wire="{1}", base_url="http://mine", needs_key=False)
 """
+LOCAL = """
+from app.contract.providers import Provider
+mine = Provider(name="mine")
+"""
 BROKEN = {  # what a package declares, and what is wrong with it
     "error": ("contract: strategies.mine", "1 / 0", "ZeroDivisionError: division by zero"),
     "exit": ("contract: strategies.mine", "raise SystemExit(0)", "SystemExit: 0"),
@@ -204,6 +208,7 @@ BROKEN_PLAY = {
         "def check_mine(validator, draft): ...",
         "broken_play has no function fix_mine",
     ),
+    "local": (LOCAL, "", "only models of Hone itself run in the worker: name a wire"),
     "wire": (PROVIDER.format("mine", "mine"), "", "hone.play has no entry point models.mine"),
 }
 WORK = [sys.executable, "-m", "workers"]

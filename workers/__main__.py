@@ -77,7 +77,7 @@ CANNOT_START = (PluginFailed, UnusableRedis, ArchiveAway, RedisError, RunsAsRoot
 PLAYERS: Mapping[str, Callable[[str], object]] = {
     "strategies": function_of,
     "validators": load_check,
-    "providers": lambda name: (wire := BY_NAME[name].wire) and adapter_of(wire),
+    "providers": lambda name: adapter_of(BY_NAME[name].wire),
 }
 QUARANTINED = 2
 """Child processes of a worker that play suspects; few refinements ever are."""

@@ -305,7 +305,6 @@ class _Servers:
 
     def model_with_key(self, provider: Provider, key: str | None) -> Model:
         """Return the models of a provider, called with a tenant's own key if there is one."""
-        assert provider.wire is not None
         address, own = self.settings.server_of(provider)
         wire = adapter_of(provider.wire)(address, own if key is None else key)
         fingerprint = self.settings.fingerprint_of(provider, key)

@@ -866,8 +866,10 @@ AdapterFactory = Callable[[str, str], WireFormat]
 
 
 @cache
-def adapter_of(wire: str) -> AdapterFactory:
-    """Return the `ADAPTER` of the module in this package that is named after the wire format."""
+def adapter_of(wire: str | None) -> AdapterFactory:
+    """Return the `ADAPTER` of the module that is named after the wire format; else ImportError."""
+    if wire is None:
+        raise ImportError("only models of Hone itself run in the worker: name a wire")
     adapter: AdapterFactory = playing_module("workers.models", "models", wire).ADAPTER
     return adapter
 
