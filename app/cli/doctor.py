@@ -19,7 +19,7 @@ from dotenv import dotenv_values
 from app.cli.access_commands import on_cells
 from app.cli.contract_client import CliError, ContractClient, is_local
 from app.cli.display import say
-from app.cli.processes import has_responded, python, url_of, variables_of
+from app.cli.processes import python, url_of, variables_of
 from app.cli.root import app, console, read_settings
 from app.contract.access import OPERATOR
 from app.contract.offers import Readiness
@@ -27,6 +27,7 @@ from app.contract.providers import PROVIDERS, added, provider_of
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import PROVIDER_VARIABLE, Settings, listens_on_loopback
 from app.telemetry.traces import ENDPOINTS, export_flaw, wants_traces
+from hone import ApiError, HoneError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,6 +43,8 @@ STYLES = {"ok": "green", "warning": "yellow", "failure": "bold red"}
 OF_THE_COMMAND_LINE = frozenset({"HONE_SERVER", "HONE_MCP_TOKEN"})
 RECENTLY_USED = 5  # at most so many models beside the default one are called
 TIMEOUT_S = 120
+READY_S = 10.0
+"""The API gives Redis less than that."""
 
 
 class Level(StrEnum):
@@ -150,7 +153,7 @@ def examine(
             yield replace(diagnosis, subject=subject)
     if seen is not None:
         yield from _keys(seen, settings, environ.get("HONE_SERVER", ""))
-    yield _api(settings)
+    yield from _api(settings)
     yield from _models(settings, seen)
     if calls_models:
         yield from _calls(settings, seen.used if seen else ())
@@ -410,16 +413,29 @@ def _open(settings: Settings, server: str) -> Diagnosis:
     return ok("access", f"{text}; put no proxy before it")
 
 
-def _api(settings: Settings) -> Diagnosis:
-    url = url_of(settings)
-    with ContractClient(url) as client:
-        began = time.monotonic()
-        if has_responded(client.readiness()):
-            took_ms = (time.monotonic() - began) * 1000
-            return ok("api", f"{url} is ready, it says within {took_ms:.0f} ms")
-    return warning(
-        "api", f"{url} does not answer", "start `hone api`, unless the API runs on another machine"
-    )
+def _api(settings: Settings) -> Iterator[Diagnosis]:
+    """Yield what the API on this machine says of itself to the operator's key."""
+    url, began = url_of(settings), time.monotonic()
+    try:
+        with ContractClient(url, api_key=settings.api_key) as client:
+            readiness = client.read(Readiness, "/readyz", timeout=READY_S)
+    except ApiError as refused:
+        why = refused.detail or refused.title
+        if refused.status in {401, 403}:
+            whom = "HONE_API_KEY" if settings.api_key else "requests without a key"
+            advice = "set HONE_API_KEY to a key that works: until then nothing is known of the API"
+            yield warning("api", f"{url} refuses {whom}: {why}", advice)
+        else:
+            advice = "other findings, and the log of the API, say what to change"
+            yield failure("api", f"{url} answers, but is not ready: {why}", advice)
+    except (CliError, HoneError) as error:
+        advice = "start `hone api`, unless the API runs on another machine"
+        yield warning("api", f"{url} does not answer: {error}", advice)
+    else:
+        took_ms = (time.monotonic() - began) * 1000
+        yield ok("api", f"{url} is ready, it says within {took_ms:.0f} ms")
+        for text in readiness.warnings:
+            yield warning("api", text, "docs/runbook.md says what to do")
 
 
 def _models(settings: Settings, seen: Seen | None) -> Iterator[Diagnosis]:

@@ -139,6 +139,27 @@ def test_an_unreachable_or_unsuitable_redis_is_one_failure_among_others(
     assert (level, "maxmemory-policy is allkeys-lru" in text) == ("failure", True)
 
 
+def test_the_api_is_asked_with_the_key_and_its_refusals_and_warnings_are_findings(
+    hone: Run, server: ScriptedApi, redis_url: str
+) -> None:
+    def said(answer: CannedResponse, **where: str) -> list[tuple[str, str, str]]:
+        server.answers["GET /readyz"] = [answer]
+        port = server.url.rpartition(":")[2]
+        seen = hone("doctor", "--json", HONE_REDIS_URL=redis_url, HONE_PORT=port, **where)
+        return found(seen.stdout, "api")
+
+    ((level, text, advice),) = said(CannedResponse('{"code": "x", "detail": "no such key"}', 401))
+    assert (level, advice.startswith("set HONE_API_KEY")) == ("warning", True)
+    assert text == f"{server.url} refuses requests without a key: no such key"
+    away = CannedResponse('{"code": "unavailable", "detail": "Redis timed out"}', 503)
+    ((level, text, _),) = said(away)
+    assert (level, text) == ("failure", f"{server.url} answers, but is not ready: Redis timed out")
+    ready = CannedResponse('{"workers": 0, "warnings": ["cell 1 is away"]}')
+    (first, *_), (level, text, _) = said(ready, HONE_API_KEY="hone_1")
+    assert (first, level, text) == ("ok", "warning", "cell 1 is away")
+    assert server.asked[-1].authorization == "Bearer hone_1"
+
+
 def test_misspelt_variables_are_named_with_what_was_meant(
     hone: Run, redis_url: str, tmp_path: Path
 ) -> None:
