@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,7 +87,11 @@ class Seen:
 
     server: "ServerFacts"
     keys: int
-    limited: tuple[str, ...]
+    """API keys that work, those that are refused not counted."""
+    refused: int
+    """API keys made with another HONE_SECRET_KEY than that of this machine."""
+    broken: tuple[str, ...]
+    """Sentences about models that take no calls with the keys of this machine."""
     used: tuple[str, ...]
     archive: "ArchiveFacts"
     archive_error: str
@@ -141,7 +146,7 @@ def examine(
     yield from _access_settings(settings)
     found: Sequence[Seen | None] = ()
     try:
-        found = on_cells(_see_all)
+        found = on_cells(partial(_see_all, settings))
     except (CliError, RedisNotFound, EmbeddedRedisError) as error:
         where = "HONE_REDIS_URL" if settings.redis_url else "HONE_DATA_DIR"
         yield failure("redis", str(error), f"check {where} and that it runs")
@@ -171,22 +176,35 @@ def _cell(seen: Seen | None, settings: Settings) -> Iterator[Diagnosis]:
     yield from _archive(seen, settings)
 
 
-async def _see_all(cells: "Cells") -> list[Seen | None]:
-    found = dict(await cells.ask(_see))
+async def _see_all(settings: Settings, cells: "Cells") -> list[Seen | None]:
+    found = dict(await cells.ask(partial(_see, settings)))
     return [found.get(number) for number in range(len(cells.stores))]
 
 
-async def _see(store: "Store") -> Seen:
-    from app.queue import worker_key  # noqa: PLC0415 - importing RQ takes time
+async def _see(settings: Settings, store: "Store") -> Seen:
+    # Importing them takes time.
+    from app.access.keyring import Hashing, secrets_of  # noqa: PLC0415
+    from app.queue import worker_key  # noqa: PLC0415
+    from app.service.admission import ModelRoles  # noqa: PLC0415
+    from app.service.offers import broken  # noqa: PLC0415
 
     server, keys, limits = await asyncio.gather(
         store.administration.inspect(worker_key), store.access.all(), store.administration.limits()
     )
     by_use = [limit.limit.name for limit in limits if ":" in limit.limit.name]
-    broken = tuple(limit.limit.name for limit in limits if limit.limit.breaker)
     working = [key for key in keys if time.time() * 1000 < key.ends_at]
-    used, archive = tuple(dict.fromkeys(by_use)), await store.administration.archive()
-    return Seen(server, len(working), broken, used, archive, await store.archive_error())
+    hashing = Hashing(await secrets_of(settings, store.access)) if working else None
+    known = [key for key in working if hashing and hashing.knows(key)]
+    model_roles = ModelRoles(settings.model_copy(update={"model": "offline:editor"}))
+    return Seen(
+        server,
+        len(known),
+        len(working) - len(known),
+        tuple(broken(model_roles, limits)),
+        tuple(dict.fromkeys(by_use)),
+        await store.administration.archive(),
+        await store.archive_error(),
+    )
 
 
 def known_variables() -> frozenset[str]:
@@ -381,8 +399,16 @@ def _archive(seen: Seen, settings: Settings) -> Iterator[Diagnosis]:
 def _keys(seen: Seen, settings: Settings, server: str) -> Iterator[Diagnosis]:
     if settings.auth == "off":
         return
+    if seen.refused:
+        yield (warning if seen.keys else failure)(
+            "access",
+            f"{seen.refused} API keys were made with another HONE_SECRET_KEY: the API answers 401",
+            "set HONE_SECRET_KEY, or HONE_SECRET_KEY_OLD, to the one that they were made with",
+        )
     if seen.keys:
         yield ok("access", f"{seen.keys} API keys work")
+    elif seen.refused:
+        return
     elif listens_on_loopback(settings.host) and settings.auth == "auto":
         yield _open(settings, server)
     else:
@@ -460,12 +486,8 @@ def _models(settings: Settings, seen: Seen | None) -> Iterator[Diagnosis]:
     )
     named = [offer.name for offer in offered if not settings.lacks_key(offer)]
     yield ok("models", f"configured: {', '.join(named) or 'the editor alone'}")
-    for name in seen.limited if seen else ():
-        yield warning(
-            "models",
-            f"{name} takes no calls now: its refinements wait",
-            "GET /v1/models and GET /readyz say why and since when",
-        )
+    for text in seen.broken if seen else ():
+        yield warning("models", text, "docs/runbook.md#honemodeltakesnocalls says what to do")
 
 
 def _calls(settings: Settings, used: Sequence[str]) -> Iterator[Diagnosis]:

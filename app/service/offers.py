@@ -84,13 +84,18 @@ def readiness_of(
         warnings += [f"cell {cell.cell} has no worker" for cell in found if not cell.workers]
     unplayable = sorted({version for cell in found for version in cell.unplayable})
     warnings += [UNREADABLE if model == LATER else _unplayed(model) for model in unplayable]
-    for provider in model_roles.providers():
-        warnings += _broken(model_roles.limits_of(provider, limits))
+    warnings += broken(model_roles, limits)
     if overdue := sum(cell.overdue for cell in found):
         warnings.append(f"webhooks overdue: {overdue}; is `hone webhooks` running?")
     warnings += [cell.archive for cell in found if cell.archive]
     waiting = sum(cell.waiting for cell in found)
     return Readiness(workers=workers, waiting=waiting, warnings=tuple(warnings))
+
+
+def broken(model_roles: ModelRoles, limits: Sequence[StoredLimit]) -> Iterator[str]:
+    """Yield a sentence about each open breaker that concerns the keys set now."""
+    for provider in model_roles.providers():
+        yield from _broken(model_roles.limits_of(provider, limits))
 
 
 def _broken(limits: Sequence[ModelLimit]) -> Iterator[str]:

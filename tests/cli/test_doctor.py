@@ -1,5 +1,6 @@
 """`hone doctor`: what is wrong with a service, and what to change."""
 
+import asyncio
 import json
 import re
 import time
@@ -9,12 +10,16 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 from redis import Redis
 
 from app.cli.doctor import known_variables
+from app.contract.providers import BY_NAME
 from app.local.embedded import url_of_running
-from app.settings import PROVIDER_VARIABLE
+from app.settings import PROVIDER_VARIABLE, Settings
+from app.store.rate_limits import PermitReport, SharedLimits
 from app.store.redis import keys
+from app.store.redis.connection import async_client
 from tests.cli.conftest import Run
 from tests.cli.running_command import running
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
@@ -158,6 +163,45 @@ def test_the_api_is_asked_with_the_key_and_its_refusals_and_warnings_are_finding
     (first, *_), (level, text, _) = said(ready, HONE_API_KEY="hone_1")
     assert (first, level, text) == ("ok", "warning", "cell 1 is away")
     assert server.asked[-1].authorization == "Bearer hone_1"
+
+
+def test_keys_made_with_another_secret_key_are_refused_and_do_not_count(
+    hone: Run, redis_url: str
+) -> None:
+    def said(secret: str) -> list[tuple[str, str]]:
+        where = {"HONE_REDIS_URL": redis_url, "HONE_SECRET_KEY": secret, **NOBODY}
+        return [entry[:2] for entry in found(hone("doctor", "--json", **where).stdout, "access")]
+
+    for secret in ("a" * 16, "b" * 16):
+        made = hone("keys", "create", HONE_REDIS_URL=redis_url, HONE_SECRET_KEY=secret)
+        assert made.exit_code == 0
+    lost = "1 API keys were made with another HONE_SECRET_KEY: the API answers 401"
+    assert said("a" * 16) == [("warning", lost), ("ok", "1 API keys work")]
+    assert said("c" * 16) == [("failure", lost.replace("1", "2", 1))]
+
+
+def test_models_that_take_no_calls_are_those_of_the_key_that_is_set(
+    hone: Run, redis_url: str
+) -> None:
+    where = {"HONE_REDIS_URL": redis_url, "HONE_MODEL": "openai:x", **NOBODY}
+
+    async def refuse(key: str) -> None:
+        settings = Settings(openai_api_key=SecretStr(key))
+        fingerprint = settings.fingerprint_of(BY_NAME["openai"])
+        refused = PermitReport(number=1, key_reason="unauthorized", detail="wrong key")
+        async with async_client(redis_url) as client:
+            shared = SharedLimits(client, "worker-1")
+            await shared.exchange(f"openai:x@{fingerprint}", f"openai@{fingerprint}", refused)
+
+    hone("doctor", **where)  # marks the format of an empty Redis
+    asyncio.run(refuse("replaced"))
+    now = {**where, "HONE_OPENAI_API_KEY": "new"}
+    levels = [level for level, *_ in found(hone("doctor", "--json", **now).stdout, "models")]
+    assert set(levels) == {"ok"}
+    now["HONE_OPENAI_API_KEY"] = "replaced"
+    *_, (level, text, _) = found(hone("doctor", "--json", **now).stdout, "models")
+    assert (level, text.startswith("openai takes no calls since ")) == ("warning", True)
+    assert text.endswith("it refused the API key: wrong key")
 
 
 def test_misspelt_variables_are_named_with_what_was_meant(
