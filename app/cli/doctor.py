@@ -23,6 +23,7 @@ from app.cli.display import say
 from app.cli.processes import python, url_of, variables_of
 from app.cli.root import app, console, read_settings
 from app.contract.access import OPERATOR
+from app.contract.errors import Overloaded, Unavailable
 from app.contract.offers import Readiness
 from app.contract.providers import PROVIDERS, added, provider_of
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
@@ -96,6 +97,8 @@ class Seen:
     archive: "ArchiveFacts"
     archive_error: str
     """Why this machine cannot read it, if that is so."""
+    refusal: str
+    """Why Redis does not take writes, if that is so."""
 
 
 @app.command()
@@ -148,8 +151,7 @@ def examine(
     try:
         found = on_cells(partial(_see_all, settings))
     except (CliError, RedisNotFound, EmbeddedRedisError) as error:
-        where = "HONE_REDIS_URL" if settings.redis_url else "HONE_DATA_DIR"
-        yield failure("redis", str(error), f"check {where} and that it runs")
+        yield _without_redis(error, "HONE_REDIS_URL" if settings.redis_url else "HONE_DATA_DIR")
     seen = next((facts for facts in found if facts is not None), None)
     for number, facts in enumerate(found):
         for diagnosis in _cell(facts, settings):
@@ -165,6 +167,18 @@ def examine(
     yield from _disk(settings)
 
 
+def _without_redis(error: Exception, where: str) -> Diagnosis:
+    """Return why Redis cannot be examined; `where` is the variable that says where it is."""
+    from app.store import UnusableRedis  # noqa: PLC0415 - importing the store takes time
+
+    cause = error.__cause__
+    if isinstance(cause, UnusableRedis):
+        return failure("redis", str(error), "")  # which says what to change
+    why = f": {cause.__cause__}" if cause and cause.__cause__ else ""
+    advice = f"check {where}, a user and a password in it, and that Redis runs"
+    return failure("redis", f"{error}{why}", advice)
+
+
 def _cell(seen: Seen | None, settings: Settings) -> Iterator[Diagnosis]:
     """Yield what there is to say about one cell; None of one that is away."""
     if seen is None:
@@ -172,7 +186,11 @@ def _cell(seen: Seen | None, settings: Settings) -> Iterator[Diagnosis]:
         yield failure("redis", text, "check HONE_CELLS_URL and that it runs")
         return
     yield from _redis(seen.server, settings)
-    yield from _workers(seen.server)
+    if seen.refusal:  # no worker can renew its lease then
+        advice = "free memory or disk of Redis, or connect the replicas it asks for; see its log"
+        yield failure("redis", f"{seen.refusal}: refinements stand still", advice)
+    else:
+        yield from _workers(seen.server)
     yield from _archive(seen, settings)
 
 
@@ -204,7 +222,16 @@ async def _see(settings: Settings, store: "Store") -> Seen:
         tuple(dict.fromkeys(by_use)),
         await store.administration.archive(),
         await store.archive_error(),
+        await _refusal(store),
     )
+
+
+async def _refusal(store: "Store") -> str:
+    try:
+        await store.administration.workers()
+    except (Overloaded, Unavailable) as refused:
+        return str(refused)
+    return ""
 
 
 def known_variables() -> frozenset[str]:
@@ -456,7 +483,7 @@ def _api(settings: Settings) -> Iterator[Diagnosis]:
             yield failure("api", f"{url} answers, but is not ready: {why}", advice)
     except (CliError, HoneError) as error:
         advice = "start `hone api`, unless the API runs on another machine"
-        yield warning("api", f"{url} does not answer: {error}", advice)
+        yield warning("api", f"{url} does not answer: {str(error).splitlines()[0]}", advice)
     else:
         took_ms = (time.monotonic() - began) * 1000
         yield ok("api", f"{url} is ready, it says within {took_ms:.0f} ms")

@@ -120,7 +120,7 @@ def test_what_prevents_work_is_a_failure(hone: Run, redis_url: str) -> None:
         seen = hone("doctor", "--json", HONE_MODEL="openai:gpt-5-mini", **where)
     assert seen.exit_code == 1
     for subject, words in {
-        "workers": "none is running",
+        "redis": "the memory of Redis is full",
         "access": "401 to everybody",
         "redis memory": "new refinements are refused",
         "models": "openai has no key",
@@ -134,14 +134,35 @@ def test_what_prevents_work_is_a_failure(hone: Run, redis_url: str) -> None:
 def test_an_unreachable_or_unsuitable_redis_is_one_failure_among_others(
     hone: Run, redis_url: str
 ) -> None:
-    absent = hone("doctor", HONE_REDIS_URL="redis://127.0.0.1:1", **NOBODY)
+    absent = hone("doctor", "--json", HONE_REDIS_URL="redis://127.0.0.1:1", **NOBODY)
     assert absent.exit_code == 1
-    assert "failure  redis" in absent.stdout
-    assert "models" in absent.stdout
+    assert found(absent.stdout, "redis")[0][1].startswith("Redis is unreachable: Error 111 ")
+    assert found(absent.stdout, "models")
     with configured(redis_url, "maxmemory-policy", "allkeys-lru"):
         evicting = hone("doctor", "--json", HONE_REDIS_URL=redis_url, **NOBODY)
-    ((level, text, _),) = found(evicting.stdout, "redis")
+    ((level, text, advice),) = found(evicting.stdout, "redis")
     assert (level, "maxmemory-policy is allkeys-lru" in text) == ("failure", True)
+    assert advice == ""  # the text says what to change
+
+
+def test_a_redis_that_refuses_writes_or_the_password_is_not_taken_for_another_fault(
+    hone: Run, redis_url: str
+) -> None:
+    where = {"HONE_REDIS_URL": redis_url, **NOBODY}
+    works = hone("doctor", "--json", **where).stdout
+    assert [text for _, text, _ in found(works, "workers")] == [
+        "none is running: submitted refinements wait"
+    ]
+    with configured(redis_url, "min-replicas-to-write", "1"):
+        refusing = hone("doctor", "--json", **where).stdout
+    said = [entry[:2] for entry in found(refusing, "redis")]
+    assert ("failure", "Redis refuses writes: refinements stand still") in said
+    assert found(refusing, "workers") == []
+    with configured(redis_url, "requirepass", "secret"):
+        refused = hone("doctor", "--json", **where).stdout
+    ((_, text, advice),) = found(refused, "redis")
+    assert text.startswith("Redis refuses the password: ")
+    assert "a password" in advice
 
 
 def test_the_api_is_asked_with_the_key_and_its_refusals_and_warnings_are_findings(
@@ -186,7 +207,7 @@ def test_models_that_take_no_calls_are_those_of_the_key_that_is_set(
     where = {"HONE_REDIS_URL": redis_url, "HONE_MODEL": "openai:x", **NOBODY}
 
     async def refuse(key: str) -> None:
-        settings = Settings(openai_api_key=SecretStr(key))
+        settings = Settings().model_copy(update={"openai_api_key": SecretStr(key)})
         fingerprint = settings.fingerprint_of(BY_NAME["openai"])
         refused = PermitReport(number=1, key_reason="unauthorized", detail="wrong key")
         async with async_client(redis_url) as client:
