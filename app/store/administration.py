@@ -228,6 +228,7 @@ class Administration:
             due,
         )
 
+    @refusing
     async def used_memory(self) -> float:
         """Return the share of Redis's maxmemory that is used; 0 without a limit."""
         await self._server.measure()

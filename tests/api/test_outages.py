@@ -1,5 +1,6 @@
 """Redis that is away, frozen, full or unusable."""
 
+import math
 import os
 import signal
 from collections.abc import Iterator
@@ -9,11 +10,15 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client import REGISTRY
 from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
-from app.main import serve_api
+from app.main import measure_standing, serve_api
+from app.queue import RefinementQueue
 from app.settings import Settings
+from app.store import open_cells
+from app.store.redis.connection import async_client
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
 from tests.waiting import TIMEOUT_S, eventually
@@ -71,6 +76,31 @@ def test_a_frozen_redis_is_a_503_before_the_client_gives_up(
                 problem(response, 503, "unavailable")
         finally:
             os.kill(redis.pid, signal.SIGCONT)
+
+
+async def test_without_redis_no_figure_of_before_is_left(redis: EmbeddedRedis) -> None:
+    def value(name: str, **labels: str) -> float | None:
+        return REGISTRY.get_sample_value(name, labels)
+
+    settings = Settings(redis_url=redis.url, redis_timeout_s=60)
+    async with open_cells(settings, RefinementQueue(settings.queue)) as cells:
+        await measure_standing(cells)
+        assert value("hone_standing", what="workers") == 0
+        assert value("hone_redis_up", cell="0") == 1
+        async with async_client(redis.url) as client:
+            await client.config_set("min-replicas-to-write", 1)
+            await measure_standing(cells)
+            assert value("hone_redis_up", cell="0") == 0
+            await client.config_set("min-replicas-to-write", 0)
+        redis.stop()
+        await measure_standing(cells)
+        assert value("hone_standing", what="workers") is None
+        assert math.isnan(value("hone_redis_memory_share") or 0)
+        assert value("hone_redis_up", cell="0") == 0
+        redis.revive()
+        await measure_standing(cells)
+        assert value("hone_standing", what="workers") == 0
+        assert value("hone_redis_up", cell="0") == 1
 
 
 def test_a_stream_outlives_an_outage(redis: EmbeddedRedis, client: httpx.Client) -> None:
