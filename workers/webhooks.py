@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import uvloop
-from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from app.contract.batches import BATCH_COMPLETED, BatchMessage
@@ -25,7 +24,7 @@ from app.contract.endpoints import Endpoint
 from app.contract.errors import NotFound, Unavailable
 from app.contract.webhooks import Attempt
 from app.queue import RefinementQueue
-from app.settings import Settings
+from app.settings import InvalidSettings, Settings, read_environment
 from app.store import Store, UnusableRedis, open_signing, open_store
 from app.store.signing_secrets import url_without_query
 from app.store.webhooks import DeliveryState, TakenWebhook, WebhookStore
@@ -280,12 +279,12 @@ def main() -> int:
     """Run until a signal arrives; return 0, or 1 if it cannot start. The log says why."""
     configure_logs("webhooks")
     try:
-        settings = Settings()
+        settings = read_environment()
         configure_logs("webhooks", settings.log_format, settings.log_level)
         metrics.serve_metrics(*settings.metrics_at())
         with open_traces("webhooks") as traces:
             uvloop.run(send_webhooks(settings, traces=traces))
-    except (UnusableRedis, ValidationError) as error:
+    except (UnusableRedis, InvalidSettings) as error:
         log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback
         return 1
     return 0

@@ -493,13 +493,7 @@ def _api(settings: Settings) -> Iterator[Diagnosis]:
 
 def _models(settings: Settings, seen: Seen | None) -> Iterator[Diagnosis]:
     provider = provider_of(settings.model, settings.providers)
-    if provider is None:
-        yield failure(
-            "models",
-            f"HONE_MODEL is {settings.model}, and there is no such provider",
-            "`hone config` lists the providers",
-        )
-    elif settings.lacks_key(provider):
+    if provider and settings.lacks_key(provider):
         yield failure(
             "models",
             f"HONE_MODEL is {settings.model}, and {provider.name} has no key",

@@ -18,9 +18,7 @@ from app.cli.contract_client import ContractClient, ServiceFailed
 from app.contract.offers import Readiness
 from app.local.embedded import EmbeddedRedis
 from app.local.supervisor import MARGIN_S, Emit, Interrupts, Program, Supervisor
-from app.settings import ModelServer, Settings
-
-SERVER = "HONE_PROVIDER_{}_{}"
+from app.settings import SERVER, ModelServer, Settings
 
 
 def environment_of(settings: Settings) -> Mapping[str, str]:

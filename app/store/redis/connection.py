@@ -445,10 +445,13 @@ def options_of(url: str) -> dict[str, Any]:
             return _in_cluster(url)
         return _through_sentinel(url) if "+sentinel:" in url else _direct(url)
     except (TypeError, ValueError, RedisError) as error:
-        raise UnusableRedis(f"HONE_REDIS_URL cannot be used: {error}") from error
+        raise UnusableRedis(f"HONE_REDIS_URL cannot be used: {error}") from None
 
 
 def _direct(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    if parts.scheme in {"redis", "rediss"} and not (parts.path.strip("/") or "0").isdecimal():
+        raise ValueError(f"the database {parts.path.strip('/')!r} is not a number")
     options: dict[str, Any] = {**parse_url(url)}
     kind = CONNECTIONS[options.pop("connection_class", Connection)]
     kind(**options)  # rejects options that it does not know
