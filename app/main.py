@@ -211,7 +211,11 @@ def _serve(settings: Settings, traces: Traces) -> int:
     metrics.serve_metrics(*settings.metrics_at())
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
-    server.run()
+    try:
+        server.run()
+    except SystemExit as ended:  # so uvicorn ends where it cannot listen
+        _log.error("cannot start: %s", ended.__context__ or "see above")  # noqa: TRY400
+        return 1
     return 0
 
 

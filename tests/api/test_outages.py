@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -155,3 +156,14 @@ def test_a_redis_that_would_lose_records_is_refused_at_the_start(
 def test_without_an_address_of_redis_nothing_starts(caplog: pytest.LogCaptureFixture) -> None:
     assert serve_api(Settings(redis_url="")) == 1
     assert "HONE_REDIS_URL" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no host"])
+def test_where_it_cannot_listen_nothing_starts(
+    redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture, host: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = Settings(redis_url=redis.url, host=host, port=port, auth="off")
+        assert serve_api(settings) == 1
+    assert "cannot start: [Errno" in caplog.text
