@@ -214,7 +214,7 @@ def _serve(settings: Settings, traces: Traces) -> int:
     try:
         server.run()
     except SystemExit as ended:  # so uvicorn ends where it cannot listen
-        _log.error("cannot start: %s", ended.__context__ or "see above")  # noqa: TRY400
+        _log.error("cannot start: %s", ended.__context__ or "see above")
         return 1
     return 0
 

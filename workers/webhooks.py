@@ -240,14 +240,16 @@ class WebhookSender:
 async def send_webhooks(
     settings: Settings, pace: Pace = Pace(), traces: Traces = NO_TRACES
 ) -> None:
-    """Send the webhooks of all cells, or of `HONE_CELL`, until a signal arrives."""
+    """Send the webhooks of all cells, or of `HONE_CELL`, until a signal arrives.
+
+    Raises InvalidSettings without a secret key.
+    """
+    if not settings.secret_key:
+        raise InvalidSettings("HONE_SECRET_KEY is not set: it signs webhooks")
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    if not settings.secret_key:
-        log.warning("there are no webhooks without HONE_SECRET_KEY, which signs them")
-        await stopping.wait()
     served = [*range(settings.cells)] if settings.cell is None else [settings.cell]
     cells = map(settings.in_cell, served)
     await asyncio.gather(*(_send_from(cell, pace, traces, stopping) for cell in cells))
