@@ -269,7 +269,8 @@ async def _reachable(settings: Settings) -> None:
         except Unavailable as error:
             if time.monotonic() > deadline:
                 raise
-            _log.warning("waiting for %s: %s", place_of(settings.redis_url), _with_cause(error))
+            where = place_of(settings.redis_url)
+            _log.warning("waiting for %s: %s: %s", where, error, error.__cause__ or "")
         await asyncio.sleep(RETRY_S)
 
 
