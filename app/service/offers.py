@@ -53,7 +53,8 @@ class Standing:
 
     `unplayable` are the versions that refinements wait for and no worker plays; `overdue` are
     webhooks that nothing sends; `waiting` refinements wait for a worker; `archive` says what is
-    wrong with the archive, if anything.
+    wrong with the archive, if anything, and `memory` what is with that of Redis. Neither makes a
+    server unready: it goes on reading, ending and erasing, which frees memory.
     """
 
     workers: int
@@ -61,6 +62,7 @@ class Standing:
     overdue: int = 0
     waiting: int = 0
     archive: str = ""
+    memory: Sequence[str] = ()
     cell: int | None = None
 
 
@@ -88,6 +90,9 @@ def readiness_of(
     if overdue := sum(cell.overdue for cell in found):
         warnings.append(f"webhooks overdue: {overdue}; is `hone webhooks` running?")
     warnings += [cell.archive for cell in found if cell.archive]
+    for cell in found:
+        where = "" if cell.cell is None else f"cell {cell.cell}: "
+        warnings += [f"{where}{flaw}" for flaw in cell.memory]
     waiting = sum(cell.waiting for cell in found)
     return Readiness(workers=workers, waiting=waiting, warnings=tuple(warnings))
 

@@ -135,6 +135,20 @@ def test_a_full_redis_takes_no_more_work_and_still_answers(
     assert client.get(url).status_code == 200
 
 
+def test_memory_that_is_nearly_full_or_may_be_evicted_is_a_warning(
+    redis: EmbeddedRedis, client: httpx.Client
+) -> None:
+    with Redis.from_url(redis.url) as admin:
+        admin.config_set("maxmemory", admin.info("memory")["used_memory"] * 100 // 85)
+        admin.config_set("maxmemory-policy", "volatile-lru")
+
+    def warns() -> bool:
+        warnings = " ".join(client.get("/readyz").json().get("warnings", ()))
+        return "new refinements are refused" in warnings and "volatile-lru" in warnings
+
+    assert eventually(warns)
+
+
 def test_a_full_queue_takes_no_more_work(settings: Settings, redis_url: str) -> None:
     with running(settings.model_copy(update={"queue_max": 2})) as url:
         answers = [
