@@ -3,12 +3,13 @@
 import asyncio
 import gc
 import logging
+import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import APIRouter, FastAPI
 
@@ -73,6 +74,7 @@ ROUTERS = (
 )
 """Their routes are added one by one: FastAPI searches an included router twice for a request."""
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -209,20 +211,51 @@ def _serve(settings: Settings, traces: Traces) -> int:
     metrics.serve_metrics(*settings.metrics_at())
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
-    server.run()
+    try:
+        server.run()
+    except SystemExit as ended:  # so uvicorn ends where it cannot listen
+        _log.error("cannot start: %s", ended.__context__ or "see above")
+        return 1
     return 0
 
 
 async def _look_around(cells: Cells) -> None:
-    """Measure what stands in Redis, until cancelled: the sums of all cells, the fullest memory."""
+    """Measure what stands in Redis, until cancelled."""
     while True:
-        with suppress(HoneError):
-            found = await cells.ask(lambda store: store.administration.standing())
-            for what in found[0][1]:
-                metrics.STANDING.labels(what).set(sum(counts[what] for _, counts in found))
-            used = await cells.ask(lambda store: store.administration.used_memory())
-            metrics.MEMORY.set(max(share for _, share in used))
+        await measure_standing(cells)
         await asyncio.sleep(LOOK_AROUND_S)
+
+
+async def measure_standing(cells: Cells) -> None:
+    """Measure what stands in Redis: the sums of all cells, the fullest memory, and who answers.
+
+    Figures that cannot be read vanish: alerts would go by those of before an outage.
+    """
+    found = await _asked(cells, lambda store: store.administration.standing())
+    if not found:
+        metrics.STANDING.clear()
+    for what in next(iter(found.values()), ()):
+        metrics.STANDING.labels(what).set(sum(counts[what] for counts in found.values()))
+    used = await _asked(cells, lambda store: store.administration.used_memory()) if found else {}
+    metrics.MEMORY.set(max(used.values(), default=math.nan))
+    up = await _asked(cells, _takes_writes)
+    for number in range(len(cells.stores)):
+        metrics.REDIS_UP.labels(number).set(up.get(number, False))
+
+
+async def _asked(cells: Cells, ask: Callable[[Store], Awaitable[T]]) -> dict[int, T]:
+    try:
+        return dict(await cells.ask(ask))
+    except HoneError:
+        return {}
+
+
+async def _takes_writes(store: Store) -> bool:
+    try:
+        await store.administration.workers()
+    except HoneError:
+        return False
+    return True
 
 
 async def _reachable(settings: Settings) -> None:
@@ -236,7 +269,8 @@ async def _reachable(settings: Settings) -> None:
         except Unavailable as error:
             if time.monotonic() > deadline:
                 raise
-            _log.warning("waiting for %s: %s", place_of(settings.redis_url), _with_cause(error))
+            where = place_of(settings.redis_url)
+            _log.warning("waiting for %s: %s: %s", where, error, error.__cause__ or "")
         await asyncio.sleep(RETRY_S)
 
 

@@ -22,6 +22,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
+    ValidationError,
     ValidationInfo,
     create_model,
     field_validator,
@@ -39,16 +40,22 @@ from app.contract import patterns
 from app.contract.access import TENANT_NAME, Scope
 from app.contract.budget import DEFAULT_MAX_OUTPUT_TOKENS
 from app.contract.endpoints import AllowedTargets
+from app.contract.invalid_values import sentence_of
 from app.contract.providers import PROVIDERS, Provider, provider_of
 
+SERVER = "HONE_PROVIDER_{}_{}"
 PROVIDER_VARIABLE = re.compile(r"^hone_provider_([a-z0-9_]+)_(base_url|api_key)$", re.IGNORECASE)
 HOST_NAME = re.compile(r"\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 ORIGIN = re.compile(r"https?://([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
 ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
+MOST_PORT = 65_535
 ARCHIVE = re.compile(r"(s3|gs|az)://[^/@?#]+(/[^?#]*)?|file:///[^?#]+")
 KEY = re.compile(r"[ -~]*")
 GRANT = re.compile(rf"(?P<group>[^=\s]+)=(?P<tenant>{TENANT_NAME.strip('^$')}):(?P<scopes>[a-z,]+)")
 BUILT_IN = frozenset(provider.name for provider in PROVIDERS)
+
+LONGEST_S = 86_400
+MOST_KEPT_S = 10 * 365 * 86_400
 
 COLLECT_AFTER = (50_000, 20, 100)
 """Thresholds of the garbage collector. Thousands of watchers and hundreds of refinements keep many
@@ -153,7 +160,8 @@ def _is_issuer(url: str) -> str:
 
 
 def _is_address(address: str) -> str:
-    if address and not ADDRESS.fullmatch(address):
+    found = ADDRESS.fullmatch(address)
+    if address and not (found and int(found["port"]) <= MOST_PORT):
         raise ValueError(f"{address!r} is no address: expected HOST:PORT, such as 127.0.0.1:9464")
     return address
 
@@ -313,7 +321,7 @@ class _ServerSettings(BaseSettings):
     )
 
     host: str = Field("127.0.0.1", description="Address the API listens on.")
-    port: int = Field(8080, ge=0, le=65_535, description="Port the API listens on.")
+    port: int = Field(8080, ge=0, le=MOST_PORT, description="Port the API listens on.")
     redis_url: str = Field(
         "",
         description="URL of the shared Redis: redis://, rediss:// or unix://, redis+sentinel://"
@@ -348,6 +356,7 @@ class _ServerSettings(BaseSettings):
     redis_timeout_s: float = Field(
         1.8,
         gt=0,
+        le=3_600,
         description="Seconds that Redis has to answer the API; after them the API answers 503.",
     )
     data_dir: Path = Field(
@@ -358,7 +367,6 @@ class _ServerSettings(BaseSettings):
         ge=0,
         description="Number of replicas that must have a submission before it is acknowledged.",
     )
-    model: str = Field("offline:editor", description="Default model of every role.")
 
     @classmethod
     def settings_customise_sources(
@@ -383,7 +391,7 @@ def _provider_settings() -> dict[str, Any]:
         key, variable = provider.api_key_setting, provider.key_variable
         fields[provider.base_url_setting] = (
             str,
-            Field(provider.base_url, description=provider.address),
+            Field(provider.base_url, pattern=patterns.BASE_URL.regex, description=provider.address),
         )
         fields[key] = (
             ModelKey | None,
@@ -418,7 +426,12 @@ class Settings(_WithProviders):
         description="Additional OpenAI-compatible servers, for `name:MODEL`. Each has two "
         "variables: HONE_PROVIDER_NAME_BASE_URL and HONE_PROVIDER_NAME_API_KEY.",
     )
-    model_timeout_s: float = Field(120, gt=0, description="Timeout of one model call in seconds.")
+    model: Annotated[str, Field(pattern=patterns.MODEL.regex)] = Field(
+        "offline:editor", description="Default model of every role."
+    )
+    model_timeout_s: float = Field(
+        120, gt=0, le=LONGEST_S, description="Timeout of one model call in seconds."
+    )
     max_output_tokens: int = Field(
         DEFAULT_MAX_OUTPUT_TOKENS,
         ge=1,
@@ -460,7 +473,9 @@ class Settings(_WithProviders):
         description="Shares of tenants in the slots of workers while all are taken, such as"
         " `acme=4 trial=0.5`; 1 for those that are not listed.",
     )
-    grace_s: float = Field(20, ge=0, description="Grace period after SIGTERM in seconds.")
+    grace_s: float = Field(
+        20, ge=0, le=LONGEST_S, description="Grace period after SIGTERM in seconds."
+    )
     max_body_bytes: int = Field(
         8 * 1024 * 1024,
         ge=1024,
@@ -487,27 +502,31 @@ class Settings(_WithProviders):
     lease_s: float = Field(
         5,
         ge=0.5,
+        le=3_600,
         description="Lease in seconds: the time after which the refinements of a worker that does"
         " not respond are taken over.",
     )
     stall_s: float = Field(
         15,
         ge=1,
+        le=3_600,
         description="Seconds that the event loop of a worker may stand still before the worker"
         " stops renewing its lease.",
     )
     retention_s: int = Field(
-        86_400, ge=1, description="Retention of an ended refinement in seconds."
+        86_400, ge=1, le=MOST_KEPT_S, description="Retention of an ended refinement in seconds."
     )
     retention_max_s: int = Field(
         30 * 86_400,
         ge=1,
+        le=MOST_KEPT_S,
         description="Longest retention in seconds that a request may ask for; at least that of"
         " HONE_RETENTION_S is allowed.",
     )
     pack_after_s: float = Field(
         60,
         ge=0,
+        le=MOST_KEPT_S,
         description="Seconds after the end of a refinement after which its record is packed, so"
         " that it takes a third of the memory.",
     )
@@ -525,6 +544,7 @@ class Settings(_WithProviders):
     archive_after_s: float = Field(
         3_600,
         ge=0,
+        le=MOST_KEPT_S,
         description="Seconds after the end of a refinement after which it is archived.",
     )
     keep_prompts: bool = Field(
@@ -597,9 +617,20 @@ class Settings(_WithProviders):
     check_cpu_s: float = Field(
         600,
         gt=0,
+        le=LONGEST_S,
         description="CPU seconds that the checks of one refinement may use together; drafts after"
         " that are not checked, and do not pass.",
     )
+
+    @field_validator("model")
+    @classmethod
+    def _model_has_provider(cls, model: str, before: ValidationInfo) -> str:
+        named = before.data.get("providers")
+        if named is not None and provider_of(model, named) is None:
+            offered = (provider.name for provider in PROVIDERS if provider.is_offered)
+            known = ", ".join([*offered, *named])
+            raise ValueError(f"there is no provider of {model!r}; the providers are {known}")
+        return model
 
     @field_validator("limits")
     @classmethod
@@ -709,6 +740,25 @@ class Settings(_WithProviders):
     def lacks_key(self, provider: Provider) -> bool:
         """Return whether the provider's own server requires a key and none is set."""
         return provider.needs_key and self.server_of(provider) == (provider.base_url, "")
+
+
+class InvalidSettings(Exception):
+    """Some variables have values that cannot be used; the message names each of them."""
+
+
+def read_environment() -> Settings:
+    """Return the settings that the environment and `.env` have; raise InvalidSettings."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        wrong = (f"{_variable_at(*flaw['loc'])}: {sentence_of(flaw)}" for flaw in error.errors())
+        raise InvalidSettings("; ".join(wrong)) from None
+
+
+def _variable_at(name: int | str, server: int | str = "", part: int | str = "") -> str:
+    if name != "providers":
+        return f"HONE_{name}".upper()
+    return SERVER.format(server, part if part in ModelServer.model_fields else "...").upper()
 
 
 @lru_cache

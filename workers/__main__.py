@@ -37,7 +37,7 @@ from app.contract.providers import BY_NAME
 from app.contract.requests import RefinementRequest
 from app.local.supervisor import MARGIN_S, Child, ForkedProgram, Interrupts, Supervisor
 from app.queue import JOB, RefinementQueue
-from app.settings import COLLECT_AFTER, Settings
+from app.settings import COLLECT_AFTER, InvalidSettings, Settings, read_environment
 from app.store import (
     ArchiveAway,
     ArchiveTransfer,
@@ -73,7 +73,7 @@ OpenModels = Callable[[Settings], AbstractAsyncContextManager[ModelCaller]]
 BackgroundTask = Callable[[], Awaitable[None]]
 Start = Callable[..., Coroutine[Any, Any, None]]
 
-CANNOT_START = (PluginFailed, UnusableRedis, ArchiveAway, RedisError, RunsAsRoot, ValidationError)
+CANNOT_START = (PluginFailed, UnusableRedis, ArchiveAway, RedisError, RunsAsRoot, InvalidSettings)
 PLAYERS: Mapping[str, Callable[[str], object]] = {
     "strategies": function_of,
     "validators": load_check,
@@ -97,7 +97,7 @@ def main(
     configure_logs("worker")
     start = partial(_start, open_server_resources, open_models)
     try:
-        settings = Settings()
+        settings = read_environment()
         configure_logs("worker", settings.log_format, settings.log_level)
         load_added(PLAYERS)
         load_strategies()

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import uvloop
-from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from app.contract.batches import BATCH_COMPLETED, BatchMessage
@@ -25,7 +24,7 @@ from app.contract.endpoints import Endpoint
 from app.contract.errors import NotFound, Unavailable
 from app.contract.webhooks import Attempt
 from app.queue import RefinementQueue
-from app.settings import Settings
+from app.settings import InvalidSettings, Settings, read_environment
 from app.store import Store, UnusableRedis, open_signing, open_store
 from app.store.signing_secrets import url_without_query
 from app.store.webhooks import DeliveryState, TakenWebhook, WebhookStore
@@ -241,14 +240,16 @@ class WebhookSender:
 async def send_webhooks(
     settings: Settings, pace: Pace = Pace(), traces: Traces = NO_TRACES
 ) -> None:
-    """Send the webhooks of all cells, or of `HONE_CELL`, until a signal arrives."""
+    """Send the webhooks of all cells, or of `HONE_CELL`, until a signal arrives.
+
+    Raises InvalidSettings without a secret key.
+    """
+    if not settings.secret_key:
+        raise InvalidSettings("HONE_SECRET_KEY is not set: it signs webhooks")
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    if not settings.secret_key:
-        log.warning("there are no webhooks without HONE_SECRET_KEY, which signs them")
-        await stopping.wait()
     served = [*range(settings.cells)] if settings.cell is None else [settings.cell]
     cells = map(settings.in_cell, served)
     await asyncio.gather(*(_send_from(cell, pace, traces, stopping) for cell in cells))
@@ -280,12 +281,12 @@ def main() -> int:
     """Run until a signal arrives; return 0, or 1 if it cannot start. The log says why."""
     configure_logs("webhooks")
     try:
-        settings = Settings()
+        settings = read_environment()
         configure_logs("webhooks", settings.log_format, settings.log_level)
         metrics.serve_metrics(*settings.metrics_at())
         with open_traces("webhooks") as traces:
             uvloop.run(send_webhooks(settings, traces=traces))
-    except (UnusableRedis, ValidationError) as error:
+    except (UnusableRedis, InvalidSettings) as error:
         log.error("cannot start: %s", error)  # noqa: TRY400 - no traceback
         return 1
     return 0

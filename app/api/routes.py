@@ -778,7 +778,8 @@ async def readiness(
 
     No running worker is a warning, and so are work that no running worker can play, which waits, a
     model or provider that takes no calls (told to tenant `default` only), webhooks that nothing
-    sends, an archive that cannot be used, and a cell that is away.
+    sends, an archive that cannot be used, a Redis that is full or may evict, and a cell that is
+    away.
     """
     found = await cells.ask(_standing)
     limits, away = await _limits(store, tenant), cells.away
@@ -796,6 +797,7 @@ async def _standing(store: Store) -> offers.Standing:
         overdue=await store.webhooks.overdue(),
         waiting=await administration.waiting(),
         archive=(await administration.archive()).text,
+        memory=await administration.memory_flaws(),
     )
 
 

@@ -105,7 +105,7 @@ def on_cells(
         try:
             return asyncio.run(connected(url))
         except (HoneError, UnusableRedis, ArchiveAway) as error:
-            raise CliError(str(error)) from None
+            raise CliError(str(error)) from error
 
 
 def keyring_of(store: "Store") -> "Keyring":

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,14 +20,16 @@ from dotenv import dotenv_values
 from app.cli.access_commands import on_cells
 from app.cli.contract_client import CliError, ContractClient, is_local
 from app.cli.display import say
-from app.cli.processes import has_responded, python, url_of, variables_of
+from app.cli.processes import python, url_of, variables_of
 from app.cli.root import app, console, read_settings
 from app.contract.access import OPERATOR
+from app.contract.errors import Overloaded, Unavailable
 from app.contract.offers import Readiness
 from app.contract.providers import PROVIDERS, added, provider_of
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
 from app.settings import PROVIDER_VARIABLE, Settings, listens_on_loopback
 from app.telemetry.traces import ENDPOINTS, export_flaw, wants_traces
+from hone import ApiError, HoneError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,6 +45,8 @@ STYLES = {"ok": "green", "warning": "yellow", "failure": "bold red"}
 OF_THE_COMMAND_LINE = frozenset({"HONE_SERVER", "HONE_MCP_TOKEN"})
 RECENTLY_USED = 5  # at most so many models beside the default one are called
 TIMEOUT_S = 120
+READY_S = 10.0
+"""The API gives Redis less than that."""
 
 
 class Level(StrEnum):
@@ -83,11 +88,17 @@ class Seen:
 
     server: "ServerFacts"
     keys: int
-    limited: tuple[str, ...]
+    """API keys that work, those that are refused not counted."""
+    refused: int
+    """API keys made with another HONE_SECRET_KEY than that of this machine."""
+    broken: tuple[str, ...]
+    """Sentences about models that take no calls with the keys of this machine."""
     used: tuple[str, ...]
     archive: "ArchiveFacts"
     archive_error: str
     """Why this machine cannot read it, if that is so."""
+    refusal: str
+    """Why Redis does not take writes, if that is so."""
 
 
 @app.command()
@@ -138,10 +149,9 @@ def examine(
     yield from _access_settings(settings)
     found: Sequence[Seen | None] = ()
     try:
-        found = on_cells(_see_all)
+        found = on_cells(partial(_see_all, settings))
     except (CliError, RedisNotFound, EmbeddedRedisError) as error:
-        where = "HONE_REDIS_URL" if settings.redis_url else "HONE_DATA_DIR"
-        yield failure("redis", str(error), f"check {where} and that it runs")
+        yield _without_redis(error, "HONE_REDIS_URL" if settings.redis_url else "HONE_DATA_DIR")
     seen = next((facts for facts in found if facts is not None), None)
     for number, facts in enumerate(found):
         for diagnosis in _cell(facts, settings):
@@ -150,11 +160,23 @@ def examine(
             yield replace(diagnosis, subject=subject)
     if seen is not None:
         yield from _keys(seen, settings, environ.get("HONE_SERVER", ""))
-    yield _api(settings)
+    yield from _api(settings)
     yield from _models(settings, seen)
     if calls_models:
         yield from _calls(settings, seen.used if seen else ())
     yield from _disk(settings)
+
+
+def _without_redis(error: Exception, where: str) -> Diagnosis:
+    """Return why Redis cannot be examined; `where` is the variable that says where it is."""
+    from app.store import UnusableRedis  # noqa: PLC0415 - importing the store takes time
+
+    cause = error.__cause__
+    if isinstance(cause, UnusableRedis):
+        return failure("redis", str(error), "")  # which says what to change
+    why = f": {cause.__cause__}" if cause and cause.__cause__ else ""
+    advice = f"check {where}, a user and a password in it, and that Redis runs"
+    return failure("redis", f"{error}{why}", advice)
 
 
 def _cell(seen: Seen | None, settings: Settings) -> Iterator[Diagnosis]:
@@ -164,26 +186,52 @@ def _cell(seen: Seen | None, settings: Settings) -> Iterator[Diagnosis]:
         yield failure("redis", text, "check HONE_CELLS_URL and that it runs")
         return
     yield from _redis(seen.server, settings)
-    yield from _workers(seen.server)
+    if seen.refusal:  # no worker can renew its lease then
+        advice = "free memory or disk of Redis, or connect the replicas it asks for; see its log"
+        yield failure("redis", f"{seen.refusal}: refinements stand still", advice)
+    else:
+        yield from _workers(seen.server)
     yield from _archive(seen, settings)
 
 
-async def _see_all(cells: "Cells") -> list[Seen | None]:
-    found = dict(await cells.ask(_see))
+async def _see_all(settings: Settings, cells: "Cells") -> list[Seen | None]:
+    found = dict(await cells.ask(partial(_see, settings)))
     return [found.get(number) for number in range(len(cells.stores))]
 
 
-async def _see(store: "Store") -> Seen:
-    from app.queue import worker_key  # noqa: PLC0415 - importing RQ takes time
+async def _see(settings: Settings, store: "Store") -> Seen:
+    # Importing them takes time.
+    from app.access.keyring import Hashing, secrets_of  # noqa: PLC0415
+    from app.queue import worker_key  # noqa: PLC0415
+    from app.service.admission import ModelRoles  # noqa: PLC0415
+    from app.service.offers import broken  # noqa: PLC0415
 
     server, keys, limits = await asyncio.gather(
         store.administration.inspect(worker_key), store.access.all(), store.administration.limits()
     )
     by_use = [limit.limit.name for limit in limits if ":" in limit.limit.name]
-    broken = tuple(limit.limit.name for limit in limits if limit.limit.breaker)
     working = [key for key in keys if time.time() * 1000 < key.ends_at]
-    used, archive = tuple(dict.fromkeys(by_use)), await store.administration.archive()
-    return Seen(server, len(working), broken, used, archive, await store.archive_error())
+    hashing = Hashing(await secrets_of(settings, store.access)) if working else None
+    known = [key for key in working if hashing and hashing.knows(key)]
+    model_roles = ModelRoles(settings.model_copy(update={"model": "offline:editor"}))
+    return Seen(
+        server,
+        len(known),
+        len(working) - len(known),
+        tuple(broken(model_roles, limits)),
+        tuple(dict.fromkeys(by_use)),
+        await store.administration.archive(),
+        await store.archive_error(),
+        await _refusal(store),
+    )
+
+
+async def _refusal(store: "Store") -> str:
+    try:
+        await store.administration.workers()
+    except (Overloaded, Unavailable) as refused:
+        return str(refused)
+    return ""
 
 
 def known_variables() -> frozenset[str]:
@@ -376,8 +424,16 @@ def _archive(seen: Seen, settings: Settings) -> Iterator[Diagnosis]:
 def _keys(seen: Seen, settings: Settings, server: str) -> Iterator[Diagnosis]:
     if settings.auth == "off":
         return
+    if seen.refused:
+        yield (warning if seen.keys else failure)(
+            "access",
+            f"{seen.refused} API keys were made with another HONE_SECRET_KEY: the API answers 401",
+            "set HONE_SECRET_KEY, or HONE_SECRET_KEY_OLD, to the one that they were made with",
+        )
     if seen.keys:
         yield ok("access", f"{seen.keys} API keys work")
+    elif seen.refused:
+        return
     elif listens_on_loopback(settings.host) and settings.auth == "auto":
         yield _open(settings, server)
     else:
@@ -408,27 +464,34 @@ def _open(settings: Settings, server: str) -> Diagnosis:
     return ok("access", f"{text}; put no proxy before it")
 
 
-def _api(settings: Settings) -> Diagnosis:
-    url = url_of(settings)
-    with ContractClient(url) as client:
-        began = time.monotonic()
-        if has_responded(client.readiness()):
-            took_ms = (time.monotonic() - began) * 1000
-            return ok("api", f"{url} is ready, it says within {took_ms:.0f} ms")
-    return warning(
-        "api", f"{url} does not answer", "start `hone api`, unless the API runs on another machine"
-    )
+def _api(settings: Settings) -> Iterator[Diagnosis]:
+    """Yield what the API on this machine says of itself to the operator's key."""
+    url, began = url_of(settings), time.monotonic()
+    try:
+        with ContractClient(url, api_key=settings.api_key) as client:
+            readiness = client.read(Readiness, "/readyz", timeout=READY_S)
+    except ApiError as refused:
+        why = refused.detail or refused.title
+        if refused.status in {401, 403}:
+            whom = "HONE_API_KEY" if settings.api_key else "requests without a key"
+            advice = "set HONE_API_KEY to a key that works: until then nothing is known of the API"
+            yield warning("api", f"{url} refuses {whom}: {why}", advice)
+        else:
+            advice = "other findings, and the log of the API, say what to change"
+            yield failure("api", f"{url} answers, but is not ready: {why}", advice)
+    except (CliError, HoneError) as error:
+        advice = "start `hone api`, unless the API runs on another machine"
+        yield warning("api", f"{url} does not answer: {str(error).splitlines()[0]}", advice)
+    else:
+        took_ms = (time.monotonic() - began) * 1000
+        yield ok("api", f"{url} is ready, it says within {took_ms:.0f} ms")
+        for text in readiness.warnings:
+            yield warning("api", text, "docs/runbook.md says what to do")
 
 
 def _models(settings: Settings, seen: Seen | None) -> Iterator[Diagnosis]:
     provider = provider_of(settings.model, settings.providers)
-    if provider is None:
-        yield failure(
-            "models",
-            f"HONE_MODEL is {settings.model}, and there is no such provider",
-            "`hone config` lists the providers",
-        )
-    elif settings.lacks_key(provider):
+    if provider and settings.lacks_key(provider):
         yield failure(
             "models",
             f"HONE_MODEL is {settings.model}, and {provider.name} has no key",
@@ -442,12 +505,8 @@ def _models(settings: Settings, seen: Seen | None) -> Iterator[Diagnosis]:
     )
     named = [offer.name for offer in offered if not settings.lacks_key(offer)]
     yield ok("models", f"configured: {', '.join(named) or 'the editor alone'}")
-    for name in seen.limited if seen else ():
-        yield warning(
-            "models",
-            f"{name} takes no calls now: its refinements wait",
-            "GET /v1/models and GET /readyz say why and since when",
-        )
+    for text in seen.broken if seen else ():
+        yield warning("models", text, "docs/runbook.md#honemodeltakesnocalls says what to do")
 
 
 def _calls(settings: Settings, used: Sequence[str]) -> Iterator[Diagnosis]:

@@ -18,9 +18,7 @@ from app.cli.contract_client import ContractClient, ServiceFailed
 from app.contract.offers import Readiness
 from app.local.embedded import EmbeddedRedis
 from app.local.supervisor import MARGIN_S, Emit, Interrupts, Program, Supervisor
-from app.settings import ModelServer, Settings
-
-SERVER = "HONE_PROVIDER_{}_{}"
+from app.settings import SERVER, ModelServer, Settings
 
 
 def environment_of(settings: Settings) -> Mapping[str, str]:
@@ -164,14 +162,9 @@ def service(settings: Settings, emit: Emit, interrupts: Interrupts) -> Iterator[
             yield supervisor
 
 
-def has_responded(readiness: Readiness | int) -> bool:
-    """Return whether a server reaches its Redis; a server that refuses the key does, too."""
-    return isinstance(readiness, Readiness) or readiness in {401, 403}
-
-
 def is_working(readiness: Readiness | int) -> bool:
-    """Return whether a server is ready and does not say that no worker runs."""
-    return has_responded(readiness) and (isinstance(readiness, int) or readiness.workers > 0)
+    """Return whether a server has a worker; one that refuses requests without a key may have."""
+    return readiness.workers > 0 if isinstance(readiness, Readiness) else readiness in {401, 403}
 
 
 def wait_until_ready(client: ContractClient, meanwhile: Callable[[], None]) -> None:

@@ -31,7 +31,7 @@ from app.contract.invalid_values import in_one, sentence_of
 from app.contract.plugins import PluginFailed, blaming, installed, missing_requirements
 from app.contract.reviews import ReviewWhen
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
-from app.settings import Settings
+from app.settings import InvalidSettings, Settings, read_environment
 from hone import HoneError
 
 COMMANDS = "hone.commands"
@@ -220,12 +220,9 @@ def _root(
 def read_settings() -> Settings:
     """Read the settings; raise BadParameter with the name of each invalid variable."""
     try:
-        return Settings()
-    except ValidationError as error:
-        wrong = (
-            f"HONE_{str(value['loc'][0]).upper()}: {sentence_of(value)}" for value in error.errors()
-        )
-        raise typer.BadParameter("; ".join(wrong)) from None
+        return read_environment()
+    except InvalidSettings as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 class _Output(Console):

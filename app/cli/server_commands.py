@@ -26,7 +26,6 @@ from app.cli.contract_client import ContractClient, ServiceFailed
 from app.cli.display import plain_text, say, show_ending, watch
 from app.cli.processes import (
     SENDER,
-    SERVER,
     CrashWatch,
     free_port,
     look_while_starting,
@@ -49,7 +48,7 @@ from app.contract.endpoints import PREFIX
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status
 from app.local.supervisor import Interrupts
-from app.settings import Settings, limits_in_words, weights_in_words
+from app.settings import SERVER, Settings, limits_in_words, weights_in_words
 from app.telemetry import configure_logs
 from hone import WebhookRejected, verify_webhook
 

@@ -48,7 +48,7 @@ URL = Pattern(
     r"^https?://[^\s/?#@\\]+([/?#]\S*)?$",
     "must be a URL with http:// or https:// and a host, without user, password and spaces",
 )
-BASE_URL = Pattern(r"^https?://", "must begin with http:// or https://")
+BASE_URL = Pattern(r"^https?://[^\s/?#]", "must begin with http:// or https:// and have a host")
 PROVIDER_NAME = Pattern(r"^[a-z0-9_]+$", "may have small letters, digits and `_` only")
 PROVIDER_IN_PATH = Pattern("^[a-z0-9_]{1,64}$", "must be 1 to 64 small letters, digits and `_`")
 QUEUE_NAME = Pattern(r"^[A-Za-z0-9_-]+$", "may have ASCII letters, digits, `_` and `-` only")

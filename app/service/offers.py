@@ -52,7 +52,8 @@ class Standing:
 
     `unplayable` are the versions that refinements wait for and no worker plays; `overdue` are
     webhooks that nothing sends; `waiting` refinements wait for a worker; `archive` says what is
-    wrong with the archive, if anything.
+    wrong with the archive, if anything, and `memory` what is with that of Redis. Neither makes a
+    server unready: it goes on reading, ending and erasing, which frees memory.
     """
 
     workers: int
@@ -60,6 +61,7 @@ class Standing:
     overdue: int = 0
     waiting: int = 0
     archive: str = ""
+    memory: Sequence[str] = ()
     cell: int | None = None
 
 
@@ -83,13 +85,21 @@ def readiness_of(
         warnings += [f"cell {cell.cell} has no worker" for cell in found if not cell.workers]
     unplayable = sorted({version for cell in found for version in cell.unplayable})
     warnings += [f"{fact}: {advice}" for fact, advice in map(unplayed, unplayable)]
-    for provider in model_roles.providers():
-        warnings += _broken(model_roles.limits_of(provider, limits))
+    warnings += broken(model_roles, limits)
     if overdue := sum(cell.overdue for cell in found):
         warnings.append(f"webhooks overdue: {overdue}; is `hone webhooks` running?")
     warnings += [cell.archive for cell in found if cell.archive]
+    for cell in found:
+        where = "" if cell.cell is None else f"cell {cell.cell}: "
+        warnings += [f"{where}{flaw}" for flaw in cell.memory]
     waiting = sum(cell.waiting for cell in found)
     return Readiness(workers=workers, waiting=waiting, warnings=tuple(warnings))
+
+
+def broken(model_roles: ModelRoles, limits: Sequence[StoredLimit]) -> Iterator[str]:
+    """Yield a sentence about each open breaker that concerns the keys set now."""
+    for provider in model_roles.providers():
+        yield from _broken(model_roles.limits_of(provider, limits))
 
 
 def _broken(limits: Sequence[ModelLimit]) -> Iterator[str]:

@@ -119,8 +119,8 @@ class AccessStore:
 
         For a service without a secret key: whoever has a copy of Redis has it as well.
         """
-        await self._committer.execute("HSETNX", keys.ACCESS, "secret", secrets.token_hex(32))
-        secret = await self._committer.execute("HGET", keys.ACCESS, "secret")
+        while (secret := await self._committer.execute("HGET", keys.ACCESS, "secret")) is None:
+            await self._committer.execute("HSETNX", keys.ACCESS, "secret", secrets.token_hex(32))
         return bytes.fromhex(secret.decode())
 
     async def forget_random_secret(self) -> bool:

@@ -18,7 +18,7 @@ from app.store.redis.codec import moment
 from app.store.redis.committer import Committer, redis_time_ms, replies_in_order
 from app.store.redis.connection import refusing
 from app.store.redis.keys import PLAIN, SHARDED
-from app.store.redis.scripts import COMMANDS, REWRITTEN
+from app.store.redis.scripts import COMMANDS, FULL, REWRITTEN
 from app.store.webhooks import WebhookStore
 
 
@@ -228,10 +228,21 @@ class Administration:
             due,
         )
 
+    @refusing
     async def used_memory(self) -> float:
         """Return the share of Redis's maxmemory that is used; 0 without a limit."""
         await self._server.measure()
         return self._server.used_share
+
+    @refusing
+    async def memory_flaws(self) -> tuple[str, ...]:
+        """Return why Redis takes no new refinements, or may lose some, for want of memory."""
+        await self._server.measure()
+        share, policy = self._server.used_share, self._server.policy
+        full = f"{share:.0%} of the memory of Redis are used: new refinements are refused"
+        evicts = f"maxmemory-policy is {policy}: Redis may evict refinements, set it to noeviction"
+        found = {full: share >= FULL, evicts: policy != "noeviction"}
+        return tuple(flaw for flaw, is_so in found.items() if is_so)
 
     @refusing
     async def limits(self) -> tuple[StoredLimit, ...]:

@@ -71,6 +71,7 @@ class ServerStatus:
 
     def __init__(self, committer: Committer, clock: Clock) -> None:
         self.used_share = 0.0  # share of maxmemory; 0 without a maxmemory
+        self.policy = ""
         self._committer = committer
         self._clock = clock
         self._ahead_s = 0.0  # of the local clock
@@ -99,6 +100,7 @@ class ServerStatus:
             self._ahead_s = min(max(self._ahead_s, now - self._measured_at), now - sent_at)
             bound = info["maxmemory"]
             self.used_share = info["used_memory"] / bound if bound else 0.0
+            self.policy = info["maxmemory_policy"]
         finally:
             self._measuring = None
 

@@ -25,6 +25,7 @@ request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 ACCEPTED = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 LONGEST_REASON = 200
+REPEATED_AFTER_S = 60.0
 OWN = frozenset(
     {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName", "color_message"}
 )
@@ -74,9 +75,37 @@ def configure_logs(
     as_text = form == "text" or (form == "auto" and out.isatty())
     handler = logging.StreamHandler(out)
     handler.setFormatter(_Text() if as_text else _Json(process))
+    handler.addFilter(_OncePerOutage())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.root.level))
+
+
+class _OncePerOutage(logging.Filter):
+    """Lets a line with the same kind of error of Redis pass once a minute, with how many went not.
+
+    Each loop of a process tries again several times a second, and says so.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[object, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        errors = [each for each in record.args or () if isinstance(each, Exception)]
+        cause = errors[-1].__cause__ or errors[-1] if errors else None
+        # By the names of modules, since to import redis takes longer than many commands.
+        modules = {each.__module__ for each in type(cause).__mro__}
+        if not isinstance(cause, OSError) and "redis.exceptions" not in modules:
+            return True
+        kind = record.name, record.msg, type(cause)
+        passed_at, repeated = self._passed.get(kind, (float("-inf"), 0))
+        if record.created < passed_at + REPEATED_AFTER_S:
+            self._passed[kind] = passed_at, repeated + 1
+            return False
+        self._passed[kind] = record.created, 0
+        record.repeated = repeated or None
+        return True
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

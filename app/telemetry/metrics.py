@@ -97,7 +97,11 @@ STANDING = Gauge(
     " overdue; workers.",
     ["what"],
 )
-MEMORY = Gauge("hone_redis_memory_share", "Share of Redis's maxmemory that is used; 0: no limit.")
+MEMORY = Gauge(
+    "hone_redis_memory_share",
+    "Share of Redis's maxmemory that is used; 0: no limit; NaN: unknown while Redis is away.",
+)
+REDIS_UP = Gauge("hone_redis_up", "1 if the Redis of a cell answers and takes writes.", ["cell"])
 
 _models: set[str] = set()
 

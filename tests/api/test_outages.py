@@ -1,7 +1,9 @@
 """Redis that is away, frozen, full or unusable."""
 
+import math
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -9,11 +11,15 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client import REGISTRY
 from redis import Redis
 
 from app.local.embedded import EmbeddedRedis
-from app.main import serve_api
+from app.main import measure_standing, serve_api
+from app.queue import RefinementQueue
 from app.settings import Settings
+from app.store import open_cells
+from app.store.redis.connection import async_client
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
 from tests.waiting import TIMEOUT_S, eventually
@@ -73,6 +79,31 @@ def test_a_frozen_redis_is_a_503_before_the_client_gives_up(
             os.kill(redis.pid, signal.SIGCONT)
 
 
+async def test_without_redis_no_figure_of_before_is_left(redis: EmbeddedRedis) -> None:
+    def value(name: str, **labels: str) -> float | None:
+        return REGISTRY.get_sample_value(name, labels)
+
+    settings = Settings(redis_url=redis.url, redis_timeout_s=60)
+    async with open_cells(settings, RefinementQueue(settings.queue)) as cells:
+        await measure_standing(cells)
+        assert value("hone_standing", what="workers") == 0
+        assert value("hone_redis_up", cell="0") == 1
+        async with async_client(redis.url) as client:
+            await client.config_set("min-replicas-to-write", 1)
+            await measure_standing(cells)
+            assert value("hone_redis_up", cell="0") == 0
+            await client.config_set("min-replicas-to-write", 0)
+        redis.stop()
+        await measure_standing(cells)
+        assert value("hone_standing", what="workers") is None
+        assert math.isnan(value("hone_redis_memory_share") or 0)
+        assert value("hone_redis_up", cell="0") == 0
+        redis.revive()
+        await measure_standing(cells)
+        assert value("hone_standing", what="workers") == 0
+        assert value("hone_redis_up", cell="0") == 1
+
+
 def test_a_stream_outlives_an_outage(redis: EmbeddedRedis, client: httpx.Client) -> None:
     url = f"/v1/refinements/{ask(client, 'POST', '/v1/refinements').json()['id']}"
     with client.stream("GET", f"{url}/events") as response:
@@ -104,6 +135,20 @@ def test_a_full_redis_takes_no_more_work_and_still_answers(
     assert client.get(url).status_code == 200
 
 
+def test_memory_that_is_nearly_full_or_may_be_evicted_is_a_warning(
+    redis: EmbeddedRedis, client: httpx.Client
+) -> None:
+    with Redis.from_url(redis.url) as admin:
+        admin.config_set("maxmemory", admin.info("memory")["used_memory"] * 100 // 85)
+        admin.config_set("maxmemory-policy", "volatile-lru")
+
+    def warns() -> bool:
+        warnings = " ".join(client.get("/readyz").json().get("warnings", ()))
+        return "new refinements are refused" in warnings and "volatile-lru" in warnings
+
+    assert eventually(warns)
+
+
 def test_a_full_queue_takes_no_more_work(settings: Settings, redis_url: str) -> None:
     with running(settings.model_copy(update={"queue_max": 2})) as url:
         answers = [
@@ -125,3 +170,14 @@ def test_a_redis_that_would_lose_records_is_refused_at_the_start(
 def test_without_an_address_of_redis_nothing_starts(caplog: pytest.LogCaptureFixture) -> None:
     assert serve_api(Settings(redis_url="")) == 1
     assert "HONE_REDIS_URL" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no host"])
+def test_where_it_cannot_listen_nothing_starts(
+    redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture, host: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = Settings(redis_url=redis.url, host=host, port=port, auth="off")
+        assert serve_api(settings) == 1
+    assert "cannot start: [Errno" in caplog.text

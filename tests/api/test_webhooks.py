@@ -21,7 +21,7 @@ from standardwebhooks import WebhookVerificationError
 from app.cli.processes import environment_of
 from app.contract.endpoints import Endpoint
 from app.queue import RefinementQueue
-from app.settings import Settings
+from app.settings import InvalidSettings, Settings
 from app.store import Store, WorkerStore, open_signing, open_store
 from app.store.redis import keys as redis_keys
 from app.store.webhooks import FAILURES, PAUSE_S
@@ -31,7 +31,7 @@ from tests.store.store_harness import be_up, everything, expire_retention
 from tests.waiting import TIMEOUT_S
 from workers.outbound.guarded_client import Answered, open_endpoints
 from workers.validators.running import open_server_resources
-from workers.webhooks import Pace, WebhookSender
+from workers.webhooks import Pace, WebhookSender, send_webhooks
 
 ROOT = Path(__file__).parent.parent.parent
 URL = "https://hooks.example.com/hone?id=1"
@@ -506,3 +506,8 @@ def test_attempts_are_spread_over_a_day(
 ) -> None:
     assert Pace(random=lambda: 0.5).wait_s(failures, retry_after_s) == wait_s
     assert 70_000 < sum(Pace().schedule_s) < 86_400
+
+
+async def test_nothing_waits_to_send_what_no_key_can_sign(settings: Settings) -> None:
+    with pytest.raises(InvalidSettings, match="HONE_SECRET_KEY is not set"):
+        await send_webhooks(settings.model_copy(update={"secret_key": None}))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.cli.contract_client import ContractClient
-from app.cli.processes import has_responded, is_working
+from app.cli.processes import is_working
 from app.contract.offers import Readiness
 from hone import ApiError, NotHone, ServerUnreachable
 from tests.cli.scripted_refinement import EVENTS, ID, ending, stream
@@ -92,9 +92,3 @@ def test_a_server_works_when_it_is_ready_and_has_a_worker(server: ScriptedApi) -
 
 def ready(workers: int) -> str:
     return Readiness(workers=workers, warnings=()).model_dump_json()
-
-
-def test_a_server_is_ready_when_it_says_so(server: ScriptedApi) -> None:
-    server.answers["GET /readyz"] = [CannedResponse("{}", 503), CannedResponse(ready(0))]
-    with ContractClient(server.url) as client:
-        assert [has_responded(client.readiness()) for _ in range(2)] == [False, True]

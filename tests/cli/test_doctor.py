@@ -1,5 +1,6 @@
 """`hone doctor`: what is wrong with a service, and what to change."""
 
+import asyncio
 import json
 import re
 import time
@@ -9,12 +10,16 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 from redis import Redis
 
 from app.cli.doctor import known_variables
+from app.contract.providers import BY_NAME
 from app.local.embedded import url_of_running
-from app.settings import PROVIDER_VARIABLE
+from app.settings import PROVIDER_VARIABLE, Settings
+from app.store.rate_limits import PermitReport, SharedLimits
 from app.store.redis import keys
+from app.store.redis.connection import async_client
 from tests.cli.conftest import Run
 from tests.cli.running_command import running
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
@@ -115,7 +120,7 @@ def test_what_prevents_work_is_a_failure(hone: Run, redis_url: str) -> None:
         seen = hone("doctor", "--json", HONE_MODEL="openai:gpt-5-mini", **where)
     assert seen.exit_code == 1
     for subject, words in {
-        "workers": "none is running",
+        "redis": "the memory of Redis is full",
         "access": "401 to everybody",
         "redis memory": "new refinements are refused",
         "models": "openai has no key",
@@ -129,14 +134,95 @@ def test_what_prevents_work_is_a_failure(hone: Run, redis_url: str) -> None:
 def test_an_unreachable_or_unsuitable_redis_is_one_failure_among_others(
     hone: Run, redis_url: str
 ) -> None:
-    absent = hone("doctor", HONE_REDIS_URL="redis://127.0.0.1:1", **NOBODY)
+    absent = hone("doctor", "--json", HONE_REDIS_URL="redis://127.0.0.1:1", **NOBODY)
     assert absent.exit_code == 1
-    assert "failure  redis" in absent.stdout
-    assert "models" in absent.stdout
+    assert found(absent.stdout, "redis")[0][1].startswith("Redis is unreachable: Error 111 ")
+    assert found(absent.stdout, "models")
     with configured(redis_url, "maxmemory-policy", "allkeys-lru"):
         evicting = hone("doctor", "--json", HONE_REDIS_URL=redis_url, **NOBODY)
-    ((level, text, _),) = found(evicting.stdout, "redis")
+    ((level, text, advice),) = found(evicting.stdout, "redis")
     assert (level, "maxmemory-policy is allkeys-lru" in text) == ("failure", True)
+    assert advice == ""  # the text says what to change
+
+
+def test_a_redis_that_refuses_writes_or_the_password_is_not_taken_for_another_fault(
+    hone: Run, redis_url: str
+) -> None:
+    where = {"HONE_REDIS_URL": redis_url, **NOBODY}
+    works = hone("doctor", "--json", **where).stdout
+    assert [text for _, text, _ in found(works, "workers")] == [
+        "none is running: submitted refinements wait"
+    ]
+    with configured(redis_url, "min-replicas-to-write", "1"):
+        refusing = hone("doctor", "--json", **where).stdout
+    said = [entry[:2] for entry in found(refusing, "redis")]
+    assert ("failure", "Redis refuses writes: refinements stand still") in said
+    assert found(refusing, "workers") == []
+    with configured(redis_url, "requirepass", "secret"):
+        refused = hone("doctor", "--json", **where).stdout
+    ((_, text, advice),) = found(refused, "redis")
+    assert text.startswith("Redis refuses the password: ")
+    assert "a password" in advice
+
+
+def test_the_api_is_asked_with_the_key_and_its_refusals_and_warnings_are_findings(
+    hone: Run, server: ScriptedApi, redis_url: str
+) -> None:
+    def said(answer: CannedResponse, **where: str) -> list[tuple[str, str, str]]:
+        server.answers["GET /readyz"] = [answer]
+        port = server.url.rpartition(":")[2]
+        seen = hone("doctor", "--json", HONE_REDIS_URL=redis_url, HONE_PORT=port, **where)
+        return found(seen.stdout, "api")
+
+    ((level, text, advice),) = said(CannedResponse('{"code": "x", "detail": "no such key"}', 401))
+    assert (level, advice.startswith("set HONE_API_KEY")) == ("warning", True)
+    assert text == f"{server.url} refuses requests without a key: no such key"
+    away = CannedResponse('{"code": "unavailable", "detail": "Redis timed out"}', 503)
+    ((level, text, _),) = said(away)
+    assert (level, text) == ("failure", f"{server.url} answers, but is not ready: Redis timed out")
+    ready = CannedResponse('{"workers": 0, "warnings": ["cell 1 is away"]}')
+    (first, *_), (level, text, _) = said(ready, HONE_API_KEY="hone_1")
+    assert (first, level, text) == ("ok", "warning", "cell 1 is away")
+    assert server.asked[-1].authorization == "Bearer hone_1"
+
+
+def test_keys_made_with_another_secret_key_are_refused_and_do_not_count(
+    hone: Run, redis_url: str
+) -> None:
+    def said(secret: str) -> list[tuple[str, str]]:
+        where = {"HONE_REDIS_URL": redis_url, "HONE_SECRET_KEY": secret, **NOBODY}
+        return [entry[:2] for entry in found(hone("doctor", "--json", **where).stdout, "access")]
+
+    for secret in ("a" * 16, "b" * 16):
+        made = hone("keys", "create", HONE_REDIS_URL=redis_url, HONE_SECRET_KEY=secret)
+        assert made.exit_code == 0
+    lost = "1 API keys were made with another HONE_SECRET_KEY: the API answers 401"
+    assert said("a" * 16) == [("warning", lost), ("ok", "1 API keys work")]
+    assert said("c" * 16) == [("failure", lost.replace("1", "2", 1))]
+
+
+def test_models_that_take_no_calls_are_those_of_the_key_that_is_set(
+    hone: Run, redis_url: str
+) -> None:
+    where = {"HONE_REDIS_URL": redis_url, "HONE_MODEL": "openai:x", **NOBODY}
+
+    async def refuse(key: str) -> None:
+        settings = Settings().model_copy(update={"openai_api_key": SecretStr(key)})
+        fingerprint = settings.fingerprint_of(BY_NAME["openai"])
+        refused = PermitReport(number=1, key_reason="unauthorized", detail="wrong key")
+        async with async_client(redis_url) as client:
+            shared = SharedLimits(client, "worker-1")
+            await shared.exchange(f"openai:x@{fingerprint}", f"openai@{fingerprint}", refused)
+
+    hone("doctor", **where)  # marks the format of an empty Redis
+    asyncio.run(refuse("replaced"))
+    now = {**where, "HONE_OPENAI_API_KEY": "new"}
+    levels = [level for level, *_ in found(hone("doctor", "--json", **now).stdout, "models")]
+    assert set(levels) == {"ok"}
+    now["HONE_OPENAI_API_KEY"] = "replaced"
+    *_, (level, text, _) = found(hone("doctor", "--json", **now).stdout, "models")
+    assert (level, text.startswith("openai takes no calls since ")) == ("warning", True)
+    assert text.endswith("it refused the API key: wrong key")
 
 
 def test_misspelt_variables_are_named_with_what_was_meant(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.cli.contract_client import ContractClient
-from app.cli.processes import has_responded
+from app.cli.processes import is_working
 from app.contract.snapshot import Snapshot
 from tests.cli.running_command import RunningCommand, running
 from tests.ports import reserved_port
@@ -102,7 +102,7 @@ def test_what_is_killed_comes_back_and_goes_on(serve: RunningServe) -> None:
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
         assert eventually(lambda: not any(map(is_alive, killed)))
-        assert eventually(lambda: has_responded(client.readiness()))
+        assert eventually(lambda: is_working(client.readiness()))
         assert client.snapshot(before.id) == before
         assert refined(serve.port).status == "succeeded"
 

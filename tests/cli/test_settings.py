@@ -97,6 +97,30 @@ def test_a_setting_that_makes_no_sense_is_named(hone: Run) -> None:
     assert "HONE_GRACE_S" in done.stderr
 
 
+REFUSED = {
+    "HONE_OPENAI_BASE_URL=127.0.0.1:19100/v1": "HONE_OPENAI_BASE_URL: must begin with http://",
+    "HONE_ANTHROPIC_BASE_URL=http://": "HONE_ANTHROPIC_BASE_URL: must begin with http://",
+    "HONE_PROVIDER_LOCAL_BASE_URL=localhost:11434/v1": "HONE_PROVIDER_LOCAL_BASE_URL: must begin",
+    "HONE_PROVIDER_LOCAL_API_KEY=k": "HONE_PROVIDER_LOCAL_BASE_URL: is required",
+    "HONE_PROVIDER_OPENAI_API_KEY=k": "HONE_PROVIDER_OPENAI_...: ",
+    "HONE_MODEL=gpt": "HONE_MODEL: must be of the form `provider:name`",
+    "HONE_MODEL=foo:bar": "HONE_MODEL: there is no provider of 'foo:bar'; the providers are ",
+    "HONE_METRICS_ADDRESS=127.0.0.1:99999": "HONE_METRICS_ADDRESS: '127.0.0.1:99999' is no address",
+    **{
+        f"HONE_{name}_S={value}": f"HONE_{name}_S: must be at most"
+        for name in ("MODEL_TIMEOUT", "GRACE", "LEASE", "REDIS_TIMEOUT", "STALL", "PACK_AFTER")
+        for value in ("inf", "1e9")
+    },
+}
+
+
+@pytest.mark.parametrize("given", REFUSED)
+def test_what_cannot_work_is_refused_by_the_name_of_its_variable(hone: Run, given: str) -> None:
+    name, _, value = given.partition("=")
+    done = hone("config", **{name: value}, COLUMNS="200")
+    assert (done.exit_code, REFUSED[given] in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("workers", ["0", "-1", "x", "1000"])
 def test_a_number_of_workers_that_makes_no_sense_is_refused(hone: Run, workers: str) -> None:
     done = hone("config", HONE_WORKERS=workers, COLUMNS="200")

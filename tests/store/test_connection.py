@@ -86,6 +86,38 @@ async def test_a_write_that_a_real_redis_refuses_for_a_time_counts_as_away(
     assert is_away(refused.value)
 
 
+@pytest.mark.parametrize("refusal", ["without replicas", "a replica"])
+async def test_a_redis_that_refuses_writes_is_not_called_unreachable(
+    store: Store, redis: Redis, refusal: str
+) -> None:
+    begin, end = REFUSALS[refusal]
+    await redis.execute_command(*begin)  # type: ignore[no-untyped-call]
+    try:
+        with pytest.raises(Unavailable, match="Redis refuses writes"):
+            await store.administration.workers()
+        with pytest.raises(Unavailable, match="Redis refuses writes"):
+            await submit(store)
+    finally:
+        await redis.execute_command(*end)  # type: ignore[no-untyped-call]
+
+
+async def test_a_redis_that_refuses_the_password_is_not_called_unreachable(
+    settings: Settings, queue: ListQueue, redis: Redis
+) -> None:
+    async with open_store(settings, queue) as store:
+        await redis.config_set("requirepass", "new")
+        try:
+            await redis.execute_command("CLIENT", "KILL", "TYPE", "normal")  # type: ignore[no-untyped-call]
+            with pytest.raises(Unavailable, match="Redis refuses the password"):
+                await store.administration.workers()
+            wrong = settings.model_copy(update={"redis_url": f"{settings.redis_url}?password=old"})
+            with pytest.raises(Unavailable, match="Redis refuses the password"):
+                async with open_store(wrong, queue):
+                    pass
+        finally:
+            await redis.config_set("requirepass", "")
+
+
 async def test_a_redis_whose_memory_is_full_is_overloaded(store: Store, redis: Redis) -> None:
     refinement_id = await submit(store)
     await redis.config_set("maxmemory", "1")

@@ -62,14 +62,16 @@ def test_tls_counts_for_sentinels_and_servers() -> None:
         ("redis+sentinel:///orders", r"redis\+sentinel://HOST"),
         ("unix+sentinel://one/orders", r"redis\+sentinel://HOST"),
         ("redis+sentinel://one/orders/first", "invalid literal"),
+        ("redis://one/x", "the database 'x' is not a number"),
         ("http://one", "redis://, rediss://, unix://"),
         ("rediss://one?ssl_ca_cert=/ca.pem", "unexpected keyword argument 'ssl_ca_cert'"),
         ("redis+sentinel://one/orders?sentinel_user=x", "unexpected keyword argument 'user'"),
     ],
 )
 def test_a_url_that_cannot_be_read_is_refused_with_the_reason(url: str, fact: str) -> None:
-    with pytest.raises(UnusableRedis, match=f"HONE_REDIS_URL.*{fact}"):
+    with pytest.raises(UnusableRedis, match=f"HONE_REDIS_URL.*{fact}") as refused:
         worker_client(url)
+    assert refused.value.__cause__ is None  # the log would have it twice
 
 
 def test_where_a_url_points_is_said_without_its_secrets() -> None:

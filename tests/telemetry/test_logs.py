@@ -4,10 +4,13 @@ import io
 import json
 import logging
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
 from pydantic import BaseModel, ValidationError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import OutOfMemoryError
 
 from app.telemetry import Formats, configure_logs, request_id, safe_request_id
 
@@ -117,3 +120,23 @@ def test_a_request_id_of_a_client_is_kept_if_it_is_harmless(
     kept = safe_request_id(given)
     assert (kept.encode() == given) == is_kept
     assert is_kept or (kept.startswith("req_") and kept != safe_request_id(given))
+
+
+def test_an_outage_of_redis_is_a_line_a_minute_for_each_kind_of_error() -> None:
+    out = logged("json")
+    gone, full = RedisConnectionError("Connection refused."), OutOfMemoryError("full")
+    for error in (gone, gone, full, gone, full):
+        log.warning("cannot dequeue, retry in %.1f s: %s", 0.5, error)
+    log.warning("%s: a line about something else", "ref_1")
+    later = logging.LogRecord("workers.test", 30, "", 1, "Redis is unavailable: %s", (gone,), None)
+    for after_s in (0, 30, 61):
+        later = logging.makeLogRecord(later.__dict__ | {"created": time.time() + after_s})
+        log.handle(later)
+    said = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [(line["message"], line.get("repeated")) for line in said] == [
+        ("cannot dequeue, retry in 0.5 s: Connection refused.", None),
+        ("cannot dequeue, retry in 0.5 s: full", None),
+        ("ref_1: a line about something else", None),
+        ("Redis is unavailable: Connection refused.", None),
+        ("Redis is unavailable: Connection refused.", 1),
+    ]

@@ -487,9 +487,9 @@ class Request:
 
     @property
     def host(self) -> str:
-        """The server's name and port for messages; `the URL` if it cannot be parsed."""
+        """The server's name and port for messages; `the URL` if it has none."""
         try:
-            return urlsplit(self.url).netloc.rpartition("@")[2]
+            return urlsplit(self.url).netloc.rpartition("@")[2] or "the URL"
         except ValueError:
             return "the URL"
 

@@ -298,8 +298,10 @@ class Committer:
             raise
         except Exception as error:  # noqa: BLE001 - the callers receive it
             await self._connection.disconnect(nowait=True)
-            is_lost = isinstance(error, RedisConnectionError)
-            self._fail_all(error, NotSent(str(error)) if is_lost else None)
+            unsent = NotSent(str(error)) if isinstance(error, RedisConnectionError) else None
+            if unsent is not None:
+                unsent.__cause__ = error
+            self._fail_all(error, unsent)
         finally:
             self._opening = None
             self._schedule()

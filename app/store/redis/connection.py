@@ -25,6 +25,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.exceptions import (
     AskError,
+    AuthenticationError,
     ClusterDownError,
     MasterDownError,
     MovedError,
@@ -70,6 +71,10 @@ class NotSent(RedisConnectionError):
     """No connection could be opened for a command: it has not reached Redis."""
 
 
+class WritesRefused(RedisConnectionError):
+    """This Redis refuses writes: it is a replica, or lacks its own replicas."""
+
+
 class SlotIsMoving(RedisConnectionError):
     """A cluster moves the slot key by key: nothing can be done with it until it is whole again."""
 
@@ -83,6 +88,7 @@ class SlotIsMoving(RedisConnectionError):
 REFUSED_WRITE = re.compile(r"\b(OOM|READONLY|NOREPLICAS|MISCONF|MASTERDOWN)\b")
 """Codes with which Redis refuses writes for a time; a script that meets one wrote nothing."""
 
+REFUSES_WRITES = "Redis refuses writes"
 REPLACED = re.compile(r"\b(READONLY|NOREPLICAS)\b")
 BACKOFF = ExponentialWithJitterBackoff(base=0.01, cap=0.1)
 # redis-py cuts the code off the message of an error that has a class of its own.
@@ -103,7 +109,7 @@ def lost_by(error: Exception) -> RedisConnectionError | None:
     slot. Of an ASK the other half of the slot is elsewhere, so that is not followed.
     """
     if isinstance(error, ReadOnlyError) or REPLACED.search(str(error)):
-        return RedisConnectionError(f"Redis refuses writes: {error}")
+        return WritesRefused(f"{REFUSES_WRITES}: {error}")
     if isinstance(error, MovedError):
         return RedisConnectionError(f"another node has the slot: {error}")
     if isinstance(error, AskError | TryAgainError):
@@ -439,10 +445,13 @@ def options_of(url: str) -> dict[str, Any]:
             return _in_cluster(url)
         return _through_sentinel(url) if "+sentinel:" in url else _direct(url)
     except (TypeError, ValueError, RedisError) as error:
-        raise UnusableRedis(f"HONE_REDIS_URL cannot be used: {error}") from error
+        raise UnusableRedis(f"HONE_REDIS_URL cannot be used: {error}") from None
 
 
 def _direct(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    if parts.scheme in {"redis", "rediss"} and not (parts.path.strip("/") or "0").isdecimal():
+        raise ValueError(f"the database {parts.path.strip('/')!r} is not a number")
     options: dict[str, Any] = {**parse_url(url)}
     kind = CONNECTIONS[options.pop("connection_class", Connection)]
     kind(**options)  # rejects options that it does not know
@@ -582,11 +591,11 @@ async def check_server(client: AsyncRedis, cell: int | None = None) -> None:
     """Raise UnusableRedis if this Redis would lose or reject records.
 
     It must hold records of release 1.0 or later, or none; of several cells those of this one.
-    Raises a redis ConnectionError for a replica, which may be about to become the primary.
+    Raises WritesRefused for a replica, which may be about to become the primary.
     """
     info = await client.info()
     if info.get("role") == "slave":
-        raise RedisConnectionError("this Redis is a replica: it refuses writes")
+        raise WritesRefused("this Redis is a replica: it refuses writes")
     version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])
     is_cluster = bool(info.get("cluster_enabled"))
     oldest = OLDEST_IN_CLUSTER if is_cluster else OLDEST
@@ -692,8 +701,7 @@ def _refusal_for(error: BaseException) -> HoneError | None:
     if isinstance(error, RedisTimeoutError | TimeoutError):
         return Unavailable("Redis timed out", retry_after_s=RETRY_AFTER_S)
     if isinstance(error, RedisConnectionError):
-        text = str(error) if isinstance(error, SlotIsMoving) else "Redis is unreachable"
-        return Unavailable(text, retry_after_s=RETRY_AFTER_S)
+        return Unavailable(_why_away(error), retry_after_s=RETRY_AFTER_S)
     if isinstance(error, ArchiveAway | UnreadableRecord):
         return _unreadable(error)
     if not isinstance(error, RedisError):
@@ -702,7 +710,21 @@ def _refusal_for(error: BaseException) -> HoneError | None:
     if isinstance(error, OutOfMemoryError) or "OOM" in str(error):
         return Overloaded("the memory of Redis is full", retry_after_s=RETRY_AFTER_S)
     is_passing = is_away(error)
-    return Unavailable("Redis refuses writes", retry_after_s=RETRY_AFTER_S) if is_passing else None
+    return Unavailable(REFUSES_WRITES, retry_after_s=RETRY_AFTER_S) if is_passing else None
+
+
+def _why_away(error: RedisConnectionError) -> str:
+    match error:
+        case SlotIsMoving():
+            return str(error)
+        case WritesRefused():
+            return REFUSES_WRITES
+        case AuthenticationError():
+            return "Redis refuses the password"
+        case RedisConnectionError(__cause__=RedisConnectionError() as cause):
+            return _why_away(cause)
+        case _:
+            return "Redis is unreachable"
 
 
 def _unreadable(error: ArchiveAway | UnreadableRecord) -> Unavailable:
