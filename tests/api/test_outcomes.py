@@ -57,7 +57,12 @@ def test_a_caveat_that_the_request_accepts_is_no_lack() -> None:
 
 
 def reason(outcome: str, stop_reason: str | None, **more: Any) -> str:
-    known = {"threshold": 0.85, "max_iterations": 3, "score": 0.7, "path": "iterations/1"}
+    known: dict[str, Any] = {
+        "threshold": 0.85,
+        "max_iterations": 3,
+        "score": 0.7,
+        "path": "iterations/1",
+    }
     return OutcomeReason(outcome=outcome, stop_reason=stop_reason, **(known | more)).text
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from app.contract.requests import ContextDocument
 from app.contract.validators.citations import CitationsValidator
-from workers.validators import violations
+from tests.validators import violations
 from workers.validators.running import compile_validators
 from workers.validators.violation import MAX_VIOLATIONS, Violation
 
@@ -21,7 +21,7 @@ def found(draft: str, *, min_quote_words: int = 4, required: bool = False) -> li
     validator = CitationsValidator(
         kind="citations", min_quote_words=min_quote_words, required=required
     )
-    return list(violations(validator, draft, DOCUMENTS))
+    return violations(validator, draft, DOCUMENTS)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.contract.regexes import PatternError, compile_pattern
 from app.contract.validators.text import ContainsValidator, RegexValidator
-from workers.validators import violations
+from tests.validators import violations
 from workers.validators.violation import MAX_VIOLATIONS, Violation
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
@@ -16,11 +16,11 @@ PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 def missing(draft: str, *texts: str, case_sensitive: bool = True) -> list[Violation]:
     validator = ContainsValidator(kind="contains", texts=texts, case_sensitive=case_sensitive)
-    return list(violations(validator, draft))
+    return violations(validator, draft)
 
 
 def matched(draft: str, validator: RegexValidator) -> list[Violation]:
-    return list(violations(validator, draft))
+    return violations(validator, draft)
 
 
 def test_names_every_text_that_is_missing() -> None:

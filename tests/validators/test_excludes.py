@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.validators.text import ExcludesValidator
-from workers.validators import violations
+from tests.validators import violations
 from workers.validators.violation import MAX_VIOLATIONS, Violation
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -17,7 +17,7 @@ def found(
     validator = ExcludesValidator(
         kind="excludes", texts=texts, case_sensitive=case_sensitive, whole_words=whole_words
     )
-    return list(violations(validator, draft))
+    return violations(validator, draft)
 
 
 def test_points_at_every_place() -> None:

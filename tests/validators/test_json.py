@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.validators.json import JsonValidator
-from workers.validators import violations
+from tests.validators import violations
 from workers.validators.violation import MAX_VIOLATIONS, Violation
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
@@ -20,7 +20,7 @@ DOCUMENTS = st.recursive(
 
 
 def found(draft: str) -> list[Violation]:
-    return list(violations(JsonValidator(kind="json"), draft))
+    return violations(JsonValidator(kind="json"), draft)
 
 
 @given(DOCUMENTS)

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from app.contract.json_schemas import validator_for
 from app.contract.validators.json import JsonSchemaValidator
-from workers.validators import violations
+from tests.validators import violations
 from workers.validators.violation import MAX_VIOLATIONS, Violation
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.sampled_from("aBc")
@@ -55,7 +55,7 @@ SCHEMAS = st.recursive(
 
 
 def broken(schema: dict[str, Any] | bool, draft: str) -> list[Violation]:
-    return list(violations(JsonSchemaValidator(kind="json_schema", schema=schema), draft))
+    return violations(JsonSchemaValidator(kind="json_schema", schema=schema), draft)
 
 
 @given(SCHEMAS, DOCUMENTS)

@@ -3,7 +3,7 @@
 import pytest
 
 from app.contract.validators.formats import MarkdownValidator
-from workers.validators import violations
+from tests.validators import violations
 from workers.validators.running import compile_validators
 from workers.validators.violation import MAX_VIOLATIONS, Violation
 
@@ -40,7 +40,7 @@ WHOLE = """Intro with a [link](https://example.com) and `[]()` as code.
 
 
 def found(draft: str, *headings: str) -> list[Violation]:
-    return list(violations(MarkdownValidator(kind="markdown", headings=headings), draft))
+    return violations(MarkdownValidator(kind="markdown", headings=headings), draft)
 
 
 def test_a_whole_page_passes() -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from app.contract.requests import RefinementRequest
 from app.contract.validators import VALIDATORS
+from tests.validators import violations
 from tests.validators.validator_page import introduction, sections
-from workers.validators import violations
 
 SECTIONS = sections()
 
@@ -24,6 +24,6 @@ def test_the_example_of_a_kind_fails_the_draft_under_it(kind: str) -> None:
     documents = RefinementRequest.model_validate(introduction()).context
     assert validator.kind == kind
     if validator.needs is None:
-        assert list(violations(validator, SECTIONS[kind].failing, documents))
+        assert violations(validator, SECTIONS[kind].failing, documents)
     else:
         assert f"HONE_{validator.needs.setting.upper()}" in SECTIONS[kind].text

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from app.contract.validators.python import PythonValidator
-from workers.validators import violations
+from tests.validators import violations
 from workers.validators.running import compile_validators
 from workers.validators.violation import MAX_VIOLATIONS, ValidatorUnavailable, Violation
 
@@ -16,7 +16,7 @@ def found(draft: str, version: str = "3.11", *rules: str) -> list[Violation]:
     validator = PythonValidator.model_validate(
         {"kind": "python", "version": version, "ruff": rules}, strict=False
     )
-    return list(violations(validator, draft))
+    return violations(validator, draft)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from types import FrameType
 import pytest
 
 from app.contract.validators.text import SpellingValidator
-from workers.validators import violations
+from tests.validators import violations
 from workers.validators.violation import MAX_VIOLATIONS, Violation
 
 
 def found(draft: str, *allow: str) -> list[Violation]:
-    return list(violations(SpellingValidator(kind="spelling", allow=allow), draft))
+    return violations(SpellingValidator(kind="spelling", allow=allow), draft)
 
 
 def test_points_at_every_misspelled_word_in_order() -> None:

@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from app.contract.validators.sql import SqlValidator
+from tests.validators import violations
 from workers.children.child_process import OutOfTime, cpu_limit
-from workers.validators import violations
 from workers.validators.running import compile_validators
 from workers.validators.sql import RUN_S
 from workers.validators.violation import HIDES_OTHERS, MAX_VIOLATIONS, Violation
@@ -27,7 +27,7 @@ def validator(**fields: Any) -> SqlValidator:
 
 
 def found(draft: str, **fields: Any) -> list[Violation]:
-    return list(violations(validator(**fields), draft))
+    return violations(validator(**fields), draft)
 
 
 def messages(draft: str, *expected: list[Any], **fields: Any) -> list[str]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract.validators.formats import YamlValidator
-from workers.validators import violations
+from tests.validators import violations
 from workers.validators.running import compile_validators
 from workers.validators.violation import MAX_VIOLATIONS, Violation
 
@@ -22,7 +22,7 @@ DOCUMENTS = st.lists(INNER) | st.dictionaries(NAMES, INNER)
 
 
 def found(draft: str) -> list[Violation]:
-    return list(violations(YamlValidator(kind="yaml"), draft))
+    return violations(YamlValidator(kind="yaml"), draft)
 
 
 @given(DOCUMENTS, st.booleans())

@@ -57,10 +57,10 @@ def load_check(kind: str) -> None:
         raise ImportError(f"{module.__name__} has no function fix_{kind}")
 
 
-def violations(
+def checked(
     validator: AnyValidator, draft: str, documents: Documents = ()
 ) -> tuple[Violation | Measurement, ...]:
-    """Return the first violations of the draft; the caller must limit how long that takes.
+    """Return what the check finds first in the draft; the caller must limit how long that takes.
 
     Raises `CheckFailed`.
     """
