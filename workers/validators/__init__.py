@@ -57,7 +57,7 @@ def load_check(kind: str) -> None:
         raise ImportError(f"{module.__name__} has no function fix_{kind}")
 
 
-def checked(
+def first_findings(
     validator: AnyValidator, draft: str, documents: Documents = ()
 ) -> tuple[Violation | Measurement, ...]:
     """Return what the check finds first in the draft; the caller must limit how long that takes.

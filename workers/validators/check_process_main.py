@@ -19,7 +19,7 @@ from app.contract.requests import ContextDocument
 from app.contract.validators import AnyValidator
 from workers.children.child_process import OutOfTime, answer_lines, cpu_limit
 from workers.text.edits import Edit
-from workers.validators import check_of, checked, corrections, said_of_check
+from workers.validators import check_of, corrections, first_findings, said_of_check
 from workers.validators.check_process import allowed_times, too_expensive
 from workers.validators.violation import (
     CheckFailed,
@@ -59,7 +59,7 @@ def _found(line: bytes, cpu_s: float) -> tuple[Violation | Measurement | Edit, .
         with cpu_limit(cpu_s * allowed_times(draft)):
             if fixes:
                 return corrections(validator, draft)
-            return checked(validator, draft, documents)
+            return first_findings(validator, draft, documents)
     except (OutOfTime, MemoryError):
         return () if fixes else (too_expensive(validator.kind),)
 

@@ -25,7 +25,7 @@ from app.settings import Settings
 from app.store import open_signing
 from workers.outbound.guarded_client import EndpointClient, EndpointWaits, open_endpoints
 from workers.text.edits import Edit
-from workers.validators import Documents, checked, said_of_check, start
+from workers.validators import Documents, first_findings, said_of_check, start
 from workers.validators.check_process import CheckProcess, shared_check_process, too_expensive
 from workers.validators.sandbox import Sandbox, open_sandbox
 from workers.validators.violation import (
@@ -186,7 +186,7 @@ class RequestValidators:
         if validator.needs:
             return await self._with(validator.needs, validator, draft, step)
         if validator.is_quick(draft):
-            return checked(validator, draft, self._documents)
+            return first_findings(validator, draft, self._documents)
         return await self._in_process(validator, draft, step)
 
     def _is_used_up(self, validator: AnyValidator, draft: str) -> bool:

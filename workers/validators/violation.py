@@ -10,7 +10,7 @@ MAX_DEPTH = 100
 
 
 MAX_VIOLATIONS = 20
-"""Violations that a validator reports at most; `checked` takes no more."""
+"""Violations that a validator reports at most; `first_findings` takes no more."""
 
 HIDES_OTHERS = MAX_VIOLATIONS + 1
 """The weight of a violation that keeps the rest from being checked, such as a syntax error: more
