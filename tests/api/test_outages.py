@@ -138,11 +138,10 @@ def test_a_full_redis_takes_no_more_work_and_still_answers(
 def test_memory_that_is_nearly_full_or_may_be_evicted_is_a_warning(
     redis: EmbeddedRedis, client: httpx.Client
 ) -> None:
-    with Redis.from_url(redis.url) as admin:
-        admin.config_set("maxmemory", admin.info("memory")["used_memory"] * 100 // 85)
-        admin.config_set("maxmemory-policy", "volatile-lru")
-
     def warns() -> bool:
+        with Redis.from_url(redis.url) as admin:  # what is used changes while Redis starts
+            admin.config_set("maxmemory", admin.info("memory")["used_memory"] * 100 // 95)
+            admin.config_set("maxmemory-policy", "volatile-lru")
         warnings = " ".join(client.get("/readyz").json().get("warnings", ()))
         return "new refinements are refused" in warnings and "volatile-lru" in warnings
 
