@@ -1,10 +1,14 @@
 """Budgets, deadlines, and steps that cannot be done."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import cast
 
 from app.contract.events import EventType, StepFailed
 from app.contract.judgement import Usage
+from app.contract.requests import RefinementRequest
 from app.contract.status import Status, StopReason
+from app.store import Claimed
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import (
     RefinementHarness,
@@ -15,6 +19,40 @@ from tests.workers.refinement_harness import (
 )
 from workers.engine.prompts import Judge
 from workers.models.port import ModelCall, ModelError
+from workers.play.limits import TimeLimits
+
+
+class MovedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock is moved."""
+
+    moved_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.moved_s
+
+
+def test_what_a_refinement_waits_is_no_part_of_the_seconds_that_it_plays() -> None:
+    loop, passed = MovedLoop(), list[str]()
+    limits = RefinementRequest.model_validate(
+        {"task": "Say it.", "stop": {"max_seconds": 10, "max_wait_seconds": 100}}
+    ).limits()
+
+    async def play() -> None:
+        claimed = SimpleNamespace(at=None, elapsed_s=0.0, waited_s=0.0, left_s=None)
+        time_limits = TimeLimits(cast("Claimed", claimed))
+        for waits, seconds in ((True, 50), (False, 9), (True, 49), (False, 0)):
+            time_limits.set(limits, passed.append, waits=waits)
+            loop.moved_s += seconds
+            await asyncio.sleep(0.01)
+            assert passed == []
+        assert round(time_limits.waited_s()) == 99
+        loop.moved_s += 2
+        await asyncio.sleep(0.01)
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(play())
+    assert passed == ["max_seconds"]
+
 
 COSTLY = Usage(calls=1, input_tokens=500, output_tokens=100, cost_usd=0.0)
 
