@@ -26,6 +26,9 @@ request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 ACCEPTED = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 LONGEST_REASON = 200
 REPEATED_AFTER_S = 60.0
+MOST_KINDS = 1_000
+"""Kinds of warnings that are remembered."""
+
 OWN = frozenset(
     {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName", "color_message"}
 )
@@ -82,9 +85,10 @@ def configure_logs(
 
 
 class _OncePerOutage(logging.Filter):
-    """Lets a line with the same kind of error of Redis pass once a minute, with how many went not.
+    """Lets a warning with an error of Redis pass once a minute, with how many alike went not.
 
-    Each loop of a process tries again several times a second, and says so.
+    Each loop of a process tries again several times a second, and says so. Warnings about another
+    subject, such as another cell, and errors, such as what is not in the audit log, all pass.
     """
 
     def __init__(self) -> None:
@@ -92,13 +96,18 @@ class _OncePerOutage(logging.Filter):
         self._passed: dict[object, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        errors = [each for each in record.args or () if isinstance(each, Exception)]
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        errors = [each for each in arguments if isinstance(each, Exception)]
         cause = errors[-1].__cause__ or errors[-1] if errors else None
         # By the names of modules, since to import redis takes longer than many commands.
         modules = {each.__module__ for each in type(cause).__mro__}
-        if not isinstance(cause, OSError) and "redis.exceptions" not in modules:
+        is_of_redis = isinstance(cause, OSError) or "redis.exceptions" in modules
+        if record.levelno > logging.WARNING or not is_of_redis:
             return True
-        kind = record.name, record.msg, type(cause)
+        subject = tuple(each for each in arguments if isinstance(each, str | int))
+        kind = record.name, record.msg, subject, type(cause)
+        if len(self._passed) > MOST_KINDS:
+            self._passed.clear()
         passed_at, repeated = self._passed.get(kind, (float("-inf"), 0))
         if record.created < passed_at + REPEATED_AFTER_S:
             self._passed[kind] = passed_at, repeated + 1

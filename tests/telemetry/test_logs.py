@@ -140,3 +140,23 @@ def test_an_outage_of_redis_is_a_line_a_minute_for_each_kind_of_error() -> None:
         ("Redis is unavailable: Connection refused.", None),
         ("Redis is unavailable: Connection refused.", 1),
     ]
+
+
+def test_in_an_outage_no_error_is_left_out_and_no_other_subject() -> None:
+    out = logged("json")
+    gone = RedisConnectionError("Connection refused.")
+    for what in ("erase", "erase", "revoke"):
+        log.error("not in the audit log: %s: %s", what, gone)
+    for cell in (1, 1, 2):
+        log.warning("cell %d is away: %s", cell, gone)
+    said = [
+        json.loads(line)["message"].partition(": Conn")[0]
+        for line in out.getvalue().split("\n")[:-1]
+    ]
+    assert said == [
+        "not in the audit log: erase",
+        "not in the audit log: erase",
+        "not in the audit log: revoke",
+        "cell 1 is away",
+        "cell 2 is away",
+    ]
