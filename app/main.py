@@ -238,9 +238,9 @@ async def measure_standing(cells: Cells) -> None:
         metrics.STANDING.labels(what).set(sum(counts[what] for counts in found.values()))
     used = await _asked(cells, lambda store: store.administration.used_memory()) if found else {}
     metrics.MEMORY.set(max(used.values(), default=math.nan))
-    up = await _asked(cells, _takes_writes)
+    refusals = await _asked(cells, lambda store: store.administration.refusal())
     for number in range(len(cells.stores)):
-        metrics.REDIS_UP.labels(number).set(up.get(number, False))
+        metrics.REDIS_UP.labels(number).set(refusals.get(number) == "")
 
 
 async def _asked(cells: Cells, ask: Callable[[Store], Awaitable[T]]) -> dict[int, T]:
@@ -248,14 +248,6 @@ async def _asked(cells: Cells, ask: Callable[[Store], Awaitable[T]]) -> dict[int
         return dict(await cells.ask(ask))
     except HoneError:
         return {}
-
-
-async def _takes_writes(store: Store) -> bool:
-    try:
-        await store.administration.workers()
-    except HoneError:
-        return False
-    return True
 
 
 async def _reachable(settings: Settings) -> None:

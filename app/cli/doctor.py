@@ -23,7 +23,6 @@ from app.cli.display import say
 from app.cli.processes import python, url_of, variables_of
 from app.cli.root import app, console, read_settings
 from app.contract.access import OPERATOR
-from app.contract.errors import Overloaded, Unavailable
 from app.contract.offers import Readiness
 from app.contract.providers import PROVIDERS, added, provider_of
 from app.local.embedded import EmbeddedRedisError, RedisNotFound
@@ -222,16 +221,8 @@ async def _see(settings: Settings, store: "Store") -> Seen:
         tuple(dict.fromkeys(by_use)),
         await store.administration.archive(),
         await store.archive_error(),
-        await _refusal(store),
+        await store.administration.refusal(),
     )
-
-
-async def _refusal(store: "Store") -> str:
-    try:
-        await store.administration.workers()
-    except (Overloaded, Unavailable) as refused:
-        return str(refused)
-    return ""
 
 
 def known_variables() -> frozenset[str]:

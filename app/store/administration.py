@@ -9,6 +9,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
+from app.contract.errors import HoneError
 from app.contract.values import value
 from app.store.archive_transfer import AGAIN_MS
 from app.store.creation import ServerStatus
@@ -188,6 +189,14 @@ class Administration:
         await self._committer.execute("SET", keys.PROBE, 1, "PX", 1)
         now = await redis_time_ms(self._committer)
         return int(await self._committer.execute("ZCOUNT", keys.WORKERS, now, "+inf"))
+
+    async def refusal(self) -> str:
+        """Return why no work is possible in this Redis now; nothing if it is."""
+        try:
+            await self.workers()
+        except HoneError as refused:
+            return str(refused)
+        return ""
 
     @refusing
     async def inspect(self, worker_key: Callable[[str], str]) -> ServerFacts:

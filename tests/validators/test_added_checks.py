@@ -34,6 +34,7 @@ class OddValidator(ScoringValidator):
 '''
 PLAY = """
 import os, sys
+from app.contract.regexes import compile_pattern
 from workers.text.edits import Edit
 from workers.validators.violation import Measurement, Violation
 
@@ -63,6 +64,7 @@ BROKEN = {
     "another type": ("[42]", "TypeError: a check gives Violation and Measurement, not 42"),
     "no list": ("None", "TypeError: 'NoneType' object is not iterable"),
     "not a number": ("[Measurement(float('nan'), '')]", "ValueError: a score is from 0 to 1"),
+    "a pattern": ("[compile_pattern('(')]", "PatternError: "),
     "elsewhere": ("[Violation('m', 'f', span=(3, 99))]", "ValueError: the span (3, 99) is not in"),
 }
 

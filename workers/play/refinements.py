@@ -285,7 +285,7 @@ class Refinements:
             if me is not None and me.cancelling():
                 raise
             if not playing.cancelling():  # else it would be taken over again for ever
-                raise RuntimeError("the task was not cancelled") from error
+                raise RuntimeError("it was cancelled, and nobody asked for that") from error
             raise Fenced from None
         finally:
             if self.held.get(claimed.id) is held:

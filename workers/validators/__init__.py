@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any
 
 from app.contract.plugins import playing_module
-from app.contract.regexes import PatternError
 from app.contract.requests import ContextDocument
 from app.contract.validators import VALIDATORS, AnyValidator, Validator
 from workers.text.edits import Edit
@@ -88,7 +87,7 @@ def said_of_check() -> Iterator[None]:
     """Raise `CheckFailed` in place of what is no refusal and no limit."""
     try:
         yield
-    except (ValidatorUnavailable, PatternError, MemoryError):
+    except (ValidatorUnavailable, MemoryError):
         raise
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         raise CheckFailed(f"{type(error).__name__}: {error}") from error
