@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import os
 import resource
 import signal
@@ -130,19 +129,20 @@ def limit_memory(memory_bytes: int) -> None:
 
 @contextmanager
 def cpu_limit(cpu_s: float) -> Iterator[None]:
-    """Raise `OutOfTime` after `cpu_s`; die one or two seconds later if C code prevents that."""
+    """Raise `OutOfTime` after `cpu_s`; die a second of computing later if C code prevents that.
+
+    Both are counted from here on. RLIMIT_CPU is not: it goes by the ticks of the whole life of a
+    process, which drift from what `getrusage` says by seconds, and ends it before its time.
+    """
     signal.signal(signal.SIGPROF, _out_of_time)
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    # The kernel ends a process by its count of ticks, which may be ahead of what it says was used.
-    at_most = math.ceil(used.ru_utime + used.ru_stime + cpu_s) + 1
-    before, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (at_most, hard))
+    signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s + 1)
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        resource.setrlimit(resource.RLIMIT_CPU, (before, hard))
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 def _out_of_time(signum: int, frame: object) -> None:
