@@ -248,7 +248,7 @@ def main() -> None:
     root = arguments.root.resolve()
     share, more = divmod(arguments.count, len(arguments.rooms))
     drawn = {
-        room: sampled(root, room, share + (number < more), arguments.seed)
+        room: [(room, it) for it in sampled(root, room, share + (number < more), arguments.seed)]
         for number, room in enumerate(arguments.rooms)
     }
     folders = {room: [it for it in ROOMS[room] if (root / it).is_dir()] for room in drawn}
@@ -257,21 +257,21 @@ def main() -> None:
         note_lines(root, sorted(set(chain.from_iterable(folders.values()))), noted)
     running = covering_tests(root, noted)
     quick = later = 0
-    for room, mutants in drawn.items():
-        for mutant in mutants:
-            lines = running.get(mutant.path, {})
-            near = spread(lines.get(mutant.line, ()), str(mutant))
-            others = folders[room]
-            if arguments.near:
-                near = (near or spread(chain.from_iterable(lines.values()), str(mutant)))[:SAMPLE]
-                others = [] if near else others
-            if test := found_by(mutant, root, near, others, long=False):
-                quick += 1
-                print(f"found by {test}: {mutant}", flush=True)
-                continue
-            test = arguments.long and found_by(mutant, root, (), folders[room], long=True)
-            later += bool(test)
-            print(f"{f'only by {test}' if test else 'not found'}: {mutant}", flush=True)
+    # By turns of the rooms: whoever ends the program has seen a sample of each.
+    for room, mutant in filter(None, chain.from_iterable(zip_longest(*drawn.values()))):
+        lines = running.get(mutant.path, {})
+        near = spread(lines.get(mutant.line, ()), str(mutant))
+        others = folders[room]
+        if arguments.near:
+            near = (near or spread(chain.from_iterable(lines.values()), str(mutant)))[:SAMPLE]
+            others = [] if near else others
+        if test := found_by(mutant, root, near, others, long=False):
+            quick += 1
+            print(f"found by {test}: {mutant}", flush=True)
+            continue
+        test = arguments.long and found_by(mutant, root, (), folders[room], long=True)
+        later += bool(test)
+        print(f"{f'only by {test}' if test else 'not found'}: {mutant}", flush=True)
     print(f"{quick} of {arguments.count} found by the suite for everybody, {later} more by --long")
 
 
