@@ -8,10 +8,12 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import EntryPoint
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import APIRouter, FastAPI
+from starlette.routing import Match, Route
 
 from app import console
 from app.access.callers import Directory, Metering
@@ -31,7 +33,7 @@ from app.api import (
 from app.api.middleware import MEMBERS, AccessControl, Boundary, InCell, Observed
 from app.api.server import ApiServer, configured
 from app.contract.errors import HoneError, Unavailable
-from app.contract.plugins import PluginFailed, installed, load_entry
+from app.contract.plugins import PluginFailed, blaming, installed, load_entry
 from app.openai import routes as openai_routes
 from app.queue import RefinementQueue
 from app.service.admission import Admission, ModelRoles, Selection, switched_off
@@ -185,8 +187,22 @@ def create_app(
     problems.install(app)
     app.router.routes.extend(route for router in ROUTERS for route in router.routes)
     for entry in installed("hone.routes"):
-        app.include_router(load_entry(entry, APIRouter))
+        _include(app, entry)
     return app
+
+
+def _include(app: FastAPI, entry: EntryPoint) -> None:
+    """Add the routes of an installed package. Raises `PluginFailed`, also for one that is taken."""
+    router = load_entry(entry, APIRouter)
+    with blaming(entry):
+        for route in (it for it in router.routes if isinstance(it, Route)):
+            for method in route.methods or ():
+                scope = {"type": "http", "method": method, "path": route.path}
+                if any(one.matches(scope)[0] is Match.FULL for one in app.router.routes):
+                    raise ValueError(
+                        f"{method} {route.path} is answered already: name another path"
+                    )
+    app.include_router(router)
 
 
 def serve_api(settings: Settings) -> int:

@@ -165,6 +165,12 @@ LOCAL = """
 from app.contract.providers import Provider
 mine = Provider(name="mine")
 """
+ROUTER = """
+from fastapi import APIRouter
+router = APIRouter(prefix="/v1")
+@router.get("{0}")
+def mine(): ...
+"""
 BROKEN = {  # what a package declares, and what is wrong with it
     "error": ("contract: strategies.mine", "1 / 0", "ZeroDivisionError: division by zero"),
     "exit": ("contract: strategies.mine", "raise SystemExit(0)", "SystemExit: 0"),
@@ -265,6 +271,21 @@ def test_two_packages_with_one_name_are_both_named(tmp_path: Path) -> None:
     assert "the installed package hone-" in said
     assert ": the package hone-" in said
     assert "has strategies.mine: choose another name" in said
+
+
+@pytest.mark.parametrize(
+    ("path", "taken"),
+    [("/refinements/ideas", "/v1/refinements/ideas"), ("/ideas/{name}", "/v1/ideas/{name}")],
+)
+def test_a_route_that_would_never_be_reached_stops_the_start(
+    path: str, taken: str, tmp_path: Path
+) -> None:
+    first = {"hone.routes": {"first": "first:router"}}
+    install_package(tmp_path, "hone-first", first, first=ROUTER.format("/ideas/{number}"))
+    second = {"hone.routes": {"second": "second:router"}}
+    install_package(tmp_path, "hone-second", second, second=ROUTER.format(path))
+    said = started_with(tmp_path, *HONE, "serve")
+    assert f"GET {taken} is answered already: name another path" in said
 
 
 @pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.*")), ids=lambda it: it.name)
