@@ -249,10 +249,7 @@ def pieces_of(text: str) -> Iterator[str]:
 
 @dataclass
 class GrowingAnswer:
-    """A first draft that no other one can replace: what of it can be sent while it is written.
-
-    White space at its end is held back, and everything of a text that may be in a fence.
-    """
+    """A first draft that no other one can replace: what of it can be sent while it is written."""
 
     sent: str = ""
     _text: str = ""
@@ -260,11 +257,10 @@ class GrowingAnswer:
     def grown(self, delta: StepDelta) -> str:
         """Return what can be sent after a piece of the text."""
         self._text = self._text[: delta.offset] + delta.text
-        shown = self._text.rstrip()
-        if shown[:1] in ("`", "") or self._text[:1].isspace() or not shown.startswith(self.sent):
+        if not self._text.startswith(self.sent):
             return ""
-        new = shown[len(self.sent) :]
-        self.sent = shown
+        new = self._text[len(self.sent) :]
+        self.sent = self._text
         return new
 
     def rest(self, text: str) -> str:
