@@ -37,7 +37,7 @@ def _group(name: str, meaning: str) -> typer.Typer:
     return group
 
 
-cells = _group("cells", "Say to which cells submissions go; HONE_CELLS first.")
+cells = _group("cells", "Choose the cells that take submissions; requires HONE_CELLS.")
 keys = _group("keys", "Create, list, rotate and revoke API keys.")
 tenants = _group("tenants", "Show tenants, and set what each may use.")
 secrets = _group("secrets", "Replace HONE_SECRET_KEY.")

@@ -269,7 +269,7 @@ def _masked(value: Any) -> str:
 
 @app.command(name="serve")
 def serve_command() -> None:
-    """Run Redis, the API and a worker until Ctrl-C."""
+    """Run Redis, the API and workers until Ctrl-C."""
     serve(read_settings(), console())
 
 
@@ -285,7 +285,7 @@ def api() -> None:
 
 @app.command()
 def worker() -> None:
-    """Run a worker alone; requires HONE_REDIS_URL."""
+    """Run workers alone; requires HONE_REDIS_URL."""
     _become("workers")
 
 

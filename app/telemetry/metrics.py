@@ -52,7 +52,9 @@ CLAIMS = Counter(
 )
 FENCED = Counter("hone_claims_lost", "Claims that another worker has taken over.")
 QUEUE_WAIT = Histogram(
-    "hone_queue_wait_seconds", "From submission to the first claim.", buckets=LONG_SECONDS
+    "hone_queue_wait_seconds",
+    "From submission or start_after to the first claim, of interactive refinements.",
+    buckets=LONG_SECONDS,
 )
 FIRST_DRAFT = Histogram(
     "hone_first_draft_seconds", "From submission to the first judged draft.", buckets=LONG_SECONDS
@@ -184,9 +186,14 @@ def request_seconds(route: str) -> Histogram:
     return REQUEST_SECONDS.labels(route)
 
 
-def since(refinement_id: str, at: datetime) -> float:
-    """Return the seconds since a refinement was submitted, which its id (a ULID) has."""
-    return max(0.0, at.timestamp() - ulid_of(refinement_id).timestamp)
+def since(refinement_id: str, at: datetime, not_before: datetime | None = None) -> float:
+    """Return the seconds since a refinement was submitted, or was to begin if that is later.
+
+    Its id is a ULID, and has the time of its submission.
+    """
+    submitted = ulid_of(refinement_id).timestamp
+    begins = max(submitted, not_before.timestamp()) if not_before else submitted
+    return max(0.0, at.timestamp() - begins)
 
 
 @lru_cache(maxsize=4_096)

@@ -5,10 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+from ulid import ULID
 
 from app.contract.judgement import Usage
 from app.telemetry.metrics import (
@@ -16,6 +18,7 @@ from app.telemetry.metrics import (
     MetricsChannel,
     ProcessesSilent,
     count_call,
+    since,
 )
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -36,6 +39,16 @@ def test_a_call_is_counted_with_what_it_consumed() -> None:
     assert value("hone_model_tokens_total", **labels, kind="cached") >= 50
     assert value("hone_model_cost_usd_total", **labels) >= 0.5
     assert value("hone_model_calls_total", **labels, result="ok") >= 1
+
+
+def test_a_wait_begins_when_a_refinement_is_submitted_or_was_to_begin() -> None:
+    submitted = datetime(2026, 1, 31, 8, tzinfo=UTC)
+    refinement_id, later = f"ref_{ULID.from_datetime(submitted)}", timedelta(hours=1)
+    at = submitted + later + timedelta(seconds=5)
+    assert since(refinement_id, at) == 3605
+    assert since(refinement_id, at, submitted + later) == 5
+    assert since(refinement_id, at, submitted - later) == 3605
+    assert since(refinement_id, at, at + later) == 0
 
 
 BEYOND = """

@@ -197,8 +197,10 @@ class Refinements:
     async def _play_claimed(self, claimed: Claimed, loaded: Loaded, how: str) -> None:
         refinement_id = claimed.id
         metrics.CLAIMS.labels(how).inc()
-        if how == "first":
-            metrics.QUEUE_WAIT.observe(metrics.since(refinement_id, claimed.at))
+        request = loaded.submitted.request
+        if how == "first" and request.priority == "interactive":
+            waited_s = metrics.since(refinement_id, claimed.at, request.start_after)
+            metrics.QUEUE_WAIT.observe(waited_s)
         if claimed.attempt > 1 or claimed.resumed:
             level = logging.WARNING if claimed.attempt > 1 else logging.INFO
             log.log(level, "refinement goes on", extra=_about(claimed))
