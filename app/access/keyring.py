@@ -17,6 +17,7 @@ from app.store import refusals
 from app.store.access import AccessStore, KeyRecord
 
 ID_LENGTH = 12
+LAST_MS = 253_402_300_799_999  # of the year 9999, the last one that has a `datetime`
 SECRET_LENGTH = 43  # of 62 characters: 256 bits
 ID_CHARACTERS = string.digits + string.ascii_lowercase
 SECRET_CHARACTERS = string.digits + string.ascii_letters
@@ -274,7 +275,7 @@ def _values(record: KeyRecord, used_at: int | None, *, is_outdated: bool) -> dic
 
 
 def _time(ms: int | None) -> datetime | None:
-    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
+    return None if ms is None else datetime.fromtimestamp(min(ms, LAST_MS) / 1000, UTC)
 
 
 def _milliseconds(time: datetime) -> int:

@@ -188,7 +188,7 @@ class BatchBody:
                 preset = RequestLayer(await self._fields_of(name), f"the preset {name}")
                 overlay = Overlay(preset, *layers)
             content = to_json(overlay.fields)
-            request = await _parsed(RefinementRequest, content)
+            request = await _parsed(RefinementRequest, content, is_merged=True)
         except InvalidRequest as why:
             return refused_line(number, item.custom_id, overlay.blamed(why), "/request")
         digest = sha256(content).hexdigest()
@@ -207,11 +207,11 @@ def _require_few(requests: int) -> None:
         )
 
 
-async def _parsed(contract: type[C], raw: bytes) -> C:
+async def _parsed(contract: type[C], raw: bytes, *, is_merged: bool = False) -> C:
     """Return `parsed`, of what is long in a thread, so that others have a turn."""
     if len(raw) < LONG_LINE:
-        return parsed(contract, raw)
-    return await asyncio.to_thread(parsed, contract, raw)
+        return parsed(contract, raw, is_merged=is_merged)
+    return await asyncio.to_thread(parsed, contract, raw, is_merged=is_merged)
 
 
 def _head(number: int, raw: bytes) -> BatchOptions | None:

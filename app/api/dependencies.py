@@ -15,16 +15,16 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
 from fastapi.dependencies.models import Dependant
-from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails, SchemaValidator, from_json, to_json
 
 from app.api.problems import NotAcceptable, UnsupportedMediaType, invalid_query
-from app.contract import Contract, patterns
+from app.contract import Contract, Instant, patterns
 from app.contract.access import Rotation
 from app.contract.batches import BATCH_ID
 from app.contract.errors import FieldError, InvalidRequest, MalformedHeader
-from app.contract.invalid_values import A_DATE, A_TIME, in_one, is_of_type, sentence_of, suggested
+from app.contract.invalid_values import A_DATE, in_one, is_of_type, sentence_of, suggested
 from app.contract.limits import LimitsChange
 from app.contract.object_drafts import flaws_of_draft
 from app.contract.overlays import Overlay, PartialRequest, RequestLayer, named_preset
@@ -85,7 +85,8 @@ async def submission_in(request: Request) -> RequestBody[RefinementRequest]:
             preset = RequestLayer(await presets.fields(tenant, name), f"the preset {name}")
             request.state.overlay = overlay = Overlay(preset, RequestLayer(tree))
             content = to_json(overlay.fields)
-    return RequestBody(parsed(RefinementRequest, content), digest)
+    is_merged = content is not raw
+    return RequestBody(parsed(RefinementRequest, content, is_merged=is_merged), digest)
 
 
 def body_as(
@@ -119,13 +120,15 @@ def _require_json(request: Request) -> None:
         media_type.startswith("application/") and media_type.endswith("+json")
     ):
         raise UnsupportedMediaType("Content-Type must be application/json")
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise UnsupportedMediaType("Content-Encoding must be identity: send the body as it is")
 
 
-def json_in(raw: bytes) -> Any:
+def json_in(raw: bytes, *, is_merged: bool = False) -> Any:
     """Return the JSON of a body, else raise InvalidRequest; its limits are those of `parsed`."""
     if (values := value_count(raw)) > MAX_VALUES:
         raise _refusal(f"the body must have at most {MAX_VALUES} values")
-    tree = _json_of(raw)
+    tree = _json_of(raw, is_merged=is_merged)
     if values > FEW_VALUES:
         _require_few_members(tree)
     for at in REQUESTS_IN:
@@ -152,16 +155,17 @@ def _require_kept(raw: bytes, at: Sequence[str]) -> None:
         raise InvalidRequest.at(*errors)
 
 
-def parsed(contract: type[C], raw: bytes) -> C:
+def parsed(contract: type[C], raw: bytes, *, is_merged: bool = False) -> C:
     """Return the body as `contract`, else raise InvalidRequest with a pointer to each error.
 
     The body must be JSON (RFC 8259) in UTF-8 with at most 100,000 values on at most 200 levels, and
     1,000 members per object; NaN, infinity and lone surrogates are rejected. Of duplicate keys the
     last counts; a draft that is an object has none, and no number that would change. Types are not
     converted: "3" is not a number. In a body of more than 1,000 values, only the first wrong item
-    of a list or map is reported.
+    of a list or map is reported. What was `merged` of several texts may have a number that no
+    double holds, which is written as `Infinity`: the error is at its field.
     """
-    tree = json_in(raw)
+    tree = json_in(raw, is_merged=is_merged)
     try:
         content: C = _failing_fast(contract).validate_json(raw, strict=True)
         return content
@@ -286,9 +290,9 @@ def _require_few_members(tree: Any) -> None:
             )
 
 
-def _json_of(raw: bytes) -> Any:
+def _json_of(raw: bytes, *, is_merged: bool) -> Any:
     try:
-        return from_json(raw, allow_inf_nan=False)
+        return from_json(raw, allow_inf_nan=is_merged)
     except ValueError as error:
         why = str(error) if raw.strip() else "it is empty; send an object, such as {}"
         raise _refusal(f"the body is not JSON: {why}") from None
@@ -440,6 +444,13 @@ def chosen_format(
         if known == format_:
             return known
     raise invalid_query({"format": f"must be {' or '.join(offered.values())}"})
+
+
+def takes_gzip(request: Request) -> bool:
+    """Return whether `Accept-Encoding` names gzip, or `*`, as acceptable (RFC 9110, 12.5.3)."""
+    given = request.headers.get("accept-encoding", "")[:MAX_LIST]
+    weights = dict(map(_media_range, _split([given])))
+    return weights.get("gzip", weights.get("*", 0.0)) > 0
 
 
 def _media_range(text: str) -> tuple[str, float]:
@@ -676,14 +687,6 @@ async def _metadata(request: Request) -> Mapping[str, str]:
 Metadata = Annotated[Mapping[str, str], Depends(_metadata)]
 
 
-def _instant(text: str) -> str:
-    """Return a time (RFC 3339); pydantic also reads seconds since 1970."""
-    if not _DAY.match(text):
-        raise ValueError(A_TIME)
-    return text
-
-
-Instant = Annotated[AwareDatetime, BeforeValidator(_instant)]
 ScoreBound = Annotated[
     Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | Absent,
     Query(description="Bound of the score of the best draft so far, inclusive."),

@@ -14,7 +14,7 @@ from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from app.api.dependencies import EXCERPT_CHARACTERS, JSON
+from app.api.dependencies import EXCERPT_CHARACTERS, JSON, takes_gzip
 from app.contract import Contract
 from app.contract.access import KeyList, TenantList
 from app.contract.batches import BatchPage
@@ -108,9 +108,9 @@ def replayed(response: Response, answer: Answer, *, is_replayed: bool) -> Answer
 
 
 def snapshot_response(response: Response, news: News, receiver: Receiver) -> Snapshot | Response:
-    """Return 200 with the snapshot, or 304 if the client has it already."""
+    """Return 200 with the snapshot, or 304 if the client has it already, with texts or without."""
     tag = etag(news.snapshot)
-    if not news.is_new:
+    if not news.is_new and news.snapshot.erased_at is None:
         return Response(status_code=304, headers={"ETag": tag})
     response.headers["ETag"] = tag
     return received(response, news.snapshot, receiver)
@@ -126,7 +126,7 @@ def page_response(request: Request, response: Response, page: Page) -> Page:
 def compressed(request: Request, response: Response, page: SnapshotPage) -> SnapshotPage | Response:
     """Return the page, as gzip for who takes that: a snapshot is long, and like the others."""
     response.headers["Vary"] = "Accept-Encoding"
-    if len(page.data) < LONG or "gzip" not in request.headers.get("Accept-Encoding", ""):
+    if len(page.data) < LONG or not takes_gzip(request):
         return page
     content = gzip.compress(page.model_dump_json(by_alias=True).encode(), GZIP_LEVEL, mtime=0)
     headers = {**response.headers, "Content-Encoding": "gzip"}

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -781,11 +782,12 @@ async def readiness(
     sends, an archive that cannot be used, a Redis that is full or may evict, and a cell that is
     away.
     """
-    found = await cells.ask(_standing)
+    found = [standing for _, standing in await cells.ask(_standing)]
     limits, away = await _limits(store, tenant), cells.away
-    if tenant != OPERATOR:  # why has the address
+    if tenant != OPERATOR:  # why has addresses, and the names of others
         away = dict.fromkeys(away, "")
-    return offers.readiness_of([standing for _, standing in found], model_roles, limits, away)
+        found = [replace(it, archive=it.archive and "the archive fails") for it in found]
+    return offers.readiness_of(found, model_roles, limits, away)
 
 
 async def _standing(store: Store) -> offers.Standing:

@@ -31,7 +31,7 @@ from app.api.responses import NEGOTIATED
 from app.api.routes import TheReceiver
 from app.contract import patterns
 from app.contract.access import OPERATOR, TENANT_NAME, Scope
-from app.contract.errors import InvalidRequest, NotFound, Overloaded
+from app.contract.errors import InvalidRequest, MalformedHeader, NotFound, Overloaded
 from app.contract.pairs import SOURCES, PairForm, PairSource, WantedPairs
 from app.contract.snapshot import Selected
 from app.contract.statistics import (
@@ -172,7 +172,8 @@ def _require_fitting(of: str, query: Mapping[str, str]) -> None:
     "/v1/statistics",
     operation_id="getStatistics",
     response_model=UsageReport | InsightList | CalibrationList | ModelAchievementList,
-    responses=STATISTICS | problems(NotFound, NotAcceptable, InvalidRequest, Overloaded),
+    responses=STATISTICS
+    | problems(MalformedHeader, NotFound, NotAcceptable, InvalidRequest, Overloaded),
 )
 async def get(
     request: Request,

@@ -450,14 +450,18 @@ def _fail_for(unreadable: Sequence[str]) -> None:
 def _request(
     tenant: str, scopes: Sequence[Scope] | None, name: str, days: float | None
 ) -> KeyRequest:
-    expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
     try:
+        expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
         return KeyRequest(
             tenant=tenant,
             scopes=tuple(scopes or WITHOUT_ADMIN),
             name=name,
             expires_at=expires_at,
         )
+    except OverflowError:
+        raise typer.BadParameter(
+            "the year 9999 is the last one", param_hint="--expires-in-days"
+        ) from None
     except ValidationError as invalid:
         raise _refused(invalid) from None
 

@@ -358,11 +358,11 @@ def instant(text: str) -> datetime:
     """Return a time of UTC, such as 2026-01-31 or 2026-01-31T09:30; raise BadParameter."""
     try:
         given = datetime.fromisoformat(text)
-    except ValueError:
+        return given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text} is not a time such as 2026-01-31 or 2026-01-31T09:30"
         ) from None
-    return given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
 
 
 def day(text: str) -> date:

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic_core import to_json
 
+from app.api.dependencies import takes_gzip
 from app.contract.errors import NotFound
 from app.contract.requests import RefinementRequest
 
@@ -96,7 +97,7 @@ def _response(
         "ETag": f'"{file.tag}"',
         "Vary": "Accept-Encoding",
     }
-    if "gzip" not in request.headers.get("accept-encoding", ""):
+    if not takes_gzip(request):
         return Response(file.content, headers=headers, media_type=media_type)
     headers["Content-Encoding"] = "gzip"
     return Response(file.packed, headers=headers, media_type=media_type)

@@ -1,8 +1,24 @@
 """Data that API, workers and clients agree on. Nothing here does I/O."""
 
 from datetime import datetime
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from app.contract.invalid_values import A_TIME
+
+
+def _written_out(given: object) -> object:
+    if isinstance(given, datetime | None):
+        return given
+    try:
+        return datetime.fromisoformat(given if isinstance(given, str) else "")
+    except ValueError:
+        raise ValueError(A_TIME) from None
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_written_out)]
+"""A time with an offset (RFC 3339); pydantic alone also reads seconds since 1970."""
 
 
 class Contract(BaseModel):

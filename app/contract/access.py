@@ -4,9 +4,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field, field_validator
+from pydantic import Field, field_validator
 
-from app.contract import Contract, ListPage, patterns
+from app.contract import Contract, Instant, ListPage, patterns
 from app.contract.endpoints import HeaderValue
 
 TENANT_NAME = patterns.TENANT_NAME.regex
@@ -52,7 +52,7 @@ class KeyRequest(Contract):
         description="; ".join(f"`{scope}`: {meaning}" for scope, meaning in MEANINGS.items()),
     )
     name: KeyName = ""
-    expires_at: AwareDatetime | None = Field(None, description="When it stops working.")
+    expires_at: Instant | None = Field(None, description="When it stops working.")
 
     @field_validator("scopes")
     @classmethod

@@ -2,20 +2,17 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AwareDatetime,
-    BeforeValidator,
     Field,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from app.contract import Contract, patterns
+from app.contract import Contract, Instant, patterns
 from app.contract.drafts import (
     MAX_TEXT,
     Edits,
@@ -28,7 +25,6 @@ from app.contract.drafts import (
 )
 from app.contract.endpoints import Endpoint
 from app.contract.errors import FieldConflict
-from app.contract.invalid_values import A_TIME
 from app.contract.judgement import AUTO, QUALITY, Criteria, Criterion, Critics, Name, OnFail, Span
 from app.contract.limits import Limits, MaxIterations, Stop, Threshold
 from app.contract.models import Models
@@ -56,18 +52,8 @@ class Output(Contract):
     instructions: Annotated[Instructions, Field(min_length=1)]
 
 
-def _written_out(given: object) -> object:
-    if isinstance(given, datetime | None):
-        return given
-    try:
-        return datetime.fromisoformat(given if isinstance(given, str) else "")
-    except ValueError:
-        raise ValueError(A_TIME) from None
-
-
 Deadline = Annotated[
-    AwareDatetime,
-    BeforeValidator(_written_out),
+    Instant,
     Field(
         description="Time with an offset (RFC 3339) at which it ends with its best draft, whatever"
         " it waits for; at most 30 days from now."
@@ -80,8 +66,7 @@ DEFAULT_PRESET = "default"
 PresetName = Annotated[str, Field(pattern=PRESET_NAME.pattern)]
 Retention = Annotated[int, Field(ge=1, le=10 * 365 * 86_400)]
 StartAfter = Annotated[
-    AwareDatetime,
-    BeforeValidator(_written_out),
+    Instant,
     Field(
         description="Time with an offset (RFC 3339) before which no worker takes it; at most 30"
         " days from now. Until then it is `queued`."

@@ -129,11 +129,8 @@ class Asked:
     given: Fields
     """The parameters, for an answer that has them again."""
 
-    def over(self, preset: Fields, default_model: str, sha256: str) -> dict[str, Any]:
-        """Return the fields that lie over those of a preset; what adds up has them in it.
-
-        `sha256` is that of the body.
-        """
+    def over(self, preset: Fields, default_model: str) -> dict[str, Any]:
+        """Return the fields that lie over those of a preset; what adds up has them in it."""
         found = dict(self.added)
         if task := _joined(preset.get("task"), found.get("task")):
             found["task"] = task
@@ -150,10 +147,7 @@ class Asked:
             models = preset.get("models") or {}
             named = models.get("generator") or default_model
             found["models"] = {**models, "generator": self._with_settings(named)}
-        metadata = {**preset.get("metadata", {}), **found.get("metadata", {})}
-        if len(metadata) < MOST_METADATA:
-            metadata[BODY_SHA256] = sha256
-        return found | {"metadata": metadata}
+        return found | {"metadata": {**preset.get("metadata", {}), **found.get("metadata", {})}}
 
     def _with_settings(self, named: Any) -> Any:
         if isinstance(named, list):

@@ -41,6 +41,7 @@ from app.openai.answers import (
 from app.openai.conversation import (
     BODY_SHA256,
     MODEL,
+    MOST_METADATA,
     Asked,
     ModelNotFound,
     chat_asked,
@@ -173,13 +174,16 @@ async def _submitted(
         preset = {} if name is None else await presets.fields(tenant, name)
     except UnknownPreset as unknown:
         raise ModelNotFound(unknown.detail) from None
-    over = asked.over(preset, state["model_roles"].default.model, digest)
+    over = asked.over(preset, state["model_roles"].default.model)
     named = {} if name is None else {"preset": name}
     layers = RequestLayer(preset, f"the preset {name}"), RequestLayer({**over, **named})
     overlay = Overlay(*layers, RequestLayer(asked.own))
     service: Service = state["service"]
+    fields = overlay.fields
+    if isinstance(fields["metadata"], dict) and len(fields["metadata"]) < MOST_METADATA:
+        fields = {**fields, "metadata": {**fields["metadata"], BODY_SHA256: digest}}
     try:
-        wanted = parsed(RefinementRequest, to_json(overlay.fields))
+        wanted = parsed(RefinementRequest, to_json(fields), is_merged=True)
         _require_no_waiting(wanted)
         api_key = state["caller"].key_id
         done = await service.submit(ClientRequest(tenant, wanted, digest, key, api_key))

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import compress
 
 from ulid import ULID
@@ -50,7 +50,7 @@ CHUNK = 500  # ids read in one round trip
 SOUGHT_AT_ONCE = 2_000  # ids whose signatures one script compares, in about 3 ms
 CHUNKS = 50  # maximum round trips for one page; after that a page may be short
 DECODED = 200  # events of a journal that are decoded in one turn
-SKEW = timedelta(seconds=10)
+SKEW_MS = 10_000
 EXAMINED = 100  # refinements that are looked at together where no index tells which ones to show
 EXAMINATIONS = 20  # how often for one page
 
@@ -147,9 +147,9 @@ def _bounds(selected: Selected, below: str | None) -> tuple[str | None, str | No
 
     Ids have the time of submission by the clock of an API process, which may differ a little.
     """
-    lowest = _first_id(selected.submitted_from - SKEW) if selected.submitted_from else None
+    lowest = _first_id(selected.submitted_from, -SKEW_MS) if selected.submitted_from else None
     if selected.submitted_to is not None:
-        top = _first_id(selected.submitted_to + SKEW)
+        top = _first_id(selected.submitted_to, SKEW_MS)
         below = top if below is None else min(below, top)
     return lowest, below
 
@@ -160,9 +160,9 @@ def _submitted_at(snapshot: Snapshot) -> datetime:
     return ULID.from_str(snapshot.id.removeprefix(ID_PREFIX)).datetime
 
 
-def _first_id(at: datetime) -> str:
-    """Return what no id of that millisecond is below."""
-    milliseconds = max(0, round(at.timestamp() * 1000))
+def _first_id(at: datetime, later_ms: int) -> str:
+    """Return what no id of a time is below; a time before 1970 is then, as ids have no other."""
+    milliseconds = max(0, round(at.timestamp() * 1000) + later_ms)
     return ID_PREFIX + str(ULID.from_bytes(milliseconds.to_bytes(6, "big") + bytes(10)))
 
 

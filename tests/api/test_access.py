@@ -422,6 +422,19 @@ async def test_administrators_manage_keys_over_http(guarded: str, keyring: Keyri
             assert bodies[0] == bodies[1]
 
 
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-14:00"])
+async def test_a_key_may_expire_at_the_end_of_the_calendar(
+    at: str, guarded: str, keyring: Keyring
+) -> None:
+    admin = (await keyring.create(OPERATOR, EVERYTHING)).key
+    async with client(guarded, admin) as api:
+        made = await api.post("/v1/keys", json={"expires_at": at})
+        assert (made.status_code, made.json()["expires_at"][:4]) == (201, "9999")
+        assert len((await api.get("/v1/keys")).json()["data"]) == 2
+        seconds = await api.post("/v1/keys", json={"expires_at": "4102444800"})
+        problem(seconds, 422, "invalid_request")
+
+
 async def test_what_a_later_release_stored_with_a_key_is_kept(
     keyring: Keyring, redis_url: str
 ) -> None:

@@ -4,6 +4,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
 
 from app.api.dependencies import (
     event_number,
@@ -11,6 +12,7 @@ from app.api.dependencies import (
     preferred_type,
     preferred_wait_s,
     seen_events,
+    takes_gzip,
     versions_in,
 )
 from app.contract.errors import MalformedHeader
@@ -121,6 +123,24 @@ def test_without_if_none_match_nothing_was_seen_and_a_star_is_everything() -> No
 )
 def test_accept_is_weighed_as_rfc_9110_says(accept: list[str], answer: str | None) -> None:
     assert preferred_type(accept, OFFERED) == answer
+
+
+@pytest.mark.parametrize(
+    ("accepted", "is_taken"),
+    [
+        ("gzip, deflate, br", True),
+        ("GZIP", True),
+        ("*", True),
+        ("br, *;q=0.1", True),
+        ("gzip;q=0", False),
+        ("gzip;q=0, *", False),
+        ("identity", False),
+        ("", False),
+    ],
+)
+def test_gzip_is_for_who_takes_it(accepted: str, is_taken: bool) -> None:
+    headers = [(b"accept-encoding", accepted.encode())] if accepted else []
+    assert takes_gzip(Request({"type": "http", "headers": headers})) is is_taken
 
 
 async def test_every_response_that_was_chosen_by_accept_says_so_to_caches(

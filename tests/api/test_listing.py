@@ -72,6 +72,9 @@ async def test_bounds_of_time_include_what_was_submitted_then(api: httpx.AsyncCl
     assert await listed(api, f"submitted_to={created_at}") == [ids[1], ids[0]]
     assert await listed(api, "submitted_to=2020-01-01T00:00:00Z") == []
     assert await listed(api, "submitted_from=2020-01-01T00:00:00%2B02:00") == ids[::-1]
+    always = "submitted_from=0001-01-01T00:00:00%2B14:00&submitted_to=9999-12-31T23:59:59-14:00"
+    assert await listed(api, always) == ids[::-1]
+    assert (await api.get(f"/v1/pairs?{always}")).status_code == 200
 
 
 async def test_a_search_that_finds_little_ends_with_a_short_page(api: httpx.AsyncClient) -> None:

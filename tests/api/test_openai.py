@@ -132,6 +132,10 @@ async def test_a_request_that_a_library_sends_again_begins_no_second_refinement(
     first = await asked(api, worker)
     again = await api.post(CHAT, json=BODY, headers=AGAIN)
     assert again.json() == first.json()
+    own = {"metadata": {"ticket": "1"}}
+    marked = await asked(api, worker, hone=own)
+    again = await api.post(CHAT, json={**BODY, "hone": own}, headers=AGAIN)
+    assert again.json()["id"] == marked.json()["id"] != first.json()["id"]
     other, _ = await asyncio.gather(api.post(CHAT, json=BODY), refined(api, worker))
     assert other.json()["id"] != first.json()["id"]
 

@@ -104,6 +104,17 @@ async def test_an_error_in_a_field_of_the_preset_names_the_preset(
         assert wrong["detail"].endswith("(a field of the preset support-mail)")
 
 
+async def test_a_number_that_no_double_holds_is_refused_at_its_field(
+    api: httpx.AsyncClient,
+) -> None:
+    await api.put(PATH, json=MAIL)
+    content = b'{"preset": "support-mail", "draft": "In order to pay.", "threshold": 1e400}'
+    headers = {"Content-Type": "application/json"}
+    answer = await api.post("/v1/refinements", content=content, headers=headers)
+    (error,) = problem(answer, 422, "invalid_request")["errors"]
+    assert (error["pointer"], error["detail"]) == ("/threshold", "must be a finite number")
+
+
 async def test_an_error_in_a_field_of_the_request_does_not_blame_the_preset(
     api: httpx.AsyncClient,
 ) -> None:

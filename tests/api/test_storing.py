@@ -100,7 +100,9 @@ async def test_reading_the_final_snapshot_erases_all_text(
     assert (read.status_code, read.headers["etag"]) == (200, '"8"')
     assert read.json()["result"]["draft"] == f"Better {MARK}."
     await all_erased(redis_url)
-    after = (await api.get(path)).json()
+    again = await api.get(path, headers={"If-None-Match": read.headers["etag"]})
+    assert again.status_code == 200  # it is another text under the same number
+    after = again.json()
     assert (after["result"], after["metadata"], after["best"]["sha256"]) == (None, {}, "")
     assert (after["excerpt"], bool(after["erased_at"])) == (None, True)
     kept = ("id", "status", "stop_reason", "outcome", "scores", "usage", "created_at", "ended_at")
