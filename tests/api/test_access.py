@@ -24,7 +24,7 @@ from app.contract.access import OPERATOR, KeyRequest, Rotation, Scope
 from app.contract.errors import InvalidRequest
 from app.settings import Settings
 from app.store import Store
-from app.store.redis.keys import API_KEYS, entries
+from app.store.redis.keys import API_KEYS, ARCHIVE, entries
 from tests.api.api_client import REQUEST, problem
 from tests.api.conftest import running
 from tests.store.store_harness import subscribers
@@ -433,6 +433,22 @@ async def test_a_key_may_expire_at_the_end_of_the_calendar(
         assert len((await api.get("/v1/keys")).json()["data"]) == 2
         seconds = await api.post("/v1/keys", json={"expires_at": "4102444800"})
         problem(seconds, 422, "invalid_request")
+
+
+async def test_only_the_operator_is_told_why_the_archive_fails(
+    guarded: str, keyring: Keyring, redis_url: str
+) -> None:
+    why = "no right to PUT http://store:9000/bucket/hone/other/ref_1"
+    with Redis.from_url(redis_url) as redis:
+        redis.hset(ARCHIVE, mapping={"failing_since": "1", "error": why})
+    warnings = {}
+    for tenant in (OPERATOR, "acme"):
+        issued = await keyring.create(OPERATOR, KeyRequest(tenant=tenant))
+        async with client(guarded, issued.key) as api:
+            warnings[tenant] = " ".join((await api.get("/readyz")).json()["warnings"])
+    assert why in warnings[OPERATOR]
+    assert "the archive fails" in warnings["acme"]
+    assert "store" not in warnings["acme"]
 
 
 async def test_what_a_later_release_stored_with_a_key_is_kept(

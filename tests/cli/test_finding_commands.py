@@ -151,6 +151,8 @@ def test_a_diff_that_is_refused_says_what_is_missing(server: ScriptedApi, hone: 
     [
         ("list --since yesterday", "yesterday is not a time such as 2026-01-31"),
         ("list --until 2026-99-99", "2026-99-99 is not a time"),
+        ("list --until 9999-12-31T23:59:59-14:00", "is not a time"),
+        ("keys create --expires-in-days 3000000", "the year 9999 is the last one"),
         ("insights --since yesterday", "yesterday is not a date such as 2026-01-31"),
         ("list --status done", "'done' is not one of 'queued'"),
         ("list --limit x", "must be a whole number"),
