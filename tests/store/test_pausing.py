@@ -13,7 +13,7 @@ from app.contract.reviews import OnTimeout, ReviewDecision, Reviewed
 from app.contract.snapshot import Snapshot
 from app.contract.status import Status, StopReason
 from app.settings import Settings
-from app.store import Fenced, Store, WorkerStore, open_store
+from app.store import Fenced, Fields, Store, WorkerStore, open_store
 from app.store.redis import keys
 from tests.store.store_harness import (
     COMPLETED,
@@ -247,7 +247,12 @@ async def test_a_review_that_times_out_takes_the_agreed_action(
     assert (await store.snapshot(TENANT, held.id)).status is Status.QUEUED
     assert (await recorded(worker, held.id))[-1].data == said
     assert await last_job(redis) == f"{held.id}-2".encode()
-    assert (await claim(worker, held.id, job=2)).claimed.resumed
+    again = await claim(worker, held.id, job=2)
+    assert again.claimed.resumed
+    fields = Fields(stop_reason=StopReason.REJECTED, best_passed=False)
+    await again.journal.append([COMPLETED], fields, to=Status.SUCCEEDED)
+    why = (await store.snapshot(TENANT, held.id)).reason
+    assert (why == "No reviewer decided in time.") is (on_timeout != "finish")
 
 
 async def test_a_time_out_whose_job_is_never_posted_is_missed_by_an_idle_worker(
