@@ -256,3 +256,19 @@ def test_what_stands_around_a_text_again_is_cut_and_a_new_paragraph_stays() -> N
         model = driver_scoring(0.5, 0.9, writer=[around, around])
         outcome = model.play(request(draft=ARTICLE, max_iterations=1))
         assert outcome.best.scored.draft.text == text
+
+
+@pytest.mark.parametrize(("ending", "is_kept"), [("", False), (" End with: {}", True)])
+def test_a_remark_below_a_first_draft_is_cut_unless_the_request_has_it(
+    ending: str, *, is_kept: bool
+) -> None:
+    remark = "I made it shorter and clearer as you asked."
+    body = (
+        "Refunds are paid within fourteen days of the day on which we receive the goods.\n\nPlease"
+        " send the goods back in their box, with the number of the order written on it, and keep"
+        " the receipt of the post office."
+    )
+    model = driver_scoring(0.9, writer=[f"{body}\n\n{remark}"] * 2)
+    wanted = request(task=f"Explain refunds.{ending.format(remark)}", max_iterations=1)
+    text = model.play(wanted).best.scored.draft.text
+    assert text == (f"{body}\n\n{remark}" if is_kept else body)
