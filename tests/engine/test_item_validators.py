@@ -7,7 +7,7 @@ from app.contract.errors import FieldConflict
 from app.contract.judgement import CriterionScore, Finding, FindingsReply, OnFail
 from app.contract.status import StopReason
 from app.service.admission import check_validators
-from tests.engine.engine_driver import EngineDriver, judged_by, request
+from tests.engine.engine_driver import EngineDriver, drafts, judged_by, request
 from workers.engine.moves import Check, Judged
 from workers.validators.running import compile_validators
 
@@ -194,3 +194,51 @@ def test_names_of_scores_are_unique_in_all_of_the_request() -> None:
 def test_a_strategy_without_items_has_no_place_for_them(kind: str) -> None:
     with pytest.raises(ValidationError, match="Extra inputs"):
         request(strategy={"kind": kind, "validators": [SHORT]}, validators=[SHORT])
+
+
+@pytest.mark.parametrize("kind", ["nested", "stepwise"])
+def test_those_of_a_body_that_asks_no_critic_check_it(kind: str) -> None:
+    item, body = {"name": "answer", "validators": [BULLETS]}, {"kind": "self_consistency", "n": 2}
+    model = judged_by(good, ["forty-two"] * 5)
+    strategy = (
+        {"kind": "nested", "parts": [item | {"instructions": "The number."}], "body": body}
+        if kind == "nested"
+        else stepwise(item | {"body": body})
+    )
+    model.play(request(strategy=strategy))
+    scope = f"{'parts' if kind == 'nested' else 'stages'}/answer"
+    assert [scopes for _, scopes in checks(model)][:2] == [(scope,)] * 2
+
+
+VERIFYING = {"kind": "chain_of_verification", "max_questions": 1}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "draft"),
+    [
+        (
+            {"kind": "nested", "parts": [{"name": "a", "instructions": "x"}], "body": VERIFYING},
+            None,
+        ),
+        (
+            {
+                "kind": "multi_pass",
+                "passes": [{"focus": "facts", "body": VERIFYING, "max_iterations": 1}],
+            },
+            "One two three four five six.",
+        ),
+        (stepwise({"name": "a", "body": VERIFYING, "max_iterations": 1}), None),
+    ],
+    ids=["nested", "multi_pass", "stepwise"],
+)
+def test_what_a_verifying_body_has_found_false_does_not_pass_as_a_whole(
+    strategy: dict[str, object], draft: str | None
+) -> None:
+    def score(path: str, _: str) -> float:
+        return 0.5 if path.startswith("iterations/0") else 0.95
+
+    model = judged_by(score, drafts(), lambda: True)
+    given = {"draft": draft} if draft else {}
+    outcome = model.play(request(strategy=strategy, threshold=0.9, **given))
+    assert (outcome.passed, outcome.reason) == (False, StopReason.INCOMPLETE)
+    assert "goal_not_met" in {caveat.code for caveat in outcome.caveats}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -200,3 +201,22 @@ def test_judging_again_is_counted_in_the_calls_at_most() -> None:
     assert (
         at_most(request(stop={"confidence": 0.9}, draft="x", strategy={"kind": "critique"})) == 12
     )
+
+
+@pytest.mark.parametrize("before", ["<think>Hm.</think>\n", "Sure! Here is the explanation:\n"])
+def test_a_first_draft_that_is_a_part_of_its_reply_teaches(before: str) -> None:
+    first = "Refunds take 14 days from the day on which we receive the goods that you send us."
+    model = driver_scoring(0.5, 0.7, 0.95, writer=[before + first, "Two weeks.", "In two weeks."])
+    outcome = model.play(request(threshold=0.9, max_iterations=3))
+    assert not judged(model)[0].judgement.scored.draft.is_reply
+    assert outcome.lesson is not None
+
+
+def test_a_draft_that_passes_at_a_threshold_lowered_meanwhile_is_the_best() -> None:
+    model = driver_scoring(0.8, 0.74, 0.9)
+    model.change = lambda at, limits: (
+        limits.model_copy(update={"threshold": 0.78}) if at.path == "iterations/2" else limits
+    )
+    outcome = model.play(request(threshold=0.95, max_iterations=3))
+    assert (outcome.best.path, outcome.passed) == ("iterations/1", True)
+    assert len(judged(model)) == 2

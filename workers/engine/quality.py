@@ -443,7 +443,7 @@ class Ranking:
         self._beside: set[str] = set()
         self.prefers_latest = False
         """Whether the later one of two drafts of equal rank is the best."""
-        self._has_joined = False
+        self.has_joined = False
         """Whether a text that was worked on in parts was added: no one revision made it."""
 
     def add(
@@ -520,13 +520,15 @@ class Ranking:
                 self.best = judgement
         return gain
 
-    def prefer_passing(self, last: Judgement, goal: float) -> None:
-        """Make the last draft the best if only it passes, at a goal that has changed since."""
+    def prefer_passing(self, goal: float) -> None:
+        """Make a draft that passes the best, at a goal that has changed since it was ranked."""
         best = self.best
-        if best is None or best.kind != last.kind or self.quality is None:
+        if best is None or self.quality is None or best.scored.passes(goal):
             return
-        if last.scored.passes(goal) and not best.scored.passes(goal):
-            self.best = self.base = last
+        alike = [judged for judged in self._judged if judged.kind == best.kind]
+        passing = [judged for judged in alike if judged.scored.passes(goal)]
+        if passing:
+            self.best = self.base = max(passing, key=lambda judged: judged.rank)
 
     def highest_above(self, best: Judgement) -> Judgement | None:
         """Return the draft that scores most, of whatever kind, if that is more than the best."""
@@ -553,14 +555,14 @@ class Ranking:
         quality = self.quality
         if quality is None or not quality.is_calibrated or not quality.knows(judgement.path):
             return None
-        if self._has_joined:
+        if self.has_joined:
             return None
         is_said = judgement.scored.score_from == "critique"
         return quality.estimate(judgement.path, goal) if is_said else None
 
     def lesson(self) -> Learnt | None:
         """Return what the scores teach; None if they have no noise or there are none."""
-        if self.quality is None or not self.quality.has_scores or self._has_joined:
+        if self.quality is None or not self.quality.has_scores or self.has_joined:
             return None
         return self.quality.lesson()
 
@@ -578,10 +580,7 @@ class Ranking:
         scored = judgement.scored
         if self.quality is None or scored.score is None or scored.score_from not in NOISY:
             return None
-        draft, is_beside = scored.draft, judgement.path in self._beside
-        is_own = draft.is_reply or bool(draft.fixes) or draft.parent is not None
-        self._has_joined |= judgement.iteration > 0 and not is_own and not is_beside
-        parent = self._origin(scored, is_beside=is_beside)
+        parent = self._origin(scored, is_beside=judgement.path in self._beside)
         is_certain = scored.score_from == "review"
         self.quality.add(
             judgement.path, scored.score, parent, times=scored.times, is_certain=is_certain

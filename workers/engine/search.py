@@ -447,7 +447,7 @@ class Search:
     def _decide(self, stale: int, turn: Turn, gain: float, last: Judgement) -> None:
         self._turn = turn
         self._stale = 0 if is_improvement(gain, self.limits.min_improvement) else stale + 1
-        self.ranking.prefer_passing(last, self._goal)
+        self.ranking.prefer_passing(self._goal)
         reason = self._unless_escalating(self._why_stop(last), last.iteration)
         self.reason = self._unless_escaping(reason, last)
 

@@ -11,7 +11,7 @@ from app.contract.reviews import ReviewPlan
 from app.contract.sections import Sections, split
 from app.contract.status import Caveat, StopReason
 from workers.engine.drafting import Judging, heeded, judged_draft
-from workers.engine.judging import VALIDATORS, judge
+from workers.engine.judging import LOCKED, VALIDATORS, judge
 from workers.engine.moves import (
     Draft,
     Heard,
@@ -74,14 +74,16 @@ def short_of(path: str, done: Outcome, threshold: float | None) -> tuple[Caveat,
 
 
 def own_checks_of(scope: str, path: str, done: Outcome) -> tuple[Caveat, ...]:
-    """Return what the validators of a stage, pass or part veto in its best draft, or did not check.
+    """Return what only a stage, pass or part has against its best draft, or did not check.
 
-    The text as a whole is not checked by them again.
+    That is what its own validators and its body say, such as a verification. Locked texts and the
+    validators of the request are checked in the text as a whole again.
     """
     own = [
         finding
         for finding in done.best.scored.findings
         if finding.source.startswith(f"{VALIDATORS}{scope}/")
+        or not (finding.skipped or finding.source.startswith((VALIDATORS, LOCKED)))
     ]
     return tuple(
         Caveat(
@@ -129,6 +131,7 @@ async def closing(
     best = whole.ranking.best
     if best is None or best.scored.draft.sha256 != draft.sha256:
         scored = await within(whole.upcoming, judging(task, draft))
+        whole.ranking.has_joined = True
         with whole:  # from here on a stop keeps what was judged
             await whole.judged(scored)
             await heeded(task, whole)

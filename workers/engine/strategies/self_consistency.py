@@ -80,7 +80,7 @@ class _GroupOfEach(ReplyModel):
 async def sampled(task: Task, draft: Draft, pattern: str | None) -> Sample:
     """Validate a draft and extract its answer; a vetoed draft has no vote."""
     findings: tuple[Finding, ...] = ()
-    if task.has_validators:
+    if task.scopes:
         checked = await validator_findings(task, draft.text)
         draft, findings = corrected_draft(draft, checked), checked.findings
     answer = answer_in(draft.text, pattern)
