@@ -29,7 +29,7 @@ from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
-    "app/store": ("tests/store", "tests/workers", "tests/simulation", "tests/api"),
+    "app/store": ("tests/store", "tests/models", "tests/workers", "tests/simulation", "tests/api"),
     "workers/play": ("tests/workers", "tests/store", "tests/simulation", "tests/api"),
     "workers/engine": ("tests/engine", "tests/workers", "tests/api"),
 }
