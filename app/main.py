@@ -195,7 +195,7 @@ def _include(app: FastAPI, entry: EntryPoint) -> None:
     """Add the routes of an installed package. Raises `PluginFailed`, also for one that is taken."""
     router = load_entry(entry, APIRouter)
     with blaming(entry):
-        for route in (it for it in router.routes if isinstance(it, Route)):
+        for route in (one for one in router.routes if isinstance(one, Route)):
             for method in route.methods or ():
                 scope = {"type": "http", "method": method, "path": route.path}
                 if any(one.matches(scope)[0] is Match.FULL for one in app.router.routes):

@@ -786,7 +786,7 @@ async def readiness(
     limits, away = await _limits(store, tenant), cells.away
     if tenant != OPERATOR:  # why has addresses, and the names of others
         away = dict.fromkeys(away, "")
-        found = [replace(it, archive=it.archive and "the archive fails") for it in found]
+        found = [replace(cell, archive=cell.archive and "the archive fails") for cell in found]
     return offers.readiness_of(found, model_roles, limits, away)
 
 

@@ -16,7 +16,6 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic_core import to_json
 
-from app.api.dependencies import takes_gzip
 from app.contract.errors import NotFound
 from app.contract.requests import RefinementRequest
 
@@ -97,7 +96,7 @@ def _response(
         "ETag": f'"{file.tag}"',
         "Vary": "Accept-Encoding",
     }
-    if not takes_gzip(request):
+    if "gzip" not in request.headers.get("accept-encoding", ""):
         return Response(file.content, headers=headers, media_type=media_type)
     headers["Content-Encoding"] = "gzip"
     return Response(file.packed, headers=headers, media_type=media_type)
