@@ -17,7 +17,6 @@ from typing import Any, cast
 from redis import ConnectionPool, Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialWithJitterBackoff
 from redis.client import Pipeline
 from redis.exceptions import RedisError, ResponseError
 from rq import Queue, worker_registration
@@ -33,7 +32,7 @@ from rq.worker.base import BaseWorker
 from app.queue import FAILURE_TTL_S, TIMES, RefinementQueue
 from app.store.redis.codec import paired
 from app.store.redis.committer import Committer
-from app.store.redis.connection import async_client, layout_in
+from app.store.redis.connection import BoundedBackoff, async_client, layout_in
 from app.store.redis.keys import Word
 from app.store.worker import EQUAL_WEIGHTS, JobSource
 
@@ -402,8 +401,7 @@ def heed_cancellation() -> None:
 
 
 TIMEOUT_S = 5.0  # longer than any command blocks
-LONGEST_PAUSE_S = 2.0
-FIRST_PAUSE_S = 0.05
+BACKOFF = BoundedBackoff(base=0.05, cap=2.0)
 
 UNLIMITED_RETRIES = -1
 
@@ -418,17 +416,12 @@ def single_try_client(url: str, name: str) -> AsyncRedis:
     return _client(url, name, 0)
 
 
-def backoff() -> ExponentialWithJitterBackoff:
-    """Return the backoff between retries: exponential, with full jitter."""
-    return ExponentialWithJitterBackoff(base=FIRST_PAUSE_S, cap=LONGEST_PAUSE_S)
-
-
 def _client(url: str, name: str, retries: int) -> AsyncRedis:
     return async_client(
         url,
         socket_timeout=TIMEOUT_S,
         socket_connect_timeout=TIMEOUT_S,
-        retry=Retry(backoff(), retries),
+        retry=Retry(BACKOFF, retries),
         client_name=name,
         protocol=2,
     )
@@ -625,7 +618,7 @@ class CoroutineWorker(BaseWorker):
 
     async def _pause(self, error: Exception) -> None:
         self._failures += 1
-        pause_s = backoff().compute(self._failures)
+        pause_s = BACKOFF.compute(self._failures)
         log.warning("cannot dequeue, retry in %.2f s: %s", pause_s, error)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), pause_s)

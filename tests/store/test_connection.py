@@ -11,7 +11,7 @@ from app.contract.errors import Overloaded, Unavailable
 from app.local.embedded import OLDEST
 from app.settings import Settings
 from app.store import Store, UnusableRedis, open_store, open_worker_store
-from app.store.redis.connection import is_away
+from app.store.redis.connection import BACKOFF, is_away
 from tests.servers import oldest_server
 from tests.store.store_harness import TENANT, ListQueue, submit
 
@@ -37,6 +37,10 @@ async def test_a_redis_that_evicts_keys_is_refused(
 
 def test_the_oldest_server_that_these_tests_run_on_is_the_oldest_supported() -> None:
     assert oldest_server().version.release == OLDEST
+
+
+def test_a_connection_that_has_failed_for_hours_is_tried_again() -> None:
+    assert BACKOFF.compute(10_000) <= 0.1
 
 
 async def test_ping_answers(store: Store) -> None:

@@ -516,7 +516,7 @@ class ModelGate:
         if passed_s >= RAMP_ENDS_S:
             self._ramp_left = float("inf")
         else:
-            allowed = RAMP_CALLS * 2.0 ** (passed_s / RAMP_DOUBLES_S)
+            allowed = RAMP_CALLS * 2.0 ** (min(passed_s, RAMP_ENDS_S) / RAMP_DOUBLES_S)
             self._ramp_left += allowed - self._ramp_given
             self._ramp_given = allowed
         return self._ramp_left >= 1
@@ -608,7 +608,7 @@ class RateLimiter:
         now = asyncio.get_running_loop().time()
         gate.refuse(under_way, error, now)
         gate.log_refusal(error, now)
-        wait_s = self._chance() * min(BACKOFF_S * 2.0 ** min(tries, 20), LONGEST_BACKOFF_S)
+        wait_s = self._chance() * min(BACKOFF_S * 2.0 ** min(tries, 30), LONGEST_BACKOFF_S)
         if gate.reason or error.reason == "rate_limited":
             wait_s = max(wait_s, gate.expected_wait_s(now, len(gate.queue)))
         elif error.reason in OF_KEY:
