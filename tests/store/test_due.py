@@ -1,5 +1,7 @@
 """Whoever goes missing is found: what is due is queued again, ended or swept."""
 
+from typing import cast
+
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -193,6 +195,27 @@ async def test_what_has_expired_is_swept_with_everything_derived_from_it(
     outlives_it = await redis.keys(keys.STATISTICS + "*")
     await redis.delete(ListQueue.key, keys.OVERTAKEN, keys.WORKERS, *of_tenant, *outlives_it)
     assert await everything(redis) == before
+
+
+async def test_a_full_redis_gets_room_again_and_its_workers_keep_their_leases(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    await expire_retention(redis, held.id)
+    await redis.zadd(keys.TO_PACK, {"ref_gone": 1})
+    await redis.zadd(keys.WORKERS, {"worker-1": 1})
+    await redis.zadd(keys.BATCHES, {"batch_of_which_nothing_is_left": 1})
+    await redis.config_set("maxmemory", 1)
+    try:
+        await worker.renew()
+        await worker.recover(include_queued=False)
+        await worker.feed_batches()
+        await worker.count_and_pack()
+    finally:
+        await redis.config_set("maxmemory", 0)
+    assert await redis.exists(keys.SUMMARY + held.id, keys.BATCHES, keys.TO_PACK) == 0
+    assert cast("float", await redis.zscore(keys.WORKERS, "worker-1")) > 1
 
 
 async def test_more_than_one_run_can_take_are_all_taken(
