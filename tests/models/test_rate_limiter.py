@@ -686,3 +686,9 @@ def test_endpoints_that_clients_name_are_limited_and_not_listed(redis: Redis) ->
     assert permits_in(answer).reason == "overloaded"
     exchanged(redis, "worker", 1, bad)
     assert redis.zrange(keys.LIMITS, 0, -1) == [b"p:m@f"]
+
+
+def test_models_that_nobody_uses_any_more_are_not_listed(redis: Redis) -> None:
+    redis.zadd(keys.LIMITS, {"p:old@f": 1_000})
+    exchanged(redis, "worker", 2 * 3_600, PermitReport(number=1))
+    assert redis.zrange(keys.LIMITS, 0, -1) == [b"p:m@f"]

@@ -676,6 +676,8 @@ async def open_day_quotas(
 
 CELL0_AGAIN_S = 10.0
 """When a call is expected that waits for cell 0: long enough that its refinement is parked."""
+MOST_KNOWN = 10_000
+"""Tenants of which it is known what they have left; others are asked about again."""
 HELD_S = 15.0
 """Seconds between reports while something is reserved and nothing is spent."""
 
@@ -870,7 +872,12 @@ class DayQuotas:
                 sent_at = loop.time()
                 found = await self._report(self._number, self._sending, self._wanted())
                 now, self._heard_at = loop.time(), sent_at
-                self._known |= {tenant: (now, usage) for tenant, usage in found.items()}
+                for tenant, usage in found.items():
+                    self._known.pop(tenant, None)
+                    self._known[tenant] = now, usage  # the last one goes last
+                for tenant in [*self._known][:-MOST_KNOWN]:
+                    del self._known[tenant]
+                    self._lately.pop(tenant, None)
                 self._sending = {}
             if self._later is None and self._reserved():
                 self._later = loop.call_later(HELD_S, self._report_now)

@@ -34,6 +34,7 @@ local function save(name, fields)
   redis.call('PEXPIRE', LIMIT .. name, EXPIRES_MS)
   if string.sub(name, 1, 8) ~= 'endpoint' then  -- clients name those: no list could hold them all
     redis.call('ZADD', LIMITS, at, name)
+    redis.call('ZREMRANGEBYSCORE', LIMITS, '-inf', at - EXPIRES_MS)
   end
 end
 
