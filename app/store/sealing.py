@@ -13,12 +13,10 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
-from typing import cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic_core import from_json, to_json
-from redis.asyncio import Redis
 
 from app.contract.errors import InvalidRequest, NotFound
 from app.settings import Settings
@@ -157,8 +155,8 @@ class ProviderKeyStore:
 class TenantKeys:
     """What a worker reads of the keys of tenants: a copy at most `READ_AGAIN_S` seconds old."""
 
-    def __init__(self, client: Redis, sealer: Sealer) -> None:
-        self._client = client
+    def __init__(self, committer: Commands, sealer: Sealer) -> None:
+        self._committer = committer
         self._sealer = sealer
         self._clock = asyncio.get_running_loop().time
         self._known: dict[str, tuple[float, Mapping[str, str]]] = {}
@@ -179,7 +177,7 @@ class TenantKeys:
         try:
             with refusals():
                 name = keys.PROVIDER_KEYS + tenant
-                stored = cast("dict[bytes, bytes]", await self._client.hgetall(name))
+                stored = await self._committer.execute("HGETALL", name)
                 found = {
                     provider.decode(): self._opened(tenant, provider.decode(), record)
                     for provider, record in stored.items()
