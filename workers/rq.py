@@ -177,6 +177,15 @@ class RqRegistry:
                 self._note(self._refreshed(job))
         self._note(write)
 
+    async def forget_killed(self) -> None:
+        """Remove workers from RQ's lists that no longer have a record. Raises redis errors."""
+        execute, layout = self._committer.execute, self._committer.layout
+        of_queue = worker_registration.WORKERS_BY_QUEUE_KEY % self._queue.name
+        for workers in map(layout.name, (self._worker.redis_workers_keys, of_queue)):
+            for name in await execute("SMEMBERS", workers):
+                if not await execute("EXISTS", name):
+                    await execute("SREM", workers, name)
+
     def died(self) -> None:
         """Unregister the worker."""
 
@@ -550,9 +559,9 @@ class CoroutineWorker(BaseWorker):
 
     async def serve(self) -> None:
         """Work until stopped, then shut down. Call it once, on the main thread."""
-        beside = [
+        beating, *beside = [
             asyncio.create_task(each)
-            for each in (self._registry.keep(), self._beat(), self._announce_stop())
+            for each in (self._beat(), self._registry.keep(), self._announce_stop())
         ]
         with termination_calls(self.stop):
             try:
@@ -564,6 +573,7 @@ class CoroutineWorker(BaseWorker):
                 await self._finish(self._grace_s - self._hand_back_s)
             finally:
                 await self._hand_back()
+                await end([beating])  # a beat would register it again
                 await self._settle()
                 await end(beside)
                 await self._committer.aclose()
@@ -626,6 +636,8 @@ class CoroutineWorker(BaseWorker):
     async def _beat(self) -> None:
         with suppress(RedisError):  # the Redis user may lack the permission
             self.ip_address = str((await self._client.client_info())["addr"])
+        with suppress(RedisError):
+            await self._registry.forget_killed()
         while True:
             self._registry.beat()
             await asyncio.sleep(BEAT_EVERY_S)
