@@ -156,6 +156,21 @@ async def test_no_lease_outlasts_a_clock_that_was_set_back(
     assert expires < (seconds + 1) * 1000 + LEASE_MS
 
 
+async def test_batches_and_webhooks_wait_no_longer_for_a_clock_that_was_set_back(
+    worker: WorkerStore, redis: Redis
+) -> None:
+    hour_later = ((await redis.time())[0] + 3_600) * 1000
+    for name in (keys.BATCHES, keys.OUTBOX):
+        await redis.zadd(name, {"due": hour_later - 1_000, "later": hour_later + 60_000})
+    await redis.hset(keys.UP, "seen", hour_later)
+    await worker.recover(include_queued=False)
+    seconds, _ = await redis.time()
+    for name in (keys.BATCHES, keys.OUTBOX):
+        due, later = cast("list[float]", await redis.zmscore(name, ["due", "later"]))
+        assert due <= (seconds + 1) * 1000
+        assert later == due + 61_000
+
+
 async def test_what_was_handed_back_but_not_posted_is_due_at_once(
     store: Store, worker: WorkerStore, settings: Settings, redis: Redis
 ) -> None:
