@@ -23,7 +23,7 @@ from app.settings import Settings
 from app.store.packing import EndedRecord, packed_entry, repack, unpacked
 from app.store.redis import keys
 from app.store.redis.codec import moment
-from app.store.redis.committer import Commands, Committer, key_names
+from app.store.redis.committer import Commands, Committer, key_names, redis_time_ms
 from app.store.redis.connection import refusals
 from app.store.redis.scripts import REPLACE_FIELD
 from app.store.state import UnreadableSecrets
@@ -130,11 +130,11 @@ class ProviderKeyStore:
             detail = "this server cannot store keys: HONE_SECRET_KEY is not set"
             raise InvalidRequest(detail) from None
         with refusals():
-            seconds, _ = await self._committer.execute("TIME")
-            record = {"set_at": seconds * 1000, "key": base64.b64encode(sealed).decode()}
+            at_ms = await redis_time_ms(self._committer)
+            record = {"set_at": at_ms, "key": base64.b64encode(sealed).decode()}
             name = keys.PROVIDER_KEYS + tenant
             await self._committer.execute("HSET", name, provider, to_json(record))
-        return moment(seconds * 1000)
+        return moment(at_ms)
 
     async def remove(self, tenant: str, provider: str) -> None:
         """Delete a key; raise ProviderKeyNotFound."""
