@@ -554,7 +554,8 @@ class Bulkhead:
 
     def resumed(self, model: str, refinements: int) -> None:
         """Count refinements that were resumed to call a model."""
-        self._more[model] = max(0, self._more[model] - refinements)
+        if (left := self._more.pop(model, 0) - refinements) > 0:
+            self._more[model] = left
 
     def waiting_for(self, model: str) -> int:
         """Return how many refinements count as waiting for a model."""
@@ -570,17 +571,21 @@ class Bulkhead:
     def changed(self, calls: "RefinementCalls", model: str, by: int) -> None:
         """Learn that a refinement makes a call more or less, and one more or less calls a model."""
         self._calls_to[model] += by
-        if not self._calls_to[model]:
-            del self._calls_to[model]
         self._calling.pop(calls, None)
         if calls in self._slow:
             self._slow_of.subtract(self._slow.pop(calls))
+        if not self._calls_to[model]:
+            del self._calls_to[model], self._slow_of[model], self._more[model]
+            self._probe_at.pop(model, None)
         if calls.models:
             self._calling[calls] = None  # as the last one: they are in the order of their times
 
     def answered_quickly(self, model: str, now: float) -> None:
         """Learn that a model replied within `SLOW_S`: another refinement is let in."""
-        self._quick_at[model] = now
+        self._quick_at.pop(model, None)
+        self._quick_at[model] = now  # as the last one
+        while self._quick_at[oldest := next(iter(self._quick_at))] < now - SLOW_S:
+            del self._quick_at[oldest]
         if model in self._probe_at:
             self._more[model] += 1
 
