@@ -74,6 +74,20 @@ def calls_no_variable_it(path: str, source: str) -> bool:
     )
 
 
+def doubles_a_bounded_number_of_times(path: str, source: str) -> bool:
+    """2.0 ** 1024 is an OverflowError, which a number of failures reaches; so is redis-py's own."""
+    return path == THIS_FILE or (
+        not re.search(r"ExponentialWithJitterBackoff\(", source)
+        and all(
+            "min(" in ast.unparse(node.right) or ast.unparse(node.right).isdecimal()
+            for node in ast.walk(parsed(source))
+            if isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.Pow)
+            and ast.unparse(node.left) == "2.0"
+        )
+    )
+
+
 CONVENTIONS: list[Callable[[str, str], bool]] = [
     spells_no_redis_key,
     is_named_for_what_it_holds,
@@ -82,6 +96,7 @@ CONVENTIONS: list[Callable[[str, str], bool]] = [
     asserts_no_duration,
     gives_its_requests_time,
     calls_no_variable_it,
+    doubles_a_bounded_number_of_times,
 ]
 
 BROKEN = [
@@ -99,6 +114,8 @@ BROKEN = [
     (calls_no_variable_it, "app/main.py", "names = [it.name for it in tasks]"),
     (calls_no_variable_it, "workers/driver.py", "first = min(calls, key=lambda it: it.at)"),
     (calls_no_variable_it, "extras/hone_extras/x.py", "found = (it := looked_up())"),
+    (doubles_a_bounded_number_of_times, "app/x.py", "wait_s = min(2.0 ** (failures - 1), 60)"),
+    (doubles_a_bounded_number_of_times, "app/x.py", "ExponentialWithJitterBackoff(base=1, cap=9)"),
 ]
 
 

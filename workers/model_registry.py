@@ -160,7 +160,6 @@ class ModelRegistry:
         self._limiter = limiter or RateLimiter()
         self._describe = describe
         self._own_keys = own_keys
-        self._routes: dict[str, Route] = {}
 
     def get(self, name: str) -> tuple[Model, str]:
         """Return a provider's model and the name there. Raises `UnknownModel`."""
@@ -179,7 +178,7 @@ class ModelRegistry:
         It waits a few seconds for a permit if one is needed and expected by then. Raises
         `ModelWaits` if it is not, or if the call was not served now, and `ModelError`.
         """
-        route = self._routes.get(name) or self._opened(name)
+        route = self._route(name)
         if self._own_keys is not None and route.gate is not None:
             try:
                 route = await self._own_keys.route(call.tenant, name) or route
@@ -214,7 +213,7 @@ class ModelRegistry:
             if name.startswith(OWN_KEY_OF):
                 route = await self._own_route(name)
             else:
-                route = self._routes.get(name) or self._opened(name)
+                route = self._route(name)
         except Unavailable:
             return 0
         except UnknownModel:
@@ -228,13 +227,12 @@ class ModelRegistry:
         tenant, _, name = known_as.removeprefix(OWN_KEY_OF).partition(":")
         return await self._own_keys.route(tenant, name) if self._own_keys else None
 
-    def _opened(self, name: str) -> Route:
-        """Return the route with the server's key from now on. Raises `UnknownModel`."""
+    def _route(self, name: str) -> Route:
+        """Return the route with the server's key. Raises `UnknownModel`."""
         model, rest = self.get(name)
         described = self._describe(name)
         gate = self._limiter.gate(name, *described) if described else None
-        route = self._routes[name] = Route(model, rest, gate)
-        return route
+        return Route(model, rest, gate)
 
 
 @asynccontextmanager

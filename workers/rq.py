@@ -17,7 +17,6 @@ from typing import Any, cast
 from redis import ConnectionPool, Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialWithJitterBackoff
 from redis.client import Pipeline
 from redis.exceptions import RedisError, ResponseError
 from rq import Queue, worker_registration
@@ -33,7 +32,7 @@ from rq.worker.base import BaseWorker
 from app.queue import FAILURE_TTL_S, TIMES, RefinementQueue
 from app.store.redis.codec import paired
 from app.store.redis.committer import Committer
-from app.store.redis.connection import async_client, layout_in
+from app.store.redis.connection import BoundedBackoff, async_client, layout_in
 from app.store.redis.keys import Word
 from app.store.worker import EQUAL_WEIGHTS, JobSource
 
@@ -177,6 +176,15 @@ class RqRegistry:
             for job in self.held.values():
                 self._note(self._refreshed(job))
         self._note(write)
+
+    async def forget_killed(self) -> None:
+        """Remove workers from RQ's lists that no longer have a record. Raises redis errors."""
+        execute, layout = self._committer.execute, self._committer.layout
+        of_queue = worker_registration.WORKERS_BY_QUEUE_KEY % self._queue.name
+        for workers in map(layout.name, (self._worker.redis_workers_keys, of_queue)):
+            for name in await execute("SMEMBERS", workers):
+                if not await execute("EXISTS", name):
+                    await execute("SREM", workers, name)
 
     def died(self) -> None:
         """Unregister the worker."""
@@ -402,8 +410,7 @@ def heed_cancellation() -> None:
 
 
 TIMEOUT_S = 5.0  # longer than any command blocks
-LONGEST_PAUSE_S = 2.0
-FIRST_PAUSE_S = 0.05
+BACKOFF = BoundedBackoff(base=0.05, cap=2.0)
 
 UNLIMITED_RETRIES = -1
 
@@ -418,17 +425,12 @@ def single_try_client(url: str, name: str) -> AsyncRedis:
     return _client(url, name, 0)
 
 
-def backoff() -> ExponentialWithJitterBackoff:
-    """Return the backoff between retries: exponential, with full jitter."""
-    return ExponentialWithJitterBackoff(base=FIRST_PAUSE_S, cap=LONGEST_PAUSE_S)
-
-
 def _client(url: str, name: str, retries: int) -> AsyncRedis:
     return async_client(
         url,
         socket_timeout=TIMEOUT_S,
         socket_connect_timeout=TIMEOUT_S,
-        retry=Retry(backoff(), retries),
+        retry=Retry(BACKOFF, retries),
         client_name=name,
         protocol=2,
     )
@@ -557,9 +559,9 @@ class CoroutineWorker(BaseWorker):
 
     async def serve(self) -> None:
         """Work until stopped, then shut down. Call it once, on the main thread."""
-        beside = [
+        beating, *beside = [
             asyncio.create_task(each)
-            for each in (self._registry.keep(), self._beat(), self._announce_stop())
+            for each in (self._beat(), self._registry.keep(), self._announce_stop())
         ]
         with termination_calls(self.stop):
             try:
@@ -571,6 +573,7 @@ class CoroutineWorker(BaseWorker):
                 await self._finish(self._grace_s - self._hand_back_s)
             finally:
                 await self._hand_back()
+                await end([beating])  # a beat would register it again
                 await self._settle()
                 await end(beside)
                 await self._committer.aclose()
@@ -625,7 +628,7 @@ class CoroutineWorker(BaseWorker):
 
     async def _pause(self, error: Exception) -> None:
         self._failures += 1
-        pause_s = backoff().compute(self._failures)
+        pause_s = BACKOFF.compute(self._failures)
         log.warning("cannot dequeue, retry in %.2f s: %s", pause_s, error)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), pause_s)
@@ -633,6 +636,8 @@ class CoroutineWorker(BaseWorker):
     async def _beat(self) -> None:
         with suppress(RedisError):  # the Redis user may lack the permission
             self.ip_address = str((await self._client.client_info())["addr"])
+        with suppress(RedisError):
+            await self._registry.forget_killed()
         while True:
             self._registry.beat()
             await asyncio.sleep(BEAT_EVERY_S)

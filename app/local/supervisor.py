@@ -253,7 +253,7 @@ class Backoff:
         if crashes == 1:
             return 0.0
         longest_s = self.longest_killed_s if killed else self.longest_s
-        return min(longest_s, self.first_s * 2.0 ** (crashes - 2))
+        return min(longest_s, self.first_s * 2.0 ** min(crashes - 2, 30))
 
 
 class Keeper:

@@ -231,65 +231,57 @@ async def open_renewal(
 
 
 @asynccontextmanager
-async def open_permit_exchange(settings: Settings) -> AsyncIterator[PermitExchange | None]:
-    """Connect what shares the limits of models among workers; None without a Redis.
+async def _brief_committer(settings: Settings) -> AsyncIterator[Committer | None]:
+    """Connect what gives up after a second, so that no call waits for a Redis that is away.
 
-    It gives up after a second, so that calls do not wait for a Redis that is away.
+    None without a Redis.
     """
     if not settings.redis_url:
         yield None
         return
-    async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
-        yield SharedLimits(client, secrets.token_hex(8))
+    async with (
+        renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client,
+        aclosing(Committer(client, EXCHANGE_TIMEOUT_S)) as committer,
+    ):
+        yield committer
+
+
+@asynccontextmanager
+async def open_permit_exchange(settings: Settings) -> AsyncIterator[PermitExchange | None]:
+    """Connect what shares the limits of models among workers; None without a Redis."""
+    async with _brief_committer(settings) as committer:
+        yield None if committer is None else SharedLimits(committer, secrets.token_hex(8))
 
 
 @asynccontextmanager
 async def open_rejections(settings: Settings) -> AsyncIterator[Callable[[str], Rejections] | None]:
-    """Connect what remembers rejected parts of requests, by server; None without a Redis.
-
-    It gives up after a second, so that calls do not wait for a Redis that is away.
-    """
-    if not settings.redis_url:
-        yield None
-        return
-    async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
-        yield partial(Rejections, client)
+    """Connect what remembers rejected parts of requests, by server; None without a Redis."""
+    async with _brief_committer(settings) as committer:
+        yield None if committer is None else partial(Rejections, committer)
 
 
 @asynccontextmanager
 async def open_spending(settings: Settings, worker: str) -> AsyncIterator[ReportSpending | None]:
-    """Connect what reports the spending of tenants; None without a Redis.
-
-    It gives up after a second, so that calls do not wait for a Redis that is away.
-    """
-    if not settings.redis_url:
-        yield None
-        return
-    async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
-        yield partial(report_spending, client, f"{worker}-{secrets.token_hex(4)}")
+    """Connect what reports the spending of tenants; None without a Redis."""
+    name = f"{worker}-{secrets.token_hex(4)}"
+    async with _brief_committer(settings) as committer:
+        yield None if committer is None else partial(report_spending, committer, name)
 
 
 @asynccontextmanager
 async def open_tenant_keys(settings: Settings) -> AsyncIterator[TenantKeys | None]:
     """Connect what reads the keys that tenants have of their own; None without a Redis."""
-    if not settings.redis_url:
-        yield None
-        return
-    async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
-        yield TenantKeys(client, sealer_of(settings))
+    async with _brief_committer(settings) as committer:
+        yield None if committer is None else TenantKeys(committer, sealer_of(settings))
 
 
 @asynccontextmanager
 async def open_signing(settings: Settings) -> AsyncIterator[SigningSecrets]:
     """Connect what signs calls of endpoints. Raises ValueError without a secret key."""
-    secrets = _secrets_of(settings)
-    if secrets is None:
+    if (derived := _secrets_of(settings)) is None:
         raise ValueError("HONE_SECRET_KEY is not set")
-    if not settings.redis_url:
-        yield SigningSecrets(None, secrets)
-        return
-    async with renewal_client(settings.redis_url, EXCHANGE_TIMEOUT_S) as client:
-        yield SigningSecrets(client, secrets)
+    async with _brief_committer(settings) as committer:
+        yield SigningSecrets(committer, derived)
 
 
 def _secrets_of(settings: Settings) -> EndpointSecrets | None:

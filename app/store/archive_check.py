@@ -143,9 +143,11 @@ class ArchiveCheck:
         if not found:
             return False
         record, at = max(found, key=lambda one: int(one[0].summary[b"last_event"]))
+        expired = b""
         if replaced:
-            known = await self._committer.execute("HGETALL", keys.SUMMARY + at.id)
-            newer = int(record.summary[b"last_event"]) > int(with_stub(known)[b"last_event"])
+            known = with_stub(await self._committer.execute("HGETALL", keys.SUMMARY + at.id))
+            expired = known.get(b"expires_at", b"")
+            newer = int(record.summary[b"last_event"]) > int(known[b"last_event"])
             if not newer or at.installation != own:
                 return False
         if at.installation != own:
@@ -156,7 +158,7 @@ class ArchiveCheck:
         stub = {name: summary[name] for name in names}
         stub |= {b"archived": at.name.encode(), **encode_stub(summary)}
         listed = (summary[b"status"], summary[b"metadata"], summary[b"expires_at"], batch)
-        about = (at.id, at.tenant, *listed, replaced)
+        about = (at.id, at.tenant, *listed, replaced, expired)
         return bool(await self._committer.submit(RESTORE_STUB, *about, *words_of(stub)))
 
     async def seal_all(self) -> int:

@@ -17,7 +17,7 @@ from app.store.archive import NOT_ARCHIVED, Archive, ArchivedAt, ArchivedRecord,
 from app.store.packing import pack_record, words_of
 from app.store.redis import keys
 from app.store.redis.codec import ENDED_STATUSES, Summary
-from app.store.redis.committer import Committer
+from app.store.redis.committer import Committer, redis_time_ms
 from app.store.redis.keys import script_words
 from app.store.redis.scripts import ARCHIVE, BRING_BACK, DAY_MS, TAKE_ARCHIVE
 from app.store.searching import shown_texts, signature
@@ -200,8 +200,8 @@ class ArchiveTransfer:
 
     async def _note_failure(self, error: str) -> None:
         self._usable_until = 0.0
-        seconds, _ = await self._committer.execute("TIME")
-        await self._committer.execute("HSETNX", keys.ARCHIVE, "failing_since", seconds * 1000)
+        since = await redis_time_ms(self._committer)
+        await self._committer.execute("HSETNX", keys.ARCHIVE, "failing_since", since)
         await self._committer.execute("HSET", keys.ARCHIVE, "error", error)
 
 

@@ -19,7 +19,7 @@ from app.contract.requests import DEFAULT_PRESET
 from app.contract.validators import ENDPOINTS
 from app.store.redis import keys
 from app.store.redis.codec import UNKNOWN_FIELDS, moment, reading, with_secrets
-from app.store.redis.committer import Commands
+from app.store.redis.committer import Commands, redis_time_ms
 from app.store.redis.connection import refusals
 from app.store.redis.scripts import REPLACE_FIELD
 from app.store.sealing import Sealer, about_preset
@@ -56,9 +56,9 @@ class UnknownPreset(InvalidRequest):
 
 async def note_erasure(committer: Commands) -> None:
     """Count a deletion, which the append-only file has until it is next rewritten."""
-    seconds, _ = await committer.execute("TIME")
+    since = await redis_time_ms(committer)
     await asyncio.gather(
-        committer.execute("HSETNX", keys.ERASURES, "since", seconds * 1000),
+        committer.execute("HSETNX", keys.ERASURES, "since", since),
         committer.execute("HINCRBY", keys.ERASURES, "count", 1),
     )
 
@@ -79,14 +79,13 @@ class PresetStore:
         name_at = keys.PRESETS + tenant, name
         record = self._record(tenant, name, request)
         with refusals():
-            (seconds, _), number, is_known = await asyncio.gather(
-                self._committer.execute("TIME"),
+            record["updated_at"], number, is_known = await asyncio.gather(
+                redis_time_ms(self._committer),
                 self._committer.execute("HLEN", keys.PRESETS + tenant),
                 self._committer.execute("HEXISTS", *name_at),
             )
             if number >= MOST_PRESETS and not is_known:
                 raise Conflict(f"there are {MOST_PRESETS} presets: remove some first")
-            record["updated_at"] = seconds * 1000
             is_new = await self._committer.execute("HSET", *name_at, to_json(record))
             self._defaults.pop(tenant, None)
             if not is_new:
@@ -101,8 +100,7 @@ class PresetStore:
         key, name = keys.PRESETS + tenant, before.name
         record = self._record(tenant, name, request)
         with refusals():
-            seconds, _ = await self._committer.execute("TIME")
-            record["updated_at"] = seconds * 1000
+            record["updated_at"] = await redis_time_ms(self._committer)
             while stored := await self._committer.execute("HGET", key, name):
                 if self._preset(tenant, name, from_json(stored)) != before:
                     break

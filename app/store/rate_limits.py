@@ -8,15 +8,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Protocol, cast
 
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from app.contract.offers import ModelLimit, OpenBreaker
 from app.contract.values import value
 from app.contract.waiting import WaitReason
 from app.store.redis import keys
-from app.store.redis.committer import Committer, redis_time_ms
-from app.store.redis.connection import run_script
+from app.store.redis.committer import Commands, Committer, redis_time_ms, replies_in_order
 from app.store.redis.scripts import PERMITS
 
 MOST_SHOWN = 500
@@ -102,13 +100,13 @@ class PermitExchange(Protocol):
 class SharedLimits:
     """The exchange through Redis, of one worker."""
 
-    client: Redis
+    committer: Commands
     worker: str
 
     async def exchange(self, model: str, provider: str, report: PermitReport) -> Permits:
         """Report and receive permits, by the time of Redis."""
         words = permit_words(model, provider, self.worker, report)
-        return permits_in(await run_script(self.client, PERMITS, *words))
+        return permits_in(await self.committer.submit(PERMITS, *words))
 
 
 def permit_words(
@@ -229,26 +227,24 @@ _log = logging.getLogger(__name__)
 class Rejections:
     """What workers share of one server, whose address and key `fingerprint` stands for."""
 
-    client: Redis
+    committer: Commands
     fingerprint: str
 
     async def read(self, name: str) -> frozenset[str] | None:
         """Return what was rejected for a name within a day; None while Redis is away."""
         try:
-            found = await self.client.smembers(self._key(name))
+            found = await self.committer.execute("SMEMBERS", self._key(name))
         except (RedisError, OSError, TimeoutError):
             return None
-        return frozenset(member.decode() for member in found if isinstance(member, bytes))
+        return frozenset(member.decode() for member in found)
 
     async def add(self, name: str, rejected: Collection[str]) -> None:
         """Remember for a day, counted from the last addition, what was rejected for a name."""
         try:
-            async with self.client.pipeline() as pipeline:
-                pipeline.sadd(self._key(name), *rejected)
-                pipeline.expire(self._key(name), KEPT_S)
-                await pipeline.execute()
+            key, execute = self._key(name), self.committer.execute
+            await replies_in_order(execute("SADD", key, *rejected), execute("EXPIRE", key, KEPT_S))
         except (RedisError, OSError, TimeoutError) as error:
             _log.warning("what a model rejects is not shared while Redis is away: %s", error)
 
-    def _key(self, name: str) -> str:
+    def _key(self, name: str) -> keys.Key:
         return keys.REJECTED + f"{name}@{self.fingerprint}"

@@ -13,19 +13,17 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
-from typing import cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic_core import from_json, to_json
-from redis.asyncio import Redis
 
 from app.contract.errors import InvalidRequest, NotFound
 from app.settings import Settings
 from app.store.packing import EndedRecord, packed_entry, repack, unpacked
 from app.store.redis import keys
 from app.store.redis.codec import moment
-from app.store.redis.committer import Commands, Committer, key_names
+from app.store.redis.committer import Commands, Committer, key_names, redis_time_ms
 from app.store.redis.connection import refusals
 from app.store.redis.scripts import REPLACE_FIELD
 from app.store.state import UnreadableSecrets
@@ -132,11 +130,11 @@ class ProviderKeyStore:
             detail = "this server cannot store keys: HONE_SECRET_KEY is not set"
             raise InvalidRequest(detail) from None
         with refusals():
-            seconds, _ = await self._committer.execute("TIME")
-            record = {"set_at": seconds * 1000, "key": base64.b64encode(sealed).decode()}
+            at_ms = await redis_time_ms(self._committer)
+            record = {"set_at": at_ms, "key": base64.b64encode(sealed).decode()}
             name = keys.PROVIDER_KEYS + tenant
             await self._committer.execute("HSET", name, provider, to_json(record))
-        return moment(seconds * 1000)
+        return moment(at_ms)
 
     async def remove(self, tenant: str, provider: str) -> None:
         """Delete a key; raise ProviderKeyNotFound."""
@@ -157,8 +155,8 @@ class ProviderKeyStore:
 class TenantKeys:
     """What a worker reads of the keys of tenants: a copy at most `READ_AGAIN_S` seconds old."""
 
-    def __init__(self, client: Redis, sealer: Sealer) -> None:
-        self._client = client
+    def __init__(self, committer: Commands, sealer: Sealer) -> None:
+        self._committer = committer
         self._sealer = sealer
         self._clock = asyncio.get_running_loop().time
         self._known: dict[str, tuple[float, Mapping[str, str]]] = {}
@@ -179,7 +177,7 @@ class TenantKeys:
         try:
             with refusals():
                 name = keys.PROVIDER_KEYS + tenant
-                stored = cast("dict[bytes, bytes]", await self._client.hgetall(name))
+                stored = await self._committer.execute("HGETALL", name)
                 found = {
                     provider.decode(): self._opened(tenant, provider.decode(), record)
                     for provider, record in stored.items()

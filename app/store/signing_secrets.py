@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from hashlib import sha256
 from urllib.parse import urlsplit
 
-from redis.asyncio import Redis
-
 from app.contract.endpoints import PREFIX
 from app.contract.values import value
 from app.store.redis import keys
+from app.store.redis.committer import Commands, redis_time_ms
 from app.store.redis.connection import refusals
 
 READ_AGAIN_S = 5.0
@@ -68,11 +67,11 @@ class EndpointSigning:
 class SigningSecrets:
     """What signs the calls of a worker; a rotation is noticed within `READ_AGAIN_S` seconds.
 
-    Without a client no secret was ever rotated, and the clock is that of the machine.
+    Without a committer no secret was ever rotated, and the clock is that of the machine.
     """
 
-    def __init__(self, client: Redis | None, secrets: EndpointSecrets) -> None:
-        self._client = client
+    def __init__(self, committer: Commands | None, secrets: EndpointSecrets) -> None:
+        self._committer = committer
         self._secrets = secrets
         self._known: dict[str, tuple[float, EndpointSigning]] = {}
 
@@ -91,13 +90,11 @@ class SigningSecrets:
 
     async def _read(self, tenant: str, url: str, known_as: str) -> EndpointSigning:
         number, until, now_ms = b"0", b"0", round(time.time() * 1000)
-        if self._client is not None:
+        if self._committer is not None:
+            name, fields = keys.endpoint(tenant, known_as), ("secret", "previous_until")
             with refusals():
-                async with self._client.pipeline(transaction=False) as pipeline:
-                    pipeline.hmget(keys.endpoint(tenant, known_as), "secret", "previous_until")
-                    pipeline.time()
-                    (number, until), (seconds, micros) = await pipeline.execute()
-            now_ms = seconds * 1000 + micros // 1000
+                number, until = await self._committer.execute("HMGET", name, *fields)
+                now_ms = await redis_time_ms(self._committer)
         has_overlap = int(until or 0) > now_ms
         found = self._secrets.in_force(tenant, url, int(number or 0), has_overlap=has_overlap)
         return EndpointSigning(found, now_ms / 1000)

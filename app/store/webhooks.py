@@ -14,7 +14,7 @@ from app.contract.values import value
 from app.contract.webhooks import Attempt, Delivery, DeliveryStatus, RegisteredEndpoint
 from app.store.redis import keys
 from app.store.redis.codec import UNKNOWN_FIELDS, Summary, moment, paired
-from app.store.redis.committer import Committer, replies_in_order
+from app.store.redis.committer import Committer, redis_time_ms, replies_in_order
 from app.store.redis.connection import refusals
 from app.store.redis.scripts import (
     ENDPOINT_CHANGE,
@@ -135,8 +135,7 @@ class WebhookStore:
     async def overdue(self) -> int:
         """Return how many webhooks have been due for a minute, so that nothing seems to send."""
         with refusals():
-            seconds, _ = await self._committer.execute("TIME")
-            until = (seconds - OVERDUE_S) * 1000
+            until = await redis_time_ms(self._committer) - OVERDUE_S * 1000
             return int(await self._committer.execute("ZCOUNT", keys.OUTBOX, "-inf", until))
 
     async def gate(self, tenant: str, url: str) -> float:

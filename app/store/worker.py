@@ -51,7 +51,7 @@ from app.store.redis.codec import (
     moment,
     number_of,
 )
-from app.store.redis.committer import Committer, redis_time_ms, replies_in_order
+from app.store.redis.committer import Commands, Committer, redis_time_ms, replies_in_order
 from app.store.redis.connection import layout_in, run_script, until_answered
 from app.store.redis.scripts import (
     APPEND,
@@ -795,14 +795,14 @@ what is to be reserved for it; raises redis errors."""
 
 
 async def report_spending(
-    client: Redis, worker: str, number: int, spent: Spending, wanted: Spending | None
+    committer: Commands, worker: str, number: int, spent: Spending, wanted: Spending | None
 ) -> dict[str, DaySpending]:
     """Add what a worker has spent; return the sums of these tenants over all workers.
 
     A report that is sent again with its number adds nothing.
     """
     words = spending_words(worker, number, spent, wanted)
-    return spending_in(spent, await run_script(client, SPEND, *words))
+    return spending_in(spent, await committer.submit(SPEND, *words))
 
 
 def spending_words(

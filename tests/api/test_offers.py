@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import aclosing
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,6 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 from pydantic import SecretStr, TypeAdapter
-from redis.asyncio import Redis
 
 from app.api import examples
 from app.contract.access import KeyRequest, Quotas, Rotation, TokenRequest
@@ -31,6 +31,8 @@ from app.service.admission import ModelRoles
 from app.settings import Settings
 from app.store import WorkerStore
 from app.store.rate_limits import PermitReport, SharedLimits, StoredLimit
+from app.store.redis.committer import Committer
+from app.store.redis.connection import worker_client
 from tests.validators.validator_page import sections
 
 
@@ -214,8 +216,8 @@ async def report(
 ) -> None:
     """Report as a worker that calls a model with the key of these settings."""
     fingerprint = settings.fingerprint_of(BY_NAME["openai"])
-    async with Redis.from_url(redis_url, protocol=2) as client:
-        exchange = SharedLimits(client, "worker-1")
+    async with worker_client(redis_url) as client, aclosing(Committer(client)) as committer:
+        exchange = SharedLimits(committer, "worker-1")
         await exchange.exchange(f"{model}@{fingerprint}", f"openai@{fingerprint}", report)
 
 

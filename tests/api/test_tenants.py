@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from redis.asyncio import Redis
 
 from app.access.keyring import Keyring
 from app.api.middleware import NOT_FOR_TOKENS
@@ -15,8 +14,8 @@ from app.api.statistics import PARAMETERS
 from app.contract.access import OPERATOR, KeyRequest, Scope
 from app.contract.providers import BY_NAME
 from app.settings import Settings
-from app.store import Store, WorkerStore
-from app.store.rate_limits import PermitReport, SharedLimits
+from app.store import Store, WorkerStore, open_permit_exchange
+from app.store.rate_limits import PermitReport
 from tests.api.api_client import REQUEST, ended, problem, submitted
 from tests.api.conftest import requiring_keys
 from tests.api.test_access import OPENAPI
@@ -286,9 +285,10 @@ async def test_what_models_others_use_is_told_to_the_operator_alone(
 ) -> None:
     fingerprint = settings.fingerprint_of(BY_NAME["openai"])
     refused = PermitReport(number=1, bad=5, bad_reason="unreachable", detail="their words")
-    async with Redis.from_url(redis_url, protocol=2) as client:
+    async with open_permit_exchange(Settings(redis_url=redis_url)) as exchange:
+        assert exchange
         names = (f"openai:theirs@{fingerprint}", f"openai@{fingerprint}")
-        await SharedLimits(client, "worker-1").exchange(*names, refused)
+        await exchange.exchange(*names, refused)
     for tenant, is_told in ((OPERATOR, True), (STRANGER, False)):
         _, headers = await key_of(keyring, tenant)
         for path in ("/v1/models", "/readyz"):

@@ -17,9 +17,9 @@ from app.cli.doctor import known_variables
 from app.contract.providers import BY_NAME
 from app.local.embedded import url_of_running
 from app.settings import PROVIDER_VARIABLE, Settings
-from app.store.rate_limits import PermitReport, SharedLimits
+from app.store import open_permit_exchange
+from app.store.rate_limits import PermitReport
 from app.store.redis import keys
-from app.store.redis.connection import async_client
 from tests.cli.conftest import Run
 from tests.cli.running_command import running
 from tests.cli.scripted_server import CannedResponse, ScriptedApi
@@ -210,8 +210,8 @@ def test_models_that_take_no_calls_are_those_of_the_key_that_is_set(
         settings = Settings().model_copy(update={"openai_api_key": SecretStr(key)})
         fingerprint = settings.fingerprint_of(BY_NAME["openai"])
         refused = PermitReport(number=1, key_reason="unauthorized", detail="wrong key")
-        async with async_client(redis_url) as client:
-            shared = SharedLimits(client, "worker-1")
+        async with open_permit_exchange(Settings(redis_url=redis_url)) as shared:
+            assert shared
             await shared.exchange(f"openai:x@{fingerprint}", f"openai@{fingerprint}", refused)
 
     hone("doctor", **where)  # marks the format of an empty Redis

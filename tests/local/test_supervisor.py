@@ -149,6 +149,10 @@ def test_each_crash_in_a_row_waits_twice_as_long_until_a_steady_run(
     assert waits == expected
 
 
+def test_what_has_crashed_for_days_is_started_again() -> None:
+    assert Backoff(1, 10, 3, 60).delay_s(9_999, killed=False) == 10
+
+
 def test_a_program_that_was_killed_often_does_not_wait_after_its_first_error() -> None:
     now = [0.0]
     thing = FragileProcess(status=-signal.SIGKILL)

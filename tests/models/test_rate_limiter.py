@@ -686,3 +686,22 @@ def test_endpoints_that_clients_name_are_limited_and_not_listed(redis: Redis) ->
     assert permits_in(answer).reason == "overloaded"
     exchanged(redis, "worker", 1, bad)
     assert redis.zrange(keys.LIMITS, 0, -1) == [b"p:m@f"]
+
+
+def test_a_breaker_is_tried_as_soon_as_before_though_the_clock_was_set_back(redis: Redis) -> None:
+    bad = PermitReport(number=1, bad=5, bad_reason="overloaded", detail="away")
+    wrong_key = PermitReport(number=2, key_reason="unauthorized", detail="wrong key")
+    for n, opens in ((1, bad), (2, wrong_key)):
+        redis.flushall()
+        before = exchanged(redis, "worker", 7_200, opens).paused_ms
+        asking = PermitReport(number=3, wanted=1)
+        assert exchanged(redis, "worker", 100 + n, asking).paused_ms == before
+        assert exchanged(
+            redis, "worker", 100 + n + before / 1000, replace(asking, number=4)
+        ).granted
+
+
+def test_models_that_nobody_uses_any_more_are_not_listed(redis: Redis) -> None:
+    redis.zadd(keys.LIMITS, {"p:old@f": 1_000})
+    exchanged(redis, "worker", 2 * 3_600, PermitReport(number=1))
+    assert redis.zrange(keys.LIMITS, 0, -1) == [b"p:m@f"]

@@ -1,3 +1,4 @@
+import asyncio
 import logging
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from app.settings import ModelServer, Settings
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
 from benchmarks.model_server import ScriptedModelServer as Server
 from tests.models.calls import RecordingBehaviour, call, in_turn
-from workers.model_registry import open_models
+from workers.model_registry import ModelRegistry, open_models
 from workers.models.port import ModelRefused, ModelWaits
+from workers.models.rate_limiter import MOST_GATES
 from workers.models.scripted import Scripted
 from workers.models.scripted import in_turn as lines
 
@@ -80,6 +82,15 @@ async def test_a_model_may_be_passed_in() -> None:
 def parrot(asked: AskedPrompt) -> ModelServerReply:
     """A server that repeats the key in its refusal."""
     return refusal(401, f"Incorrect API key provided: {asked.header('authorization')}")
+
+
+async def test_a_worker_forgets_names_of_models_that_nothing_waits_for() -> None:
+    models = ModelRegistry({"p": Scripted(lines("reply"))}, describe=lambda _name: ("f", None))
+    for number in range(MOST_GATES + 9):
+        await models.permits(f"p:{number}", 1)
+    await asyncio.sleep(0)
+    assert len(asyncio.all_tasks()) <= MOST_GATES + 1
+    assert (await models.complete("p:0", call())).text == "reply"
 
 
 async def test_a_key_is_in_no_error_and_in_no_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -31,7 +31,7 @@ def test_retry_after_is_read_as_seconds_or_a_date(
 
 def test_waits_grow_to_a_limit_and_are_random_below_it() -> None:
     longest = RetryPolicy(total_s=60, random=lambda: 1.0)
-    assert [longest.wait_s(n, None) for n in (1, 2, 3, 4, 5, 9)] == [0.5, 1, 2, 4, 8, 8]
+    assert [longest.wait_s(n, None) for n in (1, 2, 3, 4, 9_999)] == [0.5, 1, 2, 4, 8]
     assert RetryPolicy(total_s=60, random=lambda: 0.25).wait_s(2, None) == 0.25
 
 

@@ -2,7 +2,9 @@
 
 from redis.asyncio import Redis
 
-from app.store.rate_limits import KEPT_S, Rejections
+from app.settings import Settings
+from app.store import open_rejections
+from app.store.rate_limits import KEPT_S
 from app.store.redis import keys
 from benchmarks.model_replies import AskedPrompt, ModelServerReply, chat, refusal
 from tests.models.calls import RecordingBehaviour, call, serving
@@ -19,8 +21,12 @@ async def test_parameters_that_a_server_rejected_are_sent_by_no_other_worker(
     redis_url: str,
 ) -> None:
     question = call(temperature=0, max_output_tokens=50_000)
-    async with Redis.from_url(redis_url, protocol=2) as redis:
-        shared = Rejections(redis, "f")
+    async with (
+        Redis.from_url(redis_url, protocol=2) as redis,
+        open_rejections(Settings(redis_url=redis_url)) as of_server,
+    ):
+        assert of_server
+        shared = of_server("f")
         for requests in (4, 1):  # one after the other, each with an experience of its own
             behaviour = RecordingBehaviour(particular)
             async with serving(behaviour, shared=shared) as (model, _):
@@ -38,6 +44,7 @@ async def test_parameters_that_a_server_rejected_are_sent_by_no_other_worker(
 
 
 async def test_a_redis_that_is_away_holds_no_call_up() -> None:
-    away = Rejections(Redis.from_url("redis://127.0.0.1:1/0", protocol=2), "f")
-    async with serving(lambda _: chat("done"), shared=away) as (model, _):
-        assert (await model.complete(call())).text == "done"
+    async with open_rejections(Settings(redis_url="redis://127.0.0.1:1/0")) as away:
+        assert away
+        async with serving(lambda _: chat("done"), shared=away("f")) as (model, _):
+            assert (await model.complete(call())).text == "done"

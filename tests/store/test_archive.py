@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from app.contract.errors import Conflict, RefinementNotFound, Unavailable
 from app.contract.limits import LimitsChange
 from app.contract.snapshot import Snapshot
+from app.contract.status import Status
 from app.settings import Settings
 from app.store import (
     ArchiveAway,
@@ -26,6 +27,8 @@ from app.store.redis.committer import Committer
 from app.store.refinements import RefinementReader
 from app.store.sealing import NO_SEALER
 from tests.store.store_harness import (
+    BROKEN,
+    FAILED,
     TENANT,
     HeldClaim,
     ListQueue,
@@ -150,6 +153,34 @@ async def test_a_retry_brings_it_back_as_it_was(
         it.json for it in events[:-1]
     ]
     await claim(worker, held.id, 2)
+
+
+async def let_hours_end(redis: Redis, worker: WorkerStore) -> None:
+    """Let the hours of all stubs have ended but the last one."""
+    hours = cast("list[bytes]", await redis.zrange(keys.EXPIRING, 0, -2))
+    await redis.zadd(keys.EXPIRING, dict.fromkeys(hours, 1))
+    await archive_now(redis, worker)
+    await be_up(redis)
+    await worker.recover(include_queued=False)
+
+
+async def expire_later(redis: Redis, refinement_id: str) -> None:
+    """Let the retention of an ended refinement have begun two hours later."""
+    await redis.hincrby(keys.SUMMARY + refinement_id, "expires_at", 7_200_000)
+
+
+async def test_one_that_was_retried_is_kept_until_its_second_retention_ends(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await failed(store, worker)
+    await archive_now(redis, worker, held.id)
+    await store.retry(TENANT, held.id)
+    again = await claim(worker, held.id, 2)
+    await again.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    await expire_later(redis, held.id)
+    await archive_now(redis, worker, held.id)
+    await let_hours_end(redis, worker)
+    assert (await store.snapshot(TENANT, held.id)).status is Status.FAILED
 
 
 async def test_a_command_that_is_repeated_has_taken_effect_once(

@@ -24,7 +24,9 @@ from tests.store.store_harness import TENANT, HeldClaim, ListQueue, copied, pack
 from tests.store.test_archive import (
     archive_now,
     directory,
+    expire_later,
     is_archived,
+    let_hours_end,
     objects_of,
     settings,
     without_flag,
@@ -262,10 +264,12 @@ async def test_a_rating_since_a_copy_was_made_comes_back(
     held = await archived(store, worker, redis)
     older = await copied(redis)
     await store.rate(TENANT, held.id, GOOD)
+    await expire_later(redis, held.id)
     await archive_now(redis, worker, held.id)
     known = await read(store, held.id)
     await restore(redis, older)
     assert await restore_stubs(store) == 1
+    await let_hours_end(redis, worker)
     assert without_flag(await read(store, held.id)) == without_flag(known)
     assert await restore_stubs(store) == 0
     assert [it.id for it in (await store.page(TENANT, status=Status.SUCCEEDED)).data] == [held.id]

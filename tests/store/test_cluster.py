@@ -28,6 +28,7 @@ from app.store import (
 )
 from app.store.rate_limits import PermitReport, SharedLimits
 from app.store.redis import keys
+from app.store.redis.committer import Committer
 from app.store.redis.connection import SlotIsMoving, async_client
 from app.store.state import cell_coded_in
 from app.store.wakeups import Wakeups
@@ -206,9 +207,9 @@ async def test_nodes_that_a_node_has_named_are_asked_when_it_is_gone(cluster: Re
             assert await client.get(keys.PROBE) == b"1"
 
 
-async def test_limits_of_models_are_shown(store: Store, redis: Redis) -> None:
+async def test_limits_of_models_are_shown(store: Store, committer: Committer) -> None:
     wrong_key = PermitReport(number=1, key_reason="unauthorized", detail="wrong key")
-    await SharedLimits(redis, "worker-1").exchange("openai:x@f", "openai@f", wrong_key)
+    await SharedLimits(committer, "worker-1").exchange("openai:x@f", "openai@f", wrong_key)
     shown = await store.administration.limits()
     assert {it.limit.name for it in shown} == {"openai:x", "openai"}
 

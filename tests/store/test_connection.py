@@ -10,8 +10,8 @@ from redis.exceptions import RedisError
 from app.contract.errors import Overloaded, Unavailable
 from app.local.embedded import OLDEST
 from app.settings import Settings
-from app.store import Store, UnusableRedis, open_store, open_worker_store
-from app.store.redis.connection import is_away
+from app.store import Store, UnusableRedis, open_store, open_tenant_keys, open_worker_store
+from app.store.redis.connection import BACKOFF, is_away
 from tests.servers import oldest_server
 from tests.store.store_harness import TENANT, ListQueue, submit
 
@@ -37,6 +37,17 @@ async def test_a_redis_that_evicts_keys_is_refused(
 
 def test_the_oldest_server_that_these_tests_run_on_is_the_oldest_supported() -> None:
     assert oldest_server().version.release == OLDEST
+
+
+async def test_hundreds_of_calls_at_once_read_the_keys_of_their_tenants(redis_url: str) -> None:
+    async with open_tenant_keys(Settings(redis_url=redis_url)) as tenant_keys:
+        assert tenant_keys
+        found = await asyncio.gather(*(tenant_keys.read(f"tenant-{n}") for n in range(500)))
+    assert found == [{}] * 500
+
+
+def test_a_connection_that_has_failed_for_hours_is_tried_again() -> None:
+    assert BACKOFF.compute(10_000) <= 0.1
 
 
 async def test_ping_answers(store: Store) -> None:

@@ -1,5 +1,7 @@
 """Whoever goes missing is found: what is due is queued again, ended or swept."""
 
+from typing import cast
+
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -154,6 +156,21 @@ async def test_no_lease_outlasts_a_clock_that_was_set_back(
     assert expires < (seconds + 1) * 1000 + LEASE_MS
 
 
+async def test_batches_and_webhooks_wait_no_longer_for_a_clock_that_was_set_back(
+    worker: WorkerStore, redis: Redis
+) -> None:
+    hour_later = ((await redis.time())[0] + 3_600) * 1000
+    for name in (keys.BATCHES, keys.OUTBOX):
+        await redis.zadd(name, {"due": hour_later - 1_000, "later": hour_later + 60_000})
+    await redis.hset(keys.UP, "seen", hour_later)
+    await worker.recover(include_queued=False)
+    seconds, _ = await redis.time()
+    for name in (keys.BATCHES, keys.OUTBOX):
+        due, later = cast("list[float]", await redis.zmscore(name, ["due", "later"]))
+        assert due <= (seconds + 1) * 1000
+        assert later == due + 61_000
+
+
 async def test_what_was_handed_back_but_not_posted_is_due_at_once(
     store: Store, worker: WorkerStore, settings: Settings, redis: Redis
 ) -> None:
@@ -193,6 +210,27 @@ async def test_what_has_expired_is_swept_with_everything_derived_from_it(
     outlives_it = await redis.keys(keys.STATISTICS + "*")
     await redis.delete(ListQueue.key, keys.OVERTAKEN, keys.WORKERS, *of_tenant, *outlives_it)
     assert await everything(redis) == before
+
+
+async def test_a_full_redis_gets_room_again_and_its_workers_keep_their_leases(
+    store: Store, worker: WorkerStore, redis: Redis
+) -> None:
+    held = await started(store, worker)
+    await held.journal.append([FAILED], BROKEN, to=Status.FAILED)
+    await expire_retention(redis, held.id)
+    await redis.zadd(keys.TO_PACK, {"ref_gone": 1})
+    await redis.zadd(keys.WORKERS, {"worker-1": 1})
+    await redis.zadd(keys.BATCHES, {"batch_of_which_nothing_is_left": 1})
+    await redis.config_set("maxmemory", 1)
+    try:
+        await worker.renew()
+        await worker.recover(include_queued=False)
+        await worker.feed_batches()
+        await worker.count_and_pack()
+    finally:
+        await redis.config_set("maxmemory", 0)
+    assert await redis.exists(keys.SUMMARY + held.id, keys.BATCHES, keys.TO_PACK) == 0
+    assert cast("float", await redis.zscore(keys.WORKERS, "worker-1")) > 1
 
 
 async def test_more_than_one_run_can_take_are_all_taken(

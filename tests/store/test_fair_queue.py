@@ -230,6 +230,17 @@ async def test_a_worker_that_left_or_died_has_no_free_slots(
     assert await redis.exists(keys.SLOTS) == 0
 
 
+async def test_the_slots_of_a_worker_that_dies_after_its_lease_has_expired_are_forgotten(
+    worker: WorkerStore, redis: Redis
+) -> None:
+    await redis.delete(keys.SLOTS)
+    await take(redis, 7, job_source("stood still"))
+    await redis.zadd(keys.WORKERS, {"stood still": 1}, xx=True)
+    await be_up(redis)
+    await worker.recover(include_queued=False)
+    assert await redis.exists(keys.SLOTS) == 0
+
+
 async def test_the_bound_counts_what_is_in_line_and_a_batch_keeps_no_interactive_one_out(
     settings: Settings, queue: ListQueue, redis: Redis
 ) -> None:

@@ -571,7 +571,7 @@ async def _bring_back(store: Store, worker: WorkerStore, redis: Redis) -> Script
 
 async def _restore_stub(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:
     fields = ("tenant", TENANT, "status", "failed", "stub", "s", "archived", "name")
-    return ("ref_1", TENANT, "failed", '{"a":"b"}', 10**15, "", "", *fields)
+    return ("ref_1", TENANT, "failed", '{"a":"b"}', 10**15, "", "", "", *fields)
 
 
 async def _search(store: Store, worker: WorkerStore, redis: Redis) -> ScriptArgs:

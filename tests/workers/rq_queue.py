@@ -50,7 +50,7 @@ class RqInspector:
         workers = {key for key in keys if key.startswith("rq:worker:")}
         return (
             keys
-            - {"rq:queues", "hone:1:slots"}
+            - {"rq:queues", "hone:1:slots", "hone:1:workers"}
             - {key for key in workers if self.client.hexists(key, "death")}
         )
 

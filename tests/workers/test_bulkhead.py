@@ -1,8 +1,10 @@
 """A model that hangs leaves room for the refinements of others, in simulated time."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from weakref import WeakSet
 
 import pytest
 
@@ -222,6 +224,33 @@ def test_a_model_that_hangs_on_is_tried_now_and_then() -> None:
                 worker.start("p:hangs", 1000, has_permit=True)
             worker.bulkhead.resumed("p:hangs", room)
         assert worker.held in range(SLOTS + 4, SLOTS + 7)
+
+    simulated(main)
+
+
+class Name(str):
+    """The name of a model, of which it can be found out whether anything still has it."""
+
+    __slots__ = ("__weakref__",)
+
+
+def test_names_of_models_whose_calls_have_ended_are_forgotten() -> None:
+    async def main(worker: BusyWorker) -> None:
+        names = WeakSet[Name]()
+
+        async def call_now_and_then(name: Name, number: int) -> None:
+            names.add(name)
+            await worker.take(name, [0.1, 2 * SLOW_S][number % 2], most=3)
+            await asyncio.sleep(SLOW_S / 2)
+            worker.bulkhead.resumed(name, worker.bulkhead.room(name))
+            await asyncio.sleep(3 * SLOW_S)
+
+        for number in range(20):
+            await call_now_and_then(Name(f"p:{number}"), number)
+        await worker.take("p:last", 0.1, most=1)
+        await asyncio.sleep(1)
+        gc.collect()
+        assert not names
 
     simulated(main)
 

@@ -32,7 +32,7 @@ from tests.workers.refinement_harness import (
     scores,
 )
 from workers.models.port import ModelCall, ModelReply, ModelWaits
-from workers.play.limits import PARK_AFTER_S, DayQuotas
+from workers.play.limits import MOST_KNOWN, PARK_AFTER_S, DayQuotas
 from workers.play.refinements import Refinements
 
 QUOTA = f"quota:{TENANT}"
@@ -242,6 +242,22 @@ def test_what_is_reserved_is_given_back_by_a_worker_that_makes_no_more_calls(red
         assert float(redis.hget(spent_today(redis), "reserved tokens") or 0) > 100
         await asyncio.sleep(120)
         assert await calls_made(second, 100) == pytest.approx(80, abs=10)
+
+    run_skipping(main())
+
+
+def test_a_worker_forgets_the_tenants_that_it_asked_about_first() -> None:
+    asked = list[str]()
+
+    async def report(_n: int, spent: Spending, _wanted: object) -> dict[str, DaySpending]:
+        asked.extend(spent)
+        return dict.fromkeys(spent, DaySpending(Spent(), Quotas(), A_DAY_S))
+
+    async def main() -> None:
+        quotas, names = DayQuotas(TenTokens(), report), range(MOST_KNOWN + 1)
+        for number in (*names, 1, 0):
+            await quotas.permits(f"quota:{number}", 1)
+        assert asked == [*map(str, names), "0"]
 
     run_skipping(main())
 

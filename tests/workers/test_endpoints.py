@@ -12,7 +12,7 @@ from app.contract.status import Status, StopReason
 from tests.waiting import TIMEOUT_S
 from tests.workers.refinement_harness import TENANT, RefinementHarness, ScriptedAnswers, scores
 from tests.workers.test_waiting import end_overdue
-from workers.models.rate_limiter import FAILURES
+from workers.models.rate_limiter import FAILURES, MOST_GATES
 from workers.outbound.guarded_client import (
     EndpointAway,
     EndpointClient,
@@ -21,7 +21,6 @@ from workers.outbound.guarded_client import (
 )
 from workers.play.endpoints import (
     LONGEST_NAME,
-    MOST_GATES,
     EndpointLimiter,
     LimitedEndpoints,
     endpoint_wait_name,
@@ -267,4 +266,6 @@ async def test_a_worker_forgets_endpoints_that_nothing_waits_for() -> None:
         limiter.gate(f"endpoint:{number}")
     assert limiter.gate("endpoint:busy") is busy
     assert limiter.gate("endpoint:idle") is not idle
+    await asyncio.sleep(0)
+    assert len(asyncio.all_tasks()) <= MOST_GATES + 1
     await limiter.limiter.aclose()

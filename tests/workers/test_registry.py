@@ -142,6 +142,16 @@ async def test_a_worker_that_redis_forgot_is_shown_again(
     assert (worker.name, worker.get_state(), worker.queue_names()) == ("scribe", "idle", [NAME])
 
 
+async def test_killed_workers_are_listed_until_another_one_starts(redis_url: str) -> None:
+    with open_inspector(redis_url) as inspector:
+        for name in ("rq:workers", "rq:workers:hone"):
+            inspector.client.sadd(name, "rq:worker:killed")
+        async with working(redis_url, Jobs().refine) as worker:
+            await until(lambda: inspector.client.exists(worker.key))
+            for name in ("rq:workers", "rq:workers:hone"):
+                assert inspector.client.smembers(name) == {worker.key.encode()}
+
+
 async def test_what_a_killed_worker_held_expires_by_itself(
     redis_url: str, registry: RqRegistry
 ) -> None:

@@ -88,6 +88,8 @@ SILENT_S = 2.5
 """Without answers for so long, a worker of another cell uses its share, which is kept for it."""
 LINGERS_S = 10.0
 """For how long such a worker keeps its share of a model that it does not call."""
+MOST_GATES = 1_000
+"""Names that a limiter knows at a time, which clients choose; beyond them it forgets idle ones."""
 
 log = logging.getLogger(__name__)
 
@@ -516,7 +518,7 @@ class ModelGate:
         if passed_s >= RAMP_ENDS_S:
             self._ramp_left = float("inf")
         else:
-            allowed = RAMP_CALLS * 2.0 ** (passed_s / RAMP_DOUBLES_S)
+            allowed = RAMP_CALLS * 2.0 ** (min(passed_s, RAMP_ENDS_S) / RAMP_DOUBLES_S)
             self._ramp_left += allowed - self._ramp_given
             self._ramp_given = allowed
         return self._ramp_left >= 1
@@ -554,23 +556,28 @@ class RateLimiter:
     ) -> ModelGate:
         """Return the gate of `provider:name`; `fingerprint` tells keys and servers apart.
 
-        With `known_as` it is one of several for that model, each with a key of its own.
+        With `known_as` it is one of several for that model, each with a key of its own. Use it at
+        once: the gate that was not asked for the longest may be forgotten while it is idle.
         """
         at = name if known_as is None else f"{known_as}@{fingerprint}"
-        if found := self._gates.get(at):
-            return found
-        provider = name.partition(":")[0]
-        caps = caps if self._exchange else None
-        keys = (f"{name}@{fingerprint}", f"{provider}@{fingerprint}")
-        gate = ModelGate(known_as or name, keys, caps, self._grace_s, self._call_s)
-        self._gates[at] = gate
-        self._tasks[at] = asyncio.get_running_loop().create_task(self._serve(gate))
+        gate = self._gates.pop(at, None)
+        if gate is None:
+            if len(self._gates) >= MOST_GATES:
+                self._forget_one()
+            provider = name.partition(":")[0]
+            caps = caps if self._exchange else None
+            keys = (f"{name}@{fingerprint}", f"{provider}@{fingerprint}")
+            gate = ModelGate(known_as or name, keys, caps, self._grace_s, self._call_s)
+            self._tasks[at] = asyncio.get_running_loop().create_task(self._serve(gate))
+        self._gates[at] = gate  # the last one used goes last
         return gate
 
-    def forget(self, name: str) -> None:
-        """Drop a gate that is idle."""
-        del self._gates[name]
-        self._tasks.pop(name).cancel()
+    def _forget_one(self) -> None:
+        for at, gate in self._gates.items():
+            if gate.is_idle:
+                del self._gates[at]
+                self._tasks.pop(at).cancel()
+                return
 
     async def aclose(self) -> None:
         """End the exchange."""
@@ -608,7 +615,7 @@ class RateLimiter:
         now = asyncio.get_running_loop().time()
         gate.refuse(under_way, error, now)
         gate.log_refusal(error, now)
-        wait_s = self._chance() * min(BACKOFF_S * 2.0 ** min(tries, 20), LONGEST_BACKOFF_S)
+        wait_s = self._chance() * min(BACKOFF_S * 2.0 ** min(tries, 30), LONGEST_BACKOFF_S)
         if gate.reason or error.reason == "rate_limited":
             wait_s = max(wait_s, gate.expected_wait_s(now, len(gate.queue)))
         elif error.reason in OF_KEY:

@@ -896,7 +896,7 @@ NAMES_A_PART = frozenset({400, 422})
 """Statuses with which servers reject a part of a request that they do not support."""
 
 MOST_DOCUMENTS = 1_000
-"""Schemas of documents for which it is remembered what a server rejects with them."""
+"""Models, and schemas of documents, for which it is remembered what a server rejects with them."""
 
 MOST_UNREADABLE = 2
 """How often a call is made again whose reply was none of this wire format, empty, or broken."""
@@ -1099,6 +1099,8 @@ class Remote:
 
     def _experience(self, model: str) -> _Experience:
         """Return what to write down what a server shows of a model."""
+        if model not in self._experiences and len(self._experiences) >= MOST_DOCUMENTS:
+            del self._experiences[next(iter(self._experiences))]
         return self._experiences.setdefault(model, _Experience())
 
     def _remember(self, call: ModelCall, unwanted: Unwanted, of_document: Unwanted) -> None:

@@ -401,7 +401,7 @@ class RetryPolicy:
 
     def wait_s(self, failures: int, retry_after_s: float | None) -> float:
         """Return the seconds until the next try: the server's `Retry-After`, plus jitter."""
-        most: float = min(self.backoff_s * 2.0 ** (failures - 1), self.longest_backoff_s)
+        most: float = min(self.backoff_s * 2.0 ** min(failures - 1, 30), self.longest_backoff_s)
         return (retry_after_s or 0.0) + self.random() * most
 
 

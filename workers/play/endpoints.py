@@ -27,8 +27,6 @@ from workers.outbound.guarded_client import (
 
 PREFIX = "endpoint:"
 LONGEST_NAME = 200
-MOST_GATES = 1_000
-"""Endpoints that a worker knows at a time; beyond them it forgets endpoints without waits."""
 
 
 def endpoint_wait_name(url: str) -> str:
@@ -57,7 +55,6 @@ class EndpointLimiter:
     ) -> None:
         self.limiter = limiter or RateLimiter()
         self._models = models
-        self._gates: dict[str, ModelGate] = {}
 
     async def permits(self, name: str, most: int) -> int:
         """Take up to `most` permits for refinements that wait for an endpoint or a model."""
@@ -67,20 +64,7 @@ class EndpointLimiter:
 
     def gate(self, name: str) -> ModelGate:
         """Return the gate of an endpoint."""
-        gate = self._gates.pop(name, None)
-        if gate is None:
-            if len(self._gates) >= MOST_GATES:
-                self._forget_one()
-            gate = self.limiter.gate(name, "validator")
-        self._gates[name] = gate  # the last one used goes last
-        return gate
-
-    def _forget_one(self) -> None:
-        for name, gate in self._gates.items():
-            if gate.is_idle:
-                del self._gates[name]
-                self.limiter.forget(name)
-                return
+        return self.limiter.gate(name, "validator")
 
 
 @asynccontextmanager

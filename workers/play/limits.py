@@ -554,7 +554,8 @@ class Bulkhead:
 
     def resumed(self, model: str, refinements: int) -> None:
         """Count refinements that were resumed to call a model."""
-        self._more[model] = max(0, self._more[model] - refinements)
+        if (left := self._more.pop(model, 0) - refinements) > 0:
+            self._more[model] = left
 
     def waiting_for(self, model: str) -> int:
         """Return how many refinements count as waiting for a model."""
@@ -570,17 +571,21 @@ class Bulkhead:
     def changed(self, calls: "RefinementCalls", model: str, by: int) -> None:
         """Learn that a refinement makes a call more or less, and one more or less calls a model."""
         self._calls_to[model] += by
-        if not self._calls_to[model]:
-            del self._calls_to[model]
         self._calling.pop(calls, None)
         if calls in self._slow:
             self._slow_of.subtract(self._slow.pop(calls))
+        if not self._calls_to[model]:
+            del self._calls_to[model], self._slow_of[model], self._more[model]
+            self._probe_at.pop(model, None)
         if calls.models:
             self._calling[calls] = None  # as the last one: they are in the order of their times
 
     def answered_quickly(self, model: str, now: float) -> None:
         """Learn that a model replied within `SLOW_S`: another refinement is let in."""
-        self._quick_at[model] = now
+        self._quick_at.pop(model, None)
+        self._quick_at[model] = now  # as the last one
+        while self._quick_at[oldest := next(iter(self._quick_at))] < now - SLOW_S:
+            del self._quick_at[oldest]
         if model in self._probe_at:
             self._more[model] += 1
 
@@ -676,6 +681,8 @@ async def open_day_quotas(
 
 CELL0_AGAIN_S = 10.0
 """When a call is expected that waits for cell 0: long enough that its refinement is parked."""
+MOST_KNOWN = 10_000
+"""Tenants of which it is known what they have left; others are asked about again."""
 HELD_S = 15.0
 """Seconds between reports while something is reserved and nothing is spent."""
 
@@ -870,7 +877,12 @@ class DayQuotas:
                 sent_at = loop.time()
                 found = await self._report(self._number, self._sending, self._wanted())
                 now, self._heard_at = loop.time(), sent_at
-                self._known |= {tenant: (now, usage) for tenant, usage in found.items()}
+                for tenant, usage in found.items():
+                    self._known.pop(tenant, None)
+                    self._known[tenant] = now, usage  # the last one goes last
+                for tenant in [*self._known][:-MOST_KNOWN]:
+                    del self._known[tenant]
+                    self._lately.pop(tenant, None)
                 self._sending = {}
             if self._later is None and self._reserved():
                 self._later = loop.call_later(HELD_S, self._report_now)

@@ -328,7 +328,7 @@ class Quarantine:
 
     async def _pause(self) -> None:
         self._failures += 1
-        await asyncio.sleep(min(FIRST_PAUSE_S * 2.0**self._failures, LONGEST_PAUSE_S))
+        await asyncio.sleep(min(FIRST_PAUSE_S * 2.0 ** min(self._failures, 30), LONGEST_PAUSE_S))
 
 
 class Parent:

@@ -9,6 +9,8 @@ perform(4)
 redis.call('HDEL', SIGNATURES .. tenant, id)
 redis.call('HSET', key, 'archived', '')  -- its object stays, for an older copy of Redis
 redis.call('ZADD', TO_ARCHIVE, clock() + after_ms, id)
-redis.call('ZADD', DUE, redis.call('HGET', key, 'expires_at'), id)
+local expires = redis.call('HGET', key, 'expires_at')
+unlist_archived(id, expires)
+redis.call('ZADD', DUE, expires, id)
 count_bytes(id, tenant)
 return 1

@@ -20,11 +20,16 @@ local function load(name)
     local is_text = words[i] == 'reason' or words[i] == 'detail'
     fields[words[i]] = is_text and words[i + 1] or tonumber(words[i + 1])
   end
+  local back = (fields.at or at) - at
+  for field, value in pairs(back >= 1 and fields or {}) do  -- the clock was set back: nothing may wait for it
+    if string.find(field, '_at$') or string.find(field, '_until$') then fields[field] = value - back end
+  end
   return fields
 end
 
 local function save(name, fields)
   local words = {}
+  fields.at = at
   for field, value in pairs(fields) do
     words[#words + 1] = field
     words[#words + 1] = type(value) == 'number' and string.format('%.6f', value) or value
@@ -34,6 +39,7 @@ local function save(name, fields)
   redis.call('PEXPIRE', LIMIT .. name, EXPIRES_MS)
   if string.sub(name, 1, 8) ~= 'endpoint' then  -- clients name those: no list could hold them all
     redis.call('ZADD', LIMITS, at, name)
+    redis.call('ZREMRANGEBYSCORE', LIMITS, '-inf', at - EXPIRES_MS)
   end
 end
 
@@ -76,7 +82,6 @@ local was_leased = m.leased_until and m.leased_until > at or report.caps ~= nil
 local most_at_once = report.caps and report.caps.in_flight
 local silence = at - (m.at or at)
 local dt = math.max(0, math.min(silence, 60000)) / 1000
-m.at = at
 
 -- A refused key stops all models of a provider, yet it may be that only one of them is forbidden, or
 -- dearer than the credit. So each model finds out by itself, and a refused model stops no other while

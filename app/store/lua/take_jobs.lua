@@ -9,6 +9,7 @@
 local name, free, most, queue, intermediate, prefix, lease_ms, weights, commands = unpack(ARGV, 1, 9)
 free, weights = tonumber(free), cjson.decode(weights)
 local at = clock()
+redis.call('ZADD', WORKERS, 'NX', at + lease_ms, name)  -- its slots go when its lease has expired
 
 local function enqueue(id, number)
   local words = string.gsub(string.gsub(commands, JOB_OF, id), JOB_NUMBER, number)

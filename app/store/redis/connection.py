@@ -90,7 +90,17 @@ REFUSED_WRITE = re.compile(r"\b(OOM|READONLY|NOREPLICAS|MISCONF|MASTERDOWN)\b")
 
 REFUSES_WRITES = "Redis refuses writes"
 REPLACED = re.compile(r"\b(READONLY|NOREPLICAS)\b")
-BACKOFF = ExponentialWithJitterBackoff(base=0.01, cap=0.1)
+
+
+class BoundedBackoff(ExponentialWithJitterBackoff):
+    """Pauses for any number of failures: from the 1,024th on redis-py raises OverflowError."""
+
+    def compute(self, failures: int) -> float:
+        """Return the seconds to wait after so many failures."""
+        return super().compute(min(failures, 30))
+
+
+BACKOFF = BoundedBackoff(base=0.01, cap=0.1)
 # redis-py cuts the code off the message of an error that has a class of its own.
 AWAY = (RedisConnectionError, RedisTimeoutError, OutOfMemoryError, ReadOnlyError, MasterDownError)
 

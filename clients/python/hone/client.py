@@ -524,7 +524,7 @@ def _if_match(last_event: int | None) -> dict[str, str]:
 
 def _pause(failures: int) -> float:
     """Return the pause before the next attempt: exponential, with full jitter above a half."""
-    longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (failures - 1))
+    longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30))
     return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads clients
 
 

@@ -7,3 +7,8 @@ local function expire_archived(id, expires)
   redis.call('RPUSH', EXPIRING .. ':' .. hour, id)
   redis.call('ZADD', EXPIRING, (hour + 1) * HOUR_MS, hour)
 end
+
+-- Takes a stub that goes out of that list: a retry expires later.
+local function unlist_archived(id, expires)
+  redis.call('LREM', EXPIRING .. ':' .. math.floor(expires / HOUR_MS), 1, id)
+end

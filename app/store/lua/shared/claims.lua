@@ -9,6 +9,11 @@ local function up_since(at, lease_ms)
     for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, at + lease_ms, '+inf')) do
       redis.call('ZADD', WORKERS, at + lease_ms, name)
     end
+    for _, set in ipairs({ BATCHES, OUTBOX }) do  -- nor may anything wait longer for that
+      for _, member in ipairs(redis.call('ZRANGEBYSCORE', set, '(' .. at, '+inf')) do
+        redis.call('ZINCRBY', set, at - seen, member)
+      end
+    end
   end
   redis.call('HSET', UP, 'seen', at, 'since', since)
   return tonumber(since)
