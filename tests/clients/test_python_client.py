@@ -1,6 +1,7 @@
 """The Python client without a server: retries, errors, streams, other releases of the server."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -77,6 +78,58 @@ def test_a_submission_is_repeated_with_the_same_key() -> None:
     assert client.submit("Text", threshold=0.5).id == "ref_1"
     assert len({it.headers["Idempotency-Key"] for it in requests}) == 1
     assert [json.loads(it.content) for it in requests] == [{"threshold": 0.5, "draft": "Text"}] * 4
+
+
+LOST = httpx.ReadError("the proxy was restarted")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.finish("ref_1"),
+        lambda client: client.change("ref_1", if_match=3, threshold=0.5),
+        lambda client: client.review("ref_1", action="approve"),
+        lambda client: client.request("POST", "/v1/endpoints/ep_1/rotate"),
+        lambda client: client.request("POST", "/openai/v1/responses", headers={"X-A": "b"}),
+    ],
+)
+def test_a_command_whose_answer_is_lost_is_repeated_with_the_same_key(
+    call: Callable[[hone.Hone], object],
+) -> None:
+    client, requests = client_of(LOST, httpx.Response(200, json=SNAPSHOT))
+    call(client)
+    first, second = (it.headers["Idempotency-Key"] for it in requests)
+    assert first == second
+    assert "Idempotency-Key" not in get_of(client_of(httpx.Response(200, json=SNAPSHOT))).headers
+
+
+def get_of(made: tuple[hone.Hone, list[httpx.Request]]) -> httpx.Request:
+    client, requests = made
+    client.get("ref_1")
+    return requests[0]
+
+
+@pytest.mark.parametrize("lost", [LOST, httpx.Response(502, text="<html>")])
+def test_what_is_gone_after_an_answer_was_lost_was_erased(
+    lost: httpx.Response | Exception,
+) -> None:
+    client, requests = client_of(lost, problem(404, "not_found"), problem(404, "not_found"))
+    client.erase("ref_1")
+    assert len(requests) == 2
+    with pytest.raises(hone.NotFound):
+        client.erase("ref_2")
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/keys", "/v1/keys/key_1/rotate", "/v1/endpoints", "/v1/presets/p/proposals"]
+)
+def test_where_no_key_is_taken_only_what_was_not_sent_is_repeated(path: str) -> None:
+    client, requests = client_of(
+        httpx.ConnectError("refused"), problem(429, "rate_limited"), LOST, LOST
+    )
+    with pytest.raises(hone.ServerUnreachable, match="the proxy was restarted"):
+        client.request("POST", path, json={})
+    assert len(requests) == 3
 
 
 def test_retries_have_an_end() -> None:

@@ -91,6 +91,47 @@ async function outlasts() {
   say('outlasted');
 }
 
+const LOST = new TypeError('terminated');
+const REFUSED = new TypeError('fetch failed', { cause: Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }) });
+const SNAPSHOT = { id: 'ref_1', status: 'running', last_event: 3 };
+const json = (status, body) => Response.json(body, { status });
+const problem = (status, code) => json(status, { code, title: 'T', detail: 'D' });
+
+/** Return a client whose server gives these answers, the last one for ever, and the requests that it gets. */
+function scripted(...answers) {
+  const requests = [];
+  const answer = async (url, init) => {
+    requests.push({ url: String(url), ...init });
+    const next = answers.length > 1 ? answers.shift() : answers[0];
+    if (next instanceof Error) throw next;
+    return next.clone();
+  };
+  return [new Hone({ url: 'http://hone.test', fetch: answer }), requests];
+}
+
+async function repeats() {
+  for (const call of [
+    (it) => it.finish('ref_1'),
+    (it) => it.change('ref_1', { threshold: 0.5 }, 3),
+    (it) => it.review('ref_1', { action: 'approve' }),
+    (it) => it.request('/v1/endpoints/ep_1/rotate', { method: 'POST' }),
+  ]) {
+    const [client, requests] = scripted(LOST, json(200, SNAPSHOT));
+    await call(client);
+    const [first, second] = requests.map((it) => it.headers.get('Idempotency-Key'));
+    assert.ok(first && first === second);
+  }
+  const [erasing] = scripted(LOST, problem(404, 'not_found'));
+  await erasing.erase('ref_1');
+  await assert.rejects(erasing.erase('ref_1'), NotFound);
+  for (const path of ['/v1/keys', '/v1/keys/key_1/rotate', '/v1/endpoints', '/v1/presets/p/proposals']) {
+    const [client, requests] = scripted(REFUSED, problem(429, 'rate_limited'), LOST);
+    await assert.rejects(client.request(path, { method: 'POST', json: {} }), ServerUnreachable);
+    assert.equal(requests.length, 3);
+  }
+  say('repeats');
+}
+
 async function verifies() {
   const secret = `whsec_${Buffer.from('a secret of 24 characters').toString('base64')}`;
   const body = JSON.stringify({ type: 'refinement.completed', timestamp: 't', data: { id: 'ref_1', name: 'Grüße' } });
@@ -118,8 +159,8 @@ async function verifies() {
   const refused = new InvalidRequest(422, { title: 'Invalid', detail: 'no line has a valid request; line 2', errors });
   const lines = ['Invalid: no line has a valid request; line 2', '  /request/draft: must not be empty', '  must have a draft'];
   assert.deepEqual(refused.message.split('\n'), lines);
-  say('verified');
+  say('verifies');
 }
 
-await { survives, steers, outlasts, verifies }[scene]();
+await { survives, steers, outlasts, repeats, verifies }[scene]();
 process.exit(0);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,6 +47,9 @@ PATIENCE_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
 LONGEST_RETRY_AFTER_S = 60.0
 REPEATED = {408, 429, 502, 503, 504}
+NOT_SENT = httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout
+REPEATABLE = re.compile(r"/v1/(refinements|batches|estimates|endpoints/[^/]+/rotate\b)|/openai/")
+"""Where a POST with an `Idempotency-Key` takes effect once, however often it is sent."""
 
 
 class Hone:
@@ -55,8 +59,9 @@ class Hone:
     HONE_API_KEY. `timeout` is that of one request, in seconds. A request that finds no server, or
     is answered 408, 429, 502, 503 or 504, is repeated up to `max_retries` times with growing
     pauses: 8 take about 25 s, and longer where `Retry-After` says so (at most 60 s each). Take 0 in
-    a handler that must answer at once. A quota that is used up is not asked again. Submissions
-    carry an `Idempotency-Key`, so that none is made twice. `patience_s` is how long `wait` and
+    a handler that must answer at once. A quota that is used up is not asked again. Each POST and
+    PATCH carries an `Idempotency-Key`, so that nothing is done twice; where the server takes none,
+    as for API keys, what may have arrived is not repeated. `patience_s` is how long `wait` and
     `events` go on without an answer. `on_retry` is called before each pause, with the error and the
     number of failures in a row; what it raises ends the attempts. All methods raise ApiError,
     ServerUnreachable or NotHone.
@@ -271,22 +276,20 @@ class Hone:
         `if_match`, the `last_event` that the person saw, makes a second reviewer who acts at the
         same time see PreconditionFailed.
         """
-        path, headers = f"{_path(refinement)}/reviews", _idempotent(None) | _if_match(if_match)
+        path, headers = f"{_path(refinement)}/reviews", _if_match(if_match)
         return self._get(models.Snapshot, "POST", path, json=decision, headers=headers)
 
     def rate(
         self, refinement: str | models.Snapshot, **rating: Unpack[RatingRequest]
     ) -> models.Rating:
         """Record a person's score for a draft."""
-        path, headers = f"{_path(refinement)}/ratings", _idempotent(None)
-        return self._get(models.Rating, "POST", path, json=rating, headers=headers)
+        return self._get(models.Rating, "POST", f"{_path(refinement)}/ratings", json=rating)
 
     def retry(
         self, refinement: str | models.Snapshot, **limits: Unpack[LimitsChange]
     ) -> models.Snapshot:
         """Let a failed refinement go on from its journal."""
-        path, headers = f"{_path(refinement)}/retry", _idempotent(None)
-        return self._get(models.Snapshot, "POST", path, json=limits, headers=headers)
+        return self._get(models.Snapshot, "POST", f"{_path(refinement)}/retry", json=limits)
 
     def continue_from(
         self,
@@ -442,28 +445,34 @@ class Hone:
         **options: Any,
     ) -> httpx.Response:
         """Send a request until it is answered for good; with `stream` leave the body unread."""
-        failures = 0
+        sent = httpx.Headers(self._headers | (headers or {}))
+        if method in ("POST", "PATCH"):
+            sent.setdefault("Idempotency-Key", str(uuid.uuid4()))
+        is_repeatable = method != "POST" or bool(REPEATABLE.match(path))
+        failures, may_have_arrived = 0, False
         while True:
             wait = 0.0
             error: ApiError | ServerUnreachable
             try:
-                request = self._http.build_request(
-                    method, self.url + path, headers=self._headers | (headers or {}), **options
-                )
+                request = self._http.build_request(method, self.url + path, headers=sent, **options)
                 response = self._http.send(request, stream=stream)
                 if response.is_success or response.status_code == 304:
                     return response
                 response.read()
                 if response.next_request:
                     raise NotHone(self.url, f"it redirects to {response.next_request.url}")
+                if may_have_arrived and method == "DELETE" and response.status_code == 404:
+                    return httpx.Response(204, request=request)
                 error = problem_of(response)
                 if response.status_code not in REPEATED or error.code == "quota_exceeded":
                     raise error
                 wait = _retry_after(response)
+                may_have_arrived |= response.status_code != 429
             except httpx.TransportError as failure:
                 error = ServerUnreachable(self.url, failure)
+                may_have_arrived |= not isinstance(failure, NOT_SENT)
             failures += 1
-            if failures > self.max_retries:
+            if failures > self.max_retries or (may_have_arrived and not is_repeatable):
                 raise error
             self._rest(error, failures, wait)
 
@@ -515,7 +524,7 @@ def _batch_path(batch: str | models.Batch) -> str:
 
 
 def _idempotent(key: str | None) -> dict[str, str]:
-    return {"Idempotency-Key": key or str(uuid.uuid4())}
+    return {"Idempotency-Key": key} if key else {}
 
 
 def _if_match(last_event: int | None) -> dict[str, str]:

@@ -84,13 +84,17 @@ const SILENCE_MS = 45_000; // three times the interval of the comments of an eve
 const PATIENCE_MS = 120_000; // without an answer, until waiting for news is given up
 const LONGEST_RETRY_AFTER_MS = 60_000;
 const REPEATED = new Set([408, 429, 502, 503, 504]);
+/** Where a POST with an `Idempotency-Key` takes effect once, however often it is sent. */
+const REPEATABLE = /^\/v1\/(refinements|batches|estimates|endpoints\/[^/]+\/rotate\b)|^\/openai\//;
+/** What Node says of a connection that was not made; a browser does not say it. */
+const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT']);
 
 const environment = (name: string): string | undefined =>
   (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env?.[name];
 
 /**
- * A client of one Hone server. Submissions carry an `Idempotency-Key`, so that retries make none
- * twice. All methods throw ApiError or ServerUnreachable.
+ * A client of one Hone server. Each POST and PATCH carries an `Idempotency-Key`, so that retries do nothing twice; where the
+ * server takes none, as for API keys, what may have arrived is not repeated. All methods throw ApiError or ServerUnreachable.
  */
 export class Hone {
   readonly url: string;
@@ -126,7 +130,7 @@ export class Hone {
   /** Create a refinement. */
   async submit(draft: string | null, request: RefinementOptions = {}, options: Submission = {}): Promise<Snapshot> {
     const json = draft === null ? request : { ...request, draft };
-    const headers = idempotent(options.idempotencyKey);
+    const headers = { 'Idempotency-Key': options.idempotencyKey };
     return this.request('/v1/refinements', { method: 'POST', json, headers, signal: options.signal });
   }
 
@@ -235,18 +239,17 @@ export class Hone {
    * makes a second reviewer who acts at the same time see PreconditionFailed.
    */
   async review(refinement: Named, json: schema.ReviewDecision, ifMatch?: number): Promise<Snapshot> {
-    const headers = { ...idempotent(), ...matching(ifMatch) };
-    return this.request(`${path(refinement)}/reviews`, { method: 'POST', json, headers });
+    return this.request(`${path(refinement)}/reviews`, { method: 'POST', json, headers: matching(ifMatch) });
   }
 
   /** Record a person's score for a draft. */
   async rate(refinement: Named, json: schema.RatingRequest): Promise<schema.Rating> {
-    return this.request(`${path(refinement)}/ratings`, { method: 'POST', json, headers: idempotent() });
+    return this.request(`${path(refinement)}/ratings`, { method: 'POST', json });
   }
 
   /** Let a failed refinement go on from its journal. */
   async retry(refinement: Named, json: schema.LimitsChange = {}): Promise<Snapshot> {
-    return this.request(`${path(refinement)}/retry`, { method: 'POST', json, headers: idempotent() });
+    return this.request(`${path(refinement)}/retry`, { method: 'POST', json });
   }
 
   /** Create a refinement that starts from the result of this one, or from its draft at `options.path`. */
@@ -255,7 +258,7 @@ export class Hone {
     json: RefinementOptions = {},
     options: Submission & { path?: string } = {},
   ): Promise<Snapshot> {
-    const headers = idempotent(options.idempotencyKey);
+    const headers = { 'Idempotency-Key': options.idempotencyKey };
     const query = { path: options.path };
     return this.request(`${path(refinement)}/continue`, { method: 'POST', json, headers, query, signal: options.signal });
   }
@@ -297,7 +300,7 @@ export class Hone {
     const head = { batch: { defaults: options.defaults ?? {}, metadata: options.metadata ?? {} } };
     const lines = Object.entries(requests).map(([custom_id, request]) => ({ custom_id, request }));
     const body = [head, ...lines].map((it) => JSON.stringify(it)).join('\n');
-    const headers = { ...idempotent(options.idempotencyKey), 'Content-Type': 'application/jsonl' };
+    const headers = { 'Idempotency-Key': options.idempotencyKey, 'Content-Type': 'application/jsonl' };
     return this.request('/v1/batches', { method: 'POST', body, headers, timeout: 600_000, signal: options.signal });
   }
 
@@ -347,26 +350,33 @@ export class Hone {
     if (call.json !== undefined) headers.set('Content-Type', 'application/json');
     for (const [name, value] of Object.entries(call.headers ?? {})) if (value) headers.set(name, value);
     const body = call.json === undefined ? (call.body ?? null) : JSON.stringify(call.json);
+    const method = call.method ?? 'GET';
+    if (['POST', 'PATCH'].includes(method) && !headers.has('Idempotency-Key')) headers.set('Idempotency-Key', newKey());
+    const isRepeatable = method !== 'POST' || REPEATABLE.test(path);
+    let mayHaveArrived = false;
     for (let failures = 1; ; failures++) {
       let wait = 0;
       let error: Error;
       try {
         const limit = AbortSignal.timeout(call.timeout ?? this.#timeout);
         const signal = call.signal ? AbortSignal.any([limit, call.signal]) : limit;
-        const init = { method: call.method ?? 'GET', headers, body, signal };
+        const init = { method, headers, body, signal };
         const response = await this.#fetch(url, init);
         const { status, headers: received } = response;
         const text = await response.text();
         if (response.ok || status === 304) return { status, headers: received, text };
+        if (mayHaveArrived && method === 'DELETE' && status === 404) return { status: 204, headers: received, text: '' };
         const problem = problemOf(response, text);
         if (!REPEATED.has(response.status) || problem.code === 'quota_exceeded') throw problem;
         wait = Math.min(LONGEST_RETRY_AFTER_MS, 1000 * (Number(response.headers.get('Retry-After')) || 0));
         error = problem;
+        mayHaveArrived ||= status !== 429;
       } catch (failure) {
         if (failure instanceof errors.ApiError || call.signal?.aborted) throw failure;
         error = unreachable(this.url, failure);
+        mayHaveArrived ||= !wasNotSent(failure);
       }
-      if (failures > this.#maxRetries) throw error;
+      if (failures > this.#maxRetries || (mayHaveArrived && !isRepeatable)) throw error;
       await sleep(Math.max(wait, pause(failures)), call.signal);
     }
   }
@@ -426,6 +436,9 @@ function problemOf(response: Response, text: string): errors.ApiError {
 const isAway = (error: unknown): boolean =>
   error instanceof errors.ServerUnreachable || error instanceof errors.Unavailable;
 
+const wasNotSent = (failure: unknown): boolean =>
+  failure instanceof Error && NOT_SENT.has((failure.cause as { code?: string } | undefined)?.code ?? '');
+
 function unreachable(url: string, failure: unknown): errors.ServerUnreachable {
   return new errors.ServerUnreachable(`${url}: ${reason(failure)}${hint(url)}`, { cause: failure });
 }
@@ -445,10 +458,8 @@ function reason(failure: unknown): string {
 const path = (it: Named): string => `/v1/refinements/${encodeURIComponent(typeof it === 'string' ? it : it.id)}`;
 const batchPath = (it: Named): string => `/v1/batches/${encodeURIComponent(typeof it === 'string' ? it : it.id)}`;
 
-const idempotent = (key?: string): Record<string, string> => ({
-  // crypto.randomUUID exists in secure contexts only
-  'Idempotency-Key': key ?? [...crypto.getRandomValues(new Uint8Array(16))].map((it) => it.toString(16)).join('-'),
-});
+// crypto.randomUUID exists in secure contexts only
+const newKey = (): string => [...crypto.getRandomValues(new Uint8Array(16))].map((it) => it.toString(16)).join('-');
 
 const matching = (lastEvent?: number): Record<string, string | undefined> => ({
   'If-Match': lastEvent === undefined ? undefined : `"${lastEvent}"`,
