@@ -96,7 +96,7 @@ LOST = httpx.ReadError("the proxy was restarted")
 def test_a_command_whose_answer_is_lost_is_repeated_with_the_same_key(
     call: Callable[[hone.Hone], object],
 ) -> None:
-    client, requests = client_of(LOST, httpx.Response(200, json=SNAPSHOT))
+    client, requests = client_of(LOST, httpx.Response(200, json={**SNAPSHOT, "threshold": 0.5}))
     call(client)
     first, second = (it.headers["Idempotency-Key"] for it in requests)
     assert first == second
@@ -156,6 +156,43 @@ def test_a_refusal_is_not_repeated_and_says_what_is_wrong() -> None:
     title, *rest = str(error).splitlines()
     assert title == "The request is invalid: 1 field is wrong"
     assert rest == ["  /threshold: must be at most 1", "  must have a draft"]
+
+
+@pytest.mark.parametrize(
+    ("errors", "read"),
+    [
+        (["upstream"], []),
+        ({"upstream": 1}, []),
+        ([{"pointer": 7}, None], [{"pointer": 7}]),
+    ],
+)
+def test_what_a_gateway_calls_errors_does_no_harm(errors: object, read: object) -> None:
+    client, _ = client_of(httpx.Response(400, json={"code": "x", "errors": errors}))
+    with pytest.raises(hone.ApiError) as caught:
+        client.get("ref_1")
+    assert (caught.value.code, caught.value.errors) == ("x", read)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.get("ref_1"),
+        lambda client: client.wait("ref_1"),
+        lambda client: client.submit("Text"),
+        lambda client: client.iterations("ref_1"),
+        lambda client: list(client.list()),
+        lambda client: list(client.batch_results("batch_1")),
+        lambda client: client.get_batch("batch_1"),
+        lambda client: client.change("ref_1", threshold=0.5),
+    ],
+)
+@pytest.mark.parametrize("body", [b"<html>\n</html>", b'{"status": "ok"}', b'{"id": 101}', b"[]"])
+def test_the_answer_of_another_program_is_not_taken_for_hones(
+    call: Callable[[hone.Hone], object], body: bytes
+) -> None:
+    client, _ = client_of(httpx.Response(200, content=body))
+    with pytest.raises(hone.NotHone):
+        call(client)
 
 
 def test_an_exhausted_quota_is_not_waited_for() -> None:

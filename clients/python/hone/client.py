@@ -46,6 +46,8 @@ HELD_S = 25  # how long the server holds a request for news
 PATIENCE_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
 LONGEST_RETRY_AFTER_S = 60.0
+NAMING = {"id": str, "data": list, "line": int}
+"""Fields by which answers are known: one whose class has such a field has it, in any release."""
 REPEATED = {408, 429, 502, 503, 504}
 NOT_SENT = httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout
 REPEATABLE = re.compile(r"/v1/(refinements|batches|estimates|endpoints/[^/]+/rotate\b)|/openai/")
@@ -176,7 +178,7 @@ class Hone:
                 continue
             heard = time.monotonic()
             if response.status_code != 304:
-                snapshot = decode(models.Snapshot, response.json())
+                snapshot = self._read(models.Snapshot, response.content)
         return snapshot
 
     def events(
@@ -388,9 +390,9 @@ class Hone:
         for piece in self.download(f"{_batch_path(batch)}/results"):
             *lines, pending = (pending + piece).split(b"\n")
             for line in lines:
-                yield decode(models.BatchResult, json.loads(line))
+                yield self._read(models.BatchResult, line)
         if pending:
-            yield decode(models.BatchResult, json.loads(pending))
+            yield self._read(models.BatchResult, pending)
 
     def cancel_batch(self, batch: str | models.Batch) -> models.Batch:
         """Cancel what has not ended."""
@@ -406,7 +408,7 @@ class Hone:
         """
         response = self._send(method, path, **options)
         if "json" in response.headers.get("Content-Type", ""):
-            return self._json(response)
+            return self._json(response.content)
         return response.text or None
 
     def download(self, path: str) -> Iterator[bytes]:
@@ -421,11 +423,21 @@ class Hone:
             response.close()
 
     def _get(self, kind: type[Answer], method: str, path: str, **options: Any) -> Answer:
-        return decode(kind, self._json(self._send(method, path, **options)))
+        return self._read(kind, (self._send(method, path, **options)).content)
 
-    def _json(self, response: httpx.Response) -> Any:
+    def _read(self, kind: type[Answer], content: bytes) -> Answer:
+        """Return what a server sent; raise NotHone if it lacks what every such answer has."""
+        value = self._json(content)
+        fields = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
+        if not isinstance(value, dict) or not fields & value.keys():
+            raise NotHone(self.url)
+        if not all(isinstance(value.get(name), NAMING[name]) for name in fields & NAMING.keys()):
+            raise NotHone(self.url)
+        return decode(kind, value)
+
+    def _json(self, content: bytes) -> Any:
         try:
-            return response.json()
+            return json.loads(content)
         except ValueError as error:
             raise NotHone(self.url) from error
 
@@ -506,11 +518,11 @@ def problem_of(response: httpx.Response) -> ApiError:
         problem = response.json()
     except ValueError:
         problem = None
-    if not isinstance(problem, dict) or "code" not in problem:
+    if not isinstance(problem, dict) or not isinstance(problem.get("code"), str):
         title = f"{response.status_code} {response.reason_phrase}"
         detail = f"the response of {response.request.url} is not that of a Hone server"
         problem = {"title": title, "detail": detail}
-    kind = CLASSES.get(str(problem.get("code")), ApiError)
+    kind = CLASSES.get(problem.get("code", ""), ApiError)
     return kind(response.status_code, problem, response.headers.get("X-Request-Id"))
 
 

@@ -101,7 +101,12 @@ class ApiError(HoneError):
         self.code = str(problem.get("code", self.code))
         self.title = str(problem.get("title", status))
         self.detail = str(problem.get("detail", ""))
-        self.errors: list[dict[str, Any]] = problem.get("errors") or []
+        errors = problem.get("errors")
+        self.errors: list[dict[str, Any]] = [
+            error
+            for error in (errors if isinstance(errors, list) else [])
+            if isinstance(error, dict)
+        ]
         self.request_id = request_id
         advice = ["HONE_API_KEY must have a key for it."] if status == 401 else []
         super().__init__("\n".join([f"{self.title}: {self.detail}", *self._places(), *advice]))
@@ -111,7 +116,9 @@ class ApiError(HoneError):
         places: dict[str, list[str]] = {}
         for error in self.errors:
             if (sentence := str(error.get("detail"))) not in self.detail:
-                places.setdefault(sentence, []).extend(filter(None, [error.get("pointer")]))
+                places.setdefault(sentence, []).extend(
+                    filter(None, [str(error.get("pointer", ""))])
+                )
         for sentence, where in places.items():
             yield f"  {', '.join(where)}{': ' * bool(where)}{sentence}"
 
